@@ -1,0 +1,3 @@
+"""regard: attention you can trust, look at and afford."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Attention mechanisms: four parts and one state."""

@@ -1,0 +1,176 @@
+"""The values that mechanisms exchange, and what a part of a mechanism is.
+
+Rows and axes: `B` sentences, `R = B·K` rows (K hypotheses per sentence, sentence-major). Memories have B rows and are
+never tiled or reordered by a beam; states have R rows. The heads axis `H` is always there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from regard.shapes import Bool, Float, Int
+
+Tree = Any
+"""Tensors, None, tuples, dicts and dataclasses of them (`regard.tree`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is looked at, prepared once per source; every leaf has B rows.
+
+    Args:
+        keys: (B, S, H, D) what queries are compared with, or None where energies do not depend on the source.
+        values: (B, S, 1 or H, V) what is read.
+        mask: (B, S) bool, True where a position may be looked at; None means everywhere.
+        extras: a dict from a part's name to what that part keeps per source.
+    """
+
+    keys: Tree
+    values: Float[Tensor, "B S G V"]
+    mask: Bool[Tensor, "B S"] | None = None
+    extras: Tree = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What persists from one output step to the next; every leaf has R rows.
+
+    Args:
+        score, window, alignment: the leaf that each part owns, or None.
+        position: (R,) long, the number of steps taken.
+    """
+
+    score: Tree
+    window: Tree
+    alignment: Tree
+    position: Int[Tensor, " R"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attended:
+    """What was seen.
+
+    Args:
+        context: (R, V) after a step, (R, T, V) after a sequence.
+        alignment: (R, H, S) or (R, H, T, S), None unless asked for; a tuple of them from `Parallel`.
+        auxiliary: fixed per mechanism, e.g. index and log-probability of hard attention; mostly None.
+    """
+
+    context: Float[Tensor, "*rows V"]
+    alignment: Any = None
+    auxiliary: Tree = None
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What a window allows; each is (R, 1 or H, S) or None.
+
+    Args:
+        support: bool, True where a position may be looked at.
+        log_prior: added to the energies.
+        gain: multiplied onto the weights afterwards, without renormalising.
+    """
+
+    support: Bool[Tensor, "R G S"] | None = None
+    log_prior: Float[Tensor, "R G S"] | None = None
+    gain: Float[Tensor, "R G S"] | None = None
+
+
+class AbstractPart(nn.Module):
+    """What every part of a mechanism has: a memory of its own per source and a leaf of its own in the state.
+
+    A part never knows the other parts and never sets anything on itself during a call. Padding belongs to
+    `Memory.mask`, which the mechanism applies: a part reads the mask in `prepare` and `initial` alone.
+    """
+
+    is_recurrent: bool = False
+    """Whether the leaf feeds later energies or weights, so that steps must be taken one after the other."""
+
+    def prepare(
+        self, values: Float[Tensor, "B S M"], keys: Float[Tensor, "B S M2"], mask: Bool[Tensor, "B S"] | None
+    ) -> Tree:
+        """What the part keeps per source (B rows), or None. Leaves have S as their second dimension if they can grow."""
+        return None
+
+    def initial(self, memory: Memory, num_rows: int) -> Tree:
+        """The part's leaf before the first step (R rows), or None."""
+        return None
+
+    def observe(self, leaf: Tree, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Tree:
+        """The leaf after the read: what is known only once the weights are. `attended.alignment` is always there."""
+        return leaf
+
+
+class AbstractScore(AbstractPart):
+    """How well does each position answer the query?
+
+    `prepare` returns the keys, (B, S, H, D), which arrive again as `memory.keys`.
+    """
+
+    num_heads: int = 1
+    uses_query: bool = True
+
+    def forward(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+        """Energies (R, H, S), and the new leaf."""
+        raise NotImplementedError
+
+
+class AbstractWindow(AbstractPart):
+    """Which positions may be looked at, and how likely are they beforehand?"""
+
+    def forward(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> tuple[Support, Tree]:
+        """The support, and the new leaf."""
+        raise NotImplementedError
+
+
+class AbstractAlignment(AbstractPart):
+    """Energies and what came before become weights.
+
+    Energies outside the support are to be ignored; a row without any support gets zero weights.
+    """
+
+    is_normalised: bool = True
+    """Whether the weights of a row with support sum to 1."""
+    is_random: bool = False
+    """Whether weights are drawn (in training, where the docstring says so)."""
+
+    def forward(
+        self,
+        energies: Float[Tensor, "R H S"],
+        support: Bool[Tensor, "R G S"] | None,
+        query: Float[Tensor, "R Q"],
+        memory: Memory,
+        leaf: Tree,
+        position: Int[Tensor, " R"],
+        generator: Generator | None = None,
+    ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
+        """Weights (R, H, S), the new leaf, and an auxiliary tree or None."""
+        raise NotImplementedError
+
+
+class AbstractRead(AbstractPart):
+    """Weights and values become a context. A read keeps no leaf.
+
+    `prepare` returns the values, (B, S, 1 or H, V).
+    """
+
+    context_size: int
+
+    def forward(
+        self, weights: Float[Tensor, "R H S"], memory: Memory, position: Int[Tensor, " R"]
+    ) -> Float[Tensor, "R V"]:
+        """The context (R, V)."""
+        raise NotImplementedError
+
+
+def initial_position(num_rows: int, device: torch.device) -> Tensor:
+    """Zero steps taken, (R,) long."""
+    return torch.zeros(num_rows, dtype=torch.long, device=device)

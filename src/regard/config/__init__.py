@@ -1,0 +1,1 @@
+"""Configuration: one YAML file, checked with file, line and column."""

@@ -1,0 +1,99 @@
+"""The legend of dimension letters, used in annotations, einsum strings and error texts.
+
+| letter | meaning | letter | meaning |
+|---|---|---|---|
+| `B` | sentences of a batch | `V` | value size |
+| `R` | rows: sentences times hypotheses, sentence-major | `D` | model size |
+| `T` | target steps | `N` | vocabulary |
+| `S` | source positions | `L` | layers |
+| `H` | heads | `F` | filters or features |
+| `G` | key-value heads | `W` | window or chunk |
+| `Q` | query size | `C` | mixture components |
+| `K` | key size (in the contract alone: hypotheses per sentence) | `M` | memory size before projection |
+
+Batch first everywhere; a step's alignment is `(R, H, S)`, a sequence's `(R, H, T, S)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.errors import ShapeError
+
+__all__ = ["Bool", "Float", "Int", "describe", "keep_mask", "num_hypotheses"]
+
+
+def describe(tensors: Mapping[str, tuple[str, Tensor]]) -> str:
+    """Lists tensors with their letters and sizes, a line each, for error texts.
+
+    >>> print(describe({"mask": ("B S", torch.ones(4, 36, dtype=torch.bool))}))
+      mask  (B=4, S=36) bool
+    """
+    width = max(map(len, tensors), default=0)
+    lines = []
+    for name, (letters, tensor) in tensors.items():
+        names = letters.split()
+        sizes = [f"{names[i]}={n}" if i < len(names) else str(n) for i, n in enumerate(tensor.shape)]
+        lines.append(f"  {name:<{width}}  ({', '.join(sizes)}) {str(tensor.dtype).removeprefix('torch.')}")
+    return "\n".join(lines)
+
+
+def keep_mask(
+    values: Tensor, mask: Tensor | None = None, lengths: Tensor | None = None, name: str = "values"
+) -> Tensor | None:
+    """The mask of a source, from a mask or from lengths: (B, S) bool, True where a position may be looked at.
+
+    Args:
+        values: (B, S, ...), what the mask is for.
+        mask: (B, S) bool, or None.
+        lengths: (B,) integers between 0 and S, or None. At most one of the two.
+
+    Raises:
+        ShapeError: for both at once, a wrong shape or a wrong type; the text shows the right call.
+    """
+    if mask is not None and lengths is not None:
+        raise ShapeError("Give mask or lengths, not both: each says which positions may be looked at.")
+    batch, source = values.shape[:2]
+    if lengths is not None:
+        if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.dtype == torch.bool:
+            raise ShapeError(
+                f"lengths must be (B,) integers, one a sentence of {name}.\n"
+                + describe({name: ("B S M", values), "lengths": ("B", lengths)})
+            )
+        if batch and (int(lengths.max()) > source or int(lengths.min()) < 0):
+            raise ShapeError(
+                f"lengths must lie between 0 and S={source}; got {int(lengths.min())} to {int(lengths.max())}."
+            )
+        return torch.arange(source, device=values.device) < lengths.to(values.device)[:, None]
+    if mask is None:
+        return None
+    shown = describe({name: ("B S M", values), "mask": ("B S", mask)})
+    if mask.dtype != torch.bool:
+        raise ShapeError(
+            f"mask must be bool, True where a position may be looked at.\n{shown}\n"
+            "  For a 0/1 tensor use mask.bool(); for a torch key_padding_mask (True = padding) use ~mask."
+        )
+    if mask.shape != (batch, source):
+        hint = ""
+        if mask.dim() == 2 and mask.shape[1] == source - 1:
+            hint = "\n  The mask is one shorter. Was it built before the end-of-sequence token was added?"
+        elif mask.dim() == 2 and mask.shape == (source, batch):
+            hint = "\n  The mask is time-first; use mask.T."
+        raise ShapeError(f"{name} and mask disagree on (B, S).\n{shown}{hint}")
+    return mask
+
+
+def num_hypotheses(rows: int, sentences: int) -> int:
+    """K, the hypotheses per sentence, from R rows of queries over B sentences of memory."""
+    if sentences == 0:
+        return 1
+    if rows % sentences:
+        raise ShapeError(
+            f"R={rows} rows of queries are no multiple of B={sentences} sentences of memory.\n"
+            "  Rows are sentence-major: hypothesis k of sentence b is row b·K + k."
+        )
+    return rows // sentences

@@ -1,0 +1,96 @@
+"""Trees of tensors: what memories and states are.
+
+A leaf is a tensor or None; a node is a tuple, a dict or a frozen dataclass. Nothing else may stand in a tree, so
+that reordering the hypotheses of a beam is one `index_select` a leaf, for anybody's state.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+TreeT = TypeVar("TreeT")
+
+
+def map(function: Callable[..., Tensor], tree: TreeT, *others: Any) -> TreeT:
+    """Applies `function` to the tensors of one tree, or of several of the same structure; None stays None.
+
+    >>> map(lambda x: x + 1, (torch.zeros(2), None, {"a": torch.ones(1)}))
+    (tensor([1., 1.]), None, {'a': tensor([2.])})
+    """
+    result: Any
+    if tree is None:
+        return tree
+    if isinstance(tree, Tensor):
+        result = function(tree, *others)
+    elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        names = [field.name for field in dataclasses.fields(tree)]
+        result = type(tree)(
+            **{name: map(function, getattr(tree, name), *(getattr(o, name) for o in others)) for name in names}
+        )
+    elif isinstance(tree, dict):
+        result = {key: map(function, value, *(o[key] for o in others)) for key, value in tree.items()}
+    elif isinstance(tree, tuple):
+        parts = (map(function, value, *(o[i] for o in others)) for i, value in enumerate(tree))
+        result = type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
+    else:
+        raise TypeError(
+            f"A tree holds tensors, None, tuples, dicts and dataclasses; found {type(tree).__name__}. "
+            "Keep a count per row as a tensor (R,), and what never changes on the module."
+        )
+    return result
+
+
+def leaves(tree: Any) -> Iterator[Tensor]:
+    """The tensors of a tree, in order."""
+    found: list[Tensor] = []
+
+    def note(leaf: Tensor) -> Tensor:
+        found.append(leaf)
+        return leaf
+
+    map(note, tree)
+    return iter(found)
+
+
+def rows(tree: Any) -> int:
+    """The number of rows (dimension 0) that all leaves of a tree share; 0 rows for a tree without tensors is an error.
+
+    >>> rows((None, torch.zeros(3, 5)))
+    3
+    """
+    sizes = {leaf.shape[0] if leaf.dim() else None for leaf in leaves(tree)}
+    if len(sizes) != 1 or None in sizes:
+        raise ValueError(f"The leaves of a tree must share their number of rows (dimension 0); found {sizes or 'none'}.")
+    return int(sizes.pop())  # type: ignore[arg-type]
+
+
+def reorder(tree: TreeT, index: Tensor) -> TreeT:
+    """Takes rows by flat, sentence-major index, in every leaf; a tree is returned as it is when the index changes nothing.
+
+    Args:
+        tree: leaves with R rows.
+        index: (R',) integers below R. A row may be taken twice or not at all: so a beam's hypotheses follow their
+            parents and finished sentences leave.
+    """
+    first = next(leaves(tree), None)
+    if first is None:
+        return tree
+    if index.shape[0] == first.shape[0] and torch.equal(index, torch.arange(len(index), device=index.device)):
+        return tree
+    return map(lambda leaf: leaf.index_select(0, index), tree)
+
+
+def to(tree: TreeT, *args: Any, **kwargs: Any) -> TreeT:
+    """Moves every leaf, as `Tensor.to` does; a floating type is applied to floating leaves alone."""
+    floating = any(isinstance(a, torch.dtype) and a.is_floating_point for a in (*args, *kwargs.values()))
+    return map(lambda leaf: leaf.to(*args, **kwargs) if leaf.is_floating_point() or not floating else leaf, tree)
+
+
+def detach(tree: TreeT) -> TreeT:
+    """Cuts every leaf from the graph."""
+    return map(Tensor.detach, tree)
