@@ -1,0 +1,104 @@
+"""From a padded batch of alignments to the plain matrices that measures are defined on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard.errors import RegardError, ShapeError
+
+Matrix = NDArray[np.float64]
+"""(T, S) finite weights without padding; T or S may be 0."""
+
+Measured = Any
+"""A plain number for an alignment (T, S); an array shaped like the leading axes for (..., T, S)."""
+
+
+class Padding(TypedDict, total=False):
+    """Which part of a padded alignment is real; without any of it, everything is.
+
+    Each is given for the first leading axes: an alignment (B, H, T, S) takes lengths of shape () or (B,) or (B, H),
+    and masks of shape (S,) or (B, S) or (B, H, S). Positions that are left out are cut away before anything is
+    measured, so positions are counted among those that stay.
+
+    Args:
+        source_length: integers between 0 and S. At most one of source_length and source_mask.
+        target_length: integers between 0 and T. At most one of target_length and target_mask.
+        source_mask: bool, True at real source positions.
+        target_mask: bool, True at real target steps.
+    """
+
+    source_length: ArrayLike | None
+    target_length: ArrayLike | None
+    source_mask: ArrayLike | None
+    target_mask: ArrayLike | None
+
+
+def measure(function: Callable[[Matrix], float], alignment: Any, **padding: Unpack[Padding]) -> Measured:
+    """Applies a measure of one matrix to an alignment of any number of leading axes, padding cut away.
+
+    Args:
+        function: from a matrix (T, S) to a number.
+        alignment: (..., T, S) numpy array, tensor or nested lists; finite, none below 0.
+
+    Raises:
+        ShapeError: for fewer than two axes, or lengths and masks that do not fit.
+        RegardError: for weights that are NaN, infinite or negative where they are not padding.
+    """
+    weights = as_array(alignment)
+    if weights.ndim < 2:
+        raise ShapeError(
+            f"An alignment has at least the axes (T, S); got shape {weights.shape}.\n"
+            "  For a single step (S,) use alignment[None]."
+        )
+    leading, (steps, positions) = weights.shape[:-2], weights.shape[-2:]
+    sources = _keep("source", positions, leading, padding.get("source_length"), padding.get("source_mask"))
+    targets = _keep("target", steps, leading, padding.get("target_length"), padding.get("target_mask"))
+    results = [function(_checked(weights[i][targets[i]][:, sources[i]], i)) for i in np.ndindex(leading)]
+    return np.array(results).reshape(leading) if leading else results[0]
+
+
+def as_array(values: Any) -> NDArray[Any]:
+    """A numpy array from an array, nested lists or a tensor, of any device and type; weights become float64."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = values.double() if values.is_floating_point() else values
+    array = np.asarray(values)
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+def _keep(name: str, size: int, leading: tuple[int, ...], length: Any, mask: Any) -> NDArray[np.bool_]:
+    """(..., size) bool, True at real positions."""
+    if length is not None and mask is not None:
+        raise ShapeError(f"Give {name}_length or {name}_mask, not both: each says what is real.")
+    if length is None and mask is None:
+        return np.ones((*leading, size), bool)
+    if length is not None:
+        given, axes = as_array(length), as_array(length).shape
+        if given.dtype.kind not in "iu" or (given.size and not 0 <= given.min() <= given.max() <= size):
+            raise ShapeError(f"{name}_length must be integers between 0 and {size}; got {given.tolist()}.")
+        keep = np.arange(size) < given[..., None]
+    else:
+        keep, axes = as_array(mask), as_array(mask).shape[:-1]
+        if keep.dtype != bool or keep.shape[-1:] != (size,):
+            raise ShapeError(f"{name}_mask must be (..., {size}) bool, True where real; got {keep.shape} {keep.dtype}.")
+    if axes != leading[: len(axes)]:
+        raise ShapeError(
+            f"{name}_{'mask' if length is None else 'length'} is given for the first leading axes of the alignment.\n"
+            f"  alignment leads with {leading}, got {axes}"
+        )
+    return np.broadcast_to(keep.reshape(*axes, *(1,) * (len(leading) - len(axes)), size), (*leading, size))
+
+
+def _checked(matrix: NDArray[Any], index: tuple[int, ...]) -> Matrix:
+    if not np.isfinite(matrix).all() or (matrix < 0).any():
+        bad = np.argwhere(~np.isfinite(matrix) | (matrix < 0))[0]
+        raise RegardError(
+            f"Weights must be finite and not negative; alignment{list(index) or ''} has {matrix[tuple(bad)]} "
+            f"at target step {bad[0]}, source position {bad[1]}.\n"
+            "  For energies apply the alignment first; for a padded batch give its lengths or masks."
+        )
+    return matrix.astype(np.float64)
