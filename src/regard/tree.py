@@ -65,7 +65,9 @@ def rows(tree: Any) -> int:
     """
     sizes = {leaf.shape[0] if leaf.dim() else None for leaf in leaves(tree)}
     if len(sizes) != 1 or None in sizes:
-        raise ValueError(f"The leaves of a tree must share their number of rows (dimension 0); found {sizes or 'none'}.")
+        raise ValueError(
+            f"The leaves of a tree must share their number of rows (dimension 0); found {sizes or 'none'}."
+        )
     return int(sizes.pop())  # type: ignore[arg-type]
 
 

@@ -1,0 +1,41 @@
+"""Softmax, with sharpening."""
+
+from __future__ import annotations
+
+from torch import Generator, Tensor
+
+from regard import ops
+from regard.attention.contract import AbstractAlignment, Memory, Tree
+from regard.shapes import Bool, Float, Int
+
+
+class SoftmaxAlignment(AbstractAlignment):
+    """α_j = exp(β e_j) / Σ_k exp(β e_k) over the support.
+
+    Args:
+        sharpening: β; above 1 the weights are more peaked.
+
+    Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), equation 6; sharpening: Chorowski et al. 2015
+    (arXiv 1506.07503), section 2.3.
+    """
+
+    def __init__(self, *, sharpening: float = 1.0) -> None:
+        super().__init__()
+        if sharpening <= 0:
+            raise ValueError(f"sharpening={sharpening} must be above 0.")
+        self.sharpening = sharpening
+
+    def forward(
+        self,
+        energies: Float[Tensor, "R H S"],
+        support: Bool[Tensor, "R G S"] | None,
+        query: Float[Tensor, "R Q"],
+        memory: Memory,
+        leaf: Tree,
+        position: Int[Tensor, " R"],
+        generator: Generator | None = None,
+    ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
+        """Weights (R, H, S)."""
+        if self.sharpening != 1.0:
+            energies = energies * self.sharpening
+        return ops.masked_softmax(energies, support), leaf, None

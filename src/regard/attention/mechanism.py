@@ -1,0 +1,287 @@
+"""A mechanism: four parts and one state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Generator, Tensor, nn
+
+from regard import tree
+from regard.attention.contract import (
+    AbstractAlignment,
+    AbstractRead,
+    AbstractScore,
+    AbstractWindow,
+    Attended,
+    Memory,
+    State,
+    initial_position,
+)
+from regard.attention.windows import FullWindow
+from regard.errors import ShapeError, UnsupportedError
+from regard.shapes import Bool, Float, Int, describe, keep_mask, num_hypotheses
+
+
+class Mechanism(nn.Module):
+    """An attention mechanism: score → window → alignment → read.
+
+    `step` defines it; `forward` is all steps at once and agrees with the loop of `step`. Nothing is kept on the module
+    between calls: memory and state belong to the caller, so threads may share one mechanism.
+
+    Invariants: padding gets weight exactly 0; a row that may look at nothing gets zero weights, a zero context and
+    zero gradients; neither the batch nor further padding changes a result.
+
+    >>> import torch
+    >>> from regard.attention import bahdanau
+    >>> mechanism = bahdanau(query_size=6, memory_size=8, size=4)
+    >>> memory = mechanism.prepare(torch.randn(2, 5, 8), lengths=torch.tensor([5, 3]))
+    >>> state = mechanism.initial_state(memory)
+    >>> attended, state = mechanism.step(torch.randn(2, 6), memory, state, alignment=True)
+    >>> attended.context.shape, attended.alignment.shape
+    (torch.Size([2, 8]), torch.Size([2, 1, 5]))
+    """
+
+    def __init__(
+        self,
+        score: AbstractScore,
+        alignment: AbstractAlignment,
+        read: AbstractRead,
+        window: AbstractWindow | None = None,
+    ) -> None:
+        super().__init__()
+        self.score = score
+        self.window = window if window is not None else FullWindow()
+        self.alignment = alignment
+        self.read = read
+
+    @property
+    def context_size(self) -> int:
+        """V, the width of the context."""
+        return self.read.context_size
+
+    @property
+    def num_heads(self) -> int:
+        """H."""
+        return self.score.num_heads
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether a step depends on the steps before it."""
+        return any(part.is_recurrent for part in (self.score, self.window, self.alignment))
+
+    @property
+    def is_normalised(self) -> bool:
+        """Whether the weights of a row that may look somewhere sum to 1."""
+        return self.alignment.is_normalised
+
+    @property
+    def uses_query(self) -> bool:
+        """Whether there is a query; without one, use `pool`."""
+        return self.score.uses_query
+
+    @property
+    def is_random(self) -> bool:
+        """Whether weights are drawn."""
+        return self.alignment.is_random
+
+    def prepare(
+        self,
+        values: Float[Tensor, "B S M"],
+        *,
+        keys: Float[Tensor, "B S M2"] | None = None,
+        mask: Bool[Tensor, "B S"] | None = None,
+        lengths: Int[Tensor, " B"] | None = None,
+    ) -> Memory:
+        """All that depends on the source alone, done once.
+
+        Args:
+            values: (B, S, M), what is read; padded rows are zeroed, whatever they hold.
+            keys: what queries are compared with, when not the values.
+            mask: (B, S) bool, True where a position may be looked at.
+            lengths: (B,) integers, instead of a mask.
+
+        Raises:
+            ShapeError: for both mask and lengths, or a mask of another shape or type.
+        """
+        if values.dim() != 3:
+            raise ShapeError("values must be (B, S, M).\n" + describe({"values": ("B S M", values)}))
+        mask = keep_mask(values, mask, lengths)
+        same = keys is None
+        if keys is not None and keys.shape[:2] != values.shape[:2]:
+            raise ShapeError(
+                "values and keys disagree on (B, S).\n"
+                + describe({"values": ("B S M", values), "keys": ("B S M", keys)})
+            )
+        if mask is not None:
+            values = values.masked_fill(~mask[..., None], 0)
+            keys = keys.masked_fill(~mask[..., None], 0) if keys is not None else None
+        keys = values if same or keys is None else keys
+        extras = {
+            name: kept
+            for name, part in (("window", self.window), ("alignment", self.alignment))
+            if (kept := part.prepare(values, keys, mask)) is not None
+        }
+        return Memory(
+            self.score.prepare(values, keys, mask), self.read.prepare(values, keys, mask), mask, extras or None
+        )
+
+    def extend(
+        self,
+        memory: Memory,
+        values: Float[Tensor, "B S2 M"],
+        *,
+        keys: Float[Tensor, "B S2 M2"] | None = None,
+        mask: Bool[Tensor, "B S2"] | None = None,
+    ) -> Memory:
+        """A memory that has grown by further positions; `S = 0` is a legal beginning and reads zeros.
+
+        Raises:
+            UnsupportedError: for a recurrent mechanism, whose state has the old number of positions.
+        """
+        if self.is_recurrent:
+            recurrent = [type(part).__name__ for part in (self.score, self.window, self.alignment) if part.is_recurrent]
+            raise UnsupportedError(
+                f"The memory of a recurrent mechanism cannot grow: the state of {', '.join(recurrent)} is tied to the "
+                "positions it began with. Prepare the whole memory first."
+            )
+        new = self.prepare(values, keys=keys, mask=mask)
+        if (memory.mask is None) != (new.mask is None):
+            everywhere = [
+                part.values.new_ones(part.values.shape[:2], dtype=torch.bool) if part.mask is None else part.mask
+                for part in (memory, new)
+            ]
+            memory, new = replace(memory, mask=everywhere[0]), replace(new, mask=everywhere[1])
+        return tree.map(lambda old, added: torch.cat([old, added], 1), memory, new)
+
+    def initial_state(self, memory: Memory, num_hypotheses: int = 1) -> State:
+        """The state before the first step: R = B · num_hypotheses rows."""
+        rows = memory.values.shape[0] * num_hypotheses
+        return State(
+            self.score.initial(memory, rows),
+            self.window.initial(memory, rows),
+            self.alignment.initial(memory, rows),
+            initial_position(rows, memory.values.device),
+        )
+
+    def step(
+        self,
+        query: Float[Tensor, "R Q"],
+        memory: Memory,
+        state: State,
+        *,
+        inputs: Tensor | None = None,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[Attended, State]:
+        """One look.
+
+        Args:
+            query: (R, Q); R is B times the hypotheses, sentence-major.
+            memory: from `prepare`, B rows.
+            state: from `initial_state` or the step before.
+            inputs: (R, ...) what the decoder was fed; some transition agents read it.
+            alignment: whether `Attended.alignment` (R, H, S) is filled.
+            generator: for mechanisms that draw.
+        """
+        support = self._support(query, memory, state)
+        energies, score = self.score(query, memory, state.score, state.position)
+        (allowed, log_prior, gain), window = support
+        if log_prior is not None:
+            energies = energies + log_prior
+        weights, leaf, auxiliary = self.alignment(
+            energies, allowed, query, memory, state.alignment, state.position, generator
+        )
+        if gain is not None:
+            weights = weights * gain
+        attended = Attended(self.read(weights, memory, state.position), weights, auxiliary)
+        state = State(
+            self.score.observe(score, attended, query, inputs),
+            self.window.observe(window, attended, query, inputs),
+            self.alignment.observe(leaf, attended, query, inputs),
+            state.position + 1,
+        )
+        return attended if alignment else replace(attended, alignment=None), state
+
+    def _support(
+        self, query: Tensor, memory: Memory, state: State
+    ) -> tuple[tuple[Tensor | None, Tensor | None, Tensor | None], object]:
+        """The window's support with the memory's mask, its prior, its gain, and its leaf."""
+        support, leaf = self.window(query, memory, state.window, state.position)
+        allowed = support.support
+        if memory.mask is not None:
+            hypotheses = num_hypotheses(query.shape[0], memory.mask.shape[0])
+            mask = memory.mask[:, None].expand(-1, hypotheses, -1).reshape(query.shape[0], 1, memory.mask.shape[1])
+            allowed = mask if allowed is None else allowed & mask
+        return (allowed, support.log_prior, support.gain), leaf
+
+    def forward(
+        self,
+        queries: Float[Tensor, "R T Q"],
+        memory: Memory,
+        state: State | None = None,
+        *,
+        inputs: Tensor | None = None,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[Attended, State]:
+        """All looks of a sequence of queries (R, T, Q); agrees with the loop of `step`.
+
+        A mechanism that is not recurrent takes them at once, as if they were further hypotheses.
+
+        Returns:
+            context (R, T, V), alignment (R, H, T, S) if asked for, and the state after the last step.
+        """
+        rows, steps = queries.shape[:2]
+        if state is None:
+            state = self.initial_state(memory, num_hypotheses(rows, memory.values.shape[0]))
+        if self.is_recurrent and steps > 0:
+            return self._loop(queries, memory, state, inputs, alignment, generator)
+        position = (state.position[:, None] + torch.arange(steps, device=queries.device)).flatten()
+        attended, _ = self.step(
+            queries.flatten(0, 1),
+            memory,
+            State(None, None, None, position),
+            inputs=None if inputs is None else inputs.flatten(0, 1),
+            alignment=alignment,
+            generator=generator,
+        )
+        weights = attended.alignment
+        return Attended(
+            attended.context.unflatten(0, (rows, steps)),
+            None if weights is None else weights.unflatten(0, (rows, steps)).transpose(1, 2),
+            tree.map(lambda leaf: leaf.unflatten(0, (rows, steps)), attended.auxiliary),
+        ), replace(state, position=state.position + steps)
+
+    def _loop(
+        self,
+        queries: Tensor,
+        memory: Memory,
+        state: State,
+        inputs: Tensor | None,
+        alignment: bool,
+        generator: Generator | None,
+    ) -> tuple[Attended, State]:
+        looks = []
+        for t in range(queries.shape[1]):
+            fed = None if inputs is None else inputs[:, t]
+            attended, state = self.step(
+                queries[:, t], memory, state, inputs=fed, alignment=alignment, generator=generator
+            )
+            looks.append(attended)
+        return Attended(
+            torch.stack([look.context for look in looks], 1),
+            torch.stack([look.alignment for look in looks], 2) if alignment else None,
+            tree.map(lambda *leaves: torch.stack(leaves, 1), *(look.auxiliary for look in looks)),
+        ), state
+
+    def pool(self, memory: Memory) -> Attended:
+        """What a mechanism without a query sees in each memory: context (B, V) and alignment (B, H, S).
+
+        Raises:
+            UnsupportedError: when the score needs a query.
+        """
+        if self.uses_query:
+            raise UnsupportedError(f"{type(self.score).__name__} needs a query: use step or forward.")
+        nothing = memory.values.new_zeros(memory.values.shape[0], 0)
+        return self.step(nothing, memory, self.initial_state(memory), alignment=True)[0]

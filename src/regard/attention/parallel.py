@@ -1,0 +1,171 @@
+"""Several memories looked at in the same step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from regard import tree
+from regard.attention.contract import Attended
+from regard.attention.mechanism import Mechanism
+from regard.errors import ShapeError
+from regard.shapes import Float, num_hypotheses
+
+
+class Parallel(nn.Module):
+    """Several mechanisms with one query, each with a memory of its own; one combined context.
+
+    The contexts stand side by side, or with `combination` they become a small memory that this mechanism, whose
+    memory size is their common width, looks at with the same query (hierarchical attention over sources).
+
+    Values, masks, lengths, memories, states and alignments are tuples, one entry a mechanism; with a combination the
+    states have one entry more, and so have the alignments: (R, H, number of mechanisms).
+
+    Source: Zoph & Knight 2016 (aclanthology N16-1004) for two sources; combination: Libovický & Helcl 2017
+    (arXiv 1704.06567), section 3.2.
+    """
+
+    def __init__(self, mechanisms: Sequence[Mechanism], *, combination: Mechanism | None = None) -> None:
+        super().__init__()
+        self.mechanisms = nn.ModuleList(mechanisms)
+        self.combination = combination
+        sizes = [mechanism.context_size for mechanism in mechanisms]
+        if combination is not None and len(set(sizes)) > 1:
+            raise ShapeError(f"Contexts that become one memory need one width; the mechanisms read {sizes}.")
+        if combination is not None and combination.is_recurrent:
+            raise ShapeError("A combination looks at new contexts in every step, so it must not be recurrent.")
+
+    @property
+    def context_size(self) -> int:
+        """V, the width of the combined context."""
+        if self.combination is not None:
+            return self.combination.context_size
+        return sum(mechanism.context_size for mechanism in self.mechanisms)
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether any of the mechanisms is."""
+        return any(mechanism.is_recurrent for mechanism in self.mechanisms)
+
+    @property
+    def is_normalised(self) -> bool:
+        """Whether all of the mechanisms are."""
+        return all(mechanism.is_normalised for mechanism in self._all)
+
+    @property
+    def uses_query(self) -> bool:
+        """Whether any of the mechanisms does."""
+        return any(mechanism.uses_query for mechanism in self._all)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether any of the mechanisms draws."""
+        return any(mechanism.is_random for mechanism in self._all)
+
+    @property
+    def _all(self) -> list[Any]:
+        return [*self.mechanisms, *([self.combination] if self.combination is not None else [])]
+
+    def prepare(
+        self,
+        values: Sequence[Tensor],
+        *,
+        keys: Sequence[Tensor | None] | None = None,
+        mask: Sequence[Tensor | None] | None = None,
+        lengths: Sequence[Tensor | None] | None = None,
+    ) -> tuple[Any, ...]:
+        """A memory each."""
+        count = len(self.mechanisms)
+        for name, given in (("values", values), ("keys", keys), ("mask", mask), ("lengths", lengths)):
+            if given is not None and len(given) != count:
+                raise ShapeError(f"{name} must be a tuple of {count}, one for each mechanism; got {len(given)}.")
+        return tuple(
+            mechanism.prepare(
+                values[i],
+                keys=keys[i] if keys is not None else None,
+                mask=mask[i] if mask is not None else None,
+                lengths=lengths[i] if lengths is not None else None,
+            )
+            for i, mechanism in enumerate(self.mechanisms)
+        )
+
+    def extend(
+        self,
+        memory: tuple[Any, ...],
+        values: Sequence[Tensor],
+        *,
+        keys: Sequence[Tensor | None] | None = None,
+        mask: Sequence[Tensor | None] | None = None,
+    ) -> tuple[Any, ...]:
+        """Every memory grows."""
+        return tuple(
+            mechanism.extend(
+                memory[i],
+                values[i],
+                keys=keys[i] if keys is not None else None,
+                mask=mask[i] if mask is not None else None,
+            )
+            for i, mechanism in enumerate(self.mechanisms)
+        )
+
+    def initial_state(self, memory: tuple[Any, ...], num_hypotheses: int = 1) -> tuple[Any, ...]:
+        """A state each."""
+        return tuple(
+            mechanism.initial_state(own, num_hypotheses) for mechanism, own in zip(self.mechanisms, memory, strict=True)
+        )
+
+    def step(
+        self,
+        query: Float[Tensor, "R Q"],
+        memory: tuple[Any, ...],
+        state: tuple[Any, ...],
+        *,
+        inputs: Tensor | None = None,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[Attended, tuple[Any, ...]]:
+        """One look at every memory."""
+        attended, states = [], []
+        for mechanism, own, previous in zip(self.mechanisms, memory, state, strict=True):
+            look, new = mechanism.step(query, own, previous, inputs=inputs, alignment=alignment, generator=generator)
+            attended.append(look)
+            states.append(new)
+        return self._combine(query, attended, alignment), tuple(states)
+
+    def forward(
+        self,
+        queries: Float[Tensor, "R T Q"],
+        memory: tuple[Any, ...],
+        state: tuple[Any, ...] | None = None,
+        *,
+        inputs: Tensor | None = None,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[Attended, tuple[Any, ...]]:
+        """All looks of a sequence; agrees with the loop of `step`."""
+        if state is None:
+            state = self.initial_state(memory, num_hypotheses(queries.shape[0], tree.rows(memory)))
+        attended, states = [], []
+        for mechanism, own, previous in zip(self.mechanisms, memory, state, strict=True):
+            look, new = mechanism(queries, own, previous, inputs=inputs, alignment=alignment, generator=generator)
+            attended.append(look)
+            states.append(new)
+        return self._combine(queries, attended, alignment), tuple(states)
+
+    def _combine(self, query: Tensor, attended: list[Attended], alignment: bool) -> Attended:
+        alignments = tuple(look.alignment for look in attended) if alignment else None
+        auxiliary = tuple(look.auxiliary for look in attended)
+        if self.combination is None:
+            context = torch.cat([look.context for look in attended], -1)
+            return Attended(context, alignments, auxiliary)
+        rows = query.shape[:-1]
+        memory = self.combination.prepare(torch.stack([look.context.flatten(0, -2) for look in attended], 1))
+        flat = query.flatten(0, -2)
+        look, _ = self.combination.step(flat, memory, self.combination.initial_state(memory), alignment=alignment)
+        if alignments is not None:
+            weights = look.alignment.unflatten(0, rows)
+            alignments = (*alignments, weights.transpose(1, 2) if len(rows) == 2 else weights)
+        return Attended(look.context.unflatten(0, rows), alignments, auxiliary)

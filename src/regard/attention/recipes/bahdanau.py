@@ -1,0 +1,42 @@
+"""Additive attention."""
+
+from __future__ import annotations
+
+from regard.attention.alignments import SoftmaxAlignment
+from regard.attention.contract import AbstractWindow
+from regard.attention.mechanism import Mechanism
+from regard.attention.reads import WeightedSum
+from regard.attention.scores import AdditiveScore
+
+
+def bahdanau(
+    *,
+    query_size: int,
+    memory_size: int,
+    size: int = 256,
+    num_heads: int = 1,
+    normalised: bool = False,
+    sharpening: float = 1.0,
+    window: AbstractWindow | None = None,
+) -> Mechanism:
+    """Additive attention: e_j = vᵀ tanh(W q + U h_j), α = softmax(e), c = Σ α_j h_j.
+
+    Args:
+        query_size, memory_size: Q and M.
+        size: width of the hidden layer.
+        num_heads: several v, each over its own slice of the hidden layer; the reads stand side by side.
+        normalised: weight normalisation of v, with a bias.
+        sharpening: factor on the energies.
+
+    The paper attends with the old decoder state (`order: attend_then_recur` of a decoder); tf.contrib.seq2seq's
+    BahdanauAttention with the new one.
+
+    Source: Bahdanau, Cho & Bengio 2015, Neural Machine Translation by Jointly Learning to Align and Translate
+    (arXiv 1409.0473).
+    """
+    return Mechanism(
+        AdditiveScore(query_size, memory_size, size, num_heads=num_heads, normalised=normalised),
+        SoftmaxAlignment(sharpening=sharpening),
+        WeightedSum(memory_size, num_heads=num_heads),
+        window,
+    )

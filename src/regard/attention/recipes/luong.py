@@ -1,0 +1,53 @@
+"""Multiplicative attention."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from regard.attention.alignments import SoftmaxAlignment
+from regard.attention.contract import AbstractScore, AbstractWindow
+from regard.attention.mechanism import Mechanism
+from regard.attention.reads import WeightedSum
+from regard.attention.scores import BilinearScore, ConcatScore, DotScore
+from regard.errors import UnsupportedError
+
+
+def luong(
+    *,
+    query_size: int,
+    memory_size: int,
+    score: Literal["dot", "general", "concat"] = "general",
+    size: int | None = None,
+    learned_scale: bool = False,
+    num_heads: int = 1,
+    sharpening: float = 1.0,
+    window: AbstractWindow | None = None,
+) -> Mechanism:
+    """Multiplicative attention: e_j = qᵀh_j (dot), qᵀ W h_j (general) or vᵀ tanh(W [q; h_j]) (concat).
+
+    Args:
+        query_size, memory_size: Q and M; equal for `dot`.
+        score: dot, general or concat.
+        size: width of concat's hidden layer, Q unless told; the others have none.
+        learned_scale: dot and general times a learned number, 1 at first.
+
+    Source: Luong, Pham & Manning 2015, Effective Approaches to Attention-based Neural Machine Translation
+    (arXiv 1508.04025), section 3.1.
+    """
+    scale = None if learned_scale else 1.0
+    scoring: AbstractScore
+    if score == "concat":
+        if learned_scale:
+            raise UnsupportedError("learned_scale multiplies a dot product: use score='dot' or 'general' with it.")
+        scoring = ConcatScore(query_size, memory_size, size or query_size, num_heads=num_heads)
+    elif size is not None:
+        raise UnsupportedError(f"size={size} is the width of concat's hidden layer; score={score!r} has none.")
+    elif score == "dot":
+        scoring = DotScore(query_size, memory_size, num_heads=num_heads, scale=scale)
+    elif score == "general":
+        scoring = BilinearScore(query_size, memory_size, num_heads=num_heads, scale=scale)
+    else:
+        raise UnsupportedError(f"score={score!r} must be 'dot', 'general' or 'concat'.")
+    return Mechanism(
+        scoring, SoftmaxAlignment(sharpening=sharpening), WeightedSum(memory_size, num_heads=num_heads), window
+    )

@@ -1,0 +1,70 @@
+"""The additive score of Bahdanau, plain and with weight normalisation."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard import ops
+from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.heads import head_size, share, split
+from regard.shapes import Bool, Float, Int
+
+
+class AdditiveScore(AbstractScore):
+    """e_j = vᵀ tanh(W q + U h_j), or with `normalised` e_j = g · vᵀ/‖v‖ tanh(W q + U h_j + b).
+
+    Args:
+        query_size, memory_size: Q and M.
+        size: width of the hidden layer, all heads together; each head has its own v over its own slice.
+        normalised: weight normalisation of v (Salimans & Kingma 2016): g starts at √(1 / size), b at 0.
+        bias: a bias b inside the tangent; always there with `normalised`.
+
+    Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.1.2 (v_a, W_a, U_a there); normalised: Raffel et al. 2017
+    (arXiv 1704.00784), section 2.4, and tf.contrib.seq2seq.
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        memory_size: int,
+        size: int,
+        *,
+        num_heads: int = 1,
+        normalised: bool = False,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        width = head_size(size, num_heads)
+        self.query_projection = nn.Linear(query_size, size, bias=bias or normalised)
+        self.key_projection = nn.Linear(memory_size, size, bias=False)
+        self.v = nn.Parameter(torch.empty(num_heads, width))
+        self.gain = nn.Parameter(torch.full((num_heads, 1), width**-0.5)) if normalised else None
+        nn.init.xavier_uniform_(self.query_projection.weight)
+        nn.init.xavier_uniform_(self.key_projection.weight)
+        if self.query_projection.bias is not None:
+            nn.init.zeros_(self.query_projection.bias)
+        nn.init.uniform_(self.v, -(width**-0.5), width**-0.5)
+
+    @property
+    def direction(self) -> Float[Tensor, "H D"]:
+        """v, or g · v / ‖v‖."""
+        return self.v if self.gain is None else self.gain * self.v / self.v.norm(dim=-1, keepdim=True)
+
+    def prepare(
+        self, values: Float[Tensor, "B S M"], keys: Float[Tensor, "B S M2"], mask: Bool[Tensor, "B S"] | None
+    ) -> Tree:
+        """U h, split into heads."""
+        return split(self.key_projection(keys), self.num_heads)
+
+    def forward(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+        """Energies (R, H, S)."""
+        keys = memory.keys
+        shared = share(split(self.query_projection(query), self.num_heads), keys)
+        heads = [
+            ops.additive_energies(shared[:, :, head], keys[:, :, head], v) for head, v in enumerate(self.direction)
+        ]
+        return torch.stack(heads, 2).view(query.shape[0], self.num_heads, keys.shape[1]), leaf

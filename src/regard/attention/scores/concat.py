@@ -1,0 +1,39 @@
+"""Luong's concat score."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.scores.additive import AdditiveScore
+from regard.shapes import Bool, Float, Int
+
+
+class ConcatScore(AbstractScore):
+    """e_j = vᵀ tanh(W [q; h_j]).
+
+    W acts on the concatenation, so it is the sum of a map of the query and a map of the memory: an additive score
+    whose two maps are the halves of one matrix, `weight` (size, Q + M), initialised as one.
+
+    Source: Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1, `concat`.
+    """
+
+    def __init__(self, query_size: int, memory_size: int, size: int, *, num_heads: int = 1) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.additive = AdditiveScore(query_size, memory_size, size, num_heads=num_heads)
+        bound = (6 / (query_size + memory_size + size)) ** 0.5
+        nn.init.uniform_(self.additive.query_projection.weight, -bound, bound)
+        nn.init.uniform_(self.additive.key_projection.weight, -bound, bound)
+
+    def prepare(
+        self, values: Float[Tensor, "B S M"], keys: Float[Tensor, "B S M2"], mask: Bool[Tensor, "B S"] | None
+    ) -> Tree:
+        """The half of W that meets the memory, applied."""
+        return self.additive.prepare(values, keys, mask)
+
+    def forward(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+        """Energies (R, H, S)."""
+        return self.additive(query, memory, leaf, position)

@@ -1,0 +1,77 @@
+"""Dot-product scores: as they are (Luong), or between projections and scaled (Vaswani)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.heads import dot_energies, head_size, split
+from regard.errors import ShapeError
+from regard.shapes import Bool, Float, Int
+
+
+class DotScore(AbstractScore):
+    """e_j = g · qᵀh_j, query and memory as they are.
+
+    Args:
+        query_size, memory_size: Q and M, which must be equal; each head compares its own slice of Q / num_heads.
+        scale: g, a fixed number; None learns it, from 1.
+
+    Source: Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1, `dot`; the learned g is tf.contrib.seq2seq's
+    `scale=True`.
+    """
+
+    def __init__(self, query_size: int, memory_size: int, *, num_heads: int = 1, scale: float | None = 1.0) -> None:
+        super().__init__()
+        if query_size != memory_size:
+            raise ShapeError(
+                f"A dot score compares query and memory as they are: query_size={query_size} and "
+                f"memory_size={memory_size} must be equal. Use the bilinear score ('general') for different sizes."
+            )
+        head_size(query_size, num_heads, "query_size")
+        self.num_heads = num_heads
+        self.scale: float | nn.Parameter = nn.Parameter(torch.ones(())) if scale is None else scale
+
+    def prepare(
+        self, values: Float[Tensor, "B S M"], keys: Float[Tensor, "B S M2"], mask: Bool[Tensor, "B S"] | None
+    ) -> Tree:
+        """The keys, split into heads."""
+        return split(keys, self.num_heads)
+
+    def forward(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+        """Energies (R, H, S)."""
+        return dot_energies(split(query * self.scale, self.num_heads), memory.keys), leaf
+
+
+class ScaledDotScore(AbstractScore):
+    """e_j = (W_q q)ᵀ(W_k h_j) / √d, with d the width of a head.
+
+    Args:
+        query_size, memory_size: Q and M.
+        size: width of the projections, all heads together.
+        bias: whether the projections have biases.
+
+    Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2.
+    """
+
+    def __init__(self, query_size: int, memory_size: int, size: int, *, num_heads: int = 1, bias: bool = False) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.scale = head_size(size, num_heads) ** -0.5
+        self.query_projection = nn.Linear(query_size, size, bias=bias)
+        self.key_projection = nn.Linear(memory_size, size, bias=bias)
+
+    def prepare(
+        self, values: Float[Tensor, "B S M"], keys: Float[Tensor, "B S M2"], mask: Bool[Tensor, "B S"] | None
+    ) -> Tree:
+        """W_k h, split into heads."""
+        return split(self.key_projection(keys), self.num_heads)
+
+    def forward(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+        """Energies (R, H, S)."""
+        return dot_energies(split(self.query_projection(query) * self.scale, self.num_heads), memory.keys), leaf

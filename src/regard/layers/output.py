@@ -1,0 +1,35 @@
+"""Output layers: from a decoder's features to what it says."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from regard.layers.embedding import TokenEmbedding
+from regard.shapes import Float
+
+
+class TokenHead(nn.Module):
+    """log softmax(W x + b) over the vocabulary.
+
+    Args:
+        size: D, the width of the features.
+        num_tokens: N.
+        tied: an embedding whose matrix is used as W (Press & Wolf 2017); where its width is not D, a linear map
+            without bias brings the features there.
+    """
+
+    def __init__(self, size: int, num_tokens: int, *, tied: TokenEmbedding | None = None) -> None:
+        super().__init__()
+        self.adapter: nn.Module = nn.Identity()
+        width = size
+        if tied is not None and tied.size != size:
+            width = tied.size
+            self.adapter = nn.Linear(size, width, bias=False)
+        self.projection = nn.Linear(width, num_tokens)
+        if tied is not None:
+            self.projection.weight = tied.table.weight
+
+    def forward(self, features: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows N"]:
+        """Log-probabilities of the next token, in float32 at least."""
+        logits = self.projection(self.adapter(features))
+        return (logits.float() if logits.element_size() < 4 else logits).log_softmax(-1)

@@ -1,0 +1,148 @@
+"""Recurrent stacks whose single step and whole sequence are the same function of the same weights."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from regard import tree
+from regard.shapes import Bool, Float
+
+Cell = Literal["lstm", "gru", "rnn"]
+CellState = tuple[tuple[Tensor, ...], ...]
+"""A layer each: (h,) or, for an LSTM, (h, c); every tensor has R rows."""
+
+_LAYERS: dict[str, type[nn.RNNBase]] = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+
+
+class RecurrentStack(nn.Module):
+    """Layers of vanilla (tanh), GRU or LSTM cells, in one direction or two.
+
+    h^l_t = cell(x^l_t, h^l_{t-1}),  x^{l+1}_t = dropout(h^l_t) [+ x^l_t with `residual`, above the first layer].
+
+    Weights have torch's layout (gates i, f, g, o and r, z, n), so a state dict of `nn.LSTM` fits layer by layer. The
+    forget gate's bias starts at 1 (Gers 2000; Jozefowicz 2015).
+
+    Args:
+        input_size: F.
+        size: D, the state size of one direction.
+        num_layers: L.
+        cell: lstm, gru or rnn.
+        bidirectional: outputs have 2·D features; only `forward` works then.
+        dropout: between layers, in training.
+        residual: layers above the first add their input to their output.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        size: int,
+        num_layers: int = 1,
+        *,
+        cell: Cell = "lstm",
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+        residual: bool = False,
+    ) -> None:
+        super().__init__()
+        self.cell = cell
+        self.size = size
+        self.num_layers = num_layers
+        self.bidirectional = bidirectional
+        self.residual = residual
+        self.output_size = size * (2 if bidirectional else 1)
+        widths = [input_size] + [self.output_size] * (num_layers - 1)
+        self.layers = nn.ModuleList(
+            _LAYERS[cell](width, size, batch_first=True, bidirectional=bidirectional) for width in widths
+        )
+        self.dropout = nn.Dropout(dropout)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Input weights Glorot-uniform, recurrent weights orthogonal a gate, biases zero, forget bias one."""
+        for name, parameter in self.named_parameters():
+            if "bias" in name:
+                nn.init.zeros_(parameter)
+                if self.cell == "lstm" and "bias_ih" in name:
+                    nn.init.ones_(parameter[self.size : 2 * self.size])
+            else:
+                for gate in parameter.split(self.size):
+                    nn.init.orthogonal_(gate) if "weight_hh" in name else nn.init.xavier_uniform_(gate)
+
+    @property
+    def num_tensors(self) -> int:
+        """Tensors in a layer's state: 2 for an LSTM (h, c), else 1."""
+        return 2 if self.cell == "lstm" else 1
+
+    def zero_state(self, num_rows: int, like: Tensor) -> CellState:
+        """A state of zeros, R rows, with the type and device of `like`."""
+        zeros = like.new_zeros(num_rows, self.output_size)
+        return ((zeros,) * self.num_tensors,) * self.num_layers
+
+    def step(self, inputs: Float[Tensor, "R F"], state: CellState) -> tuple[Float[Tensor, "R D"], CellState]:
+        """One step of every layer."""
+        new = []
+        for index, layer in enumerate(self.layers):
+            weights = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)
+            if self.cell == "lstm":
+                h, c = torch.lstm_cell(inputs, state[index], *weights)
+                new.append((h, c))
+            else:
+                function = torch.gru_cell if self.cell == "gru" else torch.rnn_tanh_cell
+                h = function(inputs, state[index][0], *weights)
+                new.append((h,))
+            inputs = self._between(index, inputs, h)
+        return inputs, tuple(new)
+
+    def forward(
+        self, inputs: Float[Tensor, "B S F"], state: CellState | None = None, mask: Bool[Tensor, "B S"] | None = None
+    ) -> tuple[Float[Tensor, "B S D"], CellState]:
+        """A whole sequence.
+
+        Args:
+            inputs: (B, S, F).
+            state: the first state (one direction only); zeros when None.
+            mask: (B, S) bool, right-padded. Outputs at padded positions are zero, and the final state is that after
+                each row's last real position (backward direction: after its first).
+
+        Returns:
+            outputs (B, S, D or 2·D) and the final state of every layer, directions side by side.
+        """
+        batch, source = inputs.shape[:2]
+        if batch == 0 or source == 0:
+            return inputs.new_zeros(batch, source, self.output_size), state or self.zero_state(batch, inputs)
+        if mask is None:
+            return self._run(inputs, state)
+        lengths = mask.sum(1)
+        packed = pack_padded_sequence(inputs, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
+        outputs, final = self._run(packed, state)
+        padded, _ = pad_packed_sequence(outputs, batch_first=True, total_length=source)
+        empty = (lengths == 0)[:, None]
+        before = state if state is not None else tree.map(torch.zeros_like, final)
+        return padded.masked_fill(~mask[..., None], 0), tree.map(lambda a, b: torch.where(empty, b, a), final, before)
+
+    def _run(
+        self, inputs: Tensor | PackedSequence, state: CellState | None
+    ) -> tuple[Tensor | PackedSequence, CellState]:
+        finals = []
+        for index, layer in enumerate(self.layers):
+            first = None
+            if state is not None:
+                parts = tuple(part[None].contiguous() for part in state[index])
+                first = parts if self.cell == "lstm" else parts[0]
+            outputs, last = layer(inputs, first)
+            last = last if self.cell == "lstm" else (last,)
+            finals.append(tuple(part.transpose(0, 1).flatten(1) for part in last))
+            if isinstance(outputs, PackedSequence):
+                inputs = outputs._replace(data=self._between(index, inputs.data, outputs.data))
+            else:
+                inputs = self._between(index, inputs, outputs)
+        return inputs, tuple(finals)
+
+    def _between(self, index: int, inputs: Tensor, outputs: Tensor) -> Tensor:
+        if index < self.num_layers - 1:
+            outputs = self.dropout(outputs)
+        return outputs + inputs if self.residual and index > 0 else outputs
