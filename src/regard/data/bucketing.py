@@ -1,0 +1,115 @@
+"""Batches of items of similar length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from regard.errors import RegardError
+
+RATIO = 1.05
+"""Items whose larger sides differ by less than this factor share a bucket."""
+
+
+def plan(
+    source_lengths: ArrayLike,
+    target_lengths: ArrayLike,
+    *,
+    batch_tokens: int,
+    seed: int,
+    epoch: int,
+    rank: int = 0,
+    world_size: int = 1,
+    shuffle: bool = True,
+) -> list[NDArray[np.int64]]:
+    """The batches of one epoch: a pure function of its arguments, so a run resumes anywhere.
+
+    The larger sides of the items fall into buckets of geometric width, whose edges move with every epoch; within a
+    bucket items are ordered by target minus source length, upwards and downwards in turn so that neighbours stay alike
+    across edges, and at random where both are equal. Then the order is cut into batches, and the batches are shuffled.
+
+    Over all ranks every item comes exactly once. Batches are halved, the largest first, until every rank has as many
+    as the others; only where there are fewer items than ranks do the last ranks get none.
+
+    Args:
+        source_lengths: (items,) symbols of each source.
+        target_lengths: (items,) symbols of each target.
+        batch_tokens: the most symbols of a batch, counted on its larger side with padding. A longer item is a batch
+            of its own.
+        seed: with `epoch`, decides what is random.
+        epoch: counted from 0.
+        rank: which of the processes asks.
+        world_size: how many processes share the epoch.
+        shuffle: without it, batches come by growing length and are the same in every epoch.
+
+    Returns:
+        Indices of the items of each batch of this rank.
+
+    Raises:
+        RegardError: for lengths of different number, or a rank outside of the world.
+    """
+    source, target = np.asarray(source_lengths, dtype=np.int64), np.asarray(target_lengths, dtype=np.int64)
+    if source.shape != target.shape or source.ndim != 1:
+        raise RegardError(f"Lengths of sources {source.shape} and of targets {target.shape} must be one an item.")
+    if not 0 <= rank < world_size:
+        raise RegardError(f"rank={rank} must lie between 0 and world_size={world_size}, excluded.")
+    if batch_tokens < 1:
+        raise RegardError(f"batch_tokens must be at least 1; got {batch_tokens}.")
+    random = np.random.default_rng((seed, epoch))
+    larger = np.maximum(np.maximum(source, target), 1)
+    order = _order(source, target, larger, random if shuffle else None)
+    batches = _cut(order, larger[order], batch_tokens)
+    batches = _even(batches, world_size)
+    if shuffle:
+        batches = [batches[i] for i in random.permutation(len(batches))]
+    return batches[rank::world_size]
+
+
+def padding(batches: Iterable[NDArray[np.int64]], lengths: ArrayLike) -> float:
+    """The share of positions that are padding when every item is as long as the longest of its batch.
+
+    >>> padding([np.array([0, 1])], [4, 2])
+    0.25
+    """
+    sizes = np.asarray(lengths)
+    held = filled = 0
+    for batch in batches:
+        held += len(batch) * int(sizes[batch].max(initial=0))
+        filled += int(sizes[batch].sum())
+    return 1 - filled / held if held else 0.0
+
+
+def _order(
+    source: NDArray[np.int64], target: NDArray[np.int64], larger: NDArray[np.int64], random: np.random.Generator | None
+) -> NDArray[np.int64]:
+    shuffled = random.permutation(len(larger)) if random else np.arange(len(larger))
+    phase = random.random() if random else 0.0
+    bucket = np.floor(np.log(larger[shuffled]) / np.log(RATIO) + phase).astype(np.int64)
+    difference = (target - source)[shuffled]
+    turn = np.unique(bucket, return_inverse=True)[1] % 2
+    return shuffled[np.lexsort((np.where(turn == 0, difference, -difference), bucket))]
+
+
+def _cut(order: NDArray[np.int64], lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[np.int64]]:
+    cuts: list[int] = []
+    start = longest = 0
+    for i, length in enumerate(lengths.tolist()):
+        longest = max(longest, length)
+        if i > start and longest * (i + 1 - start) > batch_tokens:
+            cuts.append(i)
+            start, longest = i, length
+    return np.split(order, cuts) if len(order) else []
+
+
+def _even(batches: Sequence[NDArray[np.int64]], world_size: int) -> list[NDArray[np.int64]]:
+    """Halves the largest batches until their number is a multiple of the world's size."""
+    result = list(batches)
+    while len(result) % world_size:
+        i = max(range(len(result)), key=lambda j: len(result[j]))
+        if len(result[i]) < 2:
+            break
+        half = len(result[i]) // 2
+        result[i : i + 1] = [result[i][:half], result[i][half:]]
+    return result

@@ -1,0 +1,55 @@
+"""JSON documents with a format number and a list of symbols, one a line."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from regard.errors import DataError
+
+FORMAT = 1
+
+
+def write(path: Path, header: dict[str, Any], symbols: tuple[str, ...]) -> None:
+    """Writes a document under a temporary name and renames it. What cannot be printed is escaped."""
+    entries = {"format": FORMAT, **header}
+    lines = [f"{_quoted(key)}: {json.dumps(value)},\n" for key, value in entries.items()]
+    listed = ",\n".join(map(_quoted, symbols))
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text("{\n" + "".join(lines) + f'"symbols": [\n{listed}\n]\n}}\n', encoding="utf-8", newline="\n")
+    os.replace(temporary, path)
+
+
+def read(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The header and the symbols of a document.
+
+    Raises:
+        DataError: when it cannot be read, is of a newer format, or its symbols are no distinct texts.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise DataError(f"{path}: not a JSON document: {error}") from None
+    number = document.get("format") if isinstance(document, dict) else None
+    if not isinstance(number, int):
+        raise DataError(f"{path}: no vocabulary of regard: it has no format number.")
+    if number > FORMAT:
+        raise DataError(
+            f"{path}: format {number} is newer than this version of regard reads ({FORMAT}).\n"
+            "  Update it: pip install --upgrade regard"
+        )
+    symbols = document.get("symbols")
+    if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
+        raise DataError(f"{path}: `symbols` must be a list of texts.")
+    if len(set(symbols)) != len(symbols):
+        twice = next(symbol for symbol in symbols if symbols.count(symbol) > 1)
+        raise DataError(f"{path}: the symbol {twice!r} stands twice in `symbols`.")
+    return {key: value for key, value in document.items() if key not in ("format", "symbols")}, tuple(symbols)
+
+
+def _quoted(symbol: str) -> str:
+    return json.dumps(symbol, ensure_ascii=not symbol.isprintable())

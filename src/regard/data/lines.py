@@ -1,0 +1,138 @@
+"""The lines of a text file, found by their offsets: a file larger than memory is read a line at a time."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.errors import DataError
+
+CHUNK = 1 << 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+FOREIGN = {
+    b"\x1f\x8b": "is compressed; unpack it first (gunzip)",
+    b"\xff\xfe": "is UTF-16; convert it first (iconv -f utf-16 -t utf-8)",
+    b"\xfe\xff": "is UTF-16; convert it first (iconv -f utf-16 -t utf-8)",
+}
+
+
+class Lines:
+    """A UTF-8 text file as a sequence of lines, of which memory holds the offsets alone.
+
+    Lines end with `\\n` or `\\r\\n`, nothing else; the end of the last line may be missing; a byte order mark is
+    skipped. Instances can be pickled (the file is opened again) and read by several threads and processes at once.
+
+    Args:
+        path: the file.
+        skip_blank: leave out lines that hold nothing but spaces; a tab counts as something.
+
+    Raises:
+        DataError: for a file that is missing, compressed or not UTF-8.
+    """
+
+    def __init__(self, path: Path | str, *, skip_blank: bool = False) -> None:
+        self.path = Path(path)
+        self._open()
+        self.offsets, filled = _scan(self.path)
+        self.kept = np.flatnonzero(filled) if skip_blank and not filled.all() else None
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1 if self.kept is None else len(self.kept)
+
+    @property
+    def num_skipped(self) -> int:
+        """How many blank lines were left out."""
+        return len(self.offsets) - 1 - len(self)
+
+    def number(self, index: int) -> int:
+        """The line's number in the file, from 1."""
+        return 1 + (index if self.kept is None else int(self.kept[index]))
+
+    def __getitem__(self, index: int) -> str:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"{self.path} has {len(self)} lines; asked for {index}.")
+        number = self.number(index % len(self))
+        start, end = int(self.offsets[number - 1]), int(self.offsets[number])
+        raw = self._read(start, end - start).removesuffix(b"\n").removesuffix(b"\r")
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{self.path}:{number}: not UTF-8: byte 0x{raw[error.start]:02X} at byte {error.start + 1} of the line "
+                f"({start + error.start + 1} of the file).\n  Convert the file first, as with iconv -f latin1 -t utf-8."
+            ) from None
+
+    def _open(self) -> None:
+        try:
+            self._file = self.path.open("rb", buffering=0)
+        except OSError as error:
+            raise DataError(f"{self.path}: {_reason(self.path, error)}") from None
+        weakref.finalize(self, self._file.close)
+
+    def _read(self, start: int, size: int) -> bytes:
+        if hasattr(os, "pread"):
+            return os.pread(self._file.fileno(), size, start)
+        with self.path.open("rb") as file:
+            file.seek(start)
+            return file.read(size)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "_file"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._open()
+        size = os.fstat(self._file.fileno()).st_size
+        if size != self.offsets[-1]:
+            raise DataError(
+                f"{self.path} has changed since it was opened: {self.offsets[-1]:,} bytes then, {size:,} now."
+            )
+
+
+def _scan(path: Path) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Offsets of all lines and of the end, (lines + 1,), and whether each line holds more than spaces, (lines,)."""
+    offsets: list[NDArray[np.int64]] = []
+    filled: list[NDArray[np.bool_]] = []
+    position, begun, held = 0, 0, False
+    with path.open("rb") as file:
+        head = file.read(3)
+        for magic, reason in FOREIGN.items():
+            if head.startswith(magic):
+                raise DataError(f"{path} {reason}.")
+        position = begun = 3 if head == BYTE_ORDER_MARK else 0
+        file.seek(position)
+        offsets.append(np.array([position]))
+        while chunk := file.read(CHUNK):
+            data = np.frombuffer(chunk, dtype=np.uint8)
+            something = (data > 32) | (data == 9)
+            ends = np.flatnonzero(data == 10)
+            if len(ends):
+                starts = np.concatenate(([0], ends[:-1] + 1))
+                lines = np.logical_or.reduceat(something, starts)
+                lines[0] |= held
+                filled.append(lines)
+                offsets.append(position + ends + 1)
+                begun = position + int(ends[-1]) + 1
+                held = False
+                something = something[ends[-1] + 1 :]
+            held = held or bool(something.any())
+            position += len(chunk)
+    if position > begun:
+        offsets.append(np.array([position]))
+        filled.append(np.array([held]))
+    return np.concatenate(offsets), np.concatenate([*filled, np.zeros(0, dtype=np.bool_)])
+
+
+def _reason(path: Path, error: OSError) -> str:
+    if not isinstance(error, FileNotFoundError):
+        return f"cannot be read: {error.strerror}."
+    if not path.parent.is_dir():
+        return f"no such file; the folder {path.parent} does not exist."
+    near = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
+    return "no such file." + (f" Did you mean {path.parent / near[0]}?" if near else "")

@@ -1,0 +1,43 @@
+"""Letter case and Unicode form, the same in training and prediction."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from typing import Literal
+
+Case = Literal["keep", "upper", "lower"]
+Form = Literal["keep", "NFC", "NFD", "NFKC", "NFKD"]
+MAX_PASSES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Normalisation:
+    """Brings a text into one Unicode form and letter case, and strips white space from its ends.
+
+    Applying it twice changes nothing: forms and cases undo each other here and there (NFKC of a unit sign has small
+    letters), so both are repeated until nothing moves.
+
+    >>> Normalisation(case="upper")(" garçon ")
+    'GARÇON'
+    """
+
+    case: Case = "keep"
+    unicode: Form = "NFC"
+
+    def __call__(self, text: str) -> str:
+        for _ in range(MAX_PASSES):
+            changed = self._once(text)
+            if changed == text:
+                break
+            text = changed
+        return text
+
+    def _once(self, text: str) -> str:
+        if self.unicode != "keep":
+            text = unicodedata.normalize(self.unicode, text)
+        if self.case == "upper":
+            text = text.upper()
+        elif self.case == "lower":
+            text = text.lower()
+        return text.strip()

@@ -1,0 +1,270 @@
+"""Pairs of texts from TSV, JSONL or two parallel files, read on demand."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import operator
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.lines import Lines
+from regard.errors import ConfigError, DataError
+
+Format = Literal["auto", "tsv", "jsonl", "parallel"]
+SUFFIXES: dict[str, Format] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".tab": "tsv"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A source text, its target text, and where they stand."""
+
+    source: str
+    target: str
+    file: Path
+    line: int
+
+    @property
+    def place(self) -> str:
+        """`file:line`, as messages show it."""
+        return f"{self.file}:{self.line}"
+
+
+class ParallelFiles(Protocol):
+    """Two text files whose lines belong together."""
+
+    @property
+    def source(self) -> Path | str: ...
+
+    @property
+    def target(self) -> Path | str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Two text files whose lines belong together."""
+
+    source: Path | str
+    target: Path | str
+
+
+class Pairs(Sequence[Pair]):
+    """A map-style sequence of pairs; slices are views."""
+
+    @abstractmethod
+    def read(self, index: int) -> Pair:
+        """The pair at an index from 0 to `len(self) - 1`."""
+
+    @property
+    def num_blank(self) -> int:
+        """How many blank lines were skipped."""
+        return 0
+
+    @overload
+    def __getitem__(self, index: int) -> Pair: ...
+    @overload
+    def __getitem__(self, index: slice) -> Pairs: ...
+    def __getitem__(self, index: int | slice) -> Pair | Pairs:
+        if isinstance(index, slice):
+            return Selection(self, np.arange(len(self))[index])
+        number = operator.index(index)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"{len(self)} pairs; asked for number {number}.")
+        return self.read(number % len(self))
+
+
+class Selection(Pairs):
+    """Some of the pairs of a sequence, in a given order."""
+
+    def __init__(self, pairs: Pairs, indices: NDArray[np.int64]) -> None:
+        self.pairs = pairs
+        self.indices = indices
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def read(self, index: int) -> Pair:
+        return self.pairs.read(int(self.indices[index]))
+
+
+class TsvPairs(Pairs):
+    """A pair a line, in tab-separated columns; blank lines are skipped.
+
+    Every line needs as many columns as the first: a stray tab is an error, not a silently shortened text.
+    Quotes mean themselves.
+    """
+
+    def __init__(self, path: Path, *, source_field: int, target_field: int) -> None:
+        self.lines = Lines(path, skip_blank=True)
+        self.source_field = source_field
+        self.target_field = target_field
+        self.num_columns = self.lines[0].count("\t") + 1 if len(self.lines) else 0
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @property
+    def num_blank(self) -> int:
+        return self.lines.num_skipped
+
+    def read(self, index: int) -> Pair:
+        text = self.lines[index]
+        columns = text.split("\t")
+        needed = max(self.source_field, self.target_field) + 1
+        if len(columns) < needed or len(columns) != self.num_columns:
+            raise DataError(self._complaint(index, text, len(columns), needed))
+        return Pair(columns[self.source_field], columns[self.target_field], self.lines.path, self.lines.number(index))
+
+    def _complaint(self, index: int, text: str, found: int, needed: int) -> str:
+        place = f"{self.lines.path}:{self.lines.number(index)}"
+        message = f"{place}: {found} tab-separated column{'s' * (found != 1)} in {shorten(text)}"
+        if found >= needed:
+            return f"{message}; the first line has {self.num_columns}, and every line needs as many."
+        message += f"; fields {self.source_field} and {self.target_field}, counted from 0, need at least {needed}."
+        if found == 1:
+            message += (
+                "\n  Is the separator no tab? For texts without an output set data.autoencode=true;"
+                " for two files give data.train its source: and target:."
+            )
+        return message
+
+
+class JsonlPairs(Pairs):
+    """A JSON value a line: an object with named fields, or a list with counted ones; blank lines are skipped."""
+
+    def __init__(self, path: Path, *, source_field: str | int, target_field: str | int) -> None:
+        self.lines = Lines(path, skip_blank=True)
+        self.source_field = source_field
+        self.target_field = target_field
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @property
+    def num_blank(self) -> int:
+        return self.lines.num_skipped
+
+    def read(self, index: int) -> Pair:
+        line = self.lines.number(index)
+        place = f"{self.lines.path}:{line}"
+        text = self.lines[index]
+        try:
+            value = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            where = f" at column {error.colno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else ""
+            raise DataError(f"{place}: not JSON{where}, in {shorten(text)}.") from None
+        source = _json_field(value, self.source_field, "source_field", place)
+        target = _json_field(value, self.target_field, "target_field", place)
+        return Pair(source, target, self.lines.path, line)
+
+
+class ParallelPairs(Pairs):
+    """Line n of one file and line n of another; an empty line is an empty text."""
+
+    def __init__(self, source: Path, target: Path) -> None:
+        self.source = Lines(source)
+        self.target = Lines(target)
+        if len(self.source) != len(self.target):
+            raise DataError(
+                "Parallel files need the same number of lines.\n"
+                f"  {source}: {len(self.source):,} lines\n  {target}: {len(self.target):,} lines"
+            )
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def read(self, index: int) -> Pair:
+        return Pair(self.source[index], self.target[index], self.source.path, index + 1)
+
+
+def open_pairs(
+    train: Path | str | ParallelFiles,
+    *,
+    format: Format = "auto",
+    source_field: str | int = 0,
+    target_field: str | int = 1,
+    autoencode: bool = False,
+) -> Pairs:
+    """Opens pairs of texts; one pass finds the lines, and only their offsets stay in memory.
+
+    Args:
+        train: a TSV or JSONL file, or two parallel files (`Parallel(source, target)`).
+        format: `auto` goes by the suffix: `.jsonl` and `.ndjson` are JSONL, two files are parallel, all else is TSV.
+        source_field: TSV column, counted from 0, or JSONL field of the source.
+        target_field: the same of the target; ignored where the target is the source.
+        autoencode: the target is the source itself.
+
+    Raises:
+        ConfigError: for options that contradict the file.
+        DataError: for a file that cannot be read; a bad line is named when it is read.
+    """
+    target_field = source_field if autoencode else target_field
+    if not isinstance(train, (str, Path)):
+        if format not in ("auto", "parallel"):
+            raise ConfigError(f"Two parallel files are not read as {format}.", ("data", "format"))
+        source = Path(train.source)
+        return ParallelPairs(source, source if autoencode else Path(train.target))
+    path = Path(train)
+    if format == "auto":
+        format = SUFFIXES.get(path.suffix.lower(), "tsv")
+        if path.suffix.lower() in (".csv", ".json"):
+            raise ConfigError(
+                f"{path}: a {path.suffix} file is not read by itself; make it TSV or JSONL (a JSON value a line), "
+                "or say data.format=tsv or data.format=jsonl if it is one.",
+                ("data", "format"),
+            )
+    if format == "parallel":
+        if not autoencode:
+            raise ConfigError(f"{path}: parallel text needs two files, source: and target:.", ("data", "train"))
+        return ParallelPairs(path, path)
+    if format == "jsonl":
+        return JsonlPairs(path, source_field=source_field, target_field=target_field)
+    return TsvPairs(
+        path, source_field=_column(source_field, "source_field"), target_field=_column(target_field, "target_field")
+    )
+
+
+def shorten(text: str, limit: int = 60) -> str:
+    """A text as messages show it: quoted, on one line, cut where it is long.
+
+    >>> print(shorten("a\\tb"))
+    'a\\tb'
+    """
+    return repr(text if len(text) <= limit else text[: limit - 1] + "…")
+
+
+def _column(field: str | int, key: str) -> int:
+    if isinstance(field, str) or field < 0:
+        raise ConfigError(
+            f"TSV columns are counted from 0, as in data.{key}=1; got {field!r}. Only JSONL has named fields.",
+            ("data", key),
+        )
+    return field
+
+
+def _json_field(value: Any, field: Any, key: str, place: str) -> str:
+    if isinstance(field, str) != isinstance(value, dict) or not isinstance(value, (dict, list)):
+        kind = type(value).__name__ if not isinstance(value, dict) else f"an object with {', '.join(map(repr, value))}"
+        raise DataError(
+            f"{place}: data.{key} is {field!r}, but the line holds {kind}.\n"
+            "  Name a field of JSON objects, or count the entries of JSON lists from 0."
+        )
+    try:
+        found: Any = value[field]
+    except KeyError:
+        near = difflib.get_close_matches(str(field), value, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, value)) or 'none'}."
+        raise DataError(f"{place}: no field {field!r} (data.{key}); {hint}") from None
+    except IndexError:
+        raise DataError(f"{place}: no entry {field} (data.{key}); the list has {len(value)}.") from None
+    if not isinstance(found, str):
+        raise DataError(f"{place}: field {field!r} (data.{key}) must be text; found {shorten(json.dumps(found))}.")
+    if not found.isascii() and any("\ud800" <= character <= "\udfff" for character in found):
+        raise DataError(f"{place}: field {field!r} (data.{key}) has half a surrogate pair: {found!a}.")
+    return found

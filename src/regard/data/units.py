@@ -1,0 +1,137 @@
+"""What a symbol is: a character, a word, a byte or a piece of a word."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Protocol
+
+QUOTES = frozenset("\"'„‚")
+STANDING = frozenset("@#&*/\\")
+OPENING = frozenset("¿¡")
+BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
+BYTE_VALUES = {symbol: byte for byte, symbol in enumerate(BYTES)}
+
+
+class Units(Protocol):
+    """Cuts a text into symbols and puts symbols together again."""
+
+    @property
+    def inventory(self) -> tuple[str, ...] | None:
+        """All symbols there can be, or None where texts decide."""
+        ...
+
+    def split(self, text: str) -> list[str]:
+        """The symbols of a text."""
+        ...
+
+    def join(self, tokens: Sequence[str]) -> str:
+        """The text of symbols."""
+        ...
+
+
+class CharacterUnits:
+    """Unicode code points: an accent that stays apart in the chosen Unicode form is a symbol of its own.
+
+    >>> CharacterUnits().split("so be")
+    ['s', 'o', ' ', 'b', 'e']
+    """
+
+    inventory: tuple[str, ...] | None = None
+
+    def split(self, text: str) -> list[str]:
+        return list(text)
+
+    def join(self, tokens: Sequence[str]) -> str:
+        return "".join(tokens)
+
+
+class WhitespaceUnits:
+    """What stands between white space; joined by single spaces.
+
+    >>> WhitespaceUnits().split("AH T  EH .")
+    ['AH', 'T', 'EH', '.']
+    """
+
+    inventory: tuple[str, ...] | None = None
+
+    def split(self, text: str) -> list[str]:
+        return text.split()
+
+    def join(self, tokens: Sequence[str]) -> str:
+        return " ".join(tokens)
+
+
+class WordUnits:
+    """Words, and the punctuation around them (Unicode categories P) a mark at a time; what is inside a word stays.
+
+    Joining sets marks as European scripts do and takes quotes for opening and closing in turn, so a text may come
+    back with other spaces than it had. Phones written with punctuation (X-SAMPA) want `whitespace`.
+
+    >>> WordUnits().split("(Don't say 3.14, say “T-shirt”!)")
+    ['(', "Don't", 'say', '3.14', ',', 'say', '“', 'T-shirt', '”', '!', ')']
+    >>> WordUnits().join(WordUnits().split("(Don't say 3.14, say “T-shirt”!)"))
+    "(Don't say 3.14, say “T-shirt”!)"
+    """
+
+    inventory: tuple[str, ...] | None = None
+
+    def split(self, text: str) -> list[str]:
+        tokens: list[str] = []
+        for chunk in text.split():
+            start, end = 0, len(chunk)
+            while start < end and _is_mark(chunk[start]):
+                start += 1
+            while end > start and _is_mark(chunk[end - 1]):
+                end -= 1
+            tokens += chunk[:start]
+            if start < end:
+                tokens.append(chunk[start:end])
+            tokens += chunk[end:]
+        return tokens
+
+    def join(self, tokens: Sequence[str]) -> str:
+        parts: list[str] = []
+        glued, quoted = True, False
+        for token in tokens:
+            before = after = False
+            if len(token) == 1 and _is_mark(token):
+                before, after = _sides(token, quoted)
+                quoted ^= _is_quote(token)
+            parts += [token] if glued or before else [" ", token]
+            glued = after
+        return "".join(parts)
+
+
+class ByteUnits:
+    """The bytes of the UTF-8 text, all 256 of which are always known. Joining replaces what is not UTF-8 by `�`.
+
+    >>> ByteUnits().split("é")
+    ['<0xC3>', '<0xA9>']
+    """
+
+    inventory: tuple[str, ...] | None = BYTES
+
+    def split(self, text: str) -> list[str]:
+        return [BYTES[byte] for byte in text.encode("utf-8", "surrogatepass")]
+
+    def join(self, tokens: Sequence[str]) -> str:
+        return bytes(BYTE_VALUES.get(token, 0xFF) for token in tokens).decode("utf-8", "replace")
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character)[0] == "P"
+
+
+def _is_quote(mark: str) -> bool:
+    return mark in QUOTES or unicodedata.category(mark) in ("Pi", "Pf")
+
+
+def _sides(mark: str, quoted: bool) -> tuple[bool, bool]:
+    """Whether a mark is set without a space before it and without one after it."""
+    category = unicodedata.category(mark)
+    if _is_quote(mark):
+        return quoted, not quoted
+    if category == "Ps" or mark in OPENING:
+        return False, True
+    return category == "Pe" or (category == "Po" and mark not in STANDING), False
