@@ -93,7 +93,7 @@ class AbstractPart(nn.Module):
     def prepare(
         self, values: Float[Tensor, "B S M"], keys: Float[Tensor, "B S M2"], mask: Bool[Tensor, "B S"] | None
     ) -> Tree:
-        """What the part keeps per source (B rows), or None. Leaves have S as their second dimension if they can grow."""
+        """What the part keeps per source (B rows), or None; S is the second dimension of every leaf."""
         return None
 
     def initial(self, memory: Memory, num_rows: int) -> Tree:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from regard.attention.mechanism import Mechanism
 from regard.attention.recipes.bahdanau import bahdanau
 from regard.attention.recipes.gmm import gmm
-from regard.attention.recipes.self_pooling import self_pooling
 from regard.attention.recipes.location_sensitive import location_sensitive
 from regard.attention.recipes.luong import luong
 from regard.attention.recipes.mocha import mocha
 from regard.attention.recipes.multi_head import multi_head
+from regard.attention.recipes.self_pooling import self_pooling
 
 RECIPES: dict[str, Callable[..., Mechanism]] = {
     recipe.__name__: recipe for recipe in (bahdanau, gmm, location_sensitive, luong, mocha, multi_head, self_pooling)

@@ -1,0 +1,109 @@
+"""What makes a decoder's first state, and the fixed context vector of decoders without attention."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import self_pooling
+from regard.errors import ShapeError
+from regard.layers.recurrent import CellState, RecurrentStack
+from regard.models.contract import Encoded
+from regard.shapes import Float
+
+BridgeKind = Literal["dense", "copy", "zero"]
+ContextKind = Literal["last", "mean", "maximum", "learned"]
+
+
+class Bridge(nn.Module):
+    """From an encoder's last states to a decoder's first state.
+
+    dense: h_0 = tanh(W x + b) and, for an LSTM, c_0 = W' x + b', with x the last states of an encoder layer (both
+    directions, h and c): layer l counts from the top, and a deeper decoder uses the lowest encoder layer again.
+    copy: the states as they are. zero: nothing is told.
+
+    With `context_size` x is a fixed context vector instead.
+
+    Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2, s_0 = tanh(W_s h_1); Sutskever et al. 2014 copy.
+    """
+
+    def __init__(
+        self,
+        encoder: RecurrentStack,
+        decoder: RecurrentStack,
+        kind: BridgeKind = "dense",
+        *,
+        context_size: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.kind = kind
+        self.num_layers = decoder.num_layers
+        self.num_tensors = decoder.num_tensors
+        self.size = decoder.size
+        lowest = encoder.num_layers - decoder.num_layers
+        self.sources = [max(0, lowest + layer) for layer in range(decoder.num_layers)]
+        if kind == "copy":
+            here = (encoder.cell, encoder.output_size)
+            there = (decoder.cell, decoder.size)
+            if context_size is not None:
+                raise ShapeError("bridge 'copy' copies last states; a context vector is brought in by 'dense'.")
+            if here != there:
+                raise ShapeError(
+                    f"bridge 'copy' needs the same cell and width on both sides: the encoder's states are {here[0]} "
+                    f"with {here[1]} features, the decoder's {there[0]} with {there[1]}. Use 'dense'."
+                )
+        width = encoder.output_size * encoder.num_tensors if context_size is None else context_size
+        self.maps = nn.ModuleList(
+            nn.Linear(width, decoder.size * decoder.num_tensors)
+            for _ in range(decoder.num_layers if kind == "dense" else 0)
+        )
+
+    def forward(self, encoded: Encoded, context: Float[Tensor, "B M"] | None = None) -> CellState:
+        """The first state, B rows."""
+        if self.kind == "zero":
+            zeros = encoded.memory.new_zeros(encoded.memory.shape[0], self.size)
+            return ((zeros,) * self.num_tensors,) * self.num_layers
+        states = []
+        for layer, source in enumerate(self.sources):
+            parts: tuple[Tensor, ...] = encoded.final_state[source] if context is None else (context,)
+            if self.kind == "dense":
+                mapped = self.maps[layer](torch.cat(parts, -1)).split(self.size, -1)
+                parts = (torch.tanh(mapped[0]), *mapped[1:])
+            states.append(parts)
+        return tuple(states)
+
+
+class FixedContext(nn.Module):
+    """The context vector c = q(h_1 … h_S) of a decoder without attention.
+
+    last: the top layer's last state (backward: first); mean and maximum: over the real positions; learned: a weighted
+    mean with learned weights (`attention.self_pooling`). A source without positions gives zeros.
+
+    Args:
+        size: M, the width of the memory and of c.
+    """
+
+    def __init__(self, kind: ContextKind, size: int) -> None:
+        super().__init__()
+        self.kind = kind
+        self.size = size
+        self.pooling = self_pooling(memory_size=size, size=size) if kind == "learned" else None
+
+    def forward(self, encoded: Encoded) -> Float[Tensor, "B M"]:
+        """c, (B, M)."""
+        memory, mask = encoded.memory, encoded.mask
+        if self.kind == "last":
+            return encoded.final_state[-1][0]
+        if self.pooling is not None:
+            return self.pooling.pool(self.pooling.prepare(memory, mask=mask)).context
+        if memory.shape[1] == 0:
+            return memory.new_zeros(memory.shape[0], self.size)
+        if self.kind == "mean":
+            total = memory.sum(1)
+            return total / (memory.shape[1] if mask is None else mask.sum(1, keepdim=True).clamp(min=1))
+        if mask is None:
+            return memory.amax(1)
+        highest = memory.masked_fill(~mask[..., None], float("-inf")).amax(1)
+        return torch.where(mask.any(1, keepdim=True), highest, 0)

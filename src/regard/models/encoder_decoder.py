@@ -1,0 +1,41 @@
+"""An encoder and a decoder: a sequence-to-sequence model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Generator, Tensor, nn
+
+from regard.models.contract import DecoderOutput
+from regard.shapes import Bool
+
+
+class EncoderDecoder(nn.Module):
+    """An encoder (`encode`) and a decoder (`prepare`, `initial_state`, `step`, `forward`)."""
+
+    def __init__(self, encoder: nn.Module, decoder: nn.Module) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+
+    def prepare(self, source: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> Any:
+        """The decoder's memory of a batch of sources: all that search needs."""
+        return self.decoder.prepare(self.encoder.encode(source, mask))
+
+    def forward(
+        self,
+        source: Tensor,
+        inputs: Tensor,
+        *,
+        mask: Bool[Tensor, "B S"] | None = None,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> DecoderOutput:
+        """Teacher-forced outputs.
+
+        Args:
+            source: (B, S) ids or (B, S, F) values.
+            inputs: (B, T) ids or (B, T, F) values: [BOS] + the target without its last.
+            mask: (B, S) bool, True at real source positions.
+        """
+        return self.decoder(inputs, self.prepare(source, mask), alignment=alignment, generator=generator)

@@ -1,0 +1,229 @@
+"""The recurrent decoder: with attention before or after the cell, with or without feedback, or without attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Generator, Tensor, nn
+
+from regard import tree
+from regard.attention.contract import Tree
+from regard.errors import UnsupportedError
+from regard.layers.recurrent import CellState, RecurrentStack
+from regard.models.bridge import Bridge, FixedContext
+from regard.models.contract import DecoderOutput, Encoded
+from regard.shapes import Float
+
+Order = Literal["recur_then_attend", "attend_then_recur"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentMemory:
+    """What depends on the source alone: the attention's memory, the first cell state, the fixed context (B, M)."""
+
+    attention: Tree
+    first_state: CellState
+    context: Float[Tensor, "B M"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentState:
+    """The cell's state, the attention's state, and what is fed back: the last attentional output (R, D)."""
+
+    cell: CellState
+    attention: Tree
+    feed: Float[Tensor, "R D"] | None
+
+
+class RecurrentDecoder(nn.Module):
+    """A recurrent decoder.
+
+    recur_then_attend (Luong):    s_t = cell([x_t; õ_{t-1}], s_{t-1}),  c_t = attend(s_t),  õ_t = tanh(W [s_t; c_t]);
+    õ_{t-1} only with `input_feeding`; without it all steps of `forward` run at once.
+    attend_then_recur (Bahdanau): c_t = attend(s_{t-1}),  s_t = cell([x_t; c_t], s_{t-1}),
+    õ_t = tanh(W [s_t; x_t; c_t]).
+    Without attention: s_t = cell([x_t; c], s_{t-1}),  õ_t = tanh(W [s_t; c]), where c is fed with `every_step`; else
+    c is in the first state alone and õ_t = s_t.
+    x_t is the embedded input, and the head makes the output from õ_t.
+
+    Args:
+        embedding: from inputs to (…, E); has `size`.
+        stack: one direction, over E features and what is fed back (`input_size` tells how many).
+        head: from (…, D) to log-probabilities, or to values with `continuous`.
+        bridge: the first state from the encoder's.
+        attention: a `Mechanism` or `Parallel` whose query is the top layer's state; None for a fixed context.
+        context: the fixed context vector, where there is no attention.
+        every_step: the fixed context is fed at every step; else it makes the first state only.
+        dropout: on õ before the head.
+        continuous: outputs are `values`.
+
+    Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2 (with tanh for their maxout); Luong, Pham & Manning
+    2015 (arXiv 1508.04025), sections 3 and 3.3; Cho et al. 2014 (arXiv 1406.1078) without attention.
+    """
+
+    main_attention = "attention"
+
+    def __init__(
+        self,
+        embedding: nn.Module,
+        stack: RecurrentStack,
+        head: nn.Module,
+        bridge: Bridge,
+        *,
+        attention: Any = None,
+        context: FixedContext | None = None,
+        order: Order = "recur_then_attend",
+        input_feeding: bool = True,
+        every_step: bool = False,
+        dropout: float = 0.0,
+        continuous: bool = False,
+    ) -> None:
+        super().__init__()
+        if (attention is None) == (context is None):
+            raise UnsupportedError("A decoder has either attention or a fixed context.")
+        if stack.bidirectional:
+            raise UnsupportedError("A decoder cannot run backwards: its stack must have one direction.")
+        self.embedding = embedding
+        self.stack = stack
+        self.head = head
+        self.bridge = bridge
+        self.attention = attention
+        self.context = context
+        self.order = order
+        self.every_step = every_step
+        self.input_feeding = attention is not None and input_feeding and order == "recur_then_attend"
+        self.continuous = continuous
+        self.dropout = nn.Dropout(dropout)
+        seen = attention.context_size if attention is not None else context.size if context and every_step else 0
+        also = embedding.size if attention is not None and order == "attend_then_recur" else 0
+        self.readout = nn.Linear(stack.size + also + seen, stack.size) if seen else None
+
+    @staticmethod
+    def input_size(
+        embedding_size: int,
+        size: int,
+        *,
+        attention: Any = None,
+        context: FixedContext | None = None,
+        order: Order = "recur_then_attend",
+        input_feeding: bool = True,
+        every_step: bool = False,
+    ) -> int:
+        """The number of features the cell is fed, for these options."""
+        if attention is None:
+            return embedding_size + (context.size if context is not None and every_step else 0)
+        if order == "attend_then_recur":
+            return embedding_size + attention.context_size
+        return embedding_size + (size if input_feeding else 0)
+
+    def prepare(self, encoded: Encoded) -> RecurrentMemory:
+        """All that depends on the source alone, B rows."""
+        if self.attention is not None:
+            memory = self.attention.prepare(encoded.memory, mask=encoded.mask)
+            return RecurrentMemory(memory, self.bridge(encoded), None)
+        context = self.context(encoded)
+        told = None if self.context.kind == "last" else context
+        return RecurrentMemory(None, self.bridge(encoded, told), context if self.every_step else None)
+
+    def initial_state(self, memory: RecurrentMemory, num_hypotheses: int = 1) -> RecurrentState:
+        """The state before the first step."""
+        cell = tree.map(lambda leaf: leaf.repeat_interleave(num_hypotheses, 0), memory.first_state)
+        state = self.attention.initial_state(memory.attention, num_hypotheses) if self.attention is not None else None
+        top = cell[-1][0]
+        return RecurrentState(cell, state, torch.zeros_like(top) if self.input_feeding else None)
+
+    def step(
+        self,
+        inputs: Tensor,
+        memory: RecurrentMemory,
+        state: RecurrentState,
+        *,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[DecoderOutput, RecurrentState]:
+        """One output step from inputs (R,) ids or (R, F) values."""
+        features, weights, state = self._advance(self.embedding(inputs), memory, state, alignment, generator)
+        return self._say(features, weights), state
+
+    def forward(
+        self, inputs: Tensor, memory: RecurrentMemory, *, alignment: bool = False, generator: Generator | None = None
+    ) -> DecoderOutput:
+        """All steps, teacher-forced: inputs (B, T) ids or (B, T, F) values."""
+        embedded = self.embedding(inputs)
+        state = self.initial_state(memory)
+        if not self.input_feeding and (self.attention is None or self.order == "recur_then_attend"):
+            return self._at_once(embedded, memory, state, alignment, generator)
+        features, weights = [], []
+        for t in range(embedded.shape[1]):
+            feature, weight, state = self._advance(embedded[:, t], memory, state, alignment, generator)
+            features.append(feature)
+            weights.append(weight)
+        stacked = torch.stack(features, 1) if features else embedded.new_zeros(embedded.shape[0], 0, self.stack.size)
+        return self._say(stacked, tree.map(lambda *steps: torch.stack(steps, 2), *weights) if weights else None)
+
+    def _advance(
+        self,
+        embedded: Tensor,
+        memory: RecurrentMemory,
+        state: RecurrentState,
+        alignment: bool,
+        generator: Generator | None,
+    ) -> tuple[Tensor, Any, RecurrentState]:
+        """One step from embedded inputs (R, E): õ, the alignment if asked for, and the new state."""
+        if self.attention is None:
+            context = memory.context
+            if context is None:
+                output, cell = self.stack.step(embedded, state.cell)
+                return output, None, RecurrentState(cell, None, None)
+            context = context.repeat_interleave(embedded.shape[0] // max(context.shape[0], 1), 0)
+            output, cell = self.stack.step(torch.cat([embedded, context], -1), state.cell)
+            return self._read_out(output, context), None, RecurrentState(cell, None, None)
+        options: dict[str, Any] = {"inputs": embedded, "alignment": alignment, "generator": generator}
+        if self.order == "attend_then_recur":
+            attended, looked = self.attention.step(state.cell[-1][0], memory.attention, state.attention, **options)
+            output, cell = self.stack.step(torch.cat([embedded, attended.context], -1), state.cell)
+            features = self._read_out(output, embedded, attended.context)
+            return features, attended.alignment, RecurrentState(cell, looked, None)
+        fed = embedded if state.feed is None else torch.cat([embedded, state.feed], -1)
+        output, cell = self.stack.step(fed, state.cell)
+        attended, looked = self.attention.step(output, memory.attention, state.attention, **options)
+        features = self._read_out(output, attended.context)
+        return features, attended.alignment, RecurrentState(cell, looked, features if self.input_feeding else None)
+
+    def _at_once(
+        self,
+        embedded: Tensor,
+        memory: RecurrentMemory,
+        state: RecurrentState,
+        alignment: bool,
+        generator: Generator | None,
+    ) -> DecoderOutput:
+        """Nothing is fed back, so the cell runs over the whole target and attention looks for all steps at once."""
+        if memory.context is not None:
+            context = memory.context[:, None].expand(-1, embedded.shape[1], -1)
+            output, _ = self.stack(torch.cat([embedded, context], -1), state.cell)
+            return self._say(self._read_out(output, context), None)
+        output, _ = self.stack(embedded, state.cell)
+        if self.attention is None:
+            return self._say(output, None)
+        attended, _ = self.attention(
+            output, memory.attention, state.attention, inputs=embedded, alignment=alignment, generator=generator
+        )
+        return self._say(self._read_out(output, attended.context), attended.alignment)
+
+    def _read_out(self, *parts: Tensor) -> Tensor:
+        assert self.readout is not None
+        return torch.tanh(self.readout(torch.cat(parts, -1)))
+
+    def _say(self, features: Tensor, weights: Any) -> DecoderOutput:
+        outputs = self.head(self.dropout(features))
+        alignments = {}
+        if isinstance(weights, tuple):
+            alignments = {f"attention.{index}": weight for index, weight in enumerate(weights)}
+        elif weights is not None:
+            alignments = {"attention": weights}
+        if self.continuous:
+            return DecoderOutput(values=outputs, alignments=alignments)
+        return DecoderOutput(log_probabilities=outputs, alignments=alignments)
