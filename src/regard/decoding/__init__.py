@@ -1,0 +1,33 @@
+"""Searches over any decoder that has the verbs of `regard.models.contract.Decoder`."""
+
+from regard.decoding.beam import beam_search
+from regard.decoding.front_door import search
+from regard.decoding.greedy import greedy_search
+from regard.decoding.options import Sampling, Search
+from regard.decoding.penalty import AbstractPenalty, AveragePenalty, GnmtPenalty, NoPenalty
+from regard.decoding.processor import NoRepeat, Processor
+from regard.decoding.rescore import force_align, rescore
+from regard.decoding.result import Hypothesis, Prediction, main_alignment
+from regard.decoding.sampling import sample
+from regard.decoding.simple import SimpleDecoder
+
+__all__ = [
+    "AbstractPenalty",
+    "AveragePenalty",
+    "GnmtPenalty",
+    "Hypothesis",
+    "NoPenalty",
+    "NoRepeat",
+    "Prediction",
+    "Processor",
+    "Sampling",
+    "Search",
+    "SimpleDecoder",
+    "beam_search",
+    "force_align",
+    "greedy_search",
+    "main_alignment",
+    "rescore",
+    "sample",
+    "search",
+]

@@ -1,0 +1,125 @@
+"""Beam search."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard import tree
+from regard.decoding.frontier import Frontier, length_limits
+from regard.decoding.greedy import greedy_search
+from regard.decoding.history import ROOT
+from regard.decoding.options import Search
+from regard.decoding.processor import NEVER, process
+from regard.decoding.result import Hypothesis, StopReason
+from regard.decoding.selection import largest
+from regard.models.contract import Decoder, Tree
+
+
+def beam_search(
+    decoder: Decoder,
+    memory: Tree,
+    options: Search | None = None,
+    *,
+    bos: int,
+    eos: int,
+    max_length: int | Tensor,
+    alignment: bool = False,
+) -> list[list[Hypothesis]]:
+    """Follows the `beam` most probable unfinished hypotheses of every sentence at once.
+
+    At each step every alive hypothesis may end: its end of sentence is admitted whatever its rank, and the `num_best`
+    best finished ones by penalised score are kept. Beside them the `beam` most probable continuations live on. A
+    sentence stops when none of them can still beat the last of `num_best` finished ones, however many certain tokens
+    followed (`AbstractPenalty.bound`), so waiting longer, as for a whole beam of finished ones, would return the same.
+    At the maximum length unfinished hypotheses fill up behind the finished ones. Where every alive hypothesis is
+    impossible and none has finished, those alive one step before are returned.
+
+    A beam of 1 is greedy search by definition: the end of sentence is taken only when it is the most probable token.
+    By the rule above it would be admitted at every step.
+
+    Args and Raises: as in `search`.
+    """
+    options = Search() if options is None else options
+    if options.beam == 1:
+        return greedy_search(decoder, memory, options, bos=bos, eos=eos, max_length=max_length, alignment=alignment)
+    if tree.rows(memory) == 0:
+        return []
+    with torch.inference_mode():
+        remaining = length_limits(max_length, memory)
+        frontier = Frontier(
+            decoder,
+            memory,
+            bos=bos,
+            eos=eos,
+            width=options.beam,
+            alignment=alignment,
+            keep_tokens=bool(options.processors),
+        )
+        scores, nodes = _search(frontier, options, remaining)
+    places = [[p for p, score in enumerate(row) if score > NEVER][: options.num_best] for row in scores.tolist()]
+    sentence = torch.tensor([b for b, row in enumerate(places) for _ in row], device=nodes.device)
+    place = torch.tensor([p for row in places for p in row], device=nodes.device)
+    stops: list[StopReason] = ["eos" if p < options.num_best else "length" for p in place.tolist()]
+    found = iter(frontier.history.read(nodes[sentence, place], scores[sentence, place].tolist(), stops))
+    return [[next(found) for _ in row] for row in places]
+
+
+def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores and last nodes of every sentence, (B, num_best + beam): finished ones, then unfinished ones."""
+    penalty, eos, beam, best = options.penalty, frontier.eos, options.beam, options.num_best
+    count, history = len(frontier), frontier.history
+    totals = torch.full((count, beam), NEVER, dtype=frontier.precision, device=remaining.device)
+    totals[:, 0] = 0
+    finished = totals.new_full((count, best), NEVER)
+    finished_nodes = frontier.nodes.new_full((count, best), ROOT)
+    final = totals.new_full((count, best + beam), NEVER)
+    final_nodes = frontier.nodes.new_full((count, best + beam), ROOT)
+    while len(frontier):
+        said = frontier.advance()
+        length = frontier.step
+        shaped = process(
+            said, frontier.tokens, options.processors, forbidden=eos if length <= options.min_length else None
+        )
+        rows = torch.arange(len(said), device=said.device).view_as(totals)
+        dead = totals == NEVER
+
+        ends = history.grow(frontier.nodes, torch.full_like(rows, eos), said[:, eos], rows)
+        ended = (totals + shaped[:, eos].view_as(totals)).masked_fill(dead, NEVER)
+        finished, order = torch.cat([finished, penalty.score(ended, length)], 1).sort(
+            dim=1, descending=True, stable=True
+        )
+        finished_nodes = torch.cat([finished_nodes, ends], 1).gather(1, order)[:, :best]
+        finished = finished[:, :best]
+
+        values, tokens = largest(shaped, beam + 1)
+        values = values.masked_fill(tokens == eos, NEVER)
+        candidates = (totals.view(-1, 1) + values).masked_fill(dead.view(-1, 1), NEVER).view(len(frontier), -1)
+        frontier.require_numbers(torch.cat([ended, candidates], 1))
+        new_totals, places = largest(candidates, beam)
+        parents = rows.gather(1, places // values.shape[1])
+        tokens = tokens.view(len(frontier), -1).gather(1, places)
+        new_nodes = history.grow(frontier.nodes.flatten()[parents], tokens, said[parents, tokens], parents)
+
+        hope = penalty.bound(new_totals[:, 0], length, remaining)
+        extinct = new_totals[:, 0] == NEVER
+        decided = (finished[:, -1] > NEVER) & (hope <= finished[:, -1])
+        leaving = extinct | decided | (remaining <= length)
+        if bool(leaving.any()):
+            stranded = (extinct & (finished[:, 0] == NEVER))[:, None]
+            lengths = torch.where(stranded, length - 1, length)
+            unfinished = penalty.score(torch.where(stranded, totals, new_totals), lengths)
+            left = frontier.sentences[leaving]
+            final[left] = torch.cat([finished, unfinished], 1)[leaving]
+            final_nodes[left] = torch.cat([finished_nodes, torch.where(stranded, frontier.nodes, new_nodes)], 1)[
+                leaving
+            ]
+            kept = (~leaving).nonzero()[:, 0]
+            frontier.move(parents[kept], tokens[kept], new_nodes[kept], kept)
+            totals, finished, finished_nodes, remaining = (
+                x[kept] for x in (new_totals, finished, finished_nodes, remaining)
+            )
+        else:
+            frontier.move(parents, tokens, new_nodes)
+            totals = new_totals
+    return final, final_nodes

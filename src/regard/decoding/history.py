@@ -1,0 +1,75 @@
+"""What a search has said: one node per token, each pointing at the one before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from regard.decoding.result import Hypothesis, StopReason
+
+ROOT = -1
+"""The node before the first token."""
+
+
+class History:
+    """Nodes by level (output step), and each level's alignments; nothing is copied until hypotheses are read.
+
+    A node keeps its parent, its token, the token's log-probability, and the row that the decoder had at that step:
+    there lies its alignment, wherever the hypothesis moves afterwards.
+    """
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._alignments: list[Mapping[str, Tensor]] = []
+        self._nodes: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+        self._count = 0
+
+    def open_level(self, alignments: Mapping[str, Tensor]) -> None:
+        """Begins an output step whose alignments are (R, H, S) by name."""
+        self._starts.append(self._count)
+        self._alignments.append(alignments)
+
+    def grow(self, parents: Tensor, tokens: Tensor, log_probabilities: Tensor, rows: Tensor) -> Tensor:
+        """Adds nodes to the level, all arguments of one shape; returns the nodes' numbers in that shape."""
+        self._nodes.append((parents.flatten(), tokens.flatten(), log_probabilities.flatten(), rows.flatten()))
+        first, self._count = self._count, self._count + parents.numel()
+        return torch.arange(first, self._count, device=parents.device).view(parents.shape)
+
+    def read(self, nodes: Tensor, scores: Sequence[float], stops: Sequence[StopReason]) -> list[Hypothesis]:
+        """The hypotheses that end in `nodes` (M,)."""
+        if not len(nodes):
+            return []
+        parents, tokens, log_probabilities, rows = (torch.cat(parts) for parts in zip(*self._nodes))
+        path = nodes.new_full((len(nodes), len(self._starts)), ROOT)
+        for level in reversed(range(len(self._starts))):
+            here = nodes >= self._starts[level]
+            path[:, level] = torch.where(here, nodes, ROOT)
+            nodes = torch.where(here, parents[nodes.clamp(min=0)], nodes)
+        lengths = (path != ROOT).sum(1).tolist()
+        path = path[:, : max(1, *lengths)].clamp(min=0)
+        alignments = self._gather(rows[path])
+        said, costs = tokens[path].cpu(), log_probabilities[path].cpu()
+        return [
+            Hypothesis(
+                tokens=said[m, :length].clone(),
+                log_probability=float(costs[m, :length].double().sum()),
+                score=scores[m],
+                stop_reason=stops[m],
+                token_log_probabilities=costs[m, :length].clone(),
+                alignments={name: weights[m, :, :length].clone() for name, weights in alignments.items()},
+            )
+            for m, length in enumerate(lengths)
+        ]
+
+    def _gather(self, rows: Tensor) -> dict[str, Tensor]:
+        """(M, H, T, S) by name, from rows (M, T); behind a hypothesis's end they hold rows of no meaning."""
+        levels = self._alignments[: rows.shape[1]]
+        gathered = {}
+        for name in levels[0]:
+            widest = max(level[name].shape[-1] for level in levels)
+            steps = [level[name].index_select(0, rows[:, t]) for t, level in enumerate(levels)]
+            gathered[name] = torch.stack([pad(step, (0, widest - step.shape[-1])) for step in steps], 2).cpu()
+        return gathered

@@ -1,0 +1,111 @@
+"""The options of a search."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from regard.decoding.penalty import AbstractPenalty, AveragePenalty, GnmtPenalty, NoPenalty
+from regard.decoding.processor import Processor
+from regard.errors import ConfigError
+
+
+def _require(condition: bool, name: str, value: object, advice: str) -> None:
+    if not condition:
+        raise ConfigError(f"{name}={value!r}: {advice}", path=("decoding", name))
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Options of beam search, and of greedy search, which is `beam=1`.
+
+    Args:
+        beam: hypotheses kept per sentence at each step.
+        num_best: hypotheses returned per sentence, fewer where fewer exist. It may exceed the beam, except when greedy.
+        length_penalty: "none", "average", "gnmt", or a penalty of your own.
+        alpha: strength of the gnmt penalty; no other uses it.
+        min_length: tokens before the end of sentence is allowed, not counting it. A sentence whose maximum length
+            is smaller ends by length.
+        processors: change the next token's log-probabilities, in order (`regard.decoding.Processor`).
+
+    Raises:
+        ConfigError: for a value that makes no sense.
+
+    >>> Search(beam=4, length_penalty="average").penalty
+    AveragePenalty()
+    """
+
+    beam: int = 5
+    num_best: int = 1
+    length_penalty: str | AbstractPenalty = "gnmt"
+    alpha: float = 0.6
+    min_length: int = 0
+    processors: tuple[Processor, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require(self.beam >= 1, "beam", self.beam, "give the hypotheses kept per sentence, 1 (greedy) or more.")
+        _require(self.num_best >= 1, "num_best", self.num_best, "give the hypotheses returned, 1 or more.")
+        _require(
+            self.beam > 1 or self.num_best == 1,
+            "num_best",
+            self.num_best,
+            "greedy search (beam=1) finds one hypothesis; give a wider beam.",
+        )
+        _require(
+            isinstance(self.length_penalty, AbstractPenalty) or self.length_penalty in ("none", "average", "gnmt"),
+            "length_penalty",
+            self.length_penalty,
+            "choose none, average or gnmt, or give an AbstractPenalty.",
+        )
+        _require(
+            math.isfinite(self.alpha) and self.alpha >= 0,
+            "alpha",
+            self.alpha,
+            "give 0 (no penalty) or more; 0.6 is usual.",
+        )
+        _require(self.min_length >= 0, "min_length", self.min_length, "give a count of tokens, 0 or more.")
+
+    @property
+    def penalty(self) -> AbstractPenalty:
+        """The penalty that `length_penalty` and `alpha` name."""
+        if isinstance(self.length_penalty, AbstractPenalty):
+            return self.length_penalty
+        named = {"none": NoPenalty(), "average": AveragePenalty(), "gnmt": GnmtPenalty(self.alpha)}
+        return named[self.length_penalty]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Options of sampling; temperature, top_k and top_p shape the draw alone, never a returned log-probability.
+
+    Args:
+        num_samples: independent samples per sentence; the same one may come twice.
+        temperature: log-probabilities are divided by it; below 1 sharper, above 1 flatter.
+        top_k: only the k most probable tokens are drawn; None: all.
+        top_p: only the most probable tokens that together reach this probability (at the temperature) are drawn.
+        seed: makes a call repeatable. What is drawn for a sentence may depend on its batch. None: torch's global state.
+        min_length, processors: as in `Search`.
+
+    Raises:
+        ConfigError: for a value that makes no sense.
+    """
+
+    num_samples: int = 1
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    seed: int | None = None
+    min_length: int = 0
+    processors: tuple[Processor, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require(self.num_samples >= 1, "num_samples", self.num_samples, "give the samples per sentence, 1 or more.")
+        _require(
+            math.isfinite(self.temperature) and self.temperature > 0,
+            "temperature",
+            self.temperature,
+            "give a number above 0; for the most probable token at every step use Search(beam=1).",
+        )
+        _require(self.top_k is None or self.top_k >= 1, "top_k", self.top_k, "give a count of tokens, 1 or more.")
+        _require(0 < self.top_p <= 1, "top_p", self.top_p, "give a probability above 0, up to 1 (all tokens).")
+        _require(self.min_length >= 0, "min_length", self.min_length, "give a count of tokens, 0 or more.")

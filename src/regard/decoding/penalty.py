@@ -1,0 +1,62 @@
+"""Length penalties: how hypotheses of different lengths are ranked."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+class AbstractPenalty(ABC):
+    """Ranks hypotheses from their log-probability and length; the end of sentence counts as a token.
+
+    A score must rise with the log-probability. `bound` is right for scores that rise, fall or stand still with the
+    length alone; a penalty that turns in between overrides it.
+    """
+
+    @abstractmethod
+    def score(self, log_probability: Tensor, length: Tensor | int) -> Tensor:
+        """The score, of the shape of `log_probability`; a length of 0 (nothing was said) is legal."""
+
+    def bound(self, log_probability: Tensor, length: int, max_length: Tensor) -> Tensor:
+        """The best score that an unfinished hypothesis of `length` tokens can reach, all others being certain."""
+        return torch.maximum(self.score(log_probability, length + 1), self.score(log_probability, max_length))
+
+
+@dataclass(frozen=True, slots=True)
+class NoPenalty(AbstractPenalty):
+    """The log-probability itself, which favours short hypotheses."""
+
+    def score(self, log_probability: Tensor, length: Tensor | int) -> Tensor:
+        return log_probability
+
+
+@dataclass(frozen=True, slots=True)
+class AveragePenalty(AbstractPenalty):
+    """The mean log-probability of a token.
+
+    >>> AveragePenalty().score(torch.tensor([-6.0]), 3)
+    tensor([-2.])
+    """
+
+    def score(self, log_probability: Tensor, length: Tensor | int) -> Tensor:
+        return log_probability / torch.as_tensor(length, device=log_probability.device).clamp(min=1)
+
+
+@dataclass(frozen=True, slots=True)
+class GnmtPenalty(AbstractPenalty):
+    """log P / ((5 + T) / 6)^alpha; alpha = 0 is no penalty.
+
+    Source: Wu et al. 2016, Google's Neural Machine Translation System, section 7, without its coverage penalty.
+
+    >>> GnmtPenalty(1.0).score(torch.tensor([-6.0]), 7)
+    tensor([-3.])
+    """
+
+    alpha: float = 0.6
+
+    def score(self, log_probability: Tensor, length: Tensor | int) -> Tensor:
+        lengths = torch.as_tensor(length, dtype=log_probability.dtype, device=log_probability.device)
+        return log_probability / ((5 + lengths) / 6) ** self.alpha

@@ -1,0 +1,66 @@
+"""What changes the next token's log-probabilities before a search looks at them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from regard.errors import ConfigError, ShapeError
+from regard.shapes import describe
+
+NEVER = float("-inf")
+
+
+class Processor(Protocol):
+    """Any callable from (R, N) log-probabilities and the (R, t) tokens so far, without bos, to new log-probabilities.
+
+    It changes what is chosen and how hypotheses are ranked; `Hypothesis.log_probability` stays the model's own.
+    It returns a new tensor. What it returns must not exceed 0, or a beam may stop too early. Rows are those still
+    alive, so it sees neither the sentence's number nor its source.
+    """
+
+    def __call__(self, log_probabilities: Tensor, tokens: Tensor, /) -> Tensor: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NoRepeat:
+    """Forbids every token that would repeat `size` tokens in a row that the hypothesis already has."""
+
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ConfigError(f"NoRepeat(size={self.size}): size counts tokens in a row; give 1 or more.")
+
+    def __call__(self, log_probabilities: Tensor, tokens: Tensor, /) -> Tensor:
+        length = tokens.shape[1]
+        if length < self.size:
+            return log_probabilities
+        runs = tokens.unfold(1, self.size, 1)
+        latest = tokens[:, length - self.size + 1 :]
+        row, place = (runs[..., :-1] == latest[:, None]).all(-1).nonzero(as_tuple=True)
+        result = log_probabilities.clone()
+        result[row, runs[row, place, -1]] = NEVER
+        return result
+
+
+def process(
+    log_probabilities: Tensor, tokens: Tensor | None, processors: Sequence[Processor], *, forbidden: int | None
+) -> Tensor:
+    """Applies the processors in order, then forbids one token (the end, before the minimum length)."""
+    result = log_probabilities
+    for processor in processors:
+        assert tokens is not None
+        result = processor(result, tokens)
+        if result.shape != log_probabilities.shape:
+            raise ShapeError(
+                f"The processor {processor!r} must return log-probabilities of the shape it was given.\n"
+                + describe({"given": ("R N", log_probabilities), "returned": ("R N", result)})
+            )
+    if forbidden is not None:
+        result = result.clone()
+        result[:, forbidden] = NEVER
+    return result

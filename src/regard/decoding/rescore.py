@@ -1,0 +1,99 @@
+"""Teacher-forced passes over given tokens: to check a search, to score with another model, to align."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from regard import tree
+from regard.decoding.result import Hypothesis
+from regard.errors import RegardError, ShapeError, UnsupportedError
+from regard.models.contract import Decoder, Tree
+
+
+def rescore(
+    decoder: Decoder, memory: Tree, hypotheses: Sequence[Sequence[Hypothesis]], *, bos: int
+) -> list[list[Hypothesis]]:
+    """The same hypotheses with log-probabilities and alignments from `decoder.forward`.
+
+    One pass for the best of every sentence, one for the second best, and so on, so that no source is tiled. Scores
+    and stop reasons stay what the search gave.
+
+    Args:
+        memory: B rows.
+        hypotheses: B lists.
+    """
+    _require_rows(memory, len(hypotheses), "hypotheses")
+    results: list[list[Hypothesis]] = [[] for _ in hypotheses]
+    for rank in range(max(map(len, hypotheses), default=0)):
+        sentences = [b for b, ranked in enumerate(hypotheses) if len(ranked) > rank]
+        index = torch.tensor(sentences, device=next(tree.leaves(memory)).device)
+        chosen = [hypotheses[b][rank] for b in sentences]
+        forced = _force(decoder, tree.reorder(memory, index), [h.tokens for h in chosen], bos)
+        for b, old, (costs, alignments) in zip(sentences, chosen, forced):
+            total = float(costs.double().sum())
+            results[b].append(replace(old, log_probability=total, token_log_probabilities=costs, alignments=alignments))
+    return results
+
+
+def force_align(
+    decoder: Decoder, memory: Tree, targets: Sequence[Tensor | Sequence[int]], *, bos: int, eos: int
+) -> list[Hypothesis]:
+    """What the decoder thinks of given outputs, and where it looks while it says them.
+
+    Args:
+        memory: B rows.
+        targets: B sequences of ids without bos. Append eos for its log-probability and alignment row.
+
+    Returns:
+        A hypothesis per target, its score the log-probability; `stop_reason` is "eos" when the target ends in eos.
+
+    Raises:
+        RegardError: for an id that the decoder does not know.
+    """
+    _require_rows(memory, len(targets), "targets")
+    if not targets:
+        return []
+    tokens = [torch.as_tensor(target, dtype=torch.long).cpu() for target in targets]
+    results = []
+    for target, (costs, alignments) in zip(tokens, _force(decoder, memory, tokens, bos)):
+        total = float(costs.double().sum())
+        ends = len(target) > 0 and int(target[-1]) == eos
+        results.append(Hypothesis(target, total, total, "eos" if ends else "length", costs, alignments))
+    return results
+
+
+def _require_rows(memory: Tree, count: int, name: str) -> None:
+    if tree.rows(memory) != count:
+        raise ShapeError(
+            f"{name} must hold one item per sentence: memory has B={tree.rows(memory)} rows, {name} {count}."
+        )
+
+
+def _force(
+    decoder: Decoder, memory: Tree, targets: Sequence[Tensor], bos: int
+) -> list[tuple[Tensor, dict[str, Tensor]]]:
+    """(T,) token log-probabilities and (H, T, S) alignments by name, for a target per row of memory."""
+    device = next(tree.leaves(memory)).device
+    lengths = [len(target) for target in targets]
+    padded = torch.full((len(targets), max(1, *lengths) + 1), bos, device=device)
+    for row, target in zip(padded, targets):
+        row[1 : len(target) + 1] = target.to(device)
+    with torch.inference_mode():
+        output = decoder.forward(padded[:, :-1], memory, alignment=True)
+    said = output.log_probabilities
+    if said is None:
+        raise UnsupportedError("The decoder returns values, not tokens; only log-probabilities can be rescored.")
+    for row, target in enumerate(targets):
+        wrong = [i for i in target.tolist() if not 0 <= i < said.shape[2]]
+        if wrong:
+            raise RegardError(f"Target {row} has the id {wrong[0]}, but the decoder knows N={said.shape[2]} tokens.")
+    costs = said.gather(2, padded[:, 1:, None])[..., 0].cpu()
+    alignments = {name: weights.cpu() for name, weights in output.alignments.items()}
+    return [
+        (costs[m, :length].clone(), {name: weights[m, :, :length].clone() for name, weights in alignments.items()})
+        for m, length in enumerate(lengths)
+    ]

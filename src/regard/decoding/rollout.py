@@ -1,0 +1,90 @@
+"""Rows that go on by themselves, each choosing its own next token: greedy search and sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Generator, Tensor
+
+from regard import tree
+from regard.decoding.frontier import Frontier, length_limits
+from regard.decoding.options import Sampling, Search
+from regard.decoding.penalty import AbstractPenalty
+from regard.decoding.processor import NEVER, process
+from regard.decoding.result import Hypothesis, StopReason
+from regard.models.contract import Decoder, Tree
+
+
+def roll_out(
+    decoder: Decoder,
+    memory: Tree,
+    options: Search | Sampling,
+    choose: Callable[[Tensor], Tensor],
+    penalty: AbstractPenalty,
+    *,
+    width: int,
+    bos: int,
+    eos: int,
+    max_length: int | Tensor,
+    alignment: bool,
+    generator: Generator | None = None,
+) -> list[list[Hypothesis]]:
+    """`width` hypotheses per sentence, best first; `choose` picks tokens (R,) from log-probabilities (R, N).
+
+    A row whose every token is impossible stops where it is, with `stop_reason` "length".
+    """
+    count = tree.rows(memory)
+    if count == 0:
+        return []
+    with torch.inference_mode():
+        remaining = length_limits(max_length, memory)
+        frontier = Frontier(
+            decoder,
+            memory,
+            bos=bos,
+            eos=eos,
+            width=width,
+            alignment=alignment,
+            keep_tokens=bool(options.processors),
+            generator=generator,
+        )
+        totals = torch.zeros(count, width, dtype=frontier.precision, device=remaining.device)
+        lengths = torch.zeros_like(frontier.nodes)
+        going = torch.ones_like(frontier.nodes, dtype=torch.bool)
+        last = frontier.nodes
+        scores, nodes, ended = totals.clone(), last.clone(), ~going
+        while len(frontier):
+            said = frontier.advance()
+            shaped = process(
+                said,
+                frontier.tokens,
+                options.processors,
+                forbidden=eos if frontier.step <= options.min_length else None,
+            )
+            tokens = choose(shaped).view_as(last)
+            rows = torch.arange(tokens.numel(), device=tokens.device).view_as(tokens)
+            values = shaped[rows, tokens].masked_fill(~going, 0.0)
+            frontier.require_numbers(values)
+            going = going & (values > NEVER)
+            last = torch.where(going, frontier.history.grow(last, tokens, said[rows, tokens], rows), last)
+            totals = torch.where(going, totals + values, totals)
+            lengths = lengths + going
+            finished = going & (tokens == eos)
+            ended[frontier.sentences] |= finished
+            going = going & ~finished & (frontier.step < remaining)[:, None]
+            leaving = ~going.any(1)
+            if not bool(leaving.any()):
+                frontier.move(rows, tokens, last)
+                continue
+            left = frontier.sentences[leaving]
+            scores[left] = penalty.score(totals[leaving], lengths[leaving])
+            nodes[left] = last[leaving]
+            kept = (~leaving).nonzero()[:, 0]
+            frontier.move(rows[kept], tokens[kept], last[kept], kept)
+            totals, lengths, going, last, remaining = (x[kept] for x in (totals, lengths, going, last, remaining))
+        scores, order = scores.sort(dim=1, descending=True, stable=True)
+        nodes, ended = nodes.gather(1, order), ended.gather(1, order)
+    stops: list[StopReason] = ["eos" if e else "length" for e in ended.flatten().tolist()]
+    found = frontier.history.read(nodes.flatten(), scores.flatten().tolist(), stops)
+    return [found[b * width : (b + 1) * width] for b in range(count)]

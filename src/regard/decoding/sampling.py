@@ -1,0 +1,81 @@
+"""Sampling: outputs drawn from what the model says."""
+
+from __future__ import annotations
+
+import torch
+from torch import Generator, Tensor
+
+from regard import tree
+from regard.decoding.options import Sampling
+from regard.decoding.penalty import NoPenalty
+from regard.decoding.processor import NEVER
+from regard.decoding.result import Hypothesis
+from regard.decoding.rollout import roll_out
+from regard.decoding.selection import largest
+from regard.errors import ConfigError
+from regard.models.contract import Decoder, Tree
+
+
+def sample(
+    decoder: Decoder,
+    memory: Tree,
+    options: Sampling | None = None,
+    *,
+    bos: int,
+    eos: int,
+    max_length: int | Tensor,
+    alignment: bool = False,
+    generator: Generator | None = None,
+) -> list[list[Hypothesis]]:
+    """Draws `num_samples` hypotheses per sentence and sorts them, best first.
+
+    The first of several is therefore no fair draw; `num_samples=1` gives one. A log-probability is that of the model,
+    before temperature, top_k and top_p.
+
+    Args and Raises: as in `search`.
+        generator: instead of a seed, on the memory's device; a decoder that draws (hard attention) uses it, too.
+    """
+    options = Sampling() if options is None else options
+    if options.seed is not None:
+        if generator is not None:
+            raise ConfigError("Give a seed or a generator, not both.", ("decoding", "seed"))
+        device = next(tree.leaves(memory)).device
+        generator = torch.Generator(device).manual_seed(options.seed)
+
+    def draw(log_probabilities: Tensor) -> Tensor:
+        kept = truncated(log_probabilities / options.temperature, options.top_k, options.top_p)
+        noise = torch.empty_like(kept).exponential_(generator=generator)
+        return (kept - noise.clamp(min=torch.finfo(noise.dtype).tiny).log()).argmax(1)
+
+    return roll_out(
+        decoder,
+        memory,
+        options,
+        draw,
+        NoPenalty(),
+        width=options.num_samples,
+        bos=bos,
+        eos=eos,
+        max_length=max_length,
+        alignment=alignment,
+        generator=generator,
+    )
+
+
+def truncated(log_probabilities: Tensor, top_k: int | None = None, top_p: float = 1.0) -> Tensor:
+    """Keeps the `top_k` most probable tokens, and of these the fewest that reach `top_p`; others get -inf.
+
+    Args:
+        log_probabilities: (R, N), not necessarily normalised: `top_p` is a share of what `top_k` left. At least one
+            token a row is kept.
+
+    >>> truncated(torch.tensor([[0.5, 0.3, 0.2]]).log(), top_p=0.7).exp()
+    tensor([[0.5000, 0.3000, 0.0000]])
+    """
+    if top_k is None and top_p == 1:
+        return log_probabilities
+    values, places = largest(log_probabilities, log_probabilities.shape[1] if top_k is None else top_k)
+    probabilities = values.softmax(1)
+    before = probabilities.cumsum(1) - probabilities
+    values = values.masked_fill((before >= top_p) & (before > 0), NEVER)
+    return torch.full_like(log_probabilities, NEVER).scatter(1, places, values)
