@@ -1,0 +1,47 @@
+"""The schema for people and for editors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_core import PydanticUndefined
+
+from regard.config.keys import KEYS, Key
+from regard.config.place import dotted
+from regard.config.schema import Config
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema in JSON Schema 2020-12, for editors that complete and check YAML."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema()}
+
+
+def describe() -> str:
+    """Every key with what it may be, its default and its meaning: Markdown tables, one a section."""
+    sections: dict[str, list[str]] = {"": []}
+    titles = {"": "The whole"}
+    for key in KEYS.values():
+        here, parent = dotted(key.path), dotted(key.path[:-1])
+        if key.section:
+            titles[here], sections[here] = f"`{here}`: {key.field.description or ''}", []
+        if not key.section or len(key.members) > 1:
+            sections[parent].append(_row(key))
+    head = "| key | value | default | meaning |\n|---|---|---|---|\n"
+    tables = (f"## {titles[name]}\n\n{head}" + "\n".join(rows) for name, rows in sections.items() if rows)
+    return "\n\n".join(tables) + "\n"
+
+
+def _row(key: Key) -> str:
+    cells = (f"`{key.path[-1]}`", key.expected, _default(key), key.field.description or "")
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _default(key: Key) -> str:
+    value = key.field.default
+    if value is PydanticUndefined:
+        return "required"
+    if key.section and value is not None:
+        return "a section"
+    if isinstance(value, tuple):
+        value = list(value)
+    return f"`{'null' if value is None else str(value).lower() if isinstance(value, bool) else value}`"

@@ -1,0 +1,184 @@
+"""A YAML text as plain values, with the place of every key and value.
+
+Scalars are read as YAML 1.1 has them, except where that surprises: `1e-3` is a number, `010` is ten, `12:30` and
+dates are text. Anchors and aliases work; tags, merge keys and repeated keys are errors.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from regard.config.place import Entry, KeyPath, Place, Problem, refuse
+
+MAX_VALUES = 20_000
+MAX_DIGITS = 1_000  # Python itself refuses to read far longer ones
+
+_INTEGER = re.compile(r"[-+]?(?:[0-9][0-9_]*|0x[0-9a-fA-F]+|0o[0-7]+)\Z")
+_FLOAT = re.compile(
+    r"(?:[-+]?(?:\.[0-9][0-9_]*|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z"
+)
+_BOOLEAN = re.compile(r"(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)\Z")
+_NULL = re.compile(r"(?:~|null|Null|NULL|)\Z")
+_TAG = "tag:yaml.org,2002:"
+
+
+class Loader(yaml.SafeLoader):
+    """PyYAML's safe loader with the resolvers of this module; used for its nodes alone."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
+
+
+for _name, _pattern, _first in (
+    ("bool", _BOOLEAN, list("yYnNtTfFoO")),
+    ("int", _INTEGER, list("-+0123456789")),
+    ("float", _FLOAT, list("-+.0123456789")),
+    ("null", _NULL, ["~", "n", "N", ""]),
+):
+    Loader.add_implicit_resolver(_TAG + _name, _pattern, _first)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a text says: values by key, entries by path (the whole document at `()`), and what is wrong with it."""
+
+    values: Any
+    entries: dict[KeyPath, Entry]
+    problems: list[Problem] = field(default_factory=list)
+
+
+def parse(
+    text: str, *, origin: str, folder: Path, rank: int = 0, override: KeyPath | None = None, lines: bool = True
+) -> Document:
+    """Reads one YAML document.
+
+    Args:
+        text: the YAML.
+        origin: what places begin with, a file's name.
+        folder: what relative paths in it are relative to.
+        rank: documents of lower rank are reported first.
+        override: the key whose value the text is, when it stands in an override.
+        lines: whether places have line and column.
+
+    Raises:
+        ConfigError: the text is not YAML, with line and column. Smaller problems are noted in the document.
+    """
+    loader = _loader(text, origin, rank)
+    try:
+        node = loader.get_single_node()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = Place(rank, mark.line + 1, mark.column + 1, origin) if mark and lines else Place(rank, 0, 0, origin)
+        raise refuse([Problem(place, (), _syntax(error))]) from None
+    except RecursionError:
+        raise refuse([Problem(Place(rank, 0, 0, origin), (), "is nested too deeply")]) from None
+    finally:
+        loader.dispose()
+    return _Reader(origin, folder, rank, override, lines).document(node)
+
+
+def _loader(text: str, origin: str, rank: int) -> Loader:
+    try:
+        return Loader(text)
+    except yaml.reader.ReaderError as error:
+        before = text[: error.position]
+        place = Place(rank, before.count("\n") + 1, error.position - before.rfind("\n"), origin)
+        what = f"the character U+{ord(text[error.position]):04X} may not stand in YAML; remove it"
+        raise refuse([Problem(place, (), what)]) from None
+
+
+def _syntax(error: yaml.MarkedYAMLError) -> str:
+    problem = error.problem or "this is not YAML"
+    if "'\\t'" in problem:
+        return "a tab; YAML indents with spaces only"
+    if "mapping values are not allowed" in problem:
+        return "a second ': ' in one line; put the value in quotes, or indent this line like the one above"
+    context = f" {error.context}" if error.context else ""
+    return f"not YAML: {problem}{context}"
+
+
+class _Reader:
+    def __init__(self, origin: str, folder: Path, rank: int, override: KeyPath | None, lines: bool) -> None:
+        self.origin, self.folder, self.rank, self.override, self.lines = origin, folder, rank, override, lines
+        self.entries: dict[KeyPath, Entry] = {}
+        self.problems: list[Problem] = []
+        self.count = 0
+
+    def document(self, node: yaml.Node | None) -> Document:
+        path = self.override or ()
+        start = Place(self.rank, int(self.lines), int(self.lines), self.origin)
+        for length in range(len(path) + 1):
+            self.entries[path[:length]] = Entry(start, start, None, self.folder, self.override)
+        value = None if node is None else self.value(node, path, start, ())
+        return Document(value, self.entries, self.problems)
+
+    def place(self, node: yaml.Node) -> Place:
+        if not self.lines:
+            return Place(self.rank, 0, 0, self.origin)
+        return Place(self.rank, node.start_mark.line + 1, node.start_mark.column + 1, self.origin)
+
+    def problem(self, place: Place, path: KeyPath, what: str) -> None:
+        self.problems.append(Problem(place, path, what, self.override))
+
+    def value(self, node: yaml.Node, path: KeyPath, key: Place, above: tuple[yaml.Node, ...]) -> Any:
+        place = self.place(node)
+        self.count += 1
+        if any(node is other for other in above) or self.count > MAX_VALUES:
+            reason = "an alias of itself" if self.count <= MAX_VALUES else f"more than {MAX_VALUES} values"
+            raise refuse([*self.problems, Problem(place, path, reason, self.override)])
+        plain = isinstance(node, yaml.ScalarNode) and node.style is None
+        self.entries[path] = Entry(key, place, node.value if plain else None, self.folder, self.override)
+        if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
+            return self.mapping(node, path, (*above, node))
+        if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
+            return [self.value(item, (*path, i), self.place(item), (*above, node)) for i, item in enumerate(node.value)]
+        if isinstance(node, yaml.ScalarNode) and node.tag in _SCALARS:
+            return _SCALARS[node.tag](node.value)
+        self.problem(place, path, f"the tag {node.tag.replace(_TAG, '!!')} is not allowed; write a plain value")
+        return None
+
+    def mapping(self, node: yaml.MappingNode, path: KeyPath, above: tuple[yaml.Node, ...]) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            place = self.place(key_node)
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.problem(place, path, "a key is a word, not a list or a section")
+                continue
+            key = key_node.value
+            if key == "<<":
+                self.problem(place, (*path, key), "merge keys are not supported; write the keys out")
+            elif key in result:
+                first = self.entries[(*path, key)].key
+                again = f" (first at line {first.line})" if first.line else ""
+                self.problem(place, (*path, key), f"the key is given twice{again}; remove one")
+            else:
+                result[key] = self.value(value_node, (*path, key), place, above)
+        return result
+
+
+def _integer(text: str) -> int | float:
+    digits = text.replace("_", "")
+    prefix = digits.lstrip("+-")[:2]
+    base = {"0x": 16, "0o": 8}.get(prefix, 10)
+    return int(digits, base) if len(digits) < MAX_DIGITS else float(digits)
+
+
+def _number(text: str) -> int | float:
+    digits = text.replace("_", "").lower()
+    if digits.lstrip("+-") in (".inf", ".nan"):
+        return float(digits.replace(".", ""))
+    number = float(digits)
+    return int(number) if "." not in digits and number.is_integer() else number  # 1e5 counts steps as well as 100000
+
+
+_SCALARS: dict[str, Any] = {
+    _TAG + "null": lambda text: None,
+    _TAG + "bool": lambda text: text.lower() in ("yes", "true", "on"),
+    _TAG + "int": _integer,
+    _TAG + "float": _number,
+    _TAG + "str": str,
+}

@@ -1,0 +1,120 @@
+"""Every key of the schema with its type, default and meaning, read off the pydantic models."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from regard.config.schema import Config
+
+_NOUNS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a file name"}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One of the types that a value may have, with the limits on its size."""
+
+    type: Any
+    limits: tuple[Any, ...] = ()
+
+    @property
+    def section(self) -> type[BaseModel] | None:
+        return self.type if isinstance(self.type, type) and issubclass(self.type, BaseModel) else None
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return get_args(self.type) if get_origin(self.type) is Literal else ()
+
+    def __str__(self) -> str:
+        if self.type is type(None):
+            return "null"
+        if self.choices:
+            return f"one of {', '.join(self.choices)}" if len(self.choices) > 1 else repr(self.choices[0])
+        if self.section:
+            names = ", ".join(self.section.model_fields)
+            return f"a section ({names}{' and options' if self.section.model_config.get('extra') == 'allow' else ''})"
+        if get_origin(self.type) is tuple:
+            items = get_args(self.type)
+            item = _members(items[0], ())[0]
+            return f"a list of {len(items)} numbers{_range(item.limits)}"
+        return f"{_NOUNS.get(self.type, self.type)}{_range(self.limits)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of the schema."""
+
+    path: tuple[str, ...]
+    members: tuple[Member, ...]
+    field: FieldInfo
+
+    @property
+    def section(self) -> type[BaseModel] | None:
+        """The section that the key may hold, if any."""
+        return next((member.section for member in self.members if member.section), None)
+
+    @property
+    def may_be_null(self) -> bool:
+        return any(member.type is type(None) for member in self.members)
+
+    @property
+    def is_path(self) -> bool:
+        return any(member.type is Path for member in self.members)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return tuple(choice for member in self.members for choice in member.choices)
+
+    @property
+    def expected(self) -> str:
+        """What the value may be, in words.
+
+        >>> KEYS["training", "max_steps"].expected
+        'a whole number of at least 1, or null'
+        """
+        words = [str(member) for member in self.members]
+        comma = "," if " " in words[0] else ""
+        return f"{', '.join(words[:-1])}{comma} or {words[-1]}" if len(words) > 1 else words[0]
+
+
+def _range(limits: Iterable[Any]) -> str:
+    words = {}
+    for limit in limits:
+        for kind, word in ((Ge, "at least"), (Gt, "above"), (Le, "at most"), (Lt, "below")):
+            if isinstance(limit, kind):
+                bound = getattr(limit, kind.__name__.lower())
+                words[word] = f"{bound:g}" if isinstance(bound, float) else str(bound)
+    if set(words) == {"at least", "at most"}:
+        return f" from {words['at least']} to {words['at most']}"
+    text = " and ".join(f"{word} {bound}" for word, bound in words.items())
+    return f" of {text}" if text.startswith("at least") else f" {text}" if text else ""
+
+
+def _members(annotation: Any, limits: Iterable[Any]) -> list[Member]:
+    origin = get_origin(annotation)
+    if origin in (Union, types.UnionType):
+        return [member for part in get_args(annotation) for member in _members(part, limits)]
+    if origin is Annotated:
+        inner, *extra = get_args(annotation)
+        found = [limit for item in extra for limit in (item.metadata if isinstance(item, FieldInfo) else [item])]
+        return _members(inner, [*limits, *found])
+    return [Member(annotation, tuple(limits))]
+
+
+def _keys(section: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[Key]:
+    for name, field in section.model_fields.items():
+        key = Key((*path, name), tuple(_members(field.annotation, field.metadata)), field)
+        yield key
+        if key.section:
+            yield from _keys(key.section, key.path)
+
+
+KEYS: dict[tuple[str | int, ...], Key] = {key.path: key for key in _keys(Config)}
+"""All keys by path, in the order of the schema, sections before what they hold."""

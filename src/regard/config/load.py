@@ -1,0 +1,122 @@
+"""Reading a configuration: a file or a preset, then overrides, then the schema.
+
+Relative paths in a file are relative to the file's folder, those in overrides to the working directory; the
+configuration holds them absolute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from regard.config.configuration import Configuration
+from regard.config.document import Document, parse
+from regard.config.place import Entry, KeyPath, Place, Problem, refuse
+from regard.config.spelling import did_you_mean, nearest
+from regard.config.validation import validate
+from regard.errors import ConfigError
+
+_PRESETS = resources.files("regard.config") / "presets"
+
+
+def load(path: str | Path, overrides: Sequence[str] = ()) -> Configuration:
+    """Reads a YAML file.
+
+    Args:
+        path: the file.
+        overrides: texts `section.key=value`, the value in YAML; a later one wins, a section replaces a section.
+
+    Raises:
+        ConfigError: everything that is wrong, a line each, as
+            `g2p.yaml:3:3: model.encoder.sise: unknown key; did you mean 'size'?`.
+    """
+    path = Path(path)
+    document = parse(_text(path), origin=str(path), folder=path.absolute().parent)
+    return _build(document, overrides, name=path.stem, origin=str(path))
+
+
+def from_preset(name: str, overrides: Sequence[str] = ()) -> Configuration:
+    """Reads a ready configuration by its name; `data.train` has to come from an override.
+
+    Raises:
+        ConfigError: no such preset, or as `load`.
+
+    >>> from_preset("g2p", ["data.train=pairs.tsv", "training.epochs=3"]).config.training.epochs
+    3
+    """
+    known = presets()
+    if name not in known:
+        near = nearest(name, known)
+        hint = did_you_mean(near) if near else f"there are {', '.join(known)}"
+        raise ConfigError(f"There is no preset {name!r}; {hint}")
+    origin = f"preset {name}"
+    text = (_PRESETS / f"{name}.yaml").read_text(encoding="utf-8")
+    return _build(parse(text, origin=origin, folder=Path.cwd(), lines=False), overrides, name=name, origin=origin)
+
+
+def presets() -> dict[str, str]:
+    """The name of every preset with what it is for: the first line of its file."""
+    files = sorted((file for file in _PRESETS.iterdir() if file.name.endswith(".yaml")), key=lambda file: file.name)
+    return {
+        file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
+        for file in files
+    }
+
+
+def _build(document: Document, overrides: Sequence[str], *, name: str, origin: str) -> Configuration:
+    for rank, text in enumerate(overrides, start=1):
+        document = _override(document, text, rank)
+    config = validate(document.values, document.entries, document.problems)
+    return Configuration(config, name, origin, document.entries)
+
+
+def _override(base: Document, text: str, rank: int) -> Document:
+    """The document with one key replaced; what was noted about the replaced part is forgotten."""
+    origin = f"--set {text}"
+    name, equals, written = text.partition("=")
+    path: KeyPath = tuple(part.strip() for part in name.split("."))
+    if not equals or not all(path):
+        place = Place(rank, 0, 0, origin)
+        raise refuse([Problem(place, (), "expected section.key=value, as training.epochs=10")])
+    new = parse(written, origin=origin, folder=Path.cwd(), rank=rank, override=path, lines=False)
+    kept: dict[KeyPath, Entry] = {p: entry for p, entry in base.entries.items() if p[: len(path)] != path}
+    problems = [problem for problem in base.problems if not problem.path or problem.path[: len(path)] != path]
+    values = _grafted(base.values, path, new.values)
+    return Document(values, {**new.entries, **kept}, [*problems, *new.problems])
+
+
+def _grafted(values: object, path: KeyPath, value: object) -> object:
+    if not path:
+        return value
+    section = values if isinstance(values, dict) else {}
+    return {**section, path[0]: _grafted(section.get(path[0]), path[1:], value)}
+
+
+def _text(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; {_what_there_is(path)}") from None
+    except IsADirectoryError:
+        inside = path / "config.yaml"
+        hint = f"; did you mean {str(inside)!r}?" if inside.exists() else "; give a YAML file"
+        raise ConfigError(f"{path}: is a folder{hint}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise ConfigError(
+            f"{path}:{line}: byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
+        ) from None
+
+
+def _what_there_is(path: Path) -> str:
+    if str(path) in presets():
+        return f"the preset of that name is used with --preset {path}"
+    folder = path.parent
+    names = [file.name for file in folder.iterdir()] if folder.is_dir() else []
+    near = nearest(path.name, [name for name in names if name.endswith((".yaml", ".yml"))])
+    return did_you_mean(str(folder / near)) if near else "`regard list presets` shows ready configurations"

@@ -1,0 +1,75 @@
+"""Writing a configuration, and what sets two apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from regard.config.document import Loader
+from regard.config.place import KeyPath, dotted
+from regard.config.schema import Config
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "not given"
+
+
+ABSENT: Final = _Absent()
+"""Stands in `differences` for a key that one side does not have, as an option of another recipe."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes every text that our reader or any YAML 1.1 reader would take for something else."""
+
+
+for _first, _resolvers in Loader.yaml_implicit_resolvers.items():
+    for _tag, _pattern in _resolvers:
+        _Dumper.add_implicit_resolver(_tag, _pattern, [_first])
+_Dumper.add_representer(
+    list, lambda dumper, items: dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=True)
+)
+
+_Dumper.add_representer(  # other line breaks than \n would be read back as \n
+    str,
+    lambda dumper, text: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style=None if text.isprintable() else '"'
+    ),
+)
+
+
+def dump(config: Config) -> str:
+    """The whole configuration as YAML, every key in the order of the schema."""
+    values = config.model_dump(mode="json")
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def save(config: Config, path: str | Path) -> None:
+    """Writes the whole configuration; `load` reads an equal one back, from any folder, as its paths are absolute."""
+    Path(path).write_text(dump(config), encoding="utf-8")
+
+
+def differences(left: Config, right: Config) -> list[tuple[str, Any, Any]]:
+    """Every key whose values differ, as (dotted path, left value, right value), in the order of the schema.
+
+    >>> a = Config(data={"train": "/a.tsv"})
+    >>> differences(a, a.model_copy(update={"seed": 2}))
+    [('seed', 1, 2)]
+    """
+    ours, theirs = dict(_flat(left.model_dump(mode="json"))), dict(_flat(right.model_dump(mode="json")))
+    return [
+        (dotted(path), ours.get(path, ABSENT), theirs.get(path, ABSENT))
+        for path in {**ours, **theirs}
+        if ours.get(path, ABSENT) != theirs.get(path, ABSENT)
+    ]
+
+
+def _flat(values: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    if isinstance(values, dict) and values:
+        for key, value in values.items():
+            yield from _flat(value, (*path, key))
+    else:
+        yield path, values

@@ -1,0 +1,172 @@
+"""Plain values into a checked `Config`, and pydantic's complaints into words with a place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from regard.config.keys import KEYS, Key
+from regard.config.place import Entry, KeyPath, Problem, dotted, refuse
+from regard.config.schema import Config
+from regard.config.spelling import did_you_mean, nearest
+
+_FAMILIAR = {
+    "lr": "learning_rate", "optim": "optimizer", "batch_size": "batch_tokens", "patience": "early_stopping",
+    "grad_clip": "clip_norm", "num_epochs": "epochs", "max_epochs": "epochs", "hidden": "size", "hidden_size": "size",
+    "num_layers": "layers", "num_layer": "layers", "emb_size": "embedding_size", "rnn_type": "cell", "valid": "dev",
+    "validation": "dev", "eval": "dev", "beam_size": "beam", "beam_width": "beam", "n_best": "num_best",
+    "fp16": "precision", "src": "source", "tgt": "target", "type": "recipe",
+}  # fmt: skip
+
+
+def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Problem]) -> Config:
+    """Checks values against the schema.
+
+    Args:
+        values: nested dicts as a YAML text gives them; relative paths are made absolute, from their entry's folder.
+        entries: where the values stand.
+        problems: what is already known to be wrong.
+
+    Raises:
+        ConfigError: every problem, a line each, in the order of reading.
+    """
+    problems = list(problems)
+    if not isinstance(values, dict | None):
+        entry = entries[()]
+        raise refuse([*problems, Problem(entry.value, (), f"expected sections (data, model, …), got {_shown(values)}")])
+    values = _complete({"data": None, **(values or {})}, (), entries)  # data is required: name the key in it
+    try:
+        config = Config.model_validate(values)
+    except ValidationError as error:
+        unread = {
+            known.path for known in problems if known.path in entries and entries[known.path].value == known.place
+        }
+        seen: set[KeyPath] = set()
+        for found in error.errors():
+            path = _key_path(found["loc"], values)
+            if any(path[:n] in unread for n in range(1, len(path) + 1)) or path in seen:
+                continue
+            if problem := _problem(found, path, values, entries):
+                problems.append(problem)
+                seen.add(path)
+        raise refuse(problems) from None
+    if problems:
+        raise refuse(problems)
+    return config
+
+
+def place_of(path: KeyPath, entries: Mapping[KeyPath, Entry]) -> Entry | None:
+    """The entry of the key or of the nearest section around it; None when nothing around it was written."""
+    return next((entries[path[:n]] for n in range(len(path), 0, -1) if path[:n] in entries), None)
+
+
+def _complete(values: dict[str, Any], path: KeyPath, entries: Mapping[KeyPath, Entry]) -> dict[str, Any]:
+    """Makes paths absolute, and a section left empty (`training:` and nothing more) a section of defaults."""
+    result = {}
+    for name, value in values.items():
+        here = (*path, name)
+        key = KEYS.get(here)
+        if key and key.section and value is None and not key.may_be_null:
+            value = {}
+        if isinstance(value, dict) and key and key.section:
+            value = _complete(value, here, entries)
+        elif isinstance(value, str) and key and key.is_path:
+            value = Path(os.path.abspath(entries[here].folder / Path(value).expanduser()))
+        result[name] = value
+    return result
+
+
+def _key_path(location: tuple[str | int, ...], values: Any) -> KeyPath:
+    """Pydantic's location without the names it gives to members of unions and without positions in lists."""
+    path: KeyPath = ()
+    for part in location:
+        if (*path, part) in KEYS or (isinstance(values, dict) and part in values):
+            path, values = (*path, part), values.get(part) if isinstance(values, dict) else None
+    return path
+
+
+def _problem(found: Any, path: KeyPath, values: dict[str, Any], entries: Mapping[KeyPath, Entry]) -> Problem | None:
+    entry = place_of(path, entries) or entries[()]
+    key, value = KEYS.get(path), found["input"]
+    if found["type"] == "missing":
+        return Problem(entry.key, path, _missing(path, key, entry))
+    if found["type"] == "extra_forbidden":
+        return Problem(entry.key, path, f"unknown key; {_other_key(path, entry.named)}", entry.named)
+    if found["type"] == "value_error":
+        return Problem(entry.key, path, str(found["ctx"]["error"]), entry.named)
+    if key is None:
+        return Problem(entry.value, path, found["msg"], entry.named)
+    given = _at(path, values)
+    if key.section and isinstance(given, dict):
+        return None  # another member of the union was meant, which complains for itself
+    if isinstance(given, list):
+        value = given
+    hint = _hint(value, entry.written, key)
+    return Problem(entry.value, path, f"expected {key.expected}; got {_shown(value, entry.written)}{hint}", entry.named)
+
+
+def _at(path: KeyPath, values: Any) -> Any:
+    for part in path:
+        values = values.get(part) if isinstance(values, dict) else None
+    return values
+
+
+def _missing(path: KeyPath, key: Key | None, entry: Entry) -> str:
+    meaning = f" ({key.field.description})" if key and key.field.description else ""
+    return f"missing{meaning}; give it {'here or ' if entry.key.line else ''}with --set {dotted(path)}=…"
+
+
+def _other_key(path: KeyPath, named: KeyPath | None) -> str:
+    """What an unknown key may have meant: a key of that name elsewhere, a near spelling, or what there is."""
+    section, name = path[:-1], str(path[-1])
+    neighbours = [str(key[-1]) for key in KEYS if key[:-1] == section]
+    familiar = _FAMILIAR.get(name.lower(), name)
+    elsewhere = [key for key in KEYS if key[-1] == familiar]
+    if (*section, familiar) in KEYS:
+        meant = [(*section, familiar)]
+    elif elsewhere:
+        meant = elsewhere[:3]
+    elif near := nearest(name, neighbours):
+        meant = [(*section, near)]
+    else:
+        other = nearest(name, [str(key[-1]) for key in KEYS])
+        meant = [key for key in KEYS if key[-1] == other][:3]
+    if not meant:
+        return f"{dotted(section) or 'the configuration'} has {', '.join(neighbours)}"
+    if named:  # an override spells its key out: so does the answer, as far as it fits
+        rest = named[len(path) :]
+        return did_you_mean(*(dotted((*key, *rest) if (*key, *rest) in KEYS else key) for key in meant))
+    return did_you_mean(*(str(key[-1]) if key[:-1] == section else dotted(key) for key in meant))
+
+
+def _shown(value: Any, written: str | None = None) -> str:
+    if isinstance(value, dict):
+        return "a section"
+    if isinstance(value, list):
+        return f"a list of {len(value)}: {value}"
+    if isinstance(value, str | Path):
+        return repr(str(value))
+    return written or ("null" if value is None else str(value))
+
+
+def _hint(value: Any, written: str | None, key: Key) -> str:
+    if isinstance(value, bool) and written and written.lower() not in ("true", "false"):
+        meant = f"; write '{written}' in quotes to mean the word" if any(m.type is str for m in key.members) else ""
+        return f", which YAML reads as {str(value).lower()}{meant}"
+    if value is None and "none" in key.choices:
+        return "; " + did_you_mean("none")
+    if isinstance(value, float) and value.is_integer() and any(m.type is int for m in key.members):
+        return f"; write {int(value)}"
+    if not isinstance(value, str):
+        return ""
+    if near := nearest(value, key.choices):
+        return "; " + did_you_mean(near)
+    if value.lower() in ("none", "null", "") and key.may_be_null:
+        return "; write null"
+    if written is None and any(m.type in (int, float, bool) for m in key.members):
+        return "; write it without quotes"
+    return ""

@@ -1,0 +1,99 @@
+"""A saved configuration loads back equal; presets, differences and the description of all keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import regard.config as config
+from regard.config import Config
+from regard.config.keys import KEYS
+from regard.errors import ConfigError
+
+PRESETS = ["autoencoder", "g2p", "no-attention", "text-to-text"]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_loads_and_saves_and_loads_equal(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    loaded = config.from_preset(name, ["data.train=pairs.tsv"])
+    assert loaded.config.data.train == tmp_path / "pairs.tsv"
+    (tmp_path / "run").mkdir()
+    config.save(loaded.config, tmp_path / "run" / "config.yaml")
+    monkeypatch.chdir("/")
+    assert config.load(tmp_path / "run" / "config.yaml") == loaded
+
+
+def test_presets_are_listed_with_a_line_each():
+    listed = config.presets()
+    assert list(listed) == PRESETS
+    assert all(len(line) > 20 and not line.startswith("#") for line in listed.values())
+
+
+def test_a_preset_asks_for_its_data():
+    with pytest.raises(ConfigError, match=r"^preset g2p: data\.train: missing .* with --set data\.train=…$"):
+        config.from_preset("g2p")
+
+
+def test_an_unknown_preset_suggests_one():
+    with pytest.raises(ConfigError, match="did you mean 'g2p'"):
+        config.from_preset("gp2")
+    with pytest.raises(ConfigError, match="there are autoencoder, g2p"):
+        config.from_preset("qqqqq")
+
+
+OPTION = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(codec="utf-8"))
+    | st.sampled_from(["no", "1e-3", "010", "0x1f", "1_0", "12:30", "null", "~", "", ".inf", "<<", "=", "é"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "no", "1"]), inner, max_size=3),
+    max_leaves=5,
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(option=OPTION)
+def test_every_option_of_a_recipe_survives_saving(option, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / "config.yaml"
+    original = Config(data={"train": "/a.tsv"}, model={"attention": {"recipe": "x", "option": option}})
+    config.save(original, path)
+    assert config.load(path).config == original
+
+
+def test_a_saved_configuration_lists_every_key_in_the_order_of_the_schema():
+    text = config.dump(Config(data={"train": Path("/a.tsv")}))
+    positions = [text.index(f"\n{section}:") for section in ("data", "model", "training", "decoding", "select")]
+    assert positions == sorted(positions)
+    assert "betas: [0.9, 0.999]" in text
+
+
+def test_differences_name_the_keys_that_differ():
+    left = Config(data={"train": "/a.tsv"}, model={"attention": {"recipe": "bahdanau", "size": 3}})
+    right = Config(data={"train": "/a.tsv"}, seed=2, model={"attention": {"recipe": "luong"}})
+    none = Config(data={"train": "/a.tsv"}, model={"attention": None})
+    assert config.differences(left, left) == []
+    assert config.differences(left, right) == [
+        ("seed", 1, 2),
+        ("model.attention.recipe", "bahdanau", "luong"),
+        ("model.attention.size", 3, config.ABSENT),
+    ]
+    assert ("model.attention", config.ABSENT, None) in config.differences(left, none)
+    assert str(config.ABSENT) == "not given"
+
+
+def test_every_key_has_a_meaning_and_stands_in_the_description():
+    text = config.describe()
+    for key in KEYS.values():
+        assert key.field.description, key.path
+        assert f"`{key.path[-1]}`" in text or f"`{'.'.join(key.path)}`" in text
+    assert "| `max_steps` | a whole number of at least 1, or null | `null` |" in text
+    assert "| `train` | a file name, or a section (source, target) | required |" in text
+
+
+def test_the_json_schema_knows_every_section_and_forbids_others():
+    schema = config.json_schema()
+    assert set(schema["properties"]) == set(Config.model_fields)
+    assert schema["additionalProperties"] is False
+    assert schema["$defs"]["EncoderConfig"]["properties"]["size"]["default"] == 256
