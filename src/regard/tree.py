@@ -72,7 +72,7 @@ def rows(tree: Any) -> int:
 
 
 def reorder(tree: TreeT, index: Tensor) -> TreeT:
-    """Takes rows by flat, sentence-major index, in every leaf; the tree itself comes back when the index changes nothing.
+    """Takes rows by flat, sentence-major index, in every leaf; the tree itself when nothing changes.
 
     Args:
         tree: leaves with R rows.
