@@ -43,8 +43,7 @@ _Dumper.add_representer(  # other line breaks than \n would be read back as \n
 
 def dump(config: Config) -> str:
     """The whole configuration as YAML, every key in the order of the schema."""
-    values = config.model_dump(mode="json")
-    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return yaml.dump(_plain(config.model_dump()), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 def save(config: Config, path: str | Path) -> None:
@@ -59,12 +58,21 @@ def differences(left: Config, right: Config) -> list[tuple[str, Any, Any]]:
     >>> differences(a, a.model_copy(update={"seed": 2}))
     [('seed', 1, 2)]
     """
-    ours, theirs = dict(_flat(left.model_dump(mode="json"))), dict(_flat(right.model_dump(mode="json")))
+    ours, theirs = dict(_flat(_plain(left.model_dump()))), dict(_flat(_plain(right.model_dump())))
     return [
         (dotted(path), ours.get(path, ABSENT), theirs.get(path, ABSENT))
         for path in {**ours, **theirs}
         if ours.get(path, ABSENT) != theirs.get(path, ABSENT)
     ]
+
+
+def _plain(value: Any) -> Any:
+    """Paths as text and tuples as lists; pydantic's own JSON form would turn infinity into null."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
 
 
 def _flat(values: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
