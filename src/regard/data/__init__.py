@@ -1,11 +1,24 @@
 """Pairs of texts: read, checked, cut into symbols, numbered, put into batches, and scored. Nothing here needs torch."""
 
+from regard.data import cmudict, synthetic
 from regard.data.bucketing import padding, plan
+from regard.data.checks import Finding, Report, check
 from regard.data.field import Encoding, Field
 from regard.data.lines import Lines
 from regard.data.normalisation import Normalisation
+from regard.data.pairs import Pair, Pairs, Selection
 from regard.data.pieces import SentencePieceUnits
-from regard.data.readers import Pair, Pairs, Parallel, open_pairs
+from regard.data.readers import Parallel, open_pairs
+from regard.data.references import Item, group
+from regard.data.scoring import (
+    character_error_rate,
+    edit_distance,
+    sequence_accuracy,
+    sequence_error_rate,
+    symbol_error_rate,
+    symbol_errors,
+)
+from regard.data.split import hold_out, share
 from regard.data.units import ByteUnits, CharacterUnits, Units, WhitespaceUnits, WordUnits
 from regard.data.vocabulary import BOS, EOS, PAD, UNKNOWN, Vocabulary
 
@@ -18,17 +31,33 @@ __all__ = [
     "CharacterUnits",
     "Encoding",
     "Field",
+    "Finding",
+    "Item",
     "Lines",
     "Normalisation",
     "Pair",
     "Pairs",
     "Parallel",
+    "Report",
+    "Selection",
     "SentencePieceUnits",
     "Units",
     "Vocabulary",
     "WhitespaceUnits",
     "WordUnits",
+    "character_error_rate",
+    "check",
+    "cmudict",
+    "edit_distance",
+    "group",
+    "hold_out",
     "open_pairs",
     "padding",
     "plan",
+    "sequence_accuracy",
+    "sequence_error_rate",
+    "share",
+    "symbol_error_rate",
+    "symbol_errors",
+    "synthetic",
 ]

@@ -26,7 +26,7 @@ def read(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The header and the symbols of a document.
 
     Raises:
-        DataError: when it cannot be read, is of a newer format, or its symbols are no distinct texts.
+        DataError: when it cannot be read, is of a newer format, or has no list of symbols.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -45,9 +45,6 @@ def read(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     symbols = document.get("symbols")
     if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
         raise DataError(f"{path}: `symbols` must be a list of texts.")
-    if len(set(symbols)) != len(symbols):
-        twice = next(symbol for symbol in symbols if symbols.count(symbol) > 1)
-        raise DataError(f"{path}: the symbol {twice!r} stands twice in `symbols`.")
     return {key: value for key, value in document.items() if key not in ("format", "symbols")}, tuple(symbols)
 
 

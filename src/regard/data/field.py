@@ -82,6 +82,7 @@ class Field:
 
         Raises:
             ConfigError: for an option that the chosen units cannot honour.
+            DataError: when no symbol is left.
         """
         _refuse_unused(config, name)
         normalisation = Normalisation(config.case, config.unicode)
@@ -101,6 +102,8 @@ class Field:
         vocabulary = Vocabulary.build(
             map(units.split, normalised), min_count=config.min_count, max_symbols=config.vocabulary_size
         )
+        if not vocabulary.symbols:
+            raise DataError(f"No symbol of the {name} texts occurs {config.min_count} times (data.{name}.min_count).")
         return cls(normalisation, units, vocabulary)
 
     def split(self, text: str) -> list[str]:
@@ -151,6 +154,10 @@ class Field:
         else:
             known = ", ".join((*PLAIN_UNITS, "sentencepiece"))
             raise DataError(f"{path}: `units` must be one of {known}; found {units_name!r}.")
+        if units.inventory not in (None, symbols):
+            raise DataError(
+                f"{path}: its symbols are not those of its {units_name} units; the files do not belong together."
+            )
         return cls(Normalisation(stored["case"], stored["unicode"]), units, Vocabulary(symbols))
 
 

@@ -77,10 +77,16 @@ class Lines:
 
     def _read(self, start: int, size: int) -> bytes:
         if hasattr(os, "pread"):
-            return os.pread(self._file.fileno(), size, start)
-        with self.path.open("rb") as file:
-            file.seek(start)
-            return file.read(size)
+            raw = os.pread(self._file.fileno(), size, start)
+        else:
+            with self.path.open("rb") as file:
+                file.seek(start)
+                raw = file.read(size)
+        if len(raw) < size:
+            raise DataError(
+                f"{self.path} has become shorter since it was opened: {size - len(raw):,} bytes are missing."
+            )
+        return raw
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "_file"}

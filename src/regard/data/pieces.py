@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ NUM_PIECES = 4000
 
 class SentencePieceUnits:
     """Pieces of words; white space is part of the pieces, so joining gives the text back.
+
+    Runs of spaces count as one, and `▁` (U+2581), which stands for a space in pieces, is read as one.
 
     Args:
         model: the bytes of a sentencepiece model.
@@ -52,9 +54,18 @@ class SentencePieceUnits:
         """
         library = _library()
         writer = io.BytesIO()
+        failures: list[BaseException] = []
+
+        def sentences() -> Iterator[str]:
+            try:
+                yield from filter(None, texts)
+            except BaseException as error:
+                failures.append(error)
+                raise
+
         try:
             library.SentencePieceTrainer.train(
-                sentence_iterator=(text for text in texts if text),
+                sentence_iterator=sentences(),
                 model_writer=writer,
                 model_type="unigram",
                 vocab_size=num_pieces,
@@ -70,6 +81,8 @@ class SentencePieceUnits:
                 minloglevel=2,
             )
         except RuntimeError as error:
+            if failures:
+                raise failures[0] from None
             raise ConfigError(
                 f"sentencepiece cannot learn {num_pieces:,} pieces from these texts: {error}\n"
                 "  Every character needs a piece: raise vocabulary_size, or use units: character.",

@@ -1,39 +1,18 @@
-"""Pairs of texts from TSV, JSONL or two parallel files, read on demand."""
+"""Pairs from TSV, JSONL or two parallel files."""
 
 from __future__ import annotations
 
-import difflib
-import json
-import operator
-from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, overload
+from typing import Literal, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from regard.data.jsonl import JsonlPairs
 from regard.data.lines import Lines
+from regard.data.pairs import Pair, Pairs, shorten
 from regard.errors import ConfigError, DataError
 
 Format = Literal["auto", "tsv", "jsonl", "parallel"]
 SUFFIXES: dict[str, Format] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".tab": "tsv"}
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A source text, its target text, and where they stand."""
-
-    source: str
-    target: str
-    file: Path
-    line: int
-
-    @property
-    def place(self) -> str:
-        """`file:line`, as messages show it."""
-        return f"{self.file}:{self.line}"
 
 
 class ParallelFiles(Protocol):
@@ -52,45 +31,6 @@ class Parallel:
 
     source: Path | str
     target: Path | str
-
-
-class Pairs(Sequence[Pair]):
-    """A map-style sequence of pairs; slices are views."""
-
-    @abstractmethod
-    def read(self, index: int) -> Pair:
-        """The pair at an index from 0 to `len(self) - 1`."""
-
-    @property
-    def num_blank(self) -> int:
-        """How many blank lines were skipped."""
-        return 0
-
-    @overload
-    def __getitem__(self, index: int) -> Pair: ...
-    @overload
-    def __getitem__(self, index: slice) -> Pairs: ...
-    def __getitem__(self, index: int | slice) -> Pair | Pairs:
-        if isinstance(index, slice):
-            return Selection(self, np.arange(len(self))[index])
-        number = operator.index(index)
-        if not -len(self) <= number < len(self):
-            raise IndexError(f"{len(self)} pairs; asked for number {number}.")
-        return self.read(number % len(self))
-
-
-class Selection(Pairs):
-    """Some of the pairs of a sequence, in a given order."""
-
-    def __init__(self, pairs: Pairs, indices: NDArray[np.int64]) -> None:
-        self.pairs = pairs
-        self.indices = indices
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def read(self, index: int) -> Pair:
-        return self.pairs.read(int(self.indices[index]))
 
 
 class TsvPairs(Pairs):
@@ -133,35 +73,6 @@ class TsvPairs(Pairs):
                 " for two files give data.train its source: and target:."
             )
         return message
-
-
-class JsonlPairs(Pairs):
-    """A JSON value a line: an object with named fields, or a list with counted ones; blank lines are skipped."""
-
-    def __init__(self, path: Path, *, source_field: str | int, target_field: str | int) -> None:
-        self.lines = Lines(path, skip_blank=True)
-        self.source_field = source_field
-        self.target_field = target_field
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    @property
-    def num_blank(self) -> int:
-        return self.lines.num_skipped
-
-    def read(self, index: int) -> Pair:
-        line = self.lines.number(index)
-        place = f"{self.lines.path}:{line}"
-        text = self.lines[index]
-        try:
-            value = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
-            where = f" at column {error.colno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else ""
-            raise DataError(f"{place}: not JSON{where}, in {shorten(text)}.") from None
-        source = _json_field(value, self.source_field, "source_field", place)
-        target = _json_field(value, self.target_field, "target_field", place)
-        return Pair(source, target, self.lines.path, line)
 
 
 class ParallelPairs(Pairs):
@@ -230,15 +141,6 @@ def open_pairs(
     )
 
 
-def shorten(text: str, limit: int = 60) -> str:
-    """A text as messages show it: quoted, on one line, cut where it is long.
-
-    >>> print(shorten("a\\tb"))
-    'a\\tb'
-    """
-    return repr(text if len(text) <= limit else text[: limit - 1] + "…")
-
-
 def _column(field: str | int, key: str) -> int:
     if isinstance(field, str) or field < 0:
         raise ConfigError(
@@ -246,25 +148,3 @@ def _column(field: str | int, key: str) -> int:
             ("data", key),
         )
     return field
-
-
-def _json_field(value: Any, field: Any, key: str, place: str) -> str:
-    if isinstance(field, str) != isinstance(value, dict) or not isinstance(value, (dict, list)):
-        kind = type(value).__name__ if not isinstance(value, dict) else f"an object with {', '.join(map(repr, value))}"
-        raise DataError(
-            f"{place}: data.{key} is {field!r}, but the line holds {kind}.\n"
-            "  Name a field of JSON objects, or count the entries of JSON lists from 0."
-        )
-    try:
-        found: Any = value[field]
-    except KeyError:
-        near = difflib.get_close_matches(str(field), value, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, value)) or 'none'}."
-        raise DataError(f"{place}: no field {field!r} (data.{key}); {hint}") from None
-    except IndexError:
-        raise DataError(f"{place}: no entry {field} (data.{key}); the list has {len(value)}.") from None
-    if not isinstance(found, str):
-        raise DataError(f"{place}: field {field!r} (data.{key}) must be text; found {shorten(json.dumps(found))}.")
-    if not found.isascii() and any("\ud800" <= character <= "\udfff" for character in found):
-        raise DataError(f"{place}: field {field!r} (data.{key}) has half a surrogate pair: {found!a}.")
-    return found

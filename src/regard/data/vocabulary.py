@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data import document
+from regard.errors import RegardError
 
 PAD, BOS, EOS, UNKNOWN = range(4)
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
@@ -23,6 +24,9 @@ class Vocabulary:
     Args:
         symbols: distinct texts, without the specials.
 
+    Raises:
+        RegardError: for a symbol that comes twice.
+
     >>> vocabulary = Vocabulary.build([["b", "a", "b"], ["</s>"]])
     >>> vocabulary.symbols
     ('b', '</s>', 'a')
@@ -33,7 +37,9 @@ class Vocabulary:
     def __init__(self, symbols: Iterable[str]) -> None:
         self.symbols = tuple(symbols)
         self._ids = {symbol: i for i, symbol in enumerate(self.symbols, start=len(SPECIALS))}
-        assert len(self._ids) == len(self.symbols), "symbols must be distinct"
+        if len(self._ids) < len(self.symbols):
+            twice = Counter(self.symbols).most_common(1)[0][0]
+            raise RegardError(f"The symbols of a vocabulary are distinct; {twice!r} comes twice.")
 
     @classmethod
     def build(

@@ -1,0 +1,216 @@
+"""What can be said about data before anything is trained on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.field import Field
+from regard.data.pairs import Pairs
+from regard.data.survey import SideSurvey, Survey, survey
+
+Severity = Literal["error", "warning", "info"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+NUM_EXAMPLES = 3
+EXTREME_RATIO = 5.0
+"""Target over source length is extreme when it is so many times above or below the split's median."""
+SLACK = 4
+"""Symbols added to both lengths before they are compared, so that short pairs are not extreme by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about the data.
+
+    Args:
+        severity: `error`: training makes no sense; `warning`: look at it; `info`: good to know.
+        text: what was found, with its count.
+        count: of pairs, or of symbols.
+        examples: the first of them, by `file:line`.
+    """
+
+    severity: Severity
+    text: str
+    count: int
+    examples: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.examples) + ", …" * (self.count > len(self.examples))
+        return f"{self.severity}: {self.text}" + f" ({shown})" * bool(self.examples)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All findings, the severest first; `str` of it has a line a finding."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether training makes no sense."""
+        return any(finding.severity == "error" for finding in self.findings)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.findings))
+
+
+def check(
+    train: Pairs,
+    dev: Pairs | None,
+    source: Field,
+    target: Field,
+    *,
+    max_length: int | None = None,
+    autoencode: bool = False,
+) -> Report:
+    """Reads each split once and says what is odd about it.
+
+    Texts are compared after normalisation, by 64-bit hashes.
+
+    Args:
+        train: training pairs.
+        dev: held-out pairs, or None.
+        source: the sources' field, built on the training pairs.
+        target: the targets' field.
+        max_length: longer pairs (in symbols, either side) are left out of training.
+        autoencode: targets are meant to equal their sources.
+    """
+    splits = [survey("train", train, source, target)]
+    if dev is not None:
+        splits.append(survey("dev", dev, source, target))
+    findings: list[Finding] = []
+    for split in splits:
+        findings += _sizes(split)
+        if len(split.pairs):
+            findings += _empty(split)
+            findings += _long(split, max_length)
+            findings += _ratios(split)
+            findings += _repeated(split)
+            findings += _unknown(split, split.source)
+            findings += _unknown(split, split.target)
+            findings += [] if autoencode else _equal(split)
+    findings += _shared(*splits) if len(splits) == 2 else []
+    return Report(tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))))
+
+
+def _sizes(split: Survey) -> Iterator[Finding]:
+    count = len(split.pairs)
+    if not count:
+        yield Finding("error", f"{split.name} has no pairs", 0)
+        return
+    ranges = (
+        f"{side.name} {side.lengths.min():,} to {side.lengths.max():,} symbols, median {np.median(side.lengths):,.0f}"
+        for side in (split.source, split.target)
+    )
+    yield Finding("info", f"{split.name} has {count:,} pairs; {'; '.join(ranges)}", count)
+    if blank := split.pairs.num_blank:
+        yield Finding("info", f"{split.name} has {blank:,} blank lines, which are skipped", blank)
+
+
+def _empty(split: Survey) -> Iterator[Finding]:
+    for side in (split.source, split.target):
+        empty = np.flatnonzero(side.lengths == 0)
+        if len(empty) == len(side.lengths):
+            yield Finding("error", f"{split.name} has no {side.name} at all: all {len(empty):,} are empty", len(empty))
+        elif len(empty):
+            yield _finding("warning", "{count} of {name}'s " + side.name + "s are empty", split, empty)
+
+
+def _long(split: Survey, max_length: int | None) -> Iterator[Finding]:
+    longest = np.maximum(split.source.lengths, split.target.lengths)
+    long = np.flatnonzero(longest > (max_length or longest.max()))
+    if len(long):
+        severity: Severity = "error" if len(long) == len(longest) else "warning"
+        text = "{count} of {name}'s pairs are longer than max_length=" + f"{max_length} and left out"
+        yield _finding(severity, text, split, long, lambda i: f" has {longest[i]:,}")
+
+
+def _ratios(split: Survey) -> Iterator[Finding]:
+    source, target = split.source.lengths, split.target.lengths
+    ratio = np.log(target + SLACK) - np.log(source + SLACK)
+    odd = np.abs(ratio - np.median(ratio)) > np.log(EXTREME_RATIO)
+    extreme = np.flatnonzero(odd & (source > 0) & (target > 0))
+    if len(extreme):
+        text = "{count} of {name}'s pairs have an extreme ratio of lengths"
+        yield _finding("warning", text, split, extreme, lambda i: f" {source[i]:,} to {target[i]:,}")
+
+
+def _repeated(split: Survey) -> Iterator[Finding]:
+    first, place = _first(split.hashes)
+    again = np.flatnonzero(first[place] != np.arange(len(place)))
+    if len(again):
+        text = "{count} of {name}'s pairs repeat an earlier one"
+        yield _finding("warning", text, split, again, lambda i: f" repeats line {_line(split, first[place[i]])}")
+    several = len(first) - len(np.unique(split.source.hashes))
+    if several:
+        text = f"{several:,} of {split.name}'s distinct pairs give a source a further target"
+        yield Finding("info", text, several)
+
+
+def _unknown(split: Survey, side: SideSurvey) -> Iterator[Finding]:
+    if not side.unknown:
+        return
+    total = sum(found.count for found in side.unknown)
+    text = (
+        f"{split.name}'s {side.name}s have {len(side.unknown):,} symbols, {total:,} times, that the vocabulary of the "
+        "training pairs lacks"
+    )
+    examples = tuple(
+        f"{found.symbol!r} {found.count:,} times, as at {split.pairs.read(found.first).place}"
+        for found in side.unknown[:NUM_EXAMPLES]
+    )
+    yield Finding("info" if split.name == "train" else "warning", text, len(side.unknown), examples)
+
+
+def _equal(split: Survey) -> Iterator[Finding]:
+    equal = np.flatnonzero((split.source.hashes == split.target.hashes) & (split.source.lengths > 0))
+    if len(equal):
+        yield _finding("info", "{count} of {name}'s targets equal their sources", split, equal)
+
+
+def _shared(train: Survey, dev: Survey) -> Iterator[Finding]:
+    pairs = np.isin(dev.hashes, train.hashes)
+    sources = np.isin(dev.source.hashes, train.source.hashes) & ~pairs
+    if pairs.any():
+        at = _lookup(train.hashes, dev.hashes)
+        text = "{count} of {name}'s pairs are training pairs too"
+        yield _finding("warning", text, dev, np.flatnonzero(pairs), lambda i: f" is {_place(train, at(i))}")
+    if sources.any():
+        at_source = _lookup(train.source.hashes, dev.source.hashes)
+        text = "{count} of {name}'s pairs have a source of the training pairs, with another target"
+        yield _finding("warning", text, dev, np.flatnonzero(sources), lambda i: f" and {_place(train, at_source(i))}")
+
+
+def _first(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first index of each distinct hash, and for each index its place among the distinct ones."""
+    _, first, place = np.unique(hashes, return_index=True, return_inverse=True)
+    return first, place
+
+
+def _lookup(hashes: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> Callable[[int], int]:
+    """Where among the hashes the wanted one first stands."""
+    return lambda i: int(np.argmax(hashes == wanted[i]))
+
+
+def _place(split: Survey, index: int) -> str:
+    return split.pairs.read(index).place
+
+
+def _line(split: Survey, index: int) -> int:
+    return split.pairs.read(int(index)).line
+
+
+def _finding(
+    severity: Severity,
+    text: str,
+    split: Survey,
+    indices: NDArray[np.int64],
+    describe: Callable[[int], str] = lambda i: "",
+) -> Finding:
+    examples: Iterable[int] = indices[:NUM_EXAMPLES].tolist()
+    shown = tuple(_place(split, i) + describe(i) for i in examples)
+    return Finding(severity, text.format(count=f"{len(indices):,}", name=split.name), len(indices), shown)

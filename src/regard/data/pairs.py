@@ -1,0 +1,76 @@
+"""Pairs of texts, as a sequence that is read on demand."""
+
+from __future__ import annotations
+
+import operator
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A source text, its target text, and where they stand."""
+
+    source: str
+    target: str
+    file: Path
+    line: int
+
+    @property
+    def place(self) -> str:
+        """`file:line`, as messages show it."""
+        return f"{self.file}:{self.line}"
+
+
+class Pairs(Sequence[Pair]):
+    """A map-style sequence of pairs; slices are views."""
+
+    @abstractmethod
+    def read(self, index: int) -> Pair:
+        """The pair at an index from 0 to `len(self) - 1`."""
+
+    @property
+    def num_blank(self) -> int:
+        """How many blank lines were skipped."""
+        return 0
+
+    @overload
+    def __getitem__(self, index: int) -> Pair: ...
+    @overload
+    def __getitem__(self, index: slice) -> Pairs: ...
+    def __getitem__(self, index: int | slice) -> Pair | Pairs:
+        if isinstance(index, slice):
+            return Selection(self, np.arange(len(self))[index])
+        number = operator.index(index)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"{len(self)} pairs; asked for number {number}.")
+        return self.read(number % len(self))
+
+
+class Selection(Pairs):
+    """Some of the pairs of a sequence, in a given order."""
+
+    def __init__(self, pairs: Pairs, indices: NDArray[np.int64]) -> None:
+        self.pairs = pairs
+        self.indices = indices
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def read(self, index: int) -> Pair:
+        return self.pairs.read(int(self.indices[index]))
+
+
+def shorten(text: str, limit: int = 60) -> str:
+    """A text as messages show it: quoted, on one line, cut where it is long.
+
+    >>> print(shorten("a\\tb"))
+    'a\\tb'
+    """
+    return repr(text if len(text) <= limit else text[: limit - 1] + "…")

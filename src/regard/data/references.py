@@ -1,0 +1,54 @@
+"""Repeated sources of an evaluation file are several references of one item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data.pairs import Pair
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A source with all its references.
+
+    Args:
+        source: the raw source of its first line.
+        references: the raw targets, distinct after normalisation, in order of occurrence.
+        lines: the line of each reference.
+        file: where they stand.
+    """
+
+    source: str
+    references: tuple[str, ...]
+    lines: tuple[int, ...]
+    file: Path
+
+    @property
+    def place(self) -> str:
+        """`file:line` of the first reference, as messages show it."""
+        return f"{self.file}:{self.lines[0]}"
+
+
+def group(
+    pairs: Iterable[Pair],
+    *,
+    normalise_source: Callable[[str], str] = str,
+    normalise_target: Callable[[str], str] = str,
+) -> list[Item]:
+    """Groups pairs by normalised source, in order of first occurrence.
+
+    Args:
+        pairs: of one file.
+        normalise_source: what makes two sources the same (a field's `normalisation`).
+        normalise_target: what makes two references the same.
+    """
+    found: dict[str, dict[str, Pair]] = {}
+    for pair in pairs:
+        found.setdefault(normalise_source(pair.source), {}).setdefault(normalise_target(pair.target), pair)
+    items = []
+    for references in found.values():
+        kept = list(references.values())
+        items.append(Item(kept[0].source, tuple(p.target for p in kept), tuple(p.line for p in kept), kept[0].file))
+    return items

@@ -1,0 +1,47 @@
+"""Which items are held out: decided by a hash of the source, so that all pairs of one source stay together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import numpy as np
+
+from regard.data.pairs import Pairs, Selection
+from regard.errors import DataError
+
+SALT = "dev:"
+
+
+def share(text: str, *, salt: str = "") -> float:
+    """A number from 0 to 1 (excluded) that depends on the text alone: the first 53 bits of SHA-256(salt + text).
+
+    >>> round(share("HELLO"), 4)
+    0.2156
+    """
+    digest = hashlib.sha256((salt + text).encode("utf-8", "surrogatepass")).digest()
+    return (int.from_bytes(digest[:8], "big") >> 11) / (1 << 53)
+
+
+def hold_out(pairs: Pairs, fraction: float, *, normalise: Callable[[str], str] = str) -> tuple[Pairs, Pairs]:
+    """Training pairs and held-out pairs: a source is held out when its `share` is below the fraction.
+
+    Whether a source is held out depends on nothing but its text: not on the other pairs, their order or a seed. The
+    share is salted, so that data split by plain SHA-256 before (`regard.data.cmudict`) can be split again.
+
+    Args:
+        pairs: all pairs.
+        fraction: about how large a part of the distinct sources is held out.
+        normalise: what makes two sources the same (the source field's `normalisation`).
+
+    Raises:
+        DataError: when one of the parts would be empty.
+    """
+    shares = (share(normalise(pair.source), salt=SALT) for pair in pairs)
+    held = np.fromiter(shares, dtype=np.float64, count=len(pairs)) < fraction
+    if held.all() or not held.any():
+        raise DataError(
+            f"Of {len(pairs):,} pairs, data.dev_fraction={fraction:g} holds out {'all' if held.all() else 'none'}.\n"
+            "  Give a file of held-out pairs (data.dev), or another fraction."
+        )
+    return Selection(pairs, np.flatnonzero(~held)), Selection(pairs, np.flatnonzero(held))
