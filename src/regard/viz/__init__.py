@@ -1,0 +1,8 @@
+"""Pictures: an alignment as PNG, SVG, PDF or a page of its own, its data as a file, and curves."""
+
+from regard.viz.aligned import Aligned, Reading
+from regard.viz.curves import plot_curves
+from regard.viz.files import load_alignment, save_alignment
+from regard.viz.plot import plot_alignment
+
+__all__ = ["Aligned", "Reading", "load_alignment", "plot_alignment", "plot_curves", "save_alignment"]

@@ -1,0 +1,200 @@
+"""What is drawn and saved: an alignment with its tokens, read from arrays or predictions, padding cut away."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.errors import RegardError, ShapeError
+from regard.viz.labels import END_SYMBOL
+
+Weights = NDArray[np.floating[Any]]
+
+
+class Reading(TypedDict, total=False):
+    """How an alignment is read.
+
+    Args:
+        heads: of predictions, also show every head of every entry of `alignments`.
+        end_symbol: False leaves out the rows and columns of "</s>"; the picture says how much weight lay there.
+        source_length, target_length: how many positions and steps are real; the rest is left out.
+        source_mask, target_mask: (S,) and (T,) bool, True where real; at most one of length and mask.
+    """
+
+    heads: bool
+    end_symbol: bool
+    source_length: int | None
+    target_length: int | None
+    source_mask: Any
+    target_mask: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """An alignment with its tokens.
+
+    Args:
+        alignment: (T, S), or (H, T, S) or (L, H, T, S) weights.
+        source_tokens, tokens: S and T labels, or None.
+        alignments: further ones by name, (T, S) or (H, T, S).
+        text: what the prediction says, or None.
+        left_out: the share of weight on columns of the end symbol that were left out; None where none were.
+    """
+
+    alignment: Weights
+    source_tokens: tuple[str, ...] | None = None
+    tokens: tuple[str, ...] | None = None
+    alignments: Mapping[str, Weights] = field(default_factory=dict)
+    text: str | None = None
+    left_out: float | None = None
+
+    def panels(self) -> list[tuple[str, Weights]]:
+        """Name and weights (T, S) of every head and layer, counted from 0; the name of a single one is empty."""
+        return [panel for name, weights in self._named() for panel in _split(name, weights)]
+
+    def _named(self) -> Iterator[tuple[str, Weights]]:
+        yield "main" if self.alignments else "", self.alignment
+        yield from self.alignments.items()
+
+
+def read(alignment: Any, source_tokens: Any = None, target_tokens: Any = None, **how: Unpack[Reading]) -> list[Aligned]:
+    """The alignments that are meant, cut to what is to be seen.
+
+    Args:
+        alignment: an array or tensor (T, S), (H, T, S) or (L, H, T, S); or an object with `alignment`, `source_tokens`
+            and `tokens` as a `Prediction` has them; or a list of such objects.
+        source_tokens, target_tokens: S and T labels; one less than that and the last is the end symbol.
+
+    Raises:
+        ShapeError: for other shapes and numbers of tokens.
+        RegardError: where there is nothing to see.
+    """
+    several = isinstance(alignment, list | tuple) and all(hasattr(one, "alignment") for one in alignment)
+    if not several and not hasattr(alignment, "alignment"):
+        return [_cut({"": as_weights(alignment)}, source_tokens, target_tokens, None, **how)]
+    if several and not (source_tokens is None and target_tokens is None):
+        raise RegardError("Several predictions bring their own tokens; leave out source_tokens and target_tokens.")
+    found = []
+    for index, one in enumerate(alignment if several else [alignment]):
+        if one.alignment is None:
+            warnings.warn(f"Prediction {index} has no alignment and is left out.", UserWarning, stacklevel=4)
+            continue
+        further = dict(getattr(one, "alignments", None) or {}) if how.get("heads") else {}
+        weights = {"": as_weights(one.alignment)} | {name: as_weights(value) for name, value in further.items()}
+        sources = one.source_tokens if source_tokens is None else source_tokens
+        targets = one.tokens if target_tokens is None else target_tokens
+        found.append(_cut(weights, sources, targets, getattr(one, "text", None), **how))
+    if not found:
+        raise RegardError("There is no alignment to show: predict with alignments, or give an array (T, S).")
+    return found
+
+
+def as_numbers(values: Any) -> Weights:
+    """float32 or float64 numbers from an array, nested lists or a tensor, of any device and type."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = values.float() if values.is_floating_point() and values.itemsize < 4 else values
+    array = np.asarray(values)
+    return (
+        array.astype(np.float32 if array.dtype == np.float16 else np.float64, copy=False)
+        if array.dtype != np.float32
+        else array
+    )
+
+
+def as_weights(values: Any) -> Weights:
+    """The numbers of an alignment of two to four axes."""
+    weights = as_numbers(values)
+    if not 2 <= weights.ndim <= 4:
+        raise ShapeError(f"An alignment is (T, S), (H, T, S) or (L, H, T, S); got shape {weights.shape}.")
+    return weights
+
+
+def _split(name: str, weights: Weights) -> Iterator[tuple[str, Weights]]:
+    for index in np.ndindex(weights.shape[:-2]):
+        axes = ("layer", "head")[2 - len(index) :]
+        place = [f"{axis} {i}" for axis, i in zip(axes, index, strict=True)]
+        if weights.shape[:-2] == (1,) and name:
+            place = []
+        yield ", ".join([name] * bool(name) + place), weights[index]
+
+
+def _cut(
+    weights: dict[str, Weights],
+    source_tokens: Sequence[str] | None,
+    target_tokens: Sequence[str] | None,
+    text: str | None,
+    *,
+    heads: bool = False,
+    end_symbol: bool = True,
+    source_length: int | None = None,
+    target_length: int | None = None,
+    source_mask: Any = None,
+    target_mask: Any = None,
+) -> Aligned:
+    steps, positions = weights[""].shape[-2:]
+    for name, value in weights.items():
+        if value.shape[-2:] != (steps, positions):
+            raise ShapeError(f"alignments[{name!r}] has shape {value.shape}; expected (H, T={steps}, S={positions}).")
+    rows = _real("target", steps, target_length, target_mask)
+    columns = _real("source", positions, source_length, source_mask)
+    targets = _labels("target_tokens", steps, target_tokens, rows)
+    sources = _labels("source_tokens", positions, source_tokens, columns)
+    left_out = None
+    if not end_symbol:
+        if sources is None and targets is None:
+            warnings.warn("end_symbol=False does nothing without tokens.", UserWarning, stacklevel=5)
+        rows, targets = _without_end(rows, targets)
+        kept, sources = _without_end(columns, sources)
+        if kept.size < columns.size:
+            every = sum(float(np.nansum(w[..., rows[:, None], columns])) for w in weights.values())
+            rest = sum(float(np.nansum(w[..., rows[:, None], kept])) for w in weights.values())
+            left_out = 1 - rest / every if every else 0.0
+        columns = kept
+    seen = {name: w[..., rows[:, None], columns] for name, w in weights.items()}
+    return Aligned(seen.pop(""), sources, targets, seen, text, left_out)
+
+
+def _real(name: str, size: int, length: int | None, mask: Any) -> NDArray[np.intp]:
+    """The indices of what is no padding."""
+    if length is not None and mask is not None:
+        raise ShapeError(f"Give {name}_length or {name}_mask, not both: each says what is real.")
+    if mask is not None:
+        keep = np.asarray(mask.cpu() if hasattr(mask, "cpu") else mask)
+        if keep.shape != (size,) or keep.dtype != bool:
+            raise ShapeError(f"{name}_mask must be ({size},) bool, True where real; got {keep.shape} {keep.dtype}.")
+        return np.flatnonzero(keep)
+    count = size if length is None else int(length)
+    if not 0 <= count <= size:
+        raise ShapeError(f"{name}_length must lie between 0 and {size}; got {count}.")
+    return np.arange(count)
+
+
+def _labels(name: str, size: int, tokens: Sequence[str] | None, real: NDArray[np.intp]) -> tuple[str, ...] | None:
+    """One label for each real position, from labels of the real or of all positions, with or without the end symbol."""
+    if tokens is None:
+        return None
+    labels = tuple(str(token) for token in tokens)
+    for candidate in (labels, (*labels, END_SYMBOL)):
+        if len(candidate) == real.size:
+            return candidate
+        if len(candidate) == size:
+            return tuple(candidate[i] for i in real)
+    raise ShapeError(
+        f"{name} must name {real.size} positions, or all but the end symbol; got {len(labels)} tokens.\n"
+        "  Is the alignment transposed (it is target by source), or padded (give its lengths)?"
+    )
+
+
+def _without_end(
+    real: NDArray[np.intp], labels: tuple[str, ...] | None
+) -> tuple[NDArray[np.intp], tuple[str, ...] | None]:
+    if labels is None:
+        return real, None
+    keep = [i for i, label in enumerate(labels) if label != END_SYMBOL]
+    return real[keep], tuple(labels[i] for i in keep)

@@ -1,0 +1,56 @@
+"""The colours of weights: equal steps of weight are equal steps of colour, in OKLab, for light and for dark pages."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+HUES = (215.0, 275.0)
+"""From a pale cyan to indigo, in degrees of OKLCH."""
+CHROMA = 0.13
+LIGHT = (1.0, 0.24)
+"""Lightness of weight 0 and of full weight on a light page: white paper, dark ink."""
+DARK = (0.225, 0.96)
+
+
+def ramp(count: int = 256, *, dark: bool = False) -> NDArray[np.float64]:
+    """sRGB colours (count, 3) between 0 and 1, from weight 0 to full weight.
+
+    Source: Ottosson 2020, "A perceptual color space for image processing" (OKLab).
+
+    >>> ramp(2).round(2)[0]
+    array([1., 1., 1.])
+    """
+    fine = _path(np.linspace(0, 1, 4096), dark)
+    walked = np.concatenate([[0], np.linalg.norm(np.diff(fine, axis=0), axis=1).cumsum()])
+    where = np.interp(np.linspace(0, walked[-1], count), walked, np.linspace(0, 1, len(fine)))
+    return _srgb(_path(where, dark))
+
+
+def hexadecimal(colours: NDArray[np.float64]) -> list[str]:
+    """`#rrggbb` of each colour."""
+    return ["#" + bytes(row).hex() for row in (colours * 255).round().astype(np.uint8)]
+
+
+def _path(u: NDArray[np.float64], dark: bool) -> NDArray[np.float64]:
+    """OKLab colours (n, 3) along the way from 0 to 1; without colour at both ends."""
+    start, end = DARK if dark else LIGHT
+    ink = 1 - u if dark else u
+    hue = np.radians(HUES[0] + (HUES[1] - HUES[0]) * ink)
+    chroma = CHROMA * np.sin(np.pi * u) ** 0.8
+    return np.stack([start + (end - start) * u, chroma * np.cos(hue), chroma * np.sin(hue)], axis=1)
+
+
+def _srgb(lab: NDArray[np.float64]) -> NDArray[np.float64]:
+    to_cones = np.array(
+        [[1, 0.3963377774, 0.2158037573], [1, -0.1055613458, -0.0638541728], [1, -0.0894841775, -1.291485548]]
+    )
+    to_linear = np.array(
+        [
+            [4.0767416621, -3.3077115913, 0.2309699292],
+            [-1.2684380046, 2.6097574011, -0.3413193965],
+            [-0.0041960863, -0.7034186147, 1.707614701],
+        ]
+    )
+    linear = ((lab @ to_cones.T) ** 3 @ to_linear.T).clip(0, 1)
+    return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)

@@ -1,0 +1,160 @@
+"""Alignments with their tokens as files: JSON for every language, NPZ for numpy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+
+from regard.errors import DataError, RegardError, UnsupportedError
+from regard.viz.aligned import Aligned, Reading, Weights, as_weights, read
+
+FORMAT = "regard.alignment.1"
+
+
+def save_alignment(
+    alignment: Any, path: str | Path, source_tokens: Any = None, target_tokens: Any = None, **how: Unpack[Reading]
+) -> Path:
+    """Writes arrays and tokens, as `plot_alignment` would show them, to a .json or .npz file.
+
+    JSON is `{"format": ..., "items": [{"alignment": [[...]], "source_tokens": [...], "tokens": [...], ...}]}` with
+    null for what is no finite number. NPZ has the same names behind the number of the item, `0/alignment`,
+    `0/source_tokens`, and is loaded without pickles.
+
+    Args:
+        alignment, source_tokens, target_tokens, **how: as in `plot_alignment`.
+
+    Returns:
+        The path.
+
+    Raises:
+        RegardError: for another suffix.
+    """
+    target = Path(path)
+    items = read(alignment, source_tokens, target_tokens, **how)
+    write(items, target)
+    return target
+
+
+def load_alignment(path: str | Path) -> list[Aligned]:
+    """The alignments of a file that `save_alignment` wrote; `plot_alignment` takes them as they are.
+
+    Raises:
+        DataError: for a file that is no such file.
+    """
+    source = Path(path)
+    _writer(source)
+    try:
+        return _from_json(source) if source.suffix.lower() == ".json" else _from_npz(source)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{source}: not a file written by save_alignment ({type(error).__name__}: {error}).") from error
+
+
+def write(items: Sequence[Aligned], path: Path) -> None:
+    """Writes what was read already."""
+    writer = _writer(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writer(items, path)
+
+
+def _writer(path: Path) -> Any:
+    writers = {".json": _to_json, ".npz": _to_npz}
+    if path.suffix.lower() not in writers:
+        raise RegardError(
+            f"{path}: arrays and tokens are kept in .json or .npz files; got {path.suffix or 'no suffix'!r}."
+        )
+    return writers[path.suffix.lower()]
+
+
+def _to_json(items: Sequence[Aligned], path: Path) -> None:
+    entries = [
+        {
+            "alignment": _listed(item.alignment),
+            "source_tokens": item.source_tokens,
+            "tokens": item.tokens,
+            "alignments": {name: _listed(weights) for name, weights in item.alignments.items()},
+            "text": item.text,
+            "left_out": item.left_out,
+            "shape": item.alignment.shape,
+            "dtype": item.alignment.dtype.name,
+        }
+        for item in items
+    ]
+    path.write_text(json.dumps({"format": FORMAT, "items": entries}, allow_nan=False), encoding="utf-8")
+
+
+def _listed(weights: Weights) -> Any:
+    """Nested lists; each number is the shortest that reads back as the same weight."""
+    if np.isfinite(weights).all():
+        return weights.tolist()
+    known = weights.astype(object)
+    known[~np.isfinite(weights)] = None
+    return known.tolist()
+
+
+def _from_json(path: Path) -> list[Aligned]:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    if document["format"] != FORMAT:
+        raise ValueError(f"format is {document['format']!r}, expected {FORMAT!r}")
+    return [
+        Aligned(
+            np.array(entry["alignment"], dtype=entry["dtype"]).reshape(entry["shape"]),
+            _tokens(entry["source_tokens"]),
+            _tokens(entry["tokens"]),
+            {name: as_weights(np.array(value, entry["dtype"])) for name, value in entry["alignments"].items()},
+            entry["text"],
+            entry["left_out"],
+        )
+        for entry in document["items"]
+    ]
+
+
+def _to_npz(items: Sequence[Aligned], path: Path) -> None:
+    arrays: dict[str, Any] = {"format": np.array(FORMAT)}
+    for index, item in enumerate(items):
+        arrays[f"{index}/alignment"] = item.alignment
+        arrays |= {f"{index}/alignments/{name}": weights for name, weights in item.alignments.items()}
+        for name in ("source_tokens", "tokens", "text", "left_out"):
+            value = getattr(item, name)
+            if value is not None:
+                arrays[f"{index}/{name}"] = _text_array(value, path) if name != "left_out" else np.array(value)
+    np.savez_compressed(path, **arrays)
+
+
+def _text_array(value: Any, path: Path) -> Any:
+    array = np.array(value, dtype=np.str_)
+    if array.tolist() != (list(value) if isinstance(value, tuple) else value):
+        raise UnsupportedError(f"{path}: NPZ cannot keep a token that ends in U+0000; save as .json.")
+    return array
+
+
+def _from_npz(path: Path) -> list[Aligned]:
+    with np.load(path, allow_pickle=False) as arrays:
+        if str(arrays["format"]) != FORMAT:
+            raise ValueError(f"format is {str(arrays['format'])!r}, expected {FORMAT!r}")
+        items: list[Aligned] = []
+        while f"{len(items)}/alignment" in arrays:
+            start = f"{len(items)}/"
+            found = {name.removeprefix(start): arrays[name] for name in arrays if name.startswith(start)}
+            items.append(
+                Aligned(
+                    found["alignment"],
+                    _tokens(found.get("source_tokens")),
+                    _tokens(found.get("tokens")),
+                    {
+                        name.removeprefix("alignments/"): w
+                        for name, w in found.items()
+                        if name.startswith("alignments/")
+                    },
+                    str(found["text"]) if "text" in found else None,
+                    float(found["left_out"]) if "left_out" in found else None,
+                )
+            )
+    return items
+
+
+def _tokens(values: Any) -> tuple[str, ...] | None:
+    return None if values is None else tuple(str(value) for value in values)

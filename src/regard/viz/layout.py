@@ -1,0 +1,130 @@
+"""Where panels stand on a page, in inches from the top left: a grid whose tracks fit their labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from regard.viz.aligned import Aligned, Weights
+from regard.viz.labels import columns, numbered, shortened, stride
+
+POINTS = 8.0
+"""Size of labels."""
+LINE = 0.15
+"""Least distance between labels in inches."""
+LARGEST_CELL = 0.42
+SINGLE, PAGE = 7.5, 11.0
+"""The most that the matrix of a single panel, or all matrices in a row of a page, may take."""
+SLANT = math.sin(math.radians(45))
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One side of a panel: every `stride`-th cell is labelled.
+
+    Args:
+        length: of the matrix along this side.
+        labels: of all cells, or empty where another panel of the row or column shows them.
+        slanted: whether labels are too long to lie side by side.
+    """
+
+    length: float
+    labels: tuple[str, ...]
+    stride: int
+    slanted: bool
+
+    @property
+    def widest(self) -> float:
+        """Room for the widest label, in inches."""
+        return width_of(max(self.labels[:: self.stride], key=columns, default=""))
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A matrix with its name and its place: left and top of the matrix itself."""
+
+    name: str
+    weights: Weights
+    across: Axis
+    down: Axis
+    left: float = 0.0
+    top: float = 0.0
+
+
+def width_of(label: str) -> float:
+    """An estimate of the width of a label in inches."""
+    return columns(label) * 0.62 * POINTS / 72
+
+
+def arrange(items: Sequence[Aligned]) -> tuple[list[Panel], float, float]:
+    """Panels in their places, with the width and height that they take together."""
+    found = [(item, *panel) for item in items for panel in item.panels()]
+    across = _tracks(items, len(found))
+    limit = SINGLE if len(found) == 1 else min(SINGLE / 1.5, max(1.0, PAGE / across))
+    panels = []
+    for index, (item, name, weights) in enumerate(found):
+        alone = len(items) > 1
+        name = _name(items, item, name)
+        panels.append(
+            _panel(item, name, weights, limit, top=alone or index < across, left=alone or index % across == 0)
+        )
+    rows = [panels[i : i + across] for i in range(0, len(panels), across)]
+    lefts, width = _along([[row[i] for row in rows if i < len(row)] for i in range(min(across, len(panels)))])
+    placed: list[Panel] = []
+    top = 0.0
+    for row in rows:
+        top += max(_above(panel.across) for panel in row) + (0.1 if placed else 0)
+        placed += [Panel(p.name, p.weights, p.across, p.down, left, top) for p, left in zip(row, lefts, strict=False)]
+        top += max(panel.down.length for panel in row) + (0.3 if any(panel.name for panel in row) else 0.0)
+    return placed, width, top
+
+
+def _tracks(items: Sequence[Aligned], count: int) -> int:
+    """How many panels stand side by side: the heads of a layer, else a square."""
+    if len(items) == 1 and not items[0].alignments and items[0].alignment.ndim == 4:
+        return max(1, items[0].alignment.shape[1])
+    return max(1, math.ceil(math.sqrt(count)))
+
+
+def _name(items: Sequence[Aligned], item: Aligned, name: str) -> str:
+    if len(items) == 1:
+        return name
+    number = next(i for i, other in enumerate(items) if other is item)
+    return shortened(" · ".join(part for part in (str(number + 1), item.text, name) if part), 40)
+
+
+def _panel(item: Aligned, name: str, weights: Weights, limit: float, *, top: bool, left: bool) -> Panel:
+    steps, positions = weights.shape
+    cell = min(LARGEST_CELL, limit / max(steps, positions, 1))
+    across = _axis(item.source_tokens if top else (), positions, cell, limit)
+    down = _axis(item.tokens if left else (), steps, cell, limit)
+    return Panel(name, weights, across, down)
+
+
+def _axis(tokens: tuple[str, ...] | None, size: int, cell: float, limit: float) -> Axis:
+    length = max(size * cell, min(size * LARGEST_CELL, limit / 3), 0.3)
+    cell = length / max(size, 1)
+    labels = tuple(shortened(label) for label in numbered(tokens, size)) if tokens != () or not size else ()
+    every = stride(cell, LINE)
+    slanted = any(width_of(label) > 0.9 * cell * every for label in labels[::every])
+    if slanted:
+        every = stride(cell, LINE / SLANT)
+    return Axis(length, labels, every, slanted)
+
+
+def _above(axis: Axis) -> float:
+    if not axis.labels:
+        return 0.1
+    return 0.15 + (SLANT * axis.widest + 0.1 if axis.slanted else 0.1)
+
+
+def _along(tracks: Sequence[Sequence[Panel]]) -> tuple[list[float], float]:
+    """The left of the matrices in each column, and the width of all."""
+    lefts: list[float] = []
+    right = 0.0
+    for track in tracks:
+        right += max(panel.down.widest + 0.1 if panel.down.labels else 0.0 for panel in track) + (0.18 if lefts else 0)
+        lefts.append(right)
+        right += max(max(panel.across.length, width_of(panel.name) * 1.1) for panel in track)
+    return lefts, right

@@ -1,0 +1,68 @@
+"""An alignment as one HTML file: its data, its style and its script inside, no request to anywhere."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from regard.viz.aligned import Aligned, Weights
+from regard.viz.colours import hexadecimal, ramp
+from regard.viz.labels import END_SYMBOL, numbered
+
+UNIT = 10_000
+"""Weights are kept as whole numbers of 1/UNIT."""
+
+
+def page(items: Sequence[Aligned], *, title: str | None = None, highest: float = 1.0) -> str:
+    """The text of the page.
+
+    Args:
+        title: the page's heading.
+        highest: the weight of the strongest colour.
+    """
+    heading = title or "Alignment"
+    data = {
+        "title": heading,
+        "unit": UNIT,
+        "highest": highest,
+        "colours": {"light": hexadecimal(ramp(17)), "dark": hexadecimal(ramp(17, dark=True))},
+        "items": [_item(index, item) for index, item in enumerate(items)],
+    }
+    parts = {"title": html.escape(heading), "data": _embedded(data)}
+    template = resources.files("regard.viz").joinpath("page.html").read_text(encoding="utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)
+
+
+def _item(index: int, item: Aligned) -> dict[str, Any]:
+    panels = item.panels()
+    steps, positions = item.alignment.shape[-2:]
+    note = "" if item.left_out is None else f"{END_SYMBOL} left out: {item.left_out:.1%} of the weight lay on it"
+    return {
+        "name": f"{index + 1}" + (f" · {item.text}" if item.text else ""),
+        "source": numbered(item.source_tokens, positions),
+        "target": numbered(item.tokens, steps),
+        "note": note,
+        "panels": [{"name": name, "weights": _whole(weights)} for name, weights in panels],
+    }
+
+
+def _whole(weights: Weights) -> list[int | None]:
+    """Row after row in units; None for what is no finite number."""
+    flat = weights.astype(np.float64).ravel()
+    finite = np.isfinite(flat)
+    whole: list[int | None] = np.where(finite, flat * UNIT, 0).round().astype(np.int64).tolist()
+    for place in np.flatnonzero(~finite):
+        whole[place] = None
+    return whole
+
+
+def _embedded(data: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,0 +1,161 @@
+"""An alignment as a matplotlib figure: source across, its labels on top, target downwards.
+
+Nothing global is touched (no pyplot, no rcParams), so pictures may be drawn in several threads and without a display.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from regard.viz.aligned import Aligned, Weights
+from regard.viz.colours import ramp
+from regard.viz.fonts import Typesetter
+from regard.viz.labels import END_SYMBOL, visible
+from regard.viz.layout import POINTS, Panel, arrange
+
+DPI = 150
+GRID_FROM = 0.12
+"""Cells of at least this many inches are separated by thin lines."""
+INK, FAINT = "#1b1f24", "#6b7480"
+
+
+def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float = 1.0) -> Figure:
+    """The figure of one or more alignments on one page.
+
+    Args:
+        title: above everything.
+        highest: the weight that has the darkest colour. The colour bar shows an arrow where weights lie above it.
+    """
+    panels, width, height = arrange(items)
+    caption = _caption(items, panels)
+    texts = {label for panel in panels for axis in (panel.across, panel.down) for label in axis.labels}
+    type_ = Typesetter([*texts, *(visible(p.name) for p in panels), title or "", caption, "▯"])
+    head = 0.35 + (0.3 if title else 0.0)
+    page = (width + 1.3, height + head + 0.5)
+    figure = Figure(figsize=page, dpi=DPI, facecolor="white")
+    colours = ListedColormap(ramp())
+    colours.set_bad("#d9a0a0")
+    scale = Normalize(0.0, highest)
+    shade = ScalarMappable(scale, colours)
+    for panel in panels:
+        place = (panel.left + 0.35, panel.top + head, panel.across.length, panel.down.length)
+        axes = figure.add_axes(_within(page, *place))
+        _matrix(axes, panel, colours, scale)
+        _ticks(axes, panel, type_)
+    first = panels[0]
+    bar = figure.add_axes(_within(page, width + 0.55, first.top + head, 0.12, min(max(first.down.length, 1.2), 3.0)))
+    _colour_bar(figure, bar, shade, panels, highest)
+    if len(panels) == 1:
+        panels_axes = figure.axes[0]
+        panels_axes.set_xlabel("source", fontsize=POINTS, color=FAINT)
+        panels_axes.xaxis.set_label_position("top")
+        panels_axes.set_ylabel("target", fontsize=POINTS, color=FAINT)
+    left = (first.left + 0.35) / page[0]
+    if title:
+        set_text(figure.text(left, 1.0, type_.drawable(title), fontsize=POINTS + 3, color=INK, va="top"), type_)
+    if caption:
+        below = figure.text(left, 0.28 / page[1], type_.drawable(caption), fontsize=POINTS - 1, color=FAINT, va="top")
+        set_text(below, type_)
+    return figure
+
+
+def _within(
+    page: tuple[float, float], left: float, top: float, width: float, height: float
+) -> tuple[float, float, float, float]:
+    """Inches from the top left as matplotlib's fractions from the bottom left."""
+    return left / page[0], 1 - (top + height) / page[1], width / page[0], height / page[1]
+
+
+def _matrix(axes: Axes, panel: Panel, colours: ListedColormap, scale: Normalize) -> None:
+    steps, positions = panel.weights.shape
+    extent = (-0.5, max(positions, 1) - 0.5, max(steps, 1) - 0.5, -0.5)
+    if panel.weights.size:
+        pixels = pooled(panel.weights, int(panel.down.length * DPI), int(panel.across.length * DPI))
+        image = axes.imshow(pixels, cmap=colours, norm=scale, aspect="auto", interpolation="nearest")
+        image.set_extent(extent)
+    axes.set(xlim=extent[:2], ylim=extent[2:])
+    if min(panel.across.length / max(positions, 1), panel.down.length / max(steps, 1)) >= GRID_FROM:
+        axes.set_xticks(np.arange(1, positions) - 0.5, minor=True)
+        axes.set_yticks(np.arange(1, steps) - 0.5, minor=True)
+        axes.grid(which="minor", color="#e6e9ed", linewidth=0.5)
+    axes.spines[:].set(color="#9aa3ad", linewidth=0.6)
+
+
+def pooled(weights: Weights, rows: int, columns: int) -> Weights:
+    """At most `rows` by `columns` cells, each the largest weight of those it stands for: no peak is lost."""
+    for axis, most in ((-2, rows), (-1, columns)):
+        size = weights.shape[axis]
+        if size > most:
+            starts = np.arange(most) * size // most
+            weights = np.maximum.reduceat(weights, starts, axis=axis)
+    return weights
+
+
+def _ticks(axes: Axes, panel: Panel, type_: Typesetter) -> None:
+    axes.tick_params(which="both", length=0, pad=3, labelsize=POINTS, labelcolor=INK)
+    axes.xaxis.tick_top()
+    for axis, side in ((axes.xaxis, panel.across), (axes.yaxis, panel.down)):
+        at = range(0, len(side.labels), side.stride)
+        axis.set_ticks(list(at), [type_.drawable(side.labels[i]) for i in at])
+        for label in axis.get_ticklabels():
+            set_text(label, type_)
+    if panel.across.slanted:
+        for label in axes.get_xticklabels():
+            label.set(rotation=45, ha="left", va="bottom", rotation_mode="anchor")
+    if panel.name:
+        name = type_.drawable(visible_words(panel.name))
+        at_bottom = axes.annotate(
+            name, (0, 0), (0, -4), xycoords="axes fraction", textcoords="offset points", va="top", fontsize=POINTS
+        )
+        at_bottom.set_color(INK)
+        set_text(at_bottom, type_)
+
+
+def visible_words(text: str) -> str:
+    """Running text: visible, but spaces stay spaces."""
+    return " ".join(visible(word) for word in text.split(" ") if word)
+
+
+def set_text(text: Text, type_: Typesetter) -> None:
+    """Text as it stands: no mathematics between $ signs."""
+    text.set_parse_math(False)
+    text.set_usetex(False)
+    text.set_fontfamily(type_.families)
+
+
+def _colour_bar(figure: Figure, axes: Axes, shade: ScalarMappable, panels: Sequence[Panel], highest: float) -> None:
+    seen = [panel.weights[np.isfinite(panel.weights)] for panel in panels]
+    over = any((weights > highest * (1 + 1e-6)).any() for weights in seen)
+    under = any((weights < 0).any() for weights in seen)
+    extend: Any = {(0, 0): "neither", (0, 1): "max", (1, 0): "min", (1, 1): "both"}[under, over]
+    bar = figure.colorbar(shade, cax=axes, extend=extend, ticks=np.linspace(0, highest, 5))
+    bar.outline.set(edgecolor="#9aa3ad", linewidth=0.6)
+    axes.tick_params(length=2, width=0.5, labelsize=POINTS - 1, labelcolor=FAINT, color="#9aa3ad")
+    axes.set_ylabel("weight", fontsize=POINTS - 1, color=FAINT)
+
+
+def _caption(items: Sequence[Aligned], panels: Sequence[Panel]) -> str:
+    """What the picture does not show."""
+    words = ["source across, target down"] if len(panels) > 1 else []
+    for name, side in (("source", "across"), ("target", "down")):
+        most = max((getattr(panel, side).stride for panel in panels), default=1)
+        if most > 1:
+            words.append(f"1 in {most} {name} labels shown")
+    if any(p.weights.shape[0] > p.down.length * DPI or p.weights.shape[1] > p.across.length * DPI for p in panels):
+        words.append("each dot is the largest weight of the cells under it")
+    left_out = [item.left_out for item in items if item.left_out is not None]
+    if left_out:
+        words.append(
+            f"{END_SYMBOL} left out: {max(left_out):.1%} of the weight{' at most' * (len(left_out) > 1)} lay on it"
+        )
+    if any(not np.isfinite(panel.weights).all() for panel in panels):
+        words.append("red: no finite number")
+    return " · ".join(words)

@@ -1,0 +1,85 @@
+"""Drawing an alignment into a file; the suffix says which kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, Unpack
+
+from regard.errors import RegardError
+from regard.viz.aligned import Reading, read
+from regard.viz.files import write
+from regard.viz.page import page
+from regard.viz.picture import draw
+
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def plot_alignment(
+    alignment: Any,
+    path: str | Path,
+    source_tokens: Sequence[str] | None = None,
+    target_tokens: Sequence[str] | None = None,
+    *,
+    title: str | None = None,
+    highest: float = 1.0,
+    data: Literal["json", "npz"] | None = None,
+    **how: Unpack[Reading],
+) -> tuple[Path, ...]:
+    """Draws an alignment: source across with its labels on top, target downwards, darker is more weight.
+
+    PNG, SVG and PDF show everything on one page, heads and layers or several predictions as a grid. HTML is one file
+    that asks nothing of anybody: it shows the weight under the pointer or the arrow keys as a number, and lets choose
+    among predictions, heads and layers. Weights are shown as they are, never rescaled.
+
+    Args:
+        alignment: an array or tensor (T, S), (H, T, S) or (L, H, T, S); or a `Prediction`, or what `load_alignment`
+            gives, that brings its tokens; or a list of those.
+        path: ends in .png, .svg, .pdf or .html; folders are made where they are missing.
+        source_tokens, target_tokens: S and T labels, numbers without them. One label less than positions: the last
+            position is the end symbol.
+        title: above the picture.
+        highest: the weight of the darkest colour. Weights above it look the same, and the colour bar says so.
+        data: also write arrays and tokens as shown beside the picture, `x.json` or `x.npz` (see `save_alignment`).
+        **how: `heads`, `end_symbol`, `source_length`, `target_length`, `source_mask`, `target_mask`, as in `Reading`.
+
+    Returns:
+        The paths of the files written.
+
+    Raises:
+        ShapeError: for shapes, tokens, lengths or masks that do not fit together.
+        RegardError: for an unknown suffix, or nothing to show.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     files = plot_alignment([[0.9, 0.1], [0.2, 0.8]], folder + "/a.html", "ab", "AB", data="json")
+    >>> [file.name for file in files]
+    ['a.html', 'a.json']
+    """
+    target = Path(path)
+    suffix = suffix_of(target, (*PICTURES, ".html"))
+    if not 0 < highest < float("inf"):
+        raise RegardError(f"highest must be a weight above 0; got {highest}.")
+    if data not in (None, "json", "npz"):
+        raise RegardError(f"data must be 'json', 'npz' or None; got {data!r}.")
+    items = read(alignment, source_tokens, target_tokens, **how)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if suffix == ".html":
+        target.write_text(page(items, title=title, highest=highest), encoding="utf-8")
+    else:
+        draw(items, title=title, highest=highest).savefig(target, bbox_inches="tight", pad_inches=0.12)
+    if data is None:
+        return (target,)
+    beside = target.with_suffix(f".{data}")
+    write(items, beside)
+    return target, beside
+
+
+def suffix_of(path: Path, known: Sequence[str]) -> str:
+    """The suffix in lower case; an error that lists the known ones for any other."""
+    suffix = path.suffix.lower()
+    if suffix not in known:
+        raise RegardError(
+            f"{path}: the suffix says the kind of file; expected one of {' '.join(known)}, got {suffix!r}."
+        )
+    return suffix
