@@ -153,7 +153,7 @@ class RecurrentDecoder(nn.Module):
         """All steps, teacher-forced: inputs (B, T) ids or (B, T, F) values."""
         embedded = self.embedding(inputs)
         state = self.initial_state(memory)
-        if not self.input_feeding and (self.attention is None or self.order == "recur_then_attend"):
+        if self.feeds_back is None:
             return self._at_once(embedded, memory, state, alignment, generator)
         features, weights = [], []
         for t in range(embedded.shape[1]):
@@ -162,6 +162,21 @@ class RecurrentDecoder(nn.Module):
             weights.append(weight)
         stacked = torch.stack(features, 1) if features else embedded.new_zeros(embedded.shape[0], 0, self.stack.size)
         return self._say(stacked, tree.map(lambda *steps: torch.stack(steps, 2), *weights) if weights else None)
+
+    @property
+    def feeds_back(self) -> str | None:
+        """Why a step needs the one before, beyond its cell; None where all steps run at once."""
+        if self.attention is None:
+            return None
+        if self.order == "attend_then_recur":
+            return "the context goes into the cell"
+        return "the last attentional output goes into the cell" if self.input_feeding else None
+
+    def explain(self) -> str:
+        """Which way `forward` takes and why."""
+        if self.feeds_back is None:
+            return "all steps of a training pass run at once: nothing is fed back into the cell"
+        return f"a training pass takes the steps one by one: {self.feeds_back}"
 
     def _advance(
         self,

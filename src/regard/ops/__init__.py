@@ -1,7 +1,38 @@
-"""Arithmetic on tensors, no modules: one folder an operation, its reference written for the eye."""
+"""Arithmetic on tensors, no modules: one folder an operation, its reference written for the eye.
+
+An operation offers its implementations in an ordered table; `explain` says which is taken and why the others are not.
+"""
+
+from typing import Any
 
 from regard.ops.additive import additive_energies
+from regard.ops.choose import Implementation, describe
 from regard.ops.monotonic import expected_monotonic_alignment, moving_chunk_softmax
 from regard.ops.softmax import masked_softmax
 
-__all__ = ["additive_energies", "expected_monotonic_alignment", "masked_softmax", "moving_chunk_softmax"]
+IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
+    operation.__name__: (Implementation("reference", operation),)
+    for operation in (additive_energies, expected_monotonic_alignment, masked_softmax, moving_chunk_softmax)
+}
+"""By operation, in the order in which they are asked."""
+
+
+def explain(operation: str | None = None, *inputs: Any, **options: Any) -> str:
+    """Which implementation is taken and why, of one operation for some inputs, or of all on this machine.
+
+    >>> print(explain("masked_softmax"))
+    masked_softmax
+      reference: taken
+    """
+    names = [operation] if operation is not None else list(IMPLEMENTATIONS)
+    return "\n".join(describe(name, IMPLEMENTATIONS[name], *inputs, **options) for name in names)
+
+
+__all__ = [
+    "IMPLEMENTATIONS",
+    "additive_energies",
+    "expected_monotonic_alignment",
+    "explain",
+    "masked_softmax",
+    "moving_chunk_softmax",
+]
