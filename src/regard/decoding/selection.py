@@ -20,7 +20,7 @@ def largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     top, places = values.topk(min(count + 1, width), 1)
     if top.shape[1] > count and bool(((top[:, count - 1] == top[:, count]) & top[:, count].isfinite()).any()):
         top, places = values.sort(dim=1, descending=True, stable=True)
-        return top[:, :count], places[:, :count]
+        return top[:, :count].contiguous(), places[:, :count].contiguous()
     places, order = places[:, :count].sort(1)
     top, order = top[:, :count].gather(1, order).sort(dim=1, descending=True, stable=True)
     return top, places.gather(1, order)
