@@ -120,7 +120,7 @@ def _scan(path: Path) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
             ends = np.flatnonzero(data == 10)
             if len(ends):
                 starts = np.concatenate(([0], ends[:-1] + 1))
-                lines = np.logical_or.reduceat(something, starts)
+                lines = np.logical_or.reduceat(something[: ends[-1] + 1], starts)
                 lines[0] |= held
                 filled.append(lines)
                 offsets.append(position + ends + 1)

@@ -134,17 +134,22 @@ def open_pairs(
         if not autoencode:
             raise ConfigError(f"{path}: parallel text needs two files, source: and target:.", ("data", "train"))
         return ParallelPairs(path, path)
+    source_field, target_field = (
+        _field(source_field, "source_field", format),
+        _field(target_field, "target_field", format),
+    )
     if format == "jsonl":
         return JsonlPairs(path, source_field=source_field, target_field=target_field)
-    return TsvPairs(
-        path, source_field=_column(source_field, "source_field"), target_field=_column(target_field, "target_field")
-    )
+    assert isinstance(source_field, int)
+    assert isinstance(target_field, int)
+    return TsvPairs(path, source_field=source_field, target_field=target_field)
 
 
-def _column(field: str | int, key: str) -> int:
-    if isinstance(field, str) or field < 0:
+def _field(field: str | int, key: str, format: Format) -> str | int:
+    if (isinstance(field, str) and format == "tsv") or (isinstance(field, int) and field < 0):
         raise ConfigError(
-            f"TSV columns are counted from 0, as in data.{key}=1; got {field!r}. Only JSONL has named fields.",
+            f"TSV columns and JSON lists are counted from 0, as in data.{key}=1; got {field!r}. Only JSON objects have "
+            "named fields.",
             ("data", key),
         )
     return field
