@@ -1,3 +1,69 @@
-"""regard: attention you can trust, look at and afford."""
+"""regard: attention you can trust, look at and afford.
+
+>>> import regard
+>>> model = regard.load("g2p-en")                                     # doctest: +SKIP
+>>> model.predict(["attention"])[0].text                              # doctest: +SKIP
+'AH T EH N SH AH N'
+
+The rooms: `regard.attention` (mechanisms), `regard.layers`, `regard.models`, `regard.losses`, `regard.decoding`,
+`regard.training`, `regard.tasks`, `regard.data`, `regard.config`, `regard.health`, `regard.viz`, `regard.testing`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.decoding import Prediction, Sampling, Search, SimpleDecoder, beam_search, force_align, search
+    from regard.errors import ConfigError, DataError, RegardError, ShapeError, UnsupportedError
+    from regard.tasks import TextToText, load, train
+    from regard.viz import load_alignment, plot_alignment, save_alignment
 
 __version__ = "0.1.0"
+
+_ROOMS = {
+    "decoding": ("Prediction", "Sampling", "Search", "SimpleDecoder", "beam_search", "force_align", "search"),
+    "errors": ("ConfigError", "DataError", "RegardError", "ShapeError", "UnsupportedError"),
+    "tasks": ("TextToText", "load", "train"),
+    "viz": ("load_alignment", "plot_alignment", "save_alignment"),
+}
+_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+
+__all__ = [
+    "ConfigError",
+    "DataError",
+    "Prediction",
+    "RegardError",
+    "Sampling",
+    "Search",
+    "ShapeError",
+    "SimpleDecoder",
+    "TextToText",
+    "UnsupportedError",
+    "__version__",
+    "beam_search",
+    "force_align",
+    "load",
+    "load_alignment",
+    "plot_alignment",
+    "save_alignment",
+    "search",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Public names and rooms are imported when they are first asked for: `import regard` itself is quick."""
+    if name in _HOME:
+        return getattr(import_module(f"regard.{_HOME[name]}"), name)
+    try:
+        return import_module(f"regard.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"regard.{name}":
+            raise
+        raise AttributeError(f"module 'regard' has no attribute {name!r}") from None
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""Models that come with regard, a folder each: `regard.load("g2p-en")`."""

@@ -1,0 +1,133 @@
+"""From a configuration to a model."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from regard.attention import RECIPES, AbstractWindow, Mechanism
+from regard.config.schema import AttentionConfig, ModelConfig
+from regard.errors import ConfigError, RegardError
+from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
+from regard.models import Bridge, EncoderDecoder, FixedContext, RecurrentDecoder, RecurrentEncoder
+
+GIVEN = ("query_size", "memory_size")
+
+
+def build_model(config: ModelConfig, *, num_source: int, num_target: int) -> EncoderDecoder:
+    """The model that a configuration describes, freshly initialised.
+
+    Args:
+        config: encoder, decoder and attention.
+        num_source, num_target: vocabulary sizes.
+
+    Raises:
+        ConfigError: for options that contradict each other; its path names the key.
+    """
+    encoder, decoder = config.encoder, config.decoder
+    stack = RecurrentStack(
+        encoder.embedding_size,
+        encoder.size,
+        encoder.layers,
+        cell=encoder.cell,
+        bidirectional=encoder.bidirectional,
+        dropout=encoder.dropout,
+        residual=encoder.residual,
+    )
+    encoding = RecurrentEncoder(TokenEmbedding(num_source, encoder.embedding_size, dropout=encoder.dropout), stack)
+    _check(config)
+    attention = context = None
+    if config.attention is not None:
+        attention = build_mechanism(config.attention, query_size=decoder.size, memory_size=stack.output_size)
+    else:
+        context = FixedContext(decoder.context, stack.output_size)
+    options: dict[str, Any] = {
+        "attention": attention,
+        "context": context,
+        "order": decoder.order,
+        "input_feeding": decoder.input_feeding is not False,
+        "every_step": decoder.context_use == "every_step",
+    }
+    width = RecurrentDecoder.input_size(decoder.embedding_size, decoder.size, **options)
+    cells = RecurrentStack(
+        width, decoder.size, decoder.layers, cell=decoder.cell, dropout=decoder.dropout, residual=decoder.residual
+    )
+    told = stack.output_size if context is not None and decoder.context != "last" else None
+    try:
+        bridge = Bridge(stack, cells, decoder.bridge, context_size=told)
+    except RegardError as error:
+        raise ConfigError(str(error), ("model", "decoder", "bridge")) from None
+    embedding = TokenEmbedding(num_target, decoder.embedding_size, dropout=decoder.dropout)
+    head = TokenHead(decoder.size, num_target, tied=embedding if decoder.tied_weights else None)
+    return EncoderDecoder(
+        encoding, RecurrentDecoder(embedding, cells, head, bridge, dropout=decoder.dropout, **options)
+    )
+
+
+def build_mechanism(config: AttentionConfig, *, query_size: int, memory_size: int) -> Mechanism:
+    """The mechanism that a recipe's name and options describe.
+
+    Raises:
+        ConfigError: for an unknown recipe or option, or a value of the wrong type; with the nearest right name.
+    """
+    place = ("model", "attention")
+    recipe = RECIPES.get(config.recipe)
+    if recipe is None:
+        raise ConfigError(
+            f"there is no recipe {config.recipe!r}{_nearest(config.recipe, list(RECIPES))}", (*place, "recipe")
+        )
+    signature, hints = inspect.signature(recipe), get_type_hints(recipe)
+    known = [name for name in signature.parameters if name not in GIVEN and not _is_part(hints[name])]
+    options: dict[str, Any] = {}
+    for name, value in config.options.items():
+        if name not in known:
+            raise ConfigError(f"{config.recipe} has no option {name!r}{_nearest(name, known)}", (*place, name))
+        try:
+            options[name] = TypeAdapter(hints[name]).validate_python(value, strict=isinstance(value, bool))
+        except ValidationError as error:
+            what = error.errors()[0]["msg"]
+            raise ConfigError(f"{value!r} does not fit {config.recipe}'s option: {what}", (*place, name)) from None
+    sizes = {"query_size": query_size, "memory_size": memory_size}
+    try:
+        mechanism = recipe(**{name: size for name, size in sizes.items() if name in signature.parameters}, **options)
+    except ValueError as error:
+        raise ConfigError(f"{config.recipe}: {error}", place) from None
+    if not mechanism.uses_query:
+        raise ConfigError(f"{config.recipe} has no query, so a decoder cannot ask it", (*place, "recipe"))
+    return mechanism
+
+
+def _check(config: ModelConfig) -> None:
+    """Refuses settings that would be ignored."""
+    decoder, place = config.decoder, ("model", "decoder")
+    if config.attention is None:
+        if decoder.order == "attend_then_recur":
+            raise ConfigError("without attention there is no order of attending; leave it out", (*place, "order"))
+        if decoder.input_feeding:
+            raise ConfigError(
+                "without attention there is no attentional output to feed back; leave it out", (*place, "input_feeding")
+            )
+        return
+    if decoder.order == "attend_then_recur" and decoder.input_feeding is False:
+        raise ConfigError(
+            "attend_then_recur feeds the context into the cell by definition; for a decoder without feedback use "
+            "order: recur_then_attend",
+            (*place, "input_feeding"),
+        )
+    for key, default in (("context", "last"), ("context_use", "first_state")):
+        if getattr(decoder, key) != default:
+            raise ConfigError(
+                f"{key} is for decoders without attention; leave it out, or set model.attention to null", (*place, key)
+            )
+
+
+def _is_part(hint: Any) -> bool:
+    return AbstractWindow in getattr(hint, "__args__", ())
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"

@@ -1,0 +1,34 @@
+"""What there is, and which way it takes."""
+
+from __future__ import annotations
+
+import inspect
+
+from regard import ops
+from regard.attention import RECIPES
+from regard.config import presets
+from regard.tasks.store import shipped
+from regard.tasks.text_to_text import TextToText
+
+
+def catalogue() -> list[tuple[str, str, str]]:
+    """Everything that can be named in a configuration or a command: (kind, name, one line about it)."""
+    found = [("recipe", name, _first_line(recipe)) for name, recipe in sorted(RECIPES.items())]
+    found += [("preset", name, line) for name, line in presets().items()]
+    for name, folder in shipped().items():
+        card = (folder / "card.md").read_text(encoding="utf-8").splitlines() if (folder / "card.md").exists() else []
+        found.append(("model", name, next((line for line in card[1:] if line.strip()), "")))
+    found.append(("task", "text_to_text", "any text to any text: pronunciation, translation, inflection, dates"))
+    return found
+
+
+def explain(model: TextToText | None = None) -> str:
+    """Which implementation every operation takes here and why, and for a model which way its decoder takes."""
+    lines = [ops.explain()]
+    if model is not None:
+        lines.append(f"{model.name}: {model.module.decoder.explain()}")
+    return "\n".join(lines)
+
+
+def _first_line(thing: object) -> str:
+    return (inspect.getdoc(thing) or "").partition("\n")[0]

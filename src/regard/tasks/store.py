@@ -1,0 +1,113 @@
+"""Saved models: a folder with weights, configuration and vocabularies, and nothing that runs."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from regard.config import load as load_configuration
+from regard.config import save as save_configuration
+from regard.data import Field
+from regard.errors import DataError, RegardError
+from regard.tasks.text_to_text import TextToText
+
+WEIGHTS = "model.safetensors"
+CARD = "card.md"
+FINGERPRINTS = "data.json"
+
+
+def save(model: TextToText, folder: Path | str, *, half: bool = False) -> None:
+    """Writes everything that prediction needs: `model.safetensors`, `config.yaml`, `source.json`,
+    `target.json`, `data.json` (fingerprints of the training files) and, if it has one, its `card.md`.
+
+    Args:
+        model: what is saved.
+        folder: made if need be; files of the same names are replaced.
+        half: weights in float16, half the size; they are computed with in float32 all the same.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.module.state_dict().items()}
+    for name in tied(model):
+        del weights[name]
+    if half:
+        weights = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
+    save_file(weights, folder / WEIGHTS, metadata={"format": "1", "task": model.config.task})
+    save_configuration(model.config, folder / "config.yaml")
+    model.source.save(folder, "source")
+    model.target.save(folder, "target")
+    (folder / FINGERPRINTS).write_text(json.dumps(model.fingerprints, indent=1) + "\n", encoding="utf-8")
+    if model.card:
+        (folder / CARD).write_text(model.card, encoding="utf-8")
+
+
+def load(name_or_folder: str | Path, *, device: str | torch.device = "auto") -> TextToText:
+    """A model that came with regard, as "g2p-en", or the best model of a run folder.
+
+    Args:
+        name_or_folder: a shipped model's name (`regard list models`) or a folder.
+        device: "auto" takes a GPU if there is one.
+
+    Raises:
+        RegardError: when there is no such model; the text names those there are.
+        DataError: for files that are missing or do not belong together.
+    """
+    folder = _find(name_or_folder)
+    configuration = load_configuration(folder / "config.yaml")
+    source, target = Field.load(folder, "source"), Field.load(folder, "target")
+    model = TextToText.build(configuration.config, source, target, name=folder.name)
+    weights = {
+        name: tensor.float() if tensor.dtype == torch.float16 else tensor
+        for name, tensor in load_file(folder / WEIGHTS).items()
+    }
+    missing, unexpected = model.module.load_state_dict(weights, strict=False)
+    missing = [name for name in missing if name not in tied(model)]
+    if missing or unexpected:
+        raise DataError(
+            f"{folder / WEIGHTS} does not belong to {folder / 'config.yaml'}.\n"
+            f"  missing: {', '.join(missing) or 'none'}\n  unexpected: {', '.join(unexpected) or 'none'}"
+        )
+    if (folder / FINGERPRINTS).exists():
+        model.fingerprints = json.loads((folder / FINGERPRINTS).read_text(encoding="utf-8"))
+    if (folder / CARD).exists():
+        model.card = (folder / CARD).read_text(encoding="utf-8")
+    place = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    model.module.to(place)
+    return model
+
+
+def shipped() -> dict[str, Path]:
+    """The models inside the package: name and folder."""
+    root = Path(str(resources.files("regard") / "pretrained"))
+    return {path.parent.name: path.parent for path in sorted(root.glob(f"*/{WEIGHTS}"))}
+
+
+def tied(model: TextToText) -> list[str]:
+    """Names of weights that are another's under a second name; they are saved once."""
+    seen: set[int] = set()
+    names = []
+    for name, parameter in model.module.named_parameters(remove_duplicate=False):
+        if id(parameter) in seen:
+            names.append(name)
+        seen.add(id(parameter))
+    return names
+
+
+def _find(name_or_folder: str | Path) -> Path:
+    folder = Path(name_or_folder)
+    for place in (folder, folder / "best"):
+        if (place / WEIGHTS).exists():
+            return place
+    models = shipped()
+    if str(name_or_folder) in models:
+        return models[str(name_or_folder)]
+    known = ", ".join(models) or "none"
+    if folder.is_dir():
+        reason = f"{folder} has no {WEIGHTS}: is it a run folder, and has the training validated once?"
+    else:
+        reason = f"There is no folder and no shipped model {str(name_or_folder)!r}."
+    raise RegardError(f"{reason} Shipped models: {known}.")

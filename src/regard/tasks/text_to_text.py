@@ -1,0 +1,270 @@
+"""Text to text: a trained model with everything that prediction needs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.config.schema import Config
+from regard.data import BOS, EOS, PAD, Field, open_pairs
+from regard.data.references import Item, group
+from regard.decoding import Hypothesis, Prediction, Sampling, Search, main_alignment, search
+from regard.errors import DataError
+from regard.models import EncoderDecoder
+from regard.tasks.build import build_model
+from regard.tasks.evaluation import Evaluation, score
+
+END = "</s>"
+
+
+class TextToText:
+    """A text-to-text model: fields of both sides, the module, and its configuration.
+
+    Get one from `regard.load` (a run folder or a shipped model's name) or from training. It is safe to call from
+    several threads.
+
+    Args:
+        config: the resolved configuration.
+        source, target: how text becomes ids and back.
+        module: encoder and decoder; put into evaluation mode.
+        name: for messages.
+        card: what there is to know about the model, as text.
+        fingerprints: SHA-256 of the files it was trained on and held out: what its figures may not be computed on.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        source: Field,
+        target: Field,
+        module: EncoderDecoder,
+        *,
+        name: str = "model",
+        card: str = "",
+        fingerprints: Mapping[str, str] | None = None,
+    ) -> None:
+        self.fingerprints = dict(fingerprints or {})
+        self.config = config
+        self.source = source
+        self.target = target
+        self.module = module.eval()
+        self.name = name
+        self.card = card
+
+    @classmethod
+    def build(cls, config: Config, source: Field, target: Field, *, name: str = "model") -> TextToText:
+        """An untrained model; its weights are drawn from torch's global generator."""
+        module = build_model(config.model, num_source=len(source.vocabulary), num_target=len(target.vocabulary))
+        return cls(config, source, target, module, name=name)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.module.parameters()).device
+
+    def predict(
+        self,
+        inputs: Sequence[str],
+        *,
+        beam: int | None = None,
+        num_best: int | None = None,
+        length_penalty: Literal["none", "average", "gnmt"] | None = None,
+        alpha: float | None = None,
+        min_length: int | None = None,
+        max_length: int | None = None,
+        batch_tokens: int | None = None,
+        sampling: Sampling | None = None,
+        alignment: bool = True,
+        strict: bool = False,
+    ) -> list[Prediction]:
+        """Outputs of texts, in their order; the batch never changes a result.
+
+        An input that cannot be handled as it is (empty, or with symbols that training lacked) never harms the others:
+        its `Prediction` carries a warning.
+
+        Args:
+            inputs: texts; normalised as in training.
+            beam, num_best, length_penalty, alpha, min_length, max_length: of the search; the configuration's
+                `decoding` where None. `max_length` counts output symbols.
+            batch_tokens: source symbols times hypotheses decoded at once.
+            sampling: draws outputs instead of searching the best; the first sample is the prediction.
+            alignment: whether predictions carry their alignments.
+            strict: an input that cannot be handled is an error.
+
+        Raises:
+            DataError: with `strict`, for the first input that cannot be handled.
+        """
+        if isinstance(inputs, str):
+            raise TypeError("predict takes a list of texts: predict([text]).")
+        decoding = self.config.decoding
+        options: Search | Sampling = sampling or Search(
+            beam=beam or decoding.beam,
+            num_best=num_best or decoding.num_best,
+            length_penalty=length_penalty or decoding.length_penalty,
+            alpha=decoding.alpha if alpha is None else alpha,
+            min_length=decoding.min_length if min_length is None else min_length,
+        )
+        width = options.num_samples if isinstance(options, Sampling) else options.beam
+        encodings = [self.source.encode(text) for text in inputs]
+        warnings = [self._warnings(encoding.tokens, encoding.unknown) for encoding in encodings]
+        if strict:
+            for number, (text, found) in enumerate(zip(inputs, warnings), start=1):
+                if found:
+                    raise DataError(f"input {number} ({text!r}): {'; '.join(found)}")
+        results: list[Prediction | None] = [
+            None if encoding.tokens else Prediction([], [], "", 0.0, 0.0, "length", warnings=warnings[i])
+            for i, encoding in enumerate(encodings)
+        ]
+        lengths = np.array([len(encoding.tokens) for encoding in encodings], dtype=np.int64)
+        for batch in _batches(lengths, width, batch_tokens or decoding.batch_tokens):
+            ids, mask = pad([encodings[i].ids for i in batch], end=EOS)
+            found = search(
+                self.module.decoder,
+                self._memory(ids, mask),
+                options,
+                bos=BOS,
+                eos=EOS,
+                max_length=self._limits(lengths[batch], max_length),
+                alignment=alignment,
+            )
+            for i, hypotheses in zip(batch, found, strict=True):
+                ranked = [self._prediction(encodings[i].tokens, one, warnings[i]) for one in hypotheses]
+                results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
+        return [result for result in results if result is not None]
+
+    def evaluate(self, path: Path | str, **options: Any) -> Evaluation:
+        """Free-running outputs of a file's inputs against its outputs; repeated inputs are several references.
+
+        Args:
+            path: a file of the kind the model was trained on (`data.format`, `source_field`, `target_field`).
+            options: as `predict`.
+
+        Raises:
+            DataError: for a file without pairs, or the file that the model was trained on.
+        """
+        data = self.config.data
+        if fingerprint(path) in (self.fingerprints.get("train"), self.fingerprints.get("train.0")):
+            raise DataError(f"{path}: {self.name} was trained on this file; figures need pairs it has not seen.")
+        pairs = open_pairs(
+            path,
+            format=data.format if data.format != "parallel" else "auto",
+            source_field=data.source_field,
+            target_field=data.target_field,
+            autoencode=data.autoencode,
+        )
+        if not len(pairs):
+            raise DataError(f"{path}: no pairs to evaluate.")
+        return self.evaluate_items(self.items(pairs), **options)
+
+    def items(self, pairs: Any) -> list[Item]:
+        """Pairs grouped by input."""
+        return group(pairs, normalise_source=self.source.normalisation, normalise_target=self.target.normalisation)
+
+    def evaluate_items(self, items: Sequence[Item], **options: Any) -> Evaluation:
+        """As `evaluate`, for items that were read already."""
+        predictions = self.predict([item.source for item in items], **{"alignment": False, **options})
+        return Evaluation(
+            [
+                score(item, prediction, said(prediction), [self.target.split(text) for text in item.references])
+                for item, prediction in zip(items, predictions, strict=True)
+            ]
+        )
+
+    def information(self) -> dict[str, Any]:
+        """What the model is: sizes, vocabularies, configuration."""
+        return {
+            "name": self.name,
+            "task": self.config.task,
+            "parameters": sum(parameter.numel() for parameter in self.module.parameters()),
+            "source": f"{len(self.source.vocabulary):,} {self.config.data.source.units} symbols",
+            "target": f"{len(self.target.vocabulary):,} {self.config.data.target.units} symbols",
+            "model": self.config.model.model_dump(mode="json"),
+            "decoding": self.config.decoding.model_dump(mode="json"),
+        }
+
+    def __repr__(self) -> str:
+        return f"TextToText({self.name!r}, {self.information()['parameters']:,} parameters, on {self.device})"
+
+    def _memory(self, ids: Tensor, mask: Tensor) -> Any:
+        padded = None if bool(mask.all()) else mask.to(self.device)
+        with torch.inference_mode():
+            return self.module.prepare(ids.to(self.device), padded)
+
+    def _limits(self, lengths: np.ndarray, max_length: int | None) -> Tensor:
+        """The most tokens of each output, the end symbol included."""
+        decoding = self.config.decoding
+        fixed = max_length or decoding.max_length
+        limits = np.full_like(lengths, fixed) if fixed else (lengths * decoding.max_length_ratio).astype(np.int64) + 10
+        return torch.from_numpy(limits + 1).to(self.device)
+
+    def _warnings(self, tokens: list[str], unknown: list[str]) -> tuple[str, ...]:
+        if not tokens:
+            return ("the input is empty",)
+        found = []
+        if unknown:
+            shown = ", ".join(map(repr, dict.fromkeys(unknown)))
+            found.append(f"training lacked {shown}: read as <unk>")
+        if len(tokens) > self.config.data.max_length:
+            found.append(f"{len(tokens)} symbols; training had at most {self.config.data.max_length}")
+        return tuple(found)
+
+    def _prediction(self, source: list[str], hypothesis: Hypothesis, warnings: tuple[str, ...]) -> Prediction:
+        columns = len(source) + 1
+        alignments = {name: weights[..., :columns] for name, weights in hypothesis.alignments.items()}
+        ids = hypothesis.tokens.tolist()
+        ended = hypothesis.stop_reason == "eos"
+        return Prediction(
+            [*source, END],
+            self.target.tokens(ids) + [END] * ended,
+            self.target.decode(ids),
+            hypothesis.score,
+            hypothesis.log_probability,
+            hypothesis.stop_reason,
+            main_alignment(alignments, self.module.decoder),
+            alignments,
+            warnings,
+        )
+
+
+def fingerprint(path: Path | str) -> str:
+    """SHA-256 of a file, in hexadecimal digits."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def said(prediction: Prediction) -> list[str]:
+    """The output's symbols, without the end symbol."""
+    return prediction.tokens[:-1] if prediction.stop_reason == "eos" else prediction.tokens
+
+
+def pad(sequences: Iterable[np.ndarray], *, begin: int | None = None, end: int | None = None) -> tuple[Tensor, Tensor]:
+    """Sequences of ids as a right-padded (B, S) batch and its (B, S) mask, with a symbol before or after each."""
+    before = [] if begin is None else [begin]
+    after = [] if end is None else [end]
+    whole = [np.concatenate([before, ids, after]).astype(np.int64) for ids in sequences]
+    lengths = np.array([len(ids) for ids in whole])
+    padded = np.full((len(whole), lengths.max(initial=0)), PAD, dtype=np.int64)
+    mask = np.arange(padded.shape[1]) < lengths[:, None]
+    padded[mask] = np.concatenate(whole) if whole else []
+    return torch.from_numpy(padded), torch.from_numpy(mask)
+
+
+def _batches(lengths: np.ndarray, width: int, batch_tokens: int) -> Iterator[np.ndarray]:
+    """Indices of non-empty inputs in batches of similar length, within so many symbols times hypotheses."""
+    order = np.argsort(lengths, kind="stable")
+    order = order[lengths[order] > 0]
+    start = 0
+    for stop in range(1, len(order) + 1):
+        if stop == len(order) or (stop + 1 - start) * (lengths[order[stop]] + 1) * width > batch_tokens:
+            yield order[start:stop]
+            start = stop
