@@ -8,14 +8,14 @@ from collections.abc import Sequence
 END_SYMBOL = "</s>"
 """The label of a last row or column that the tokens do not name, and what `end_symbol=False` leaves out."""
 
-_SIGNS = {" ": "␣", "\n": "⏎", "\t": "⇥", "\u00a0": "⍽", "\x7f": "␡"}
+_SIGNS = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 
 
 def visible(token: str) -> str:
-    """The token with spaces, line ends, control and format characters shown by signs or by their code point.
+    """The token with spaces, line ends, control and format characters shown by a sign or by their code point.
 
     >>> visible("a b\\n"), visible("\\x00"), visible("\\u200b"), visible("")
-    ('a␣b⏎', '␀', '‹U+200B›', '∅')
+    ('a␣b⏎', '‹U+0000›', '‹U+200B›', '∅')
     """
     shown = "".join(_shown(character) for character in token) or "∅"
     return "◌" + shown if unicodedata.combining(shown[0]) else shown
@@ -24,8 +24,6 @@ def visible(token: str) -> str:
 def _shown(character: str) -> str:
     if character in _SIGNS:
         return _SIGNS[character]
-    if character < " ":
-        return chr(0x2400 + ord(character))
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zs", "Zl", "Zp"):
         return f"‹U+{ord(character):04X}›"
     return character

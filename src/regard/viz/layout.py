@@ -11,7 +11,7 @@ from regard.viz.labels import columns, numbered, shortened, stride
 
 POINTS = 8.0
 """Size of labels."""
-LINE = 0.15
+LINE = 0.13
 """Least distance between labels in inches."""
 LARGEST_CELL = 0.42
 SINGLE, PAGE = 7.5, 11.0
@@ -60,7 +60,7 @@ def width_of(label: str) -> float:
 def arrange(items: Sequence[Aligned]) -> tuple[list[Panel], float, float]:
     """Panels in their places, with the width and height that they take together."""
     found = [(item, *panel) for item in items for panel in item.panels()]
-    across = _tracks(items, len(found))
+    across = _tracks(items)
     limit = SINGLE if len(found) == 1 else min(SINGLE / 1.5, max(1.0, PAGE / across))
     panels = []
     for index, (item, name, weights) in enumerate(found):
@@ -80,11 +80,14 @@ def arrange(items: Sequence[Aligned]) -> tuple[list[Panel], float, float]:
     return placed, width, top
 
 
-def _tracks(items: Sequence[Aligned], count: int) -> int:
-    """How many panels stand side by side: the heads of a layer, else a square."""
+def _tracks(items: Sequence[Aligned]) -> int:
+    """How many panels stand side by side: the heads of a layer, all of one of several predictions, else a square."""
     if len(items) == 1 and not items[0].alignments and items[0].alignment.ndim == 4:
         return max(1, items[0].alignment.shape[1])
-    return max(1, math.ceil(math.sqrt(count)))
+    counts = {len(item.panels()) for item in items}
+    if len(items) > 1 and len(counts) == 1 and (only := counts.pop()) > 1:
+        return only
+    return max(1, math.ceil(math.sqrt(sum(len(item.panels()) for item in items))))
 
 
 def _name(items: Sequence[Aligned], item: Aligned, name: str) -> str:
@@ -97,20 +100,27 @@ def _name(items: Sequence[Aligned], item: Aligned, name: str) -> str:
 def _panel(item: Aligned, name: str, weights: Weights, limit: float, *, top: bool, left: bool) -> Panel:
     steps, positions = weights.shape
     cell = min(LARGEST_CELL, limit / max(steps, positions, 1))
-    across = _axis(item.source_tokens if top else (), positions, cell, limit)
-    down = _axis(item.tokens if left else (), steps, cell, limit)
-    return Panel(name, weights, across, down)
+    across, down = _side(positions, cell, limit), _side(steps, cell, limit)
+    sources = _shown(item.source_tokens, positions) if top else ()
+    targets = _shown(item.tokens, steps) if left else ()
+    cell = across / max(positions, 1)
+    upright = stride(cell, max(map(width_of, sources), default=0.0) / 0.9)
+    slanted = stride(cell, LINE / SLANT)
+    return Panel(
+        name,
+        weights,
+        Axis(across, sources, min(upright, slanted), upright > slanted),
+        Axis(down, targets, stride(down / max(steps, 1), LINE), False),
+    )
 
 
-def _axis(tokens: tuple[str, ...] | None, size: int, cell: float, limit: float) -> Axis:
-    length = max(size * cell, min(size * LARGEST_CELL, limit / 3), 0.3)
-    cell = length / max(size, 1)
-    labels = tuple(shortened(label) for label in numbered(tokens, size)) if tokens != () or not size else ()
-    every = stride(cell, LINE)
-    slanted = any(width_of(label) > 0.9 * cell * every for label in labels[::every])
-    if slanted:
-        every = stride(cell, LINE / SLANT)
-    return Axis(length, labels, every, slanted)
+def _side(size: int, cell: float, limit: float) -> float:
+    """The length of a side; the shorter side of a long matrix is stretched to a third of the longer one."""
+    return max(size * cell, min(size * LARGEST_CELL, limit / 3), 0.3)
+
+
+def _shown(tokens: tuple[str, ...] | None, size: int) -> tuple[str, ...]:
+    return tuple(shortened(label) for label in numbered(tokens, size))
 
 
 def _above(axis: Axis) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.colors import Colormap, ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -38,11 +38,10 @@ def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float =
     caption = _caption(items, panels)
     texts = {label for panel in panels for axis in (panel.across, panel.down) for label in axis.labels}
     type_ = Typesetter([*texts, *(visible(p.name) for p in panels), title or "", caption, "▯"])
-    head = 0.35 + (0.3 if title else 0.0)
+    head = (0.2 if len(panels) == 1 else 0.0) + (0.32 if title else 0.0)
     page = (width + 1.3, height + head + 0.5)
     figure = Figure(figsize=page, dpi=DPI, facecolor="white")
-    colours = ListedColormap(ramp())
-    colours.set_bad("#d9a0a0")
+    colours = ListedColormap(ramp()).with_extremes(bad="#d9a0a0")
     scale = Normalize(0.0, highest)
     shade = ScalarMappable(scale, colours)
     for panel in panels:
@@ -74,7 +73,7 @@ def _within(
     return left / page[0], 1 - (top + height) / page[1], width / page[0], height / page[1]
 
 
-def _matrix(axes: Axes, panel: Panel, colours: ListedColormap, scale: Normalize) -> None:
+def _matrix(axes: Axes, panel: Panel, colours: Colormap, scale: Normalize) -> None:
     steps, positions = panel.weights.shape
     extent = (-0.5, max(positions, 1) - 0.5, max(steps, 1) - 0.5, -0.5)
     if panel.weights.size:

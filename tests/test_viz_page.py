@@ -1,0 +1,116 @@
+"""The HTML page: self-contained, small, and harmless whatever the tokens are."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from regard.viz import plot_alignment
+
+
+class Page(HTMLParser):
+    """What a browser's parser sees: elements, and the text of each."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        if data.strip():
+            self.texts.append((self.elements[-1][0], data))
+
+    @property
+    def data(self):
+        return json.loads(next(text for tag, text in self.texts if tag == "script"))
+
+
+def page(path, alignment, *arguments, **options) -> tuple[str, Page]:
+    plot_alignment(alignment, path, *arguments, **options)
+    text = path.read_text(encoding="utf-8")
+    return text, Page(text)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "a.html"
+
+
+def test_the_page_asks_nothing_of_anybody(path):
+    text, parsed = page(path, np.eye(3), list("abc"), list("xyz"))
+    assert not re.search(r"https?:|//[a-z]|@import|url\(|\bfetch\b|XMLHttpRequest|import\(", text, re.IGNORECASE)
+    assert not [tag for tag, attributes in parsed.elements if attributes.keys() & {"src", "href", "action"}]
+    policy = next(a["content"] for t, a in parsed.elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'")
+
+
+def test_the_page_holds_tokens_and_weights(path):
+    _, parsed = page(path, [[0.25, 0.75], [1.0, 0.0], [0.12344, 0.5]], ["a", " "], ["x", "y", "\n"], highest=0.8)
+    (item,) = parsed.data["items"]
+    assert (item["source"], item["target"]) == (["a", "␣"], ["x", "y", "⏎"])
+    assert item["panels"] == [{"name": "", "weights": [2500, 7500, 10000, 0, 1234, 5000]}]
+    assert (parsed.data["unit"], parsed.data["highest"]) == (10000, 0.8)
+
+
+@pytest.mark.parametrize(
+    "evil", ["</script><img src=x onerror=alert(1)>", "<!--<script>", "&lt;b&gt;", "{{data}}", '"']
+)
+def test_tokens_and_titles_are_text_whatever_they_contain(path, evil):
+    _, usual = page(path, np.eye(2), ["a", "b"], ["c", "d"], title="t")
+    _, parsed = page(path, np.eye(2), [evil, "b"], ["c", evil], title=evil)
+    assert [tag for tag, _ in parsed.elements] == [tag for tag, _ in usual.elements]
+    shown = parsed.data["items"][0]["source"][0]
+    assert shown.replace("␣", " ") == evil
+    assert parsed.data["title"] == evil
+    assert ("title", evil) in parsed.texts
+    assert ("h1", evil) in parsed.texts
+
+
+def test_several_predictions_heads_and_layers_are_all_in_the_page(path):
+    def prediction(size, text):
+        heads = {"cross": np.full((2, size, size), 1 / size)}
+        tokens = list("abcd"[:size])
+        return SimpleNamespace(alignment=np.eye(size), source_tokens=tokens, tokens=tokens, text=text, alignments=heads)
+
+    _, parsed = page(path, [prediction(2, "a b"), prediction(3, "a b c")], heads=True)
+    assert [item["name"] for item in parsed.data["items"]] == ["1 · a b", "2 · a b c"]
+    assert [p["name"] for p in parsed.data["items"][1]["panels"]] == ["main", "cross, head 0", "cross, head 1"]
+    _, parsed = page(path, np.ones((2, 2, 1, 1)))
+    assert [p["name"] for p in parsed.data["items"][0]["panels"]][-1] == "layer 1, head 1"
+
+
+def test_weight_on_the_end_symbol_that_is_left_out_is_told(path):
+    _, parsed = page(path, [[0.5, 0.5], [0.0, 1.0]], ["a"], ["x"], end_symbol=False)
+    assert parsed.data["items"][0]["note"] == "</s> left out: 50.0% of the weight lay on it"
+
+
+def test_what_is_no_number_is_null(path):
+    _, parsed = page(path, [[np.nan, -np.inf, 1.0]])
+    assert parsed.data["items"][0]["panels"][0]["weights"] == [None, None, 10000]
+
+
+def test_the_page_is_small_and_serves_light_dark_keyboard_and_screen_readers(path):
+    text, parsed = page(path, np.random.default_rng(0).dirichlet(np.ones(20), 20))
+    assert path.stat().st_size < 40_000
+    assert "prefers-color-scheme: dark" in text
+    assert "onkeydown" in text
+    elements = dict(parsed.elements)
+    assert elements["canvas"]["tabindex"] == "0"
+    assert elements["canvas"]["aria-label"]
+    assert elements["output"]["aria-live"] == "polite"
+    assert elements["html"]["lang"] == "en"
+
+
+def test_characters_that_are_no_text_can_be_written(path):
+    _, parsed = page(path, np.eye(2), ["\ud800", "\u2028"], ["\x00", "例"])
+    assert parsed.data["items"][0]["source"] == ["‹U+D800›", "‹U+2028›"]
+    assert parsed.data["items"][0]["target"] == ["‹U+0000›", "例"]

@@ -1,0 +1,274 @@
+"""Pictures of alignments: what is dark, what is said, what is left out."""
+
+from __future__ import annotations
+
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import numpy as np
+import pytest
+import torch
+
+from regard.errors import RegardError, ShapeError
+from regard.viz import plot_alignment, plot_curves
+from regard.viz.aligned import read
+from regard.viz.colours import ramp
+from regard.viz.fonts import MISSING, Typesetter
+from regard.viz.picture import draw, pooled
+
+
+@dataclass
+class Prediction:
+    """Like a decoder's result, as far as pictures look."""
+
+    alignment: Any
+    source_tokens: Any
+    tokens: Any
+    text: str = ""
+    alignments: dict[str, Any] = field(default_factory=dict)
+
+
+def permutation(*order: int, size: int) -> np.ndarray:
+    return np.eye(size)[list(order)]
+
+
+def tick_labels(figure, panel: int = 0):
+    axes = figure.axes[panel]
+    across, down = axes.get_xticklabels(), axes.get_yticklabels()
+    return [label.get_text() for label in across], [label.get_text() for label in down]
+
+
+def caption(figure) -> str:
+    return " | ".join(text.get_text() for text in figure.texts)
+
+
+def num_arrows(figure) -> int:
+    """Ends of the colour bar that say that weights go on."""
+    return len([patch for patch in figure.axes[-1].patches if len(patch.get_path()) in (3, 4, 5)])
+
+
+def dark_cells(path: Path, steps: int, positions: int) -> np.ndarray:
+    """Which cells of the matrix are dark, read from the pixels: the first group of dark columns is the matrix."""
+    dark = matplotlib.image.imread(path)[..., :3].mean(axis=2) < 0.25
+    lightness = np.convolve(dark.sum(axis=0) > 30, np.ones(9), "same") > 0  # bridges the lines between cells
+    edges = np.flatnonzero(np.diff(lightness.astype(int), prepend=0, append=0))
+    matrix = dark[:, edges[0] + 4 : edges[1] - 4]
+    rows = np.flatnonzero(matrix.sum(axis=1) > 30)
+    matrix = matrix[rows[0] : rows[-1] + 1]
+    y = ((np.arange(steps) + 0.5) * matrix.shape[0] / steps).astype(int)
+    x = ((np.arange(positions) + 0.5) * matrix.shape[1] / positions).astype(int)
+    return matrix[np.ix_(y, x)]
+
+
+def test_the_pixels_of_a_rectangular_alignment_are_dark_where_its_weight_is(tmp_path):
+    a = permutation(2, 0, 4, 1, 3, 0, 4, size=5)
+    plot_alignment(a, tmp_path / "a.png", list("abcde"), list("TUVWXYZ"))
+    np.testing.assert_array_equal(dark_cells(tmp_path / "a.png", 7, 5), a == 1)
+
+
+def test_source_labels_stand_on_top_and_target_labels_run_downwards():
+    figure = draw(read(np.ones((2, 3)) / 3, ["un", "deux", "trois"], ["one", "two"]))
+    axes = figure.axes[0]
+    assert tick_labels(figure) == (["un", "deux", "trois"], ["one", "two"])
+    assert axes.get_ylim() == (1.5, -0.5)
+    assert axes.xaxis.get_ticks_position() == "top"
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("source", "target")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "start"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF"), (".HTML", b"<!DOCTYPE html>")]
+)
+def test_the_suffix_chooses_the_kind_of_file_and_missing_folders_are_made(tmp_path, suffix, start):
+    path = tmp_path / "new" / f"a{suffix}"
+    assert plot_alignment(torch.eye(2), path) == (path,)
+    assert path.read_bytes().startswith(start)
+
+
+def test_an_unknown_suffix_is_refused_with_the_right_ones(tmp_path):
+    with pytest.raises(RegardError, match=r"a\.jpg.*\.png \.svg \.pdf \.html, got '\.jpg'"):
+        plot_alignment(np.eye(2), tmp_path / "a.jpg")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_prediction_brings_its_tokens_and_its_end_symbols():
+    figure = draw(read(Prediction(torch.ones(3, 3) / 3, list("ab"), ["x", "y"])))
+    assert tick_labels(figure) == (["a", "b", "</s>"], ["x", "y", "</s>"])
+
+
+def test_the_end_symbol_can_be_left_out_and_the_weight_on_it_is_told():
+    p = Prediction([[0.75, 0.25], [0.35, 0.65], [0.0, 1.0]], ["a"], ["x", "y"])
+    (seen,) = read(p, end_symbol=False)
+    np.testing.assert_allclose(seen.alignment, [[0.75], [0.35]])
+    figure = draw([seen])
+    assert tick_labels(figure) == (["a"], ["x", "y"])
+    assert "</s> left out: 45.0% of the weight lay on it" in caption(figure)
+
+
+def test_leaving_out_an_end_symbol_without_tokens_warns_that_it_does_nothing():
+    with pytest.warns(UserWarning, match="nothing without tokens"):
+        read(np.eye(2), end_symbol=False)
+
+
+@pytest.mark.parametrize(
+    "padding",
+    [
+        {"source_length": 2, "target_length": 3},
+        {"source_mask": torch.tensor([True, True, False, False]), "target_mask": np.arange(5) < 3},
+    ],
+)
+@pytest.mark.parametrize("tokens", [("ab", "xyz"), ("abcd", "xyzvw")])
+def test_padding_is_left_out_and_tokens_may_name_it_or_not(padding, tokens):
+    a = np.arange(20.0).reshape(5, 4)
+    (seen,) = read(a, list(tokens[0]), list(tokens[1]), **padding)
+    np.testing.assert_array_equal(seen.alignment, a[:3, :2])
+    assert (seen.source_tokens, seen.tokens) == (("a", "b"), ("x", "y", "z"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"source_tokens": list("abcde")}, "source_tokens must name 3 positions.*got 5 tokens[\\s\\S]*transposed"),
+        ({"target_tokens": []}, "target_tokens must name 2 positions"),
+        ({"source_length": 4}, "source_length must lie between 0 and 3; got 4"),
+        ({"source_length": 1, "source_mask": [True] * 3}, "not both"),
+        ({"target_mask": [1, 0]}, r"target_mask must be \(2,\) bool"),
+        ({"alignment": [0.5, 0.5]}, r"\(T, S\), \(H, T, S\) or \(L, H, T, S\); got shape \(2,\)"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_what_came(arguments, text):
+    arguments = {"alignment": np.ones((2, 3)), **arguments}
+    with pytest.raises(ShapeError, match=text):
+        read(**arguments)
+
+
+def test_there_must_be_something_to_show():
+    with pytest.raises(RegardError, match="no alignment"), pytest.warns(UserWarning, match="Prediction 0"):
+        read([Prediction(None, [], [])])
+    with pytest.raises(RegardError, match="no alignment"):
+        read([])
+    with pytest.raises(RegardError, match="their own tokens"):
+        read([Prediction(np.eye(2), "ab", "ab")], ["a", "b"])
+
+
+def test_layers_and_heads_are_a_grid_with_names():
+    figure = draw(read(np.full((2, 3, 4, 5), 0.2)))
+    *panels, bar = figure.axes
+    assert [axes.texts[0].get_text() for axes in panels] == [f"layer {i}, head {h}" for i in range(2) for h in range(3)]
+    tops = [round(axes.get_position().y1, 6) for axes in panels]
+    assert tops[0] == tops[2] > tops[3] == tops[5]
+    assert bar.get_ylabel() == "weight"
+    assert tick_labels(figure, 0)[0]
+    assert not tick_labels(figure, 3)[0], "only the first row shows source labels"
+
+
+def test_several_predictions_share_a_page_with_their_own_tokens():
+    first = Prediction(np.eye(2), ["a", "b"], ["x", "y"], "x y", {"cross": np.ones((2, 2, 2)) / 2})
+    second = Prediction(np.eye(3), ["c", "d", "e"], ["z", "u", "v"], "z u v", {"cross": np.ones((2, 3, 3)) / 3})
+    figure = draw(read([first, second]))
+    assert tick_labels(figure, 1) == (["c", "d", "e"], ["z", "u", "v"])
+    assert [axes.texts[0].get_text() for axes in figure.axes[:2]] == ["1 · x y", "2 · z u v"]
+    with_heads = draw(read([first, second], heads=True))
+    names = [axes.texts[0].get_text() for axes in with_heads.axes[:-1]]
+    assert names[:3] == ["1 · x y · main", "1 · x y · cross, head 0", "1 · x y · cross, head 1"]
+    assert len(names) == 6
+
+
+def test_the_scale_is_that_of_weights_and_says_when_weights_lie_above_it():
+    plain, above = draw(read(np.full((2, 2), 0.01))), draw(read([[1.5, 0.0]]))
+    image = plain.axes[0].images[0]
+    assert (image.norm.vmin, image.norm.vmax) == (0, 1)
+    assert [image.norm.vmax for image in draw(read([[1.5, 0.0]]), highest=2.0).axes[0].images] == [2]
+    assert num_arrows(plain) == 0
+    assert num_arrows(above) == 1
+    assert num_arrows(draw(read([[1.5, -0.5]]))) == 2
+
+
+def test_weights_that_are_no_numbers_are_shown_and_told():
+    figure = draw(read([[np.nan, 1.0], [0.5, np.inf]]))
+    assert "no finite number" in caption(figure)
+
+
+def test_dollars_and_underscores_are_no_mathematics(tmp_path):
+    tokens = ["$x_1$", "a_b", "$"]
+    plot_alignment(np.eye(3), tmp_path / "a.svg", tokens, tokens, title="$\\frac{$ costs $5")
+    figure = draw(read(np.eye(3), tokens, tokens), title="$x$")
+    assert tick_labels(figure)[0] == tokens
+    assert not any(label.get_parse_math() for label in [*figure.axes[0].get_xticklabels(), *figure.texts])
+
+
+def test_invisible_characters_are_made_visible():
+    figure = draw(read(np.eye(4), [" ", "new\nline", "\x01", "\ud800"], ["", "\t", "\u0301", "a" * 50]))
+    assert tick_labels(figure)[0] == ["␣", "new⏎line", "‹U+0001›", "‹U+D800›"]
+    assert tick_labels(figure)[1] == ["∅", "⇥", "◌\u0301", "a" * 23 + "…"]
+
+
+def test_scripts_of_the_base_font_need_no_warning(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plot_alignment(np.eye(3), tmp_path / "a.png", ["каша", "Ἑλλάς", "ɹɪˈɡɑːd"], ["␣", "▁the", "é"])
+
+
+def test_characters_without_a_glyph_are_boxes_with_one_warning(tmp_path):
+    absent = "\U0001fbff\U0010fffd"  # a symbol that few fonts have, and a private use character
+    with pytest.warns(UserWarning, match=r"U\+10FFFD.*\.html") as caught:
+        plot_alignment(np.eye(2), tmp_path / "a.png", [absent, "b"], [absent, "d"])
+    assert len(caught) == 1
+    with pytest.warns(UserWarning, match="No installed font"):
+        assert Typesetter([absent]).drawable("x\U0010fffd") == "x" + MISSING
+
+
+def test_a_long_alignment_has_few_labels_and_keeps_its_peaks(tmp_path):
+    figure = draw(read(np.eye(1000)))
+    across, down = tick_labels(figure)
+    assert len(across) <= len(down) <= 60
+    assert (across[1], down[1]) == ("50", "20")
+    assert "1 in 20 target labels shown" in caption(figure)
+    lonely = np.zeros((5000, 3))
+    lonely[4321, 1] = 1
+    assert pooled(lonely, 1000, 1000).sum() == 1
+    assert "largest weight of the cells" in caption(draw(read(lonely)))
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0), (1, 1), (2, 0, 3)])
+@pytest.mark.parametrize("suffix", [".png", ".html"])
+def test_empty_and_single_alignments_are_drawn(tmp_path, shape, suffix):
+    plot_alignment(np.ones(shape), tmp_path / f"a{suffix}", data="json")
+
+
+def test_threads_draw_the_same_picture_and_pyplot_is_not_asked(tmp_path):
+    def drawn(index: int) -> bytes:
+        path = tmp_path / f"{index}.png"
+        plot_alignment(np.eye(4), path, list("abcd"), list("abcd"))
+        return path.read_bytes()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(drawn, range(6)))) == 1
+
+
+def test_equal_steps_of_weight_are_steps_of_lightness_without_return():
+    for dark in (False, True):
+        luminance = ramp(64, dark=dark) @ [0.2126, 0.7152, 0.0722]
+        assert (np.diff(luminance) > 0).all() if dark else (np.diff(luminance) < 0).all()
+    assert ramp().min() >= 0
+    assert ramp().max() <= 1
+
+
+def test_curves_are_drawn_with_their_names(tmp_path):
+    path = plot_curves(
+        tmp_path / "error.svg",
+        {"with attention": ([5, 10], torch.tensor([1.0, 2.0])), "_without $": (range(2), [3.0, float("nan")])},
+        x_label="length",
+        y_label="error",
+        title="Error against length",
+    )
+    assert path.stat().st_size > 1000
+    with pytest.raises(RegardError, match=r"\.png \.svg \.pdf"):
+        plot_curves(tmp_path / "a.html", {"a": ([1], [1])}, x_label="", y_label="")
+    with pytest.raises(RegardError, match=r"curves\['a'\].*\(1,\), \(2,\)"):
+        plot_curves(path, {"a": ([1], [1, 2])}, x_label="", y_label="")
+    with pytest.raises(RegardError, match="empty"):
+        plot_curves(path, {}, x_label="", y_label="")
