@@ -30,7 +30,7 @@ class Parallel(nn.Module):
 
     def __init__(self, mechanisms: Sequence[Mechanism], *, combination: Mechanism | None = None) -> None:
         super().__init__()
-        self.mechanisms = nn.ModuleList(mechanisms)
+        self.mechanisms: Any = nn.ModuleList(mechanisms)
         self.combination = combination
         sizes = [mechanism.context_size for mechanism in mechanisms]
         if combination is not None and len(set(sizes)) > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ Cell = Literal["lstm", "gru", "rnn"]
 CellState = tuple[tuple[Tensor, ...], ...]
 """A layer each: (h,) or, for an LSTM, (h, c); every tensor has R rows."""
 
-_LAYERS: dict[str, type[nn.RNNBase]] = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+_LAYERS: dict[str, Any] = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
 
 class RecurrentStack(nn.Module):
@@ -55,7 +55,7 @@ class RecurrentStack(nn.Module):
         self.residual = residual
         self.output_size = size * (2 if bidirectional else 1)
         widths = [input_size] + [self.output_size] * (num_layers - 1)
-        self.layers = nn.ModuleList(
+        self.layers: Any = nn.ModuleList(
             _LAYERS[cell](width, size, batch_first=True, bidirectional=bidirectional) for width in widths
         )
         self.dropout = nn.Dropout(dropout)
@@ -84,7 +84,7 @@ class RecurrentStack(nn.Module):
 
     def step(self, inputs: Float[Tensor, "R F"], state: CellState) -> tuple[Float[Tensor, "R D"], CellState]:
         """One step of every layer."""
-        new = []
+        new: list[tuple[Tensor, ...]] = []
         for index, layer in enumerate(self.layers):
             weights = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)
             if self.cell == "lstm":
@@ -124,9 +124,7 @@ class RecurrentStack(nn.Module):
         before = state if state is not None else tree.map(torch.zeros_like, final)
         return padded.masked_fill(~mask[..., None], 0), tree.map(lambda a, b: torch.where(empty, b, a), final, before)
 
-    def _run(
-        self, inputs: Tensor | PackedSequence, state: CellState | None
-    ) -> tuple[Tensor | PackedSequence, CellState]:
+    def _run(self, inputs: Any, state: CellState | None) -> tuple[Any, CellState]:
         finals = []
         for index, layer in enumerate(self.layers):
             first = None

@@ -13,6 +13,9 @@ from regard.shapes import Bool
 class EncoderDecoder(nn.Module):
     """An encoder (`encode`) and a decoder (`prepare`, `initial_state`, `step`, `forward`)."""
 
+    encoder: Any
+    decoder: Any
+
     def __init__(self, encoder: nn.Module, decoder: nn.Module) -> None:
         super().__init__()
         self.encoder = encoder

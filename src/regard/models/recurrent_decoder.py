@@ -65,6 +65,9 @@ class RecurrentDecoder(nn.Module):
 
     main_attention = "attention"
 
+    embedding: Any
+    attention: Any
+
     def __init__(
         self,
         embedding: nn.Module,
@@ -96,8 +99,8 @@ class RecurrentDecoder(nn.Module):
         self.input_feeding = attention is not None and input_feeding and order == "recur_then_attend"
         self.continuous = continuous
         self.dropout = nn.Dropout(dropout)
-        seen = attention.context_size if attention is not None else context.size if context and every_step else 0
-        also = embedding.size if attention is not None and order == "attend_then_recur" else 0
+        seen: int = attention.context_size if attention is not None else context.size if context and every_step else 0
+        also: int = self.embedding.size if attention is not None and order == "attend_then_recur" else 0
         self.readout = nn.Linear(stack.size + also + seen, stack.size) if seen else None
 
     @staticmethod
@@ -123,6 +126,7 @@ class RecurrentDecoder(nn.Module):
         if self.attention is not None:
             memory = self.attention.prepare(encoded.memory, mask=encoded.mask)
             return RecurrentMemory(memory, self.bridge(encoded), None)
+        assert self.context is not None
         context = self.context(encoded)
         told = None if self.context.kind == "last" else context
         return RecurrentMemory(None, self.bridge(encoded, told), context if self.every_step else None)

@@ -28,7 +28,7 @@ def forced_outputs(
         return decoder.forward(inputs, memory)
     state = decoder.initial_state(memory)
     fed = inputs[:, 0]
-    said = []
+    said: list[Tensor] = []
     for t in range(inputs.shape[1]):
         if t > 0:
             fed = torch.where(own[:, t], said[-1].detach().argmax(-1), inputs[:, t])

@@ -115,9 +115,9 @@ class TextToText:
         encodings = [self.source.encode(text) for text in inputs]
         warnings = [self._warnings(encoding.tokens, encoding.unknown) for encoding in encodings]
         if strict:
-            for number, (text, found) in enumerate(zip(inputs, warnings), start=1):
-                if found:
-                    raise DataError(f"input {number} ({text!r}): {'; '.join(found)}")
+            for number, (text, about) in enumerate(zip(inputs, warnings), start=1):
+                if about:
+                    raise DataError(f"input {number} ({text!r}): {'; '.join(about)}")
         results: list[Prediction | None] = [
             None if encoding.tokens else Prediction([], [], "", 0.0, 0.0, "length", warnings=warnings[i])
             for i, encoding in enumerate(encodings)

@@ -18,4 +18,13 @@ RECIPES: dict[str, Callable[..., Mechanism]] = {
 }
 """Every recipe by its name in configurations."""
 
-__all__ = ["RECIPES", *sorted(RECIPES)]
+__all__ = [
+    "RECIPES",
+    "bahdanau",
+    "gmm",
+    "location_sensitive",
+    "luong",
+    "mocha",
+    "multi_head",
+    "self_pooling",
+]

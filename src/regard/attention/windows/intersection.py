@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -15,7 +16,7 @@ class Intersection(AbstractWindow):
 
     def __init__(self, windows: Sequence[AbstractWindow]) -> None:
         super().__init__()
-        self.windows = nn.ModuleList(windows)
+        self.windows: Any = nn.ModuleList(windows)
         self.is_recurrent = any(window.is_recurrent for window in windows)
 
     def initial(self, memory: Memory, num_rows: int) -> Tree:
@@ -45,7 +46,7 @@ class Intersection(AbstractWindow):
         )
 
 
-def _both(a, b, combine):  # type: ignore[no-untyped-def]
+def _both(a: Tensor | None, b: Tensor | None, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor | None:
     if a is None or b is None:
         return b if a is None else a
     return combine(a, b)
