@@ -71,6 +71,7 @@ def test_tokens_and_titles_are_text_whatever_they_contain(path, evil):
     shown = parsed.data["items"][0]["source"][0]
     assert shown.replace("␣", " ") == evil
     assert parsed.data["title"] == evil
+    assert not set("<>&") & set(next(text for tag, text in parsed.texts if tag == "script"))
     assert ("title", evil) in parsed.texts
     assert ("h1", evil) in parsed.texts
 

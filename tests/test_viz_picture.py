@@ -136,6 +136,7 @@ def test_padding_is_left_out_and_tokens_may_name_it_or_not(padding, tokens):
         ({"source_length": 4}, "source_length must lie between 0 and 3; got 4"),
         ({"source_length": 1, "source_mask": [True] * 3}, "not both"),
         ({"target_mask": [1, 0]}, r"target_mask must be \(2,\) bool"),
+        ({"alignment": np.ones((0, 2, 3))}, r"got shape \(0, 2, 3\)"),
         ({"alignment": [0.5, 0.5]}, r"\(T, S\), \(H, T, S\) or \(L, H, T, S\); got shape \(2,\)"),
     ],
 )

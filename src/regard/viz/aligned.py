@@ -82,7 +82,7 @@ def read(alignment: Any, source_tokens: Any = None, target_tokens: Any = None, *
     found = []
     for index, one in enumerate(alignment if several else [alignment]):
         if one.alignment is None:
-            warnings.warn(f"Prediction {index} has no alignment and is left out.", UserWarning, stacklevel=4)
+            warnings.warn(f"Prediction {index} has no alignment and is left out.", UserWarning, stacklevel=3)
             continue
         further = dict(getattr(one, "alignments", None) or {}) if how.get("heads") else {}
         weights = {"": as_weights(one.alignment)} | {name: as_weights(value) for name, value in further.items()}
@@ -95,22 +95,18 @@ def read(alignment: Any, source_tokens: Any = None, target_tokens: Any = None, *
 
 
 def as_numbers(values: Any) -> Weights:
-    """float32 or float64 numbers from an array, nested lists or a tensor, of any device and type."""
+    """Numbers from an array, nested lists or a tensor of any device: float32 or float64 stay, others become float32."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.float() if values.is_floating_point() and values.itemsize < 4 else values
     array = np.asarray(values)
-    return (
-        array.astype(np.float32 if array.dtype == np.float16 else np.float64, copy=False)
-        if array.dtype != np.float32
-        else array
-    )
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
 
 
 def as_weights(values: Any) -> Weights:
     """The numbers of an alignment of two to four axes."""
     weights = as_numbers(values)
-    if not 2 <= weights.ndim <= 4:
+    if not 2 <= weights.ndim <= 4 or 0 in weights.shape[:-2]:
         raise ShapeError(f"An alignment is (T, S), (H, T, S) or (L, H, T, S); got shape {weights.shape}.")
     return weights
 
@@ -148,7 +144,7 @@ def _cut(
     left_out = None
     if not end_symbol:
         if sources is None and targets is None:
-            warnings.warn("end_symbol=False does nothing without tokens.", UserWarning, stacklevel=5)
+            warnings.warn("end_symbol=False does nothing without tokens.", UserWarning, stacklevel=4)
         rows, targets = _without_end(rows, targets)
         kept, sources = _without_end(columns, sources)
         if kept.size < columns.size:

@@ -21,6 +21,11 @@ def visible(token: str) -> str:
     return "◌" + shown if unicodedata.combining(shown[0]) else shown
 
 
+def visible_words(text: str) -> str:
+    """Running text: as `visible`, but spaces stay spaces."""
+    return " ".join(visible(word) for word in text.split(" ") if word)
+
+
 def _shown(character: str) -> str:
     if character in _SIGNS:
         return _SIGNS[character]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard.viz.aligned import Aligned, Weights
-from regard.viz.labels import columns, numbered, shortened, stride
+from regard.viz.labels import columns, numbered, shortened, stride, visible_words
 
 POINTS = 8.0
 """Size of labels."""
@@ -21,23 +21,24 @@ SLANT = math.sin(math.radians(45))
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One side of a panel: every `stride`-th cell is labelled.
+    """One side of a panel.
 
     Args:
         length: of the matrix along this side.
-        labels: of all cells, or empty where another panel of the row or column shows them.
+        ticks: the labels that are shown, by position; none where another panel of the row or column shows them.
+        stride: the distance from one label to the next.
         slanted: whether labels are too long to lie side by side.
     """
 
     length: float
-    labels: tuple[str, ...]
+    ticks: dict[int, str]
     stride: int
     slanted: bool
 
     @property
     def widest(self) -> float:
-        """Room for the widest label, in inches."""
-        return width_of(max(self.labels[:: self.stride], key=columns, default=""))
+        """The room for the widest label, in inches."""
+        return max(map(width_of, self.ticks.values()), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,14 @@ def width_of(label: str) -> float:
 
 def arrange(items: Sequence[Aligned]) -> tuple[list[Panel], float, float]:
     """Panels in their places, with the width and height that they take together."""
-    found = [(item, *panel) for item in items for panel in item.panels()]
+    found = [(i, item, *panel) for i, item in enumerate(items) for panel in item.panels()]
     across = _tracks(items)
     limit = SINGLE if len(found) == 1 else min(SINGLE / 1.5, max(1.0, PAGE / across))
     panels = []
-    for index, (item, name, weights) in enumerate(found):
+    for index, (number, item, name, weights) in enumerate(found):
         alone = len(items) > 1
-        name = _name(items, item, name)
+        if alone:
+            name = shortened(visible_words(" · ".join(part for part in (str(number + 1), item.text, name) if part)), 40)
         panels.append(
             _panel(item, name, weights, limit, top=alone or index < across, left=alone or index % across == 0)
         )
@@ -90,13 +92,6 @@ def _tracks(items: Sequence[Aligned]) -> int:
     return max(1, math.ceil(math.sqrt(sum(len(item.panels()) for item in items))))
 
 
-def _name(items: Sequence[Aligned], item: Aligned, name: str) -> str:
-    if len(items) == 1:
-        return name
-    number = next(i for i, other in enumerate(items) if other is item)
-    return shortened(" · ".join(part for part in (str(number + 1), item.text, name) if part), 40)
-
-
 def _panel(item: Aligned, name: str, weights: Weights, limit: float, *, top: bool, left: bool) -> Panel:
     steps, positions = weights.shape
     cell = min(LARGEST_CELL, limit / max(steps, positions, 1))
@@ -109,9 +104,13 @@ def _panel(item: Aligned, name: str, weights: Weights, limit: float, *, top: boo
     return Panel(
         name,
         weights,
-        Axis(across, sources, min(upright, slanted), upright > slanted),
-        Axis(down, targets, stride(down / max(steps, 1), LINE), False),
+        _axis(across, sources, min(upright, slanted), slanted=upright > slanted),
+        _axis(down, targets, stride(down / max(steps, 1), LINE)),
     )
+
+
+def _axis(length: float, labels: tuple[str, ...], every: int, *, slanted: bool = False) -> Axis:
+    return Axis(length, {i: labels[i] for i in range(0, len(labels), every)}, every, slanted)
 
 
 def _side(size: int, cell: float, limit: float) -> float:
@@ -124,7 +123,7 @@ def _shown(tokens: tuple[str, ...] | None, size: int) -> tuple[str, ...]:
 
 
 def _above(axis: Axis) -> float:
-    if not axis.labels:
+    if not axis.ticks:
         return 0.1
     return 0.15 + (SLANT * axis.widest + 0.1 if axis.slanted else 0.1)
 
@@ -134,7 +133,7 @@ def _along(tracks: Sequence[Sequence[Panel]]) -> tuple[list[float], float]:
     lefts: list[float] = []
     right = 0.0
     for track in tracks:
-        right += max(panel.down.widest + 0.1 if panel.down.labels else 0.0 for panel in track) + (0.18 if lefts else 0)
+        right += max(panel.down.widest + 0.1 if panel.down.ticks else 0.0 for panel in track) + (0.18 if lefts else 0)
         lefts.append(right)
         right += max(max(panel.across.length, width_of(panel.name) * 1.1) for panel in track)
     return lefts, right

@@ -18,7 +18,7 @@ from matplotlib.text import Text
 from regard.viz.aligned import Aligned, Weights
 from regard.viz.colours import ramp
 from regard.viz.fonts import Typesetter
-from regard.viz.labels import END_SYMBOL, visible
+from regard.viz.labels import END_SYMBOL, visible_words
 from regard.viz.layout import POINTS, Panel, arrange
 
 DPI = 150
@@ -36,8 +36,9 @@ def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float =
     """
     panels, width, height = arrange(items)
     caption = _caption(items, panels)
-    texts = {label for panel in panels for axis in (panel.across, panel.down) for label in axis.labels}
-    type_ = Typesetter([*texts, *(visible(p.name) for p in panels), title or "", caption, "▯"])
+    labels = {label for panel in panels for axis in (panel.across, panel.down) for label in axis.ticks.values()}
+    title = visible_words(title or "")
+    type_ = Typesetter([*labels, *(panel.name for panel in panels), title, caption])
     head = (0.2 if len(panels) == 1 else 0.0) + (0.32 if title else 0.0)
     page = (width + 1.3, height + head + 0.5)
     figure = Figure(figsize=page, dpi=DPI, facecolor="white")
@@ -53,10 +54,9 @@ def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float =
     bar = figure.add_axes(_within(page, width + 0.55, first.top + head, 0.12, min(max(first.down.length, 1.2), 3.0)))
     _colour_bar(figure, bar, shade, panels, highest)
     if len(panels) == 1:
-        panels_axes = figure.axes[0]
-        panels_axes.set_xlabel("source", fontsize=POINTS, color=FAINT)
-        panels_axes.xaxis.set_label_position("top")
-        panels_axes.set_ylabel("target", fontsize=POINTS, color=FAINT)
+        figure.axes[0].set_xlabel("source", fontsize=POINTS, color=FAINT)
+        figure.axes[0].xaxis.set_label_position("top")
+        figure.axes[0].set_ylabel("target", fontsize=POINTS, color=FAINT)
     left = (first.left + 0.35) / page[0]
     if title:
         set_text(figure.text(left, 1.0, type_.drawable(title), fontsize=POINTS + 3, color=INK, va="top"), type_)
@@ -102,25 +102,18 @@ def _ticks(axes: Axes, panel: Panel, type_: Typesetter) -> None:
     axes.tick_params(which="both", length=0, pad=3, labelsize=POINTS, labelcolor=INK)
     axes.xaxis.tick_top()
     for axis, side in ((axes.xaxis, panel.across), (axes.yaxis, panel.down)):
-        at = range(0, len(side.labels), side.stride)
-        axis.set_ticks(list(at), [type_.drawable(side.labels[i]) for i in at])
+        axis.set_ticks(list(side.ticks), [type_.drawable(label) for label in side.ticks.values()])
         for label in axis.get_ticklabels():
             set_text(label, type_)
     if panel.across.slanted:
         for label in axes.get_xticklabels():
             label.set(rotation=45, ha="left", va="bottom", rotation_mode="anchor")
     if panel.name:
-        name = type_.drawable(visible_words(panel.name))
-        at_bottom = axes.annotate(
-            name, (0, 0), (0, -4), xycoords="axes fraction", textcoords="offset points", va="top", fontsize=POINTS
+        name = axes.annotate(
+            type_.drawable(panel.name), (0, 0), (0, -4), xycoords="axes fraction", textcoords="offset points", va="top"
         )
-        at_bottom.set_color(INK)
-        set_text(at_bottom, type_)
-
-
-def visible_words(text: str) -> str:
-    """Running text: visible, but spaces stay spaces."""
-    return " ".join(visible(word) for word in text.split(" ") if word)
+        name.set(fontsize=POINTS, color=INK)
+        set_text(name, type_)
 
 
 def set_text(text: Text, type_: Typesetter) -> None:
