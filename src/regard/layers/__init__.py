@@ -1,7 +1,19 @@
-"""Layers that models are built from: recurrent stacks, embeddings, output layers."""
+"""Layers that models are built from: recurrent stacks, embeddings, positions, feed-forward and output layers."""
 
 from regard.layers.embedding import TokenEmbedding
+from regard.layers.feed_forward import FeedForward, Norm, Residual
 from regard.layers.output import TokenHead
+from regard.layers.positions import PositionedEmbedding, SinusoidalPositions
 from regard.layers.recurrent import Cell, RecurrentStack
 
-__all__ = ["Cell", "RecurrentStack", "TokenEmbedding", "TokenHead"]
+__all__ = [
+    "Cell",
+    "FeedForward",
+    "Norm",
+    "PositionedEmbedding",
+    "RecurrentStack",
+    "Residual",
+    "SinusoidalPositions",
+    "TokenEmbedding",
+    "TokenHead",
+]

@@ -5,16 +5,32 @@ from regard.models.contract import Decoder, DecoderOutput, Encoded
 from regard.models.encoder import RecurrentEncoder
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentMemory, RecurrentState
+from regard.models.transformer import (
+    TransformerDecoder,
+    TransformerEncoder,
+    TransformerState,
+    transformer_decoder,
+    transformer_encoder,
+)
+from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState
 
 __all__ = [
     "Bridge",
     "Decoder",
+    "DecoderLayer",
     "DecoderOutput",
     "Encoded",
     "EncoderDecoder",
+    "EncoderLayer",
     "FixedContext",
+    "LayerState",
     "RecurrentDecoder",
     "RecurrentEncoder",
     "RecurrentMemory",
     "RecurrentState",
+    "TransformerDecoder",
+    "TransformerEncoder",
+    "TransformerState",
+    "transformer_decoder",
+    "transformer_encoder",
 ]

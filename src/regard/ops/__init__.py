@@ -7,6 +7,7 @@ from typing import Any
 
 from regard.ops.additive import additive_energies
 from regard.ops.choose import Implementation, describe
+from regard.ops.logarithm import log_add, safe_log
 from regard.ops.monotonic import expected_monotonic_alignment, moving_chunk_softmax
 from regard.ops.softmax import masked_softmax
 
@@ -33,6 +34,8 @@ __all__ = [
     "additive_energies",
     "expected_monotonic_alignment",
     "explain",
+    "log_add",
     "masked_softmax",
     "moving_chunk_softmax",
+    "safe_log",
 ]

@@ -1,0 +1,27 @@
+"""The names under which a decoder gives its alignments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from regard.attention import Parallel
+
+
+def named(name: str, weights: Any) -> dict[str, Tensor]:
+    """One alignment by its name; those of several memories as name.0, name.1, …; nothing for None.
+
+    >>> named("attention", None)
+    {}
+    """
+    if weights is None:
+        return {}
+    if isinstance(weights, tuple):
+        return {f"{name}.{index}": weight for index, weight in enumerate(weights)}
+    return {name: weights}
+
+
+def main_name(name: str, attention: Any) -> str:
+    """The name of the alignment that is shown: the only one, or that of the first memory."""
+    return f"{name}.0" if isinstance(attention, Parallel) else name

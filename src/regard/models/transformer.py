@@ -1,0 +1,226 @@
+"""The Transformer: encoder, decoder, and both as they were published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from regard import tree
+from regard.attention import CausalWindow, multi_head
+from regard.attention.contract import Tree, initial_position
+from regard.errors import UnsupportedError
+from regard.layers import Norm, PositionedEmbedding
+from regard.models.contract import DecoderOutput, Encoded
+from regard.models.naming import main_name, named
+from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState
+from regard.shapes import Bool, Int, keep_mask
+
+
+@dataclass(frozen=True, slots=True)
+class TransformerState:
+    """What persists from step to step: a `LayerState` a layer, and the number of steps taken, (R,) long."""
+
+    layers: tuple[LayerState, ...]
+    position: Int[Tensor, " R"]
+
+
+class TransformerEncoder(nn.Module):
+    """Layers of self-attention over embedded inputs. There is no final state: a recurrent decoder starts from zeros.
+
+    Padding is never looked at, and its outputs are zero.
+
+    Args:
+        embedding: from inputs (B, S) ids or (B, S, F) values to D features; has `size`.
+        layers: at least one.
+        norm: that of the layers; with `pre` a last layer norm follows them.
+        dropout: of embeddings and positions.
+
+    Source: Vaswani et al. 2017 (arXiv 1706.03762).
+    """
+
+    def __init__(
+        self, embedding: Any, layers: Sequence[EncoderLayer], *, norm: Norm = "pre", dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.embedding = PositionedEmbedding(embedding, dropout=dropout)
+        self.layers: Any = nn.ModuleList(layers)
+        self.norm = _last_norm(self.embedding.size, layers, norm)
+
+    @property
+    def output_size(self) -> int:
+        """M, the width of the memory."""
+        return self.embedding.size
+
+    def encode(self, inputs: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> Encoded:
+        """Encodes a batch of sources; the mask is True at real positions."""
+        x = self.embedding(inputs, torch.arange(inputs.shape[1], device=inputs.device))
+        mask = keep_mask(x, mask, name="inputs")
+        if mask is not None:
+            x = x.masked_fill(~mask[..., None], 0)
+        for layer in self.layers:
+            x = layer(x, mask)
+        x = self.norm(x)
+        return Encoded(x if mask is None else x.masked_fill(~mask[..., None], 0), mask)
+
+    def forward(self, inputs: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> Encoded:
+        """As `encode`."""
+        return self.encode(inputs, mask)
+
+
+class TransformerDecoder(nn.Module):
+    """Layers that look at the steps so far and at the source.
+
+    The memory of the source (a tuple, one a layer) is prepared once, has B rows and is shared by the hypotheses of a
+    beam. The memory of the steps so far lives in the state, R rows, and grows. Cross-attention's alignments are
+    called cross.0, cross.1, …, and the last layer's is the main one; those of self-attention are not reported, for
+    their width grows from step to step.
+
+    Args:
+        embedding: from inputs to D features; has `size`.
+        layers: at least one.
+        head: from D features to log-probabilities; `TokenHead(..., tied=embedding)` shares the embedding's matrix.
+        norm: that of the layers; with `pre` a last layer norm follows them.
+        dropout: of embeddings and positions.
+
+    Source: Vaswani et al. 2017 (arXiv 1706.03762).
+    """
+
+    def __init__(
+        self,
+        embedding: Any,
+        layers: Sequence[DecoderLayer],
+        head: nn.Module,
+        *,
+        norm: Norm = "pre",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.embedding = PositionedEmbedding(embedding, dropout=dropout)
+        self.layers: Any = nn.ModuleList(layers)
+        self.norm = _last_norm(self.embedding.size, layers, norm)
+        self.head = head
+        self.main_attention = main_name(f"cross.{len(layers) - 1}", layers[-1].cross_attention)
+
+    def prepare(self, encoded: Encoded) -> tuple[Tree, ...]:
+        """The cross-attention's memory of every layer, B rows."""
+        return tuple(layer.cross_attention.prepare(encoded.memory, mask=encoded.mask) for layer in self.layers)
+
+    def initial_state(self, memory: tuple[Tree, ...], num_hypotheses: int = 1) -> TransformerState:
+        """The state before the first step."""
+        rows = tree.rows(memory) * num_hypotheses
+        like = next(leaf for leaf in tree.leaves(memory) if leaf.is_floating_point())
+        nothing = like.new_zeros(rows, 0, self.embedding.size)
+        layers = tuple(
+            layer.initial_state(own, num_hypotheses, nothing) for layer, own in zip(self.layers, memory, strict=True)
+        )
+        return TransformerState(layers, initial_position(rows, like.device))
+
+    def step(
+        self,
+        inputs: Tensor,
+        memory: tuple[Tree, ...],
+        state: TransformerState,
+        *,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[DecoderOutput, TransformerState]:
+        """One output step from inputs (R,) ids or (R, F) values."""
+        x = self.embedding(inputs, state.position)
+        weights, states = [], []
+        for layer, own, previous in zip(self.layers, memory, state.layers, strict=True):
+            x, seen, new = layer.step(x, own, previous, alignment=alignment, generator=generator)
+            weights.append(seen)
+            states.append(new)
+        return self._say(x, weights), TransformerState(tuple(states), state.position + 1)
+
+    def forward(
+        self,
+        inputs: Tensor,
+        memory: tuple[Tree, ...],
+        *,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> DecoderOutput:
+        """All steps at once, teacher-forced: inputs (B, T) ids or (B, T, F) values."""
+        x = self.embedding(inputs, torch.arange(inputs.shape[1], device=inputs.device))
+        weights = []
+        for layer, own in zip(self.layers, memory, strict=True):
+            x, seen = layer(x, own, alignment=alignment, generator=generator)
+            weights.append(seen)
+        return self._say(x, weights)
+
+    def _say(self, x: Tensor, weights: Sequence[Any]) -> DecoderOutput:
+        alignments: dict[str, Tensor] = {}
+        for index, seen in enumerate(weights):
+            alignments |= named(f"cross.{index}", seen)
+        return DecoderOutput(log_probabilities=self.head(self.norm(x)), alignments=alignments)
+
+
+def transformer_encoder(
+    embedding: Any,
+    *,
+    num_layers: int = 6,
+    num_heads: int = 8,
+    feed_forward_size: int = 2048,
+    norm: Norm = "pre",
+    dropout: float = 0.1,
+) -> TransformerEncoder:
+    """An encoder of multi-head self-attention; the published one has D = 512 and `norm="post"`.
+
+    Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762).
+    """
+    size: int = embedding.size
+    layers = [
+        EncoderLayer(
+            size,
+            multi_head(query_size=size, memory_size=size, size=size, num_heads=num_heads),
+            feed_forward_size=feed_forward_size,
+            norm=norm,
+            dropout=dropout,
+        )
+        for _ in range(num_layers)
+    ]
+    return TransformerEncoder(embedding, layers, norm=norm, dropout=dropout)
+
+
+def transformer_decoder(
+    embedding: Any,
+    head: nn.Module,
+    *,
+    memory_size: int,
+    num_layers: int = 6,
+    num_heads: int = 8,
+    feed_forward_size: int = 2048,
+    norm: Norm = "pre",
+    dropout: float = 0.1,
+) -> TransformerDecoder:
+    """A decoder of multi-head self- and cross-attention; the published one has D = 512 and `norm="post"`.
+
+    Args:
+        memory_size: M, the width of the encoder's outputs.
+
+    Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762).
+    """
+    size: int = embedding.size
+    layers = [
+        DecoderLayer(
+            size,
+            multi_head(query_size=size, memory_size=size, size=size, num_heads=num_heads, window=CausalWindow()),
+            multi_head(query_size=size, memory_size=memory_size, size=size, num_heads=num_heads),
+            feed_forward_size=feed_forward_size,
+            norm=norm,
+            dropout=dropout,
+        )
+        for _ in range(num_layers)
+    ]
+    return TransformerDecoder(embedding, layers, head, norm=norm, dropout=dropout)
+
+
+def _last_norm(size: int, layers: Sequence[nn.Module], norm: Norm) -> nn.Module:
+    if not layers:
+        raise UnsupportedError("A Transformer needs at least one layer.")
+    return nn.LayerNorm(size) if norm == "pre" else nn.Identity()

@@ -1,0 +1,143 @@
+"""A layer of a Transformer encoder and one of a Transformer decoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Generator, Tensor, nn
+
+from regard.attention.contract import Tree
+from regard.errors import UnsupportedError
+from regard.layers import FeedForward, Norm, Residual
+from regard.shapes import Bool, Float
+
+
+@dataclass(frozen=True, slots=True)
+class LayerState:
+    """What a decoder layer remembers; R rows.
+
+    Args:
+        memory: the self-attention's memory of the steps so far; it grows by one position a step.
+        attention: the self-attention's state.
+        cross_attention: the cross-attention's state.
+    """
+
+    memory: Tree
+    attention: Tree
+    cross_attention: Tree
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward, each in a residual.
+
+    Args:
+        size: D, of input and output.
+        attention: a mechanism whose queries, memory and context have D features.
+        feed_forward_size: the width inside the feed-forward sublayer.
+        norm: where the layer norm stands, before a sublayer or after the sum.
+        dropout: of what sublayers add, and inside the feed-forward sublayer.
+
+    Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.1.
+    """
+
+    def __init__(
+        self, size: int, attention: Any, *, feed_forward_size: int, norm: Norm = "pre", dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.attention = attention
+        self.feed_forward = FeedForward(size, feed_forward_size, dropout=dropout)
+        self.residuals: Any = nn.ModuleList(Residual(size, norm=norm, dropout=dropout) for _ in range(2))
+
+    def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None) -> Float[Tensor, "B S D"]:
+        """Outputs (B, S, D); nothing looks at masked positions."""
+        around_attention, around_feed_forward = self.residuals
+        inner = around_attention.enter(x)
+        attended, _ = self.attention(inner, self.attention.prepare(inner, mask=mask))
+        x = around_attention.leave(x, attended.context)
+        return around_feed_forward.leave(x, self.feed_forward(around_feed_forward.enter(x)))
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention over the steps so far, cross-attention over the source, feed-forward, each in a residual.
+
+    Args:
+        size: D, of input and output.
+        attention: a mechanism that never looks ahead (`CausalWindow`) and is not recurrent, for its memory grows.
+        cross_attention: any `Mechanism` or `Parallel` with queries and context of D features.
+        feed_forward_size, norm, dropout: as in `EncoderLayer`.
+
+    Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.1.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        attention: Any,
+        cross_attention: Any,
+        *,
+        feed_forward_size: int,
+        norm: Norm = "pre",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if attention.is_recurrent:
+            raise UnsupportedError(
+                "Self-attention looks at a memory that grows, so it must not be recurrent: a recurrent mechanism's "
+                "state is tied to the positions it began with. Use it as cross_attention."
+            )
+        self.size = size
+        self.attention = attention
+        self.cross_attention = cross_attention
+        self.feed_forward = FeedForward(size, feed_forward_size, dropout=dropout)
+        self.residuals: Any = nn.ModuleList(Residual(size, norm=norm, dropout=dropout) for _ in range(3))
+
+    def initial_state(self, memory: Tree, num_hypotheses: int, nothing: Float[Tensor, "R 0 D"]) -> LayerState:
+        """The state before the first step: a self-memory without positions."""
+        own = self.attention.prepare(nothing)
+        return LayerState(
+            own, self.attention.initial_state(own), self.cross_attention.initial_state(memory, num_hypotheses)
+        )
+
+    def step(
+        self,
+        x: Float[Tensor, "R D"],
+        memory: Tree,
+        state: LayerState,
+        *,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[Float[Tensor, "R D"], Any, LayerState]:
+        """One step: the output, the cross-attention's alignment if asked for, and the new state."""
+        around_attention, around_cross_attention, _ = self.residuals
+        inner = around_attention.enter(x)
+        own = self.attention.extend(state.memory, inner[:, None])
+        attended, looked = self.attention.step(inner, own, state.attention, generator=generator)
+        x = around_attention.leave(x, attended.context)
+        seen, crossed = self.cross_attention.step(
+            around_cross_attention.enter(x), memory, state.cross_attention, alignment=alignment, generator=generator
+        )
+        return self._finish(x, seen.context), seen.alignment, LayerState(own, looked, crossed)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        memory: Tree,
+        *,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[Float[Tensor, "B T D"], Any]:
+        """All steps at once: the outputs, and the cross-attention's alignment if asked for."""
+        around_attention, around_cross_attention, _ = self.residuals
+        inner = around_attention.enter(x)
+        attended, _ = self.attention(inner, self.attention.prepare(inner), generator=generator)
+        x = around_attention.leave(x, attended.context)
+        seen, _ = self.cross_attention(
+            around_cross_attention.enter(x), memory, alignment=alignment, generator=generator
+        )
+        return self._finish(x, seen.context), seen.alignment
+
+    def _finish(self, x: Tensor, context: Tensor) -> Tensor:
+        _, around_cross_attention, around_feed_forward = self.residuals
+        x = around_cross_attention.leave(x, context)
+        return around_feed_forward.leave(x, self.feed_forward(around_feed_forward.enter(x)))

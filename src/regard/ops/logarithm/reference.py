@@ -1,0 +1,35 @@
+"""The plain formulas, with every infinity kept away from the gradient."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.shapes import Float
+
+NEVER = float("-inf")
+
+
+def safe_log(probabilities: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
+    """log p; where p is 0, -∞ with a gradient of zero instead of NaN.
+
+    Numerics: numbers too small to be normal ones count as 0, because 1/p would be infinite in the gradient.
+
+    >>> p = torch.tensor([1.0, 0.0], requires_grad=True)
+    >>> safe_log(p)
+    tensor([0., -inf], grad_fn=<MaskedFillBackward0>)
+    >>> torch.autograd.grad(safe_log(p)[0] + safe_log(p)[1], p)[0]
+    tensor([1., 0.])
+    """
+    zero = probabilities < torch.finfo(probabilities.dtype).tiny
+    return probabilities.masked_fill(zero, 1.0).log().masked_fill(zero, NEVER)
+
+
+def log_add(a: Float[Tensor, "*rows"], b: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
+    """log(exp a + exp b); where both are -∞, -∞ with gradients of zero instead of NaN.
+
+    >>> log_add(torch.tensor([0.5, 0.0]).log(), torch.tensor([0.25, 0.0]).log())
+    tensor([-0.2877,    -inf])
+    """
+    dead = (a == NEVER) & (b == NEVER)
+    return torch.logaddexp(a.masked_fill(dead, 0.0), b.masked_fill(dead, 0.0)).masked_fill(dead, NEVER)
