@@ -86,8 +86,8 @@ def read(alignment: Any, source_tokens: Any = None, target_tokens: Any = None, *
             continue
         further = dict(getattr(one, "alignments", None) or {}) if how.get("heads") else {}
         weights = {"": as_weights(one.alignment)} | {name: as_weights(value) for name, value in further.items()}
-        sources = one.source_tokens if source_tokens is None else source_tokens
-        targets = one.tokens if target_tokens is None else target_tokens
+        sources = getattr(one, "source_tokens", None) if source_tokens is None else source_tokens
+        targets = getattr(one, "tokens", None) if target_tokens is None else target_tokens
         found.append(_cut(weights, sources, targets, getattr(one, "text", None), **how))
     if not found:
         raise RegardError("There is no alignment to show: predict with alignments, or give an array (T, S).")
