@@ -247,6 +247,10 @@ def test_a_file_that_changed_is_an_error_and_not_another_text(tmp_path: Path) ->
         pickle.loads(stored)
     with pytest.raises(DataError, match="4 bytes are missing"):
         pairs[1]
+    for changed in (b"ab\tc\nd\te\n", b"\nab\tc\td"):
+        path.write_bytes(changed)
+        with pytest.raises(DataError, match="line 1 ends elsewhere"):
+            pairs[0]
 
 
 def test_memory_holds_offsets_alone(tmp_path: Path) -> None:

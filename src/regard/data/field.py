@@ -15,7 +15,7 @@ from regard.data.normalisation import Case, Form, Normalisation
 from regard.data.pieces import NUM_PIECES, SentencePieceUnits
 from regard.data.units import ByteUnits, CharacterUnits, Units, WhitespaceUnits, WordUnits
 from regard.data.vocabulary import BOS, EOS, PAD, Vocabulary
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, UnsupportedError
 
 PLAIN_UNITS: dict[str, type[Units]] = {
     "character": CharacterUnits,
@@ -167,7 +167,7 @@ def _name_of(units: Units) -> str:
     for name, kind in PLAIN_UNITS.items():
         if type(units) is kind:
             return name
-    raise TypeError(f"Units of type {type(units).__name__} cannot be saved; built-in ones can.")
+    raise UnsupportedError(f"Units of type {type(units).__name__} cannot be saved; built-in ones can.")
 
 
 def _refuse_unused(config: SideOptions, name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +55,18 @@ class Lines:
         """The line's number in the file, from 1."""
         return 1 + (index if self.kept is None else int(self.kept[index]))
 
+    def __iter__(self) -> Iterator[str]:
+        return map(self.__getitem__, range(len(self)))
+
     def __getitem__(self, index: int) -> str:
         if not -len(self) <= index < len(self):
             raise IndexError(f"{self.path} has {len(self)} lines; asked for {index}.")
         number = self.number(index % len(self))
         start, end = int(self.offsets[number - 1]), int(self.offsets[number])
-        raw = self._read(start, end - start).removesuffix(b"\n").removesuffix(b"\r")
+        raw = self._read(start, end - start)
+        if raw.find(b"\n", 0, -1) >= 0 or (not raw.endswith(b"\n") and end < self.offsets[-1]):
+            raise DataError(f"{self.path} has changed since it was opened: line {number} ends elsewhere.")
+        raw = raw.removesuffix(b"\n").removesuffix(b"\r")
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError as error:
