@@ -1,0 +1,29 @@
+"""Training: a loop on plain torch that validates by decoding, saves whole files only and continues bit for bit.
+
+A task is a `Trainee`; `train` runs it in a folder.
+"""
+
+from regard.training.loop import train
+from regard.training.outcome import Outcome, RunState, StopReason, read_state
+from regard.training.sampling import (
+    feedback_mask,
+    scheduled_sampling_mask,
+    scheduled_sampling_probability,
+    sequence_teacher_forcing_mask,
+)
+from regard.training.trainee import Loss, Trainee, Validation
+
+__all__ = [
+    "Loss",
+    "Outcome",
+    "RunState",
+    "StopReason",
+    "Trainee",
+    "Validation",
+    "feedback_mask",
+    "read_state",
+    "scheduled_sampling_mask",
+    "scheduled_sampling_probability",
+    "sequence_teacher_forcing_mask",
+    "train",
+]

@@ -1,0 +1,56 @@
+"""Where training runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import tree
+from regard.errors import ConfigError
+
+
+def choose(name: str) -> torch.device:
+    """The device of a name: auto (a GPU where there is one), cpu, cuda or cuda:1.
+
+    Raises:
+        ConfigError: for another name, or a GPU that is not there.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    kind, _, index = name.partition(":")
+    if kind not in ("cpu", "cuda") or (index and not index.isdecimal()) or (kind == "cpu" and index):
+        raise ConfigError(
+            f"training.device is {name!r}; it can be auto, cpu, cuda, or cuda:1 for the second GPU.",
+            ("training", "device"),
+        )
+    found = torch.cuda.device_count() if kind == "cuda" else 0
+    if kind == "cuda" and int(index or 0) >= found:
+        raise ConfigError(
+            f"training.device is {name!r}, but torch {torch.__version__} sees {found} GPU{'' if found == 1 else 's'}. "
+            "Use auto or cpu, or install a build of torch with CUDA.",
+            ("training", "device"),
+        )
+    return torch.device(name)
+
+
+def move(batch: Any, device: torch.device) -> Any:
+    """A batch on the device: by its own `to` if it has one, else leaf by leaf."""
+    if hasattr(batch, "to") and not isinstance(batch, Tensor):
+        return batch.to(device)
+    return tree.to(batch, device, non_blocking=True)
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """Uses `count` CPU threads inside of the block; None leaves torch's choice."""
+    before = torch.get_num_threads()
+    if count is not None:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,81 @@
+"""How a run ended, and how far it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from regard.errors import RegardError
+from regard.training.checkpoint import Checkpoints
+from regard.training.files import replace_text
+
+StopReason = Literal["epochs", "max_steps", "early_stopping", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended.
+
+    Args:
+        steps: optimiser steps made.
+        epochs: passes over the data completed.
+        best: the best value of the selected metric, None if there was no validation.
+        best_step: the step it was found after.
+        stop_reason: what ended the run; only "interrupted" can be continued.
+        seconds: of training, over all continuations.
+        metrics: the validation of the model that is saved in the run folder.
+        weights: the steps of the validations whose weights, or their mean, that model has.
+        signal: the number of the signal that interrupted, if one did; exit with 128 more.
+    """
+
+    steps: int
+    epochs: int
+    best: float | None
+    best_step: int | None
+    stop_reason: StopReason
+    seconds: float
+    metrics: dict[str, float] = field(default_factory=dict)
+    weights: list[int] = field(default_factory=list)
+    signal: int | None = None
+
+    def write(self, folder: Path) -> None:
+        """Marks a run folder as finished."""
+        replace_text(_path(folder), json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Outcome | None:
+        """The outcome of a finished run, else None."""
+        path = _path(folder)
+        if not path.exists():
+            return None
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise RegardError(f"{path}: not the outcome of a run ({error}). Remove it to continue the run.") from error
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """How far a run is that can be continued or is finished."""
+
+    step: int
+    epoch: int
+    finished: bool
+
+
+def read_state(folder: Path) -> RunState | None:
+    """How far the run of a folder is; None if it was never started, or killed before its first checkpoint."""
+    outcome = Outcome.read(folder)
+    if outcome is not None:
+        return RunState(outcome.steps, outcome.epochs, finished=True)
+    checkpoints = Checkpoints(folder)
+    if checkpoints.latest is None:
+        return None
+    return RunState(checkpoints.latest, int(checkpoints.progress(checkpoints.latest)["epoch"]), finished=False)
+
+
+def _path(folder: Path) -> Path:
+    return folder / "outcome.json"

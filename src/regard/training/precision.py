@@ -1,0 +1,60 @@
+"""The type of the forward pass: float32, or half precision with float32 weights."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from regard.errors import RegardError
+
+SMALLEST_SCALE = 2.0**-10
+"""Gradients that overflow float16 even when the loss is made this much smaller come from a loss that is broken."""
+
+
+class Precision:
+    """Autocasting and, for float16 alone, scaling of the loss, whose steps are skipped where gradients overflow."""
+
+    def __init__(self, name: Literal["float32", "bfloat16", "float16"], device: torch.device) -> None:
+        self._dtype: torch.dtype = getattr(torch, name)
+        self._device = device.type
+        self._scaler = torch.amp.GradScaler(device.type, enabled=name == "float16")
+
+    @property
+    def may_overflow(self) -> bool:
+        """Whether gradients that are not finite are to be expected now and then."""
+        return self._scaler.is_enabled()
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The context of the forward pass."""
+        return torch.autocast(self._device, dtype=self._dtype, enabled=self._dtype is not torch.float32)
+
+    def backward(self, loss: Tensor) -> None:
+        """Adds the gradients of a loss."""
+        self._scaler.scale(loss).backward()
+
+    def unscale(self, optimizer: Optimizer) -> None:
+        """Gives the gradients their true size."""
+        self._scaler.unscale_(optimizer)
+
+    def step(self, optimizer: Optimizer) -> None:
+        """Lets the optimiser move the weights, unless float16 gradients have overflowed."""
+        self._scaler.step(optimizer)
+        self._scaler.update()
+        if self.may_overflow and self._scaler.get_scale() < SMALLEST_SCALE:
+            raise RegardError(
+                "float16 gradients overflow at every scale: the loss itself is not finite. "
+                "Try training.precision: bfloat16 or float32, or a lower training.learning_rate."
+            )
+
+    def state(self) -> dict[str, Any]:
+        """What a resumed run needs; empty unless float16."""
+        return self._scaler.state_dict()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continues from `state`."""
+        if state:
+            self._scaler.load_state_dict(state)

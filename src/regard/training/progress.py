@@ -1,0 +1,68 @@
+"""What a run shows while it goes: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+
+class Display:
+    """Shows a run. On a terminal a bar carries what changes with every step; elsewhere lines of metrics are printed.
+
+    Args:
+        console: where to; None is the standard error.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
+        self._bar: Progress | None = None
+        if self._console.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TextColumn("{task.fields[figures]}"),
+                TimeRemainingColumn(),
+                console=self._console,
+                transient=True,
+            )
+            self._task = self._bar.add_task("", total=1.0, figures="")
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def say(self, text: str) -> None:
+        """Prints a line, as it is."""
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def advance(self, fraction: float, heading: str, figures: Mapping[str, float], timing: Mapping[str, float]) -> None:
+        """Moves the bar."""
+        if self._bar is not None:
+            text = _figures({name: figures[name] for name in ("loss", "learning_rate") if name in figures})
+            text += f"  {timing['symbols_per_second']:,.0f} symbols/s"
+            self._bar.update(self._task, completed=fraction, description=heading, figures=text)
+
+    def metrics(
+        self, kind: str, step: int, epoch: int, figures: Mapping[str, float], timing: Mapping[str, float]
+    ) -> None:
+        """Prints a line of metrics; those of training are left to the bar where there is one."""
+        if kind == "train" and self._bar is not None:
+            return
+        rate = f"  {timing['symbols_per_second']:,.0f} symbols/s" if "symbols_per_second" in timing else ""
+        self.say(f"{kind:<10}  step {step}  epoch {epoch}  {_figures(figures)}{rate}")
+
+
+def _figures(figures: Mapping[str, float]) -> str:
+    return "  ".join(f"{name} {value:.4g}" for name, value in figures.items())

@@ -1,0 +1,105 @@
+"""Learning rates: factors of a step, counted from 1, and the plateau, which watches validations instead."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from regard.config.schema import TrainingConfig
+from regard.errors import ConfigError
+
+
+def constant(step: int) -> float:
+    """1 at every step."""
+    return 1.0
+
+
+def inverse_square_root(step: int, *, warmup_steps: int) -> float:
+    """1 until the warm-up ends, then falling with the root of the step (Vaswani 2017, section 5.3, without its width).
+
+    >>> inverse_square_root(400, warmup_steps=100)
+    0.5
+    """
+    start = max(warmup_steps, 1)
+    return math.sqrt(start / max(step, start))
+
+
+def cosine(step: int, *, warmup_steps: int, total_steps: int, floor: float = 0.0) -> float:
+    """1 until the warm-up ends, then half a cosine down to `floor` at the last step (Loshchilov and Hutter 2017).
+
+    >>> cosine(60, warmup_steps=20, total_steps=100)
+    0.5
+    """
+    progress = min(max(step - warmup_steps, 0) / max(total_steps - warmup_steps, 1), 1.0)
+    return floor + (1.0 - floor) * (1.0 + math.cos(math.pi * progress)) / 2.0
+
+
+def warmup(step: int, *, warmup_steps: int) -> float:
+    """Linear from 0, which no step is made with, to 1 at step `warmup_steps`.
+
+    >>> [warmup(step, warmup_steps=4) for step in (1, 2, 4, 5)]
+    [0.25, 0.5, 1.0, 1.0]
+    """
+    return min(step / warmup_steps, 1.0) if warmup_steps else 1.0
+
+
+@dataclass(slots=True)
+class Plateau:
+    """A factor that falls when the selected metric stands still.
+
+    `patience` validations without improvement are borne, the next one lowers the factor and the count starts again.
+    """
+
+    decay: float
+    patience: int
+    factor: float = 1.0
+    stale: int = 0
+
+    def observe(self, *, improved: bool) -> None:
+        """Takes note of a validation."""
+        self.stale = 0 if improved else self.stale + 1
+        if self.stale > self.patience:
+            self.factor *= self.decay
+            self.stale = 0
+
+
+class Schedule:
+    """The learning rate of every step, from the configuration: the warm-up times a schedule, which has a floor.
+
+    Args:
+        total_steps: what the run is planned to take; `cosine` ends there.
+
+    Raises:
+        ConfigError: if the floor lies above the rate.
+    """
+
+    def __init__(self, config: TrainingConfig, *, total_steps: int) -> None:
+        if config.min_learning_rate > config.learning_rate:
+            raise ConfigError(
+                f"training.min_learning_rate is {config.min_learning_rate:g}, above training.learning_rate "
+                f"({config.learning_rate:g}). Lower it.",
+                ("training", "min_learning_rate"),
+            )
+        self._config = config
+        self._total_steps = total_steps
+        self.plateau = Plateau(config.plateau_factor, config.plateau_patience)
+
+    def observe(self, *, improved: bool) -> None:
+        """Takes note of a validation; only `plateau` listens."""
+        if self._config.schedule == "plateau":
+            self.plateau.observe(improved=improved)
+
+    def learning_rate(self, step: int) -> float:
+        """The rate of a step, counted from 1."""
+        config = self._config
+        floor = config.min_learning_rate / config.learning_rate
+        match config.schedule:
+            case "constant":
+                factor = constant(step)
+            case "inverse_square_root":
+                factor = inverse_square_root(step, warmup_steps=config.warmup_steps)
+            case "cosine":
+                factor = cosine(step, warmup_steps=config.warmup_steps, total_steps=self._total_steps, floor=floor)
+            case "plateau":
+                factor = self.plateau.factor
+        return config.learning_rate * max(factor, floor) * warmup(step, warmup_steps=config.warmup_steps)

@@ -1,0 +1,45 @@
+"""Ctrl-C and SIGTERM end training after the step that is being made."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+
+class Interruption:
+    """While entered, Ctrl-C and SIGTERM set `stop`; Ctrl-C after either raises KeyboardInterrupt at once.
+
+    Handlers are installed in the main thread only, where Python allows it, and put back afterwards.
+
+    Args:
+        stop: the event to set; anybody else may set it too.
+    """
+
+    def __init__(self, stop: threading.Event | None = None) -> None:
+        self.stop = stop or threading.Event()
+        self.signal: int | None = None
+        """The signal that came, or None."""
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is not None and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.signal = number
+        self.stop.set()
+        # A handler may run in the middle of another write, so it writes without Python's buffers.
+        os.write(2, b"\nStopping after this step. Ctrl-C: at once.\n")

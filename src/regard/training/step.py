@@ -1,0 +1,124 @@
+"""One optimiser step, from the batches whose gradients make it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.optim import Adam, AdamW, Optimizer
+
+from regard.config.schema import TrainingConfig
+from regard.errors import RegardError
+from regard.training.device import move
+from regard.training.precision import Precision
+from regard.training.trainee import Trainee
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a step gave, as plain numbers.
+
+    Args:
+        loss: the sum over the real symbols of all batches.
+        count: the number of those symbols.
+        metrics: further sums.
+        gradient_norm: over all parameters, before clipping.
+        skipped: whether float16 gradients overflowed, so that the weights stayed as they were.
+    """
+
+    loss: float
+    count: float
+    metrics: dict[str, float]
+    gradient_norm: float
+    skipped: bool
+
+
+class Stepper:
+    """Makes steps: forward and backward passes, division by all real symbols, clipping, the optimiser."""
+
+    def __init__(self, trainee: Trainee, config: TrainingConfig, device: torch.device) -> None:
+        self._trainee = trainee
+        self._clip_norm = config.clip_norm
+        self._device = device
+        self._parameters = [p for p in trainee.module.parameters() if p.requires_grad]
+        if not self._parameters:
+            raise RegardError(f"{type(trainee.module).__name__} has no parameters to train.")
+        self.precision = Precision(config.precision, device)
+        self.optimizer = _optimizer(self._parameters, config)
+
+    def __call__(
+        self, batches: Iterable[tuple[Any, Any]], *, step: int, learning_rate: float, generator: Generator
+    ) -> Figures:
+        """Makes a step from (description, batch) pairs.
+
+        The gradients are those of the summed loss divided by the symbols of all batches, as if they were one batch.
+
+        Args:
+            step: steps made before.
+
+        Raises:
+            RegardError: for a loss or gradient that is not finite, before any weight is changed.
+        """
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        self.optimizer.zero_grad(set_to_none=True)
+        descriptions: list[Any] = []
+        sums: list[dict[str, Tensor]] = []
+        first_count: Tensor | None = None
+        for description, batch in batches:
+            with self.precision.autocast():
+                loss = self._trainee.loss(move(batch, self._device), step=step, generator=generator)
+            values = {"loss": loss.total.detach(), "count": loss.count, **loss.metrics}
+            sums.append({name: torch.as_tensor(value, device=self._device).double() for name, value in values.items()})
+            descriptions.append(description)
+            if first_count is None:  # dividing by it already here keeps float16 gradients small
+                first_count = sums[0]["count"].clamp_min(1.0)
+            self.precision.backward(loss.total / first_count.to(loss.total.dtype))
+        assert first_count is not None, "a step needs a batch"
+        self.precision.unscale(self.optimizer)
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        if len(sums) > 1:
+            count = torch.stack([entry["count"] for entry in sums]).sum().clamp_min(1.0)
+            torch._foreach_mul_(gradients, (first_count / count).to(gradients[0].dtype))
+        norm = get_total_norm(gradients)
+        figures = _plain(sums, norm)
+        skipped = not (math.isfinite(figures.loss) and math.isfinite(figures.gradient_norm))
+        if skipped and not self.precision.may_overflow:
+            raise _not_finite(figures, sums, descriptions, step)
+        if self._clip_norm is not None:
+            clip_grads_with_norm_(self._parameters, self._clip_norm, norm)
+        self.precision.step(self.optimizer)
+        return figures
+
+
+def _optimizer(parameters: list[torch.nn.Parameter], config: TrainingConfig) -> Optimizer:
+    kind = {"adam": Adam, "adamw": AdamW}[config.optimizer]
+    return kind(parameters, lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay, fused=True)
+
+
+def _plain(sums: list[dict[str, Tensor]], norm: Tensor) -> Figures:
+    """All numbers in one transfer from the device."""
+    names = list(dict.fromkeys(name for entry in sums for name in entry))
+    zero = torch.zeros((), dtype=torch.float64, device=norm.device)
+    totals = [torch.stack([entry.get(name, zero) for entry in sums]).sum() for name in names]
+    *values, gradient_norm = torch.stack([*totals, norm.double()]).tolist()
+    metrics = dict(zip(names, values))
+    loss, count = metrics.pop("loss"), metrics.pop("count")
+    finite = math.isfinite(loss) and math.isfinite(gradient_norm)
+    return Figures(loss, count, metrics, gradient_norm, skipped=not finite)
+
+
+def _not_finite(figures: Figures, sums: list[dict[str, Tensor]], descriptions: list[Any], step: int) -> RegardError:
+    broken = [d for d, entry in zip(descriptions, sums) if not math.isfinite(entry["loss"].item())]
+    what = f"The loss is {figures.loss}" if broken else f"The gradient's norm is {figures.gradient_norm}"
+    shown = "\n".join(f"  batch {description!r:.500}" for description in broken or descriptions)
+    return RegardError(
+        f"{what} at step {step + 1}; the weights were left as they were before it.\n{shown}\n"
+        "  Look at these items first. If they are sound, lower training.learning_rate, set training.clip_norm or "
+        "lengthen training.warmup_steps."
+    )

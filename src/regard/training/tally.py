@@ -1,0 +1,56 @@
+"""Sums over the steps since the last line of metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from regard.training.step import Figures
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a line of metrics is computed from. Plain values: a resumed run continues the sums in the middle."""
+
+    loss: float = 0.0
+    count: float = 0.0
+    metrics: dict[str, float] = field(default_factory=dict)
+    gradient_norm: float = 0.0
+    steps: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    waited: float = 0.0
+
+    def add(self, figures: Figures, *, seconds: float, waited: float) -> None:
+        """Takes note of a step; a skipped one counts as such and adds nothing else."""
+        self.seconds += seconds
+        self.waited += waited
+        if figures.skipped:
+            self.skipped += 1
+            return
+        self.steps += 1
+        self.loss += figures.loss
+        self.count += figures.count
+        self.gradient_norm += figures.gradient_norm
+        for name, value in figures.metrics.items():
+            self.metrics[name] = self.metrics.get(name, 0.0) + value
+
+    def averages(self) -> dict[str, float]:
+        """Loss and metrics per real symbol, and the mean norm of the gradient; nothing if every step was skipped."""
+        result: dict[str, float] = {}
+        if self.steps:
+            count = max(self.count, 1.0)
+            result = {
+                "loss": self.loss / count,
+                **{name: value / count for name, value in self.metrics.items()},
+                "gradient_norm": self.gradient_norm / self.steps,
+            }
+        return result | ({"skipped_steps": float(self.skipped)} if self.skipped else {})
+
+    def timing(self) -> dict[str, float]:
+        """Seconds, symbols per second, and the share of the time that was spent waiting for batches."""
+        seconds = max(self.seconds, 1e-9)
+        return {
+            "seconds": self.seconds,
+            "symbols_per_second": self.count / seconds,
+            "waiting": min(self.waited / seconds, 1.0),
+        }

@@ -1,0 +1,87 @@
+"""What a task gives to the training loop. The loop knows nothing else: no fields, no vocabularies, no text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The loss of one batch.
+
+    Args:
+        total: 0-d, differentiable: the sum over the real symbols of the batch, in natural logarithms where it is one.
+        count: the number of those symbols; the loop divides by it, over all batches of a step.
+        metrics: further sums over the batch, by name; each is divided by the count before it is logged.
+    """
+
+    total: Tensor
+    count: Tensor | int
+    metrics: Mapping[str, Tensor | float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What a validation found.
+
+    Args:
+        metrics: by name. Figures of free-running decoding have plain names; what was computed with the gold prefix
+            is called `teacher_forced_...`, so that nobody mistakes one for the other.
+        samples: lines of text to show.
+        pictures: file names, each with a function that writes the picture to the path it is given.
+    """
+
+    metrics: Mapping[str, float]
+    samples: Sequence[str] = ()
+    pictures: Sequence[tuple[str, Callable[[Path], None]]] = ()
+
+
+class Trainee(Protocol):
+    """A model with its data and its loss.
+
+    Everything that persists from one step to the next is in `module.state_dict()`: the rest is a pure function of the
+    arguments, so that a run that was killed continues bit for bit.
+    """
+
+    @property
+    def module(self) -> nn.Module:
+        """What is trained. The loop moves it to the device and sets train and evaluation mode."""
+        ...
+
+    def plan(self, epoch: int) -> Sequence[Any]:
+        """The epoch's batches as light descriptions, such as arrays of indices: a pure function of seed and epoch."""
+        ...
+
+    def batch(self, description: Any) -> Any:
+        """The tensors of one batch, on the CPU: a tree (`regard.tree`) or an object with `.to(device)`.
+
+        Pure, and called from another thread, some batches ahead of their use.
+        """
+        ...
+
+    def loss(self, batch: Any, *, step: int, generator: torch.Generator) -> Loss:
+        """The loss of a batch that is on the module's device.
+
+        Args:
+            batch: what `batch` returned, moved.
+            step: optimiser steps made before this one.
+            generator: on the module's device; every draw of the loss comes from it or from torch's global generator.
+        """
+        ...
+
+    def validate(self) -> Validation:
+        """Free-running decoding of held-out data, called in evaluation mode and without gradients.
+
+        Its random draws leave those of training as they were.
+        """
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Writes all that prediction needs into an empty folder: `model.safetensors`, configuration, vocabularies."""
+        ...
