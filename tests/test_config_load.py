@@ -123,10 +123,10 @@ def test_an_alias_bomb_is_refused_before_it_grows(written):
          "write 'on' in quotes to mean the word"),
         ("decoding: {length_penalty: null}", "2:28: decoding.length_penalty: expected one of none, average, gnmt; "
          "got null; did you mean 'none'?"),
-        ("decoding: {beam: 2, num_best: 3}", "2:1: decoding: num_best is 3 but beam is 2; "
-         "a beam gives at most its own width"),
+        ("decoding: {beam: 1, num_best: 3}", "2:1: decoding: num_best is 3 but greedy search (beam 1) "
+         "finds one output; widen the beam"),
         ("decoding: {min_length: 5, max_length: 3}",
-         "2:1: decoding: min_length is 5 but max_length is 3; nothing fits"),
+         "2:1: decoding: min_length is 5 but max_length is 3; no output can end"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_says_what_was_expected_and_what_came(written, text, message):
@@ -241,6 +241,7 @@ def test_a_later_error_is_explained_with_the_place_of_its_key(written):
     assert str(explained) == "run.yaml:3:33: model.attention.siez: bahdanau has no option 'siez'"
     assert explained.path == ("model", "attention", "siez")
     assert str(loaded.explain(explained)) == str(explained)
+    assert str(loaded.explain(ConfigError("the folder is used"))) == "the folder is used"
     odd = loaded.explain(ConfigError("no", ("model", "attention", "odd")))
     assert str(odd) == "--set model.attention.odd=1: no"
     assert str(loaded.explain(ConfigError("no", ("training", "device")))) == "run.yaml: training.device: no"

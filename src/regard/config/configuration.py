@@ -41,8 +41,11 @@ class Configuration:
     def explain(self, error: ConfigError) -> ConfigError:
         """The same error, its text beginning with the place and name of the key that it is about.
 
-        For what turns out only later, as an option that an attention recipe does not have.
+        For what turns out only later, as an option that an attention recipe does not have. An error that is about no
+        key, or is explained already, stays as it is.
         """
+        if not error.path:
+            return error
         entry = place_of(error.path, self.entries)
         where = self.locate(error.path)
         named = "" if entry and entry.named == error.path else dotted(error.path)

@@ -207,7 +207,7 @@ class DecodingConfig(Section):
     """The search used for validation and, unless told otherwise, for predictions."""
 
     beam: Size = Field(default=5, description="1 is greedy search")
-    num_best: Size = Field(default=1, description="outputs given back for each input; at most `beam`")
+    num_best: Size = Field(default=1, description="outputs given back for each input, best first")
     length_penalty: Literal["none", "average", "gnmt"] = Field(
         default="gnmt",
         description="what hypotheses are ranked by: the sum of log-probabilities, their mean, or the sum over "
@@ -222,10 +222,10 @@ class DecodingConfig(Section):
 
     @model_validator(mode="after")
     def _limits_agree(self) -> DecodingConfig:
-        if self.num_best > self.beam:
-            raise ValueError(f"num_best is {self.num_best} but beam is {self.beam}; a beam gives at most its own width")
+        if self.num_best > 1 and self.beam == 1:
+            raise ValueError(f"num_best is {self.num_best} but greedy search (beam 1) finds one output; widen the beam")
         if self.max_length is not None and self.min_length > self.max_length:
-            raise ValueError(f"min_length is {self.min_length} but max_length is {self.max_length}; nothing fits")
+            raise ValueError(f"min_length is {self.min_length} but max_length is {self.max_length}; no output can end")
         return self
 
 

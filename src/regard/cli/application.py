@@ -1,0 +1,94 @@
+"""The `regard` command: its verbs, and what becomes of errors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from regard.cli import data, evaluate, explain, info, plot, predict, train
+from regard.cli import list as catalogue
+from regard.cli.failure import report
+from regard.cli.standard import hush
+
+INTERRUPTED, UNREAD = 130, 141
+
+
+class Verbs(TyperGroup):
+    """The group of verbs; a reader of stdout that goes away, as `head` does, ends them quietly."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the verb."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            hush()
+            raise typer.Exit(UNREAD) from None
+        return result
+
+
+application = typer.Typer(
+    name="regard",
+    cls=Verbs,
+    help="Attention you can trust, look at and afford: train sequence models, use them, and see what they attend to.",
+    epilog="Begin with: regard train --preset text-to-text --set data.train=pairs.tsv",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+for verb in (train, evaluate, predict, plot, info, explain, catalogue):
+    verb.register(application)
+application.add_typer(data.application)
+
+
+def main() -> NoReturn:
+    """Runs the command line of this process and exits with its status."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command.
+
+    Args:
+        arguments: what follows `regard`. `--debug` may stand anywhere before `--`.
+
+    Returns:
+        The exit status: 0 done, 1 failed, 2 wrong usage, configuration or data, 130 interrupted, 141 the reader of
+        the output went away, 143 terminated.
+    """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    debug = "--debug" in arguments[:end]
+    words = [word for i, word in enumerate(arguments) if i >= end or word != "--debug"]
+    try:
+        typer.main.get_command(application).main(words, prog_name="regard")
+    except SystemExit as error:  # the only way in which click ends
+        status = error.code if isinstance(error.code, int) else int(error.code is not None)
+        if status == INTERRUPTED:
+            print("interrupted", file=sys.stderr)
+        return status
+    except Exception as error:
+        return report(error, debug=debug)
+    return 0
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from regard import __version__
+
+        print(f"regard {__version__}")
+        raise typer.Exit
+
+
+@application.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; may stand anywhere.")] = False,
+) -> None:
+    """Options of every verb; `run` has taken `--debug` out already."""

@@ -1,0 +1,95 @@
+"""`regard data`: the verbs that come before training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.errors import ConfigError, RegardError
+
+if TYPE_CHECKING:
+    from regard.config import Configuration
+
+application = typer.Typer(
+    name="data", no_args_is_help=True, help="Prepare, make and check data.", rich_markup_mode=None
+)
+
+
+@application.command("cmudict", epilog="Example: regard data cmudict cmudict/")
+def cmudict(
+    directory: Annotated[Path, typer.Argument(help="Where train.tsv, dev.tsv and test.tsv go.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that differ.")] = False,
+) -> None:
+    """Write the CMU Pronouncing Dictionary as train, dev and test."""
+    from regard.data.cmudict import prepare
+
+    for name, count in prepare(directory, overwrite=overwrite).items():
+        print(f"{directory / name}.tsv  {count.words:,} words, {count.pronunciations:,} pronunciations")
+
+
+@application.command("synthetic", epilog="Example: regard data synthetic reverse train.tsv --count 5000")
+def synthetic(
+    task: Annotated[str, typer.Argument(help="copy, reverse or sort.")],
+    file: Annotated[Path, typer.Argument(help="The TSV file to write.")],
+    count: Annotated[int, typer.Option(min=1, metavar="N", help="Pairs.")] = 10_000,
+    min_length: Annotated[int, typer.Option(min=0, metavar="N", help="Symbols of the shortest input.")] = 1,
+    max_length: Annotated[int, typer.Option(min=1, metavar="N", help="Symbols of the longest input.")] = 20,
+    num_symbols: Annotated[int, typer.Option(min=1, metavar="N", help="Different symbols.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Another seed, other pairs.")] = 1,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
+) -> None:
+    """Write pairs with a known answer, to see whether a model learns."""
+    from regard.data.synthetic import generate, write
+
+    if file.exists() and not overwrite:
+        raise RegardError(f"{file}: exists; choose another name or give --overwrite.")
+    pairs = generate(task, count, min_length=min_length, max_length=max_length, num_symbols=num_symbols, seed=seed)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    print(f"{file}  {write(file, pairs):,} pairs")
+
+
+@application.command("check", epilog="Example: regard data check g2p.yaml")
+def check(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="CONFIG.yaml | TRAIN [DEV]", help="A configuration, or files of pairs.")
+    ],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set any key of the configuration; may be repeated."),
+    ] = None,
+) -> None:
+    """Say what is odd about data; status 2 when training makes no sense.
+
+    Files of pairs are read as the preset text-to-text does; --set data.source.units=whitespace and the like change it.
+    """
+    configuration = _configuration(files, set_ or [])
+    try:
+        status = _check(configuration)
+    except ConfigError as error:
+        raise configuration.explain(error) from None
+    raise typer.Exit(status)
+
+
+def _configuration(files: list[Path], overrides: list[str]) -> Configuration:
+    from regard.config import from_preset, load
+
+    if files[0].suffix in (".yaml", ".yml"):
+        if len(files) > 1:
+            raise RegardError("Give one configuration, or files of pairs.")
+        return load(files[0], overrides)
+    if len(files) > 2:
+        raise RegardError(f"Give training pairs and at most one file of held-out pairs; got {len(files)} files.")
+    given = [f"data.{part}='{str(file).replace(chr(39), chr(39) * 2)}'" for part, file in zip(("train", "dev"), files)]
+    return from_preset("text-to-text", [*given, *overrides])
+
+
+def _check(configuration: Configuration) -> int:
+    from regard.data.checks import check
+    from regard.tasks.run import read_data
+
+    data = configuration.config.data
+    found = check(*read_data(data), max_length=data.max_length, autoencode=data.autoencode)
+    print(found)
+    return 2 if found.has_errors else 0

@@ -1,0 +1,25 @@
+"""`regard explain`"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from regard.cli import options
+
+
+def explain(
+    model: Annotated[
+        str | None, typer.Argument(help="A run folder or a name from `regard list models`; all operations without it.")
+    ] = None,
+    device: options.Device = "auto",
+) -> None:
+    """Say which implementation of each operation is taken and why."""
+    from regard import tasks
+
+    print(tasks.explain(None if model is None else options.load(model, device)))
+
+
+def register(application: typer.Typer) -> None:
+    application.command("explain", epilog="Example: regard explain runs/g2p")(explain)

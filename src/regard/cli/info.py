@@ -1,0 +1,41 @@
+"""`regard info`"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from regard.cli import options
+
+
+def info(
+    model: Annotated[str, typer.Argument(help="A run folder, or a name from `regard list models`.")],
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say what a model is: sizes, vocabularies, figures, card."""
+    loaded = options.load(model, "cpu")
+    information = loaded.information()
+    if json_:
+        print(json.dumps({**information, "card": loaded.card}, ensure_ascii=False, default=str))
+        return
+    print("\n".join(_table(information)))
+    if loaded.card:
+        print(f"\n{loaded.card.rstrip()}")
+
+
+def _table(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    width = max(map(len, values), default=0)
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield f"{indent}{name}"
+            yield from _table(value, indent + "  ")
+        else:
+            shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
+            yield f"{indent}{name:{width}}  {'none' if shown is None else shown}"
+
+
+def register(application: typer.Typer) -> None:
+    application.command("info", epilog="Example: regard info g2p-en")(info)

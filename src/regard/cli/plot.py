@@ -1,0 +1,63 @@
+"""`regard plot`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from regard.cli import options
+from regard.cli.standard import say
+from regard.errors import UnsupportedError
+
+
+def plot(
+    text: Annotated[list[str], typer.Argument(help="Inputs.")],
+    model: options.Model,
+    output: Annotated[Path, typer.Option("--output", "-o", help="A .png, .svg, .pdf or .html file.")],
+    separate: Annotated[
+        bool, typer.Option("--separate", help="A numbered file for each text, not one file for all.")
+    ] = False,
+    heads: Annotated[
+        bool, typer.Option("--heads", help="Every head of every attention, not their mean alone.")
+    ] = False,
+    data: Annotated[
+        Literal["json", "npz"] | None, typer.Option(help="Also write the weights and tokens beside the picture.")
+    ] = None,
+    beam: options.Beam = None,
+    length_penalty: options.LengthPenalty = None,
+    alpha: options.Alpha = None,
+    max_length: options.MaxLength = None,
+    device: options.Device = "auto",
+) -> None:
+    """Draw where a model looked while it wrote its outputs."""
+    from regard.viz import plot_alignment
+    from regard.viz.plot import PICTURES, suffix_of
+
+    suffix_of(output, (*PICTURES, ".html"))
+    loaded = options.load(model, device)
+    found = loaded.predict(
+        text, **options.search(beam=beam, length_penalty=length_penalty, alpha=alpha, max_length=max_length)
+    )
+    drawn = []
+    for number, (item, one) in enumerate(zip(text, found, strict=True), start=1):
+        for warning in one.warnings:
+            say(f"argument {number}: {item[:60]!r}: {warning}")
+        if one.alignment is not None:
+            drawn.append((number, item, one))
+    if not drawn:
+        raise UnsupportedError(f"{model}: there is no alignment to draw; was the model trained without attention?")
+    if separate:
+        digits = len(str(len(text)))
+        pages = [(output.with_stem(f"{output.stem}-{number:0{digits}}"), item, [one]) for number, item, one in drawn]
+    else:
+        title = drawn[0][1] if len(drawn) == 1 else f"{len(drawn)} alignments"
+        pages = [(output, title, [one for _, _, one in drawn])]
+    for file, title, predictions in pages:
+        for written in plot_alignment(predictions, file, title=title, data=data, heads=heads):
+            print(written)
+
+
+def register(application: typer.Typer) -> None:
+    application.command("plot", epilog="Example: regard plot --model g2p-en attention --output attention.html")(plot)

@@ -1,0 +1,74 @@
+"""`regard train`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from regard.config import Configuration
+
+KILLED = 128
+"""Added to the number of the signal that stopped a training; it has been saved and the same command continues it."""
+
+
+def train(
+    config: Annotated[Path | None, typer.Argument(metavar="CONFIG.yaml", help="The configuration.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="A ready configuration instead of a file: `regard list presets`.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set any key, as training.epochs=10; may be repeated."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The run's folder; runs/NAME of the configuration unless told."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Delete a run of another configuration in that folder.")
+    ] = False,
+    device: Annotated[str | None, typer.Option(metavar="DEVICE", help="Same as --set training.device=…")] = None,
+    precision: Annotated[str | None, typer.Option(metavar="TYPE", help="Same as --set training.precision=…")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Same as --set seed=…")] = None,
+) -> None:
+    """Train a model; the same command again continues it."""
+    shortcuts = {"training.device": device, "training.precision": precision, "seed": seed}
+    overrides = [*(set_ or []), *(f"{key}={value}" for key, value in shortcuts.items() if value is not None)]
+    configuration = _configuration(config, preset, overrides)
+    folder = output or Path("runs") / _name(config, configuration)
+
+    from regard import tasks
+
+    try:
+        outcome = tasks.train(configuration, folder, overwrite=overwrite)
+    except ConfigError as error:
+        raise configuration.explain(error) from None
+    raise typer.Exit(0 if outcome.signal is None else KILLED + outcome.signal)
+
+
+def _configuration(config: Path | None, preset: str | None, overrides: list[str]) -> Configuration:
+    from regard.config import from_preset, load, presets
+
+    if config is not None and preset is not None:
+        raise ConfigError("Give a configuration file or --preset, not both; --set changes single keys of either.")
+    if config is not None:
+        return load(config, overrides)
+    if preset is None:
+        raise ConfigError(f"Give a configuration file, or --preset with one of {', '.join(presets())}.")
+    return from_preset(preset, overrides)
+
+
+def _name(config: Path | None, configuration: Configuration) -> str:
+    """The file's stem or the preset; a run's own `config.yaml` names its folder."""
+    if config is not None and config.name == "config.yaml":
+        return config.absolute().parent.name or configuration.name
+    return configuration.name
+
+
+def register(application: typer.Typer) -> None:
+    application.command("train", epilog="Example: regard train g2p.yaml --set training.epochs=10")(train)

@@ -1,0 +1,191 @@
+"""The command as a whole: start, help, errors, signals, pipes, and the verbs that need no model."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import regard
+from regard.cli import run
+from regard.data.synthetic import generate
+
+VERBS = ["train", "evaluate", "predict", "plot", "info", "explain", "list", "data"]
+
+
+def python(code: str, **how: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, **how)  # type: ignore
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys, regard.cli\n"
+        "status = regard.cli.run(['--help'])\n"
+        "heavy = {'torch', 'numpy', 'matplotlib', 'pydantic', 'yaml', 'rich'} & set(sys.modules)\n"
+        "print('status', status, 'heavy', sorted(heavy))\n"
+    )
+    assert python(code).stdout.splitlines()[-1] == "status 0 heavy []"
+
+
+def test_help_takes_less_than_half_a_second_of_computing():
+    def seconds() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "regard", "--help"], check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(seconds() for _ in range(3)) < 0.5
+
+
+def test_help_lists_every_verb_with_a_whole_sentence(capsys):
+    assert run(["--help"]) == 0
+    text = capsys.readouterr().out
+    for verb in VERBS:
+        (line,) = [line for line in text.splitlines() if line.startswith(f"  {verb} ")]
+        assert line.endswith(".")
+        assert not line.endswith("...")
+
+
+@pytest.mark.parametrize(
+    "verb", [*([verb] for verb in VERBS[:-1]), ["data", "cmudict"], ["data", "check"], ["data", "synthetic"]]
+)
+def test_every_verb_has_an_example(capsys, verb):
+    assert run([*verb, "--help"]) == 0
+    assert f"Example: regard {' '.join(verb)} " in capsys.readouterr().out
+
+
+def test_the_module_runs_as_the_command_does():
+    shown = subprocess.run([sys.executable, "-m", "regard", "--version"], capture_output=True, text=True, check=True)
+    assert shown.stdout == f"regard {regard.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trian"], "Did you mean 'train'?"),
+        (["data", "chek"], "Did you mean 'check'?"),
+        (["predict", "--modle", "x", "a"], "--model"),
+        (["info"], "Missing argument"),
+    ],
+)
+def test_wrong_usage_suggests_the_nearest_and_has_status_2(capsys, arguments, message):
+    assert run(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """Makes `regard explain` raise."""
+
+    class Tasks:
+        error: BaseException
+
+        def explain(self, model: object) -> str:
+            raise self.error
+
+    tasks = Tasks()
+    monkeypatch.setitem(sys.modules, "regard.tasks", tasks)
+    monkeypatch.setattr(regard, "tasks", tasks, raising=False)
+    return tasks
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (regard.errors.ConfigError("no such key"), 2, "no such key\n"),
+        (regard.errors.DataError("a.tsv:3: no"), 2, "a.tsv:3: no\n"),
+        (PermissionError(13, "Permission denied", "secret.tsv"), 2, "secret.tsv: Permission denied\n"),
+        (KeyError("x"), 1, "regard failed with KeyError: 'x'\n  --debug shows where.\n"),
+        (OSError(28, "No space left on device"), 1, "No space left on device"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), 1, "Try a smaller --batch-tokens"),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+    ],
+)
+def test_an_error_is_one_clear_message_and_a_status(broken, capsys, error, status, message):
+    broken.error = error
+    assert run(["explain"]) == status
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert "Traceback" not in printed.err
+    assert printed.out == ""
+
+
+@pytest.mark.parametrize("arguments", [["--debug", "explain"], ["explain", "--debug"]])
+def test_debug_shows_where_an_error_came_from(broken, capsys, arguments):
+    broken.error = regard.errors.DataError("a.tsv:3: no")
+    assert run(arguments) == 2
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert "raise self.error" in err
+    assert err.rstrip().endswith("DataError: a.tsv:3: no")
+
+
+def test_debug_behind_two_dashes_is_text(capsys):
+    assert run(["list", "--", "--debug"]) == 2
+    assert "'--debug'" in capsys.readouterr().err
+
+
+ENDLESS = """
+import sys, types
+tasks = types.ModuleType("regard.tasks")
+tasks.catalogue = lambda: [("recipe", f"name{n}", "x" * 50) for n in range(100_000)]
+sys.modules["regard.tasks"] = tasks
+import regard
+regard.tasks = tasks
+from regard.cli import main
+sys.argv[1:] = ["list"]
+main()
+"""
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly():
+    child = subprocess.Popen([sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stderr is not None
+    assert child.stdout.readline() == b"recipes\n"
+    child.stdout.close()
+    assert child.wait(timeout=60) == 141
+    assert child.stderr.read() == b""
+    child.stderr.close()
+
+
+def test_output_is_utf_8_whatever_the_locale():
+    code = "from regard.cli.standard import results\nwith results(None) as stream: print('é → ʃ', file=stream)\n"
+    shown = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        env={**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"},
+    )
+    assert shown.stdout.decode("utf-8") == "é → ʃ\n"
+
+
+def test_synthetic_data_is_written_once(tmp_path, capsys):
+    file = tmp_path / "new" / "copy.tsv"
+    command = ["data", "synthetic", "copy", str(file), "--count", "5", "--max-length", "3", "--seed", "2"]
+    assert run(command) == 0
+    assert capsys.readouterr().out == f"{file}  5 pairs\n"
+    expected = [f"{a}\t{b}" for a, b in generate("copy", 5, max_length=3, seed=2)]
+    assert file.read_text().splitlines() == expected
+    assert run(command) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert run([*command, "--overwrite"]) == 0
+
+
+def test_checking_data_reports_findings_and_fails_where_training_makes_no_sense(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("it's.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in generate("reverse", 50)))
+    Path("dev.tsv").write_text("ab\tc\n")
+    assert run(["data", "check", "it's.tsv", "dev.tsv"]) == 0
+    assert "train has 50 pairs" in capsys.readouterr().out
+    Path("a.yaml").write_text("data:\n  train: it's.tsv\n  dev_fraction: 0.3\n  format: parallel\n")
+    assert run(["data", "check", "a.yaml"]) == 2
+    assert capsys.readouterr().err.startswith("a.yaml:2:3: data.train: ")
+    assert run(["data", "check", "a.yaml", "--set", "data.format=tsv"]) == 0
+    Path("empty.tsv").write_text("\tx\n" * 30)
+    assert run(["data", "check", "it's.tsv", "empty.tsv"]) == 2
+    assert "error: " in capsys.readouterr().out
+    assert run(["data", "check", "a", "b", "c"]) == 2
