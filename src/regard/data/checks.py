@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.field import Field
-from regard.data.pairs import Pairs
+from regard.data.pairs import Pair, Pairs
 from regard.data.survey import SideSurvey, Survey, survey
 
 Severity = Literal["error", "warning", "info"]
@@ -144,7 +144,7 @@ def _repeated(split: Survey) -> Iterator[Finding]:
     again = np.flatnonzero(first[place] != np.arange(len(place)))
     if len(again):
         text = "{count} of {name}'s pairs repeat an earlier one"
-        yield _finding("warning", text, split, again, lambda i: f" repeats line {_line(split, first[place[i]])}")
+        yield _finding("warning", text, split, again, lambda i: f" repeats line {_pair(split, first[place[i]]).line}")
     several = len(first) - len(np.unique(split.source.hashes))
     if several:
         text = f"{several:,} of {split.name}'s distinct pairs give a source a further target"
@@ -160,7 +160,7 @@ def _unknown(split: Survey, side: SideSurvey) -> Iterator[Finding]:
         "training pairs lacks"
     )
     examples = tuple(
-        f"{found.symbol!r} {found.count:,} times, as at {split.pairs.read(found.first).place}"
+        f"{found.symbol!r} {found.count:,} times, as at {_pair(split, found.first).place}"
         for found in side.unknown[:NUM_EXAMPLES]
     )
     yield Finding("info" if split.name == "train" else "warning", text, len(side.unknown), examples)
@@ -173,16 +173,18 @@ def _equal(split: Survey) -> Iterator[Finding]:
 
 
 def _shared(train: Survey, dev: Survey) -> Iterator[Finding]:
-    pairs = np.isin(dev.hashes, train.hashes)
-    sources = np.isin(dev.source.hashes, train.source.hashes) & ~pairs
-    if pairs.any():
+    same_pair = np.isin(dev.hashes, train.hashes)
+    same_source = np.isin(dev.source.hashes, train.source.hashes) & ~same_pair
+    if same_pair.any():
         at = _lookup(train.hashes, dev.hashes)
         text = "{count} of {name}'s pairs are training pairs too"
-        yield _finding("warning", text, dev, np.flatnonzero(pairs), lambda i: f" is {_place(train, at(i))}")
-    if sources.any():
-        at_source = _lookup(train.source.hashes, dev.source.hashes)
+        yield _finding("warning", text, dev, np.flatnonzero(same_pair), lambda i: f" is {_pair(train, at(i)).place}")
+    if same_source.any():
+        near = _lookup(train.source.hashes, dev.source.hashes)
         text = "{count} of {name}'s pairs have a source of the training pairs, with another target"
-        yield _finding("warning", text, dev, np.flatnonzero(sources), lambda i: f" and {_place(train, at_source(i))}")
+        yield _finding(
+            "warning", text, dev, np.flatnonzero(same_source), lambda i: f" and {_pair(train, near(i)).place}"
+        )
 
 
 def _first(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -196,12 +198,8 @@ def _lookup(hashes: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> Callable[
     return lambda i: int(np.argmax(hashes == wanted[i]))
 
 
-def _place(split: Survey, index: int) -> str:
-    return split.pairs.read(index).place
-
-
-def _line(split: Survey, index: int) -> int:
-    return split.pairs.read(int(index)).line
+def _pair(split: Survey, index: int) -> Pair:
+    return split.pairs.read(int(index))
 
 
 def _finding(
@@ -211,6 +209,5 @@ def _finding(
     indices: NDArray[np.int64],
     describe: Callable[[int], str] = lambda i: "",
 ) -> Finding:
-    examples: Iterable[int] = indices[:NUM_EXAMPLES].tolist()
-    shown = tuple(_place(split, i) + describe(i) for i in examples)
+    shown = tuple(_pair(split, i).place + describe(i) for i in indices[:NUM_EXAMPLES].tolist())
     return Finding(severity, text.format(count=f"{len(indices):,}", name=split.name), len(indices), shown)

@@ -34,7 +34,8 @@ class Lines:
         skip_blank: leave out lines that hold nothing but spaces; a tab counts as something.
 
     Raises:
-        DataError: for a file that is missing, compressed or not UTF-8.
+        DataError: for a file that is missing, compressed or UTF-16, and for a line when it is read and is not UTF-8 or
+            the file has changed.
     """
 
     def __init__(self, path: Path | str, *, skip_blank: bool = False) -> None:

@@ -95,7 +95,7 @@ class ParallelPairs(Pairs):
 
 
 def open_pairs(
-    train: Path | str | ParallelFiles,
+    files: Path | str | ParallelFiles,
     *,
     format: Format = "auto",
     source_field: str | int = 0,
@@ -105,7 +105,7 @@ def open_pairs(
     """Opens pairs of texts; one pass finds the lines, and only their offsets stay in memory.
 
     Args:
-        train: a TSV or JSONL file, or two parallel files (`Parallel(source, target)`).
+        files: a TSV or JSONL file, or two parallel files (`Parallel(source, target)`).
         format: `auto` goes by the suffix: `.jsonl` and `.ndjson` are JSONL, two files are parallel, all else is TSV.
         source_field: TSV column, counted from 0, or JSONL field of the source.
         target_field: the same of the target; ignored where the target is the source.
@@ -116,12 +116,12 @@ def open_pairs(
         DataError: for a file that cannot be read; a bad line is named when it is read.
     """
     target_field = source_field if autoencode else target_field
-    if not isinstance(train, (str, Path)):
+    if not isinstance(files, (str, Path)):
         if format not in ("auto", "parallel"):
             raise ConfigError(f"Two parallel files are not read as {format}.", ("data", "format"))
-        source = Path(train.source)
-        return ParallelPairs(source, source if autoencode else Path(train.target))
-    path = Path(train)
+        source = Path(files.source)
+        return ParallelPairs(source, source if autoencode else Path(files.target))
+    path = Path(files)
     if format == "auto":
         format = SUFFIXES.get(path.suffix.lower(), "tsv")
         if path.suffix.lower() in (".csv", ".json"):
@@ -134,10 +134,8 @@ def open_pairs(
         if not autoencode:
             raise ConfigError(f"{path}: parallel text needs two files, source: and target:.", ("data", "train"))
         return ParallelPairs(path, path)
-    source_field, target_field = (
-        _field(source_field, "source_field", format),
-        _field(target_field, "target_field", format),
-    )
+    _check_field(source_field, "source_field", format)
+    _check_field(target_field, "target_field", format)
     if format == "jsonl":
         return JsonlPairs(path, source_field=source_field, target_field=target_field)
     assert isinstance(source_field, int)
@@ -145,11 +143,10 @@ def open_pairs(
     return TsvPairs(path, source_field=source_field, target_field=target_field)
 
 
-def _field(field: str | int, key: str, format: Format) -> str | int:
+def _check_field(field: str | int, key: str, format: Format) -> None:
     if (isinstance(field, str) and format == "tsv") or (isinstance(field, int) and field < 0):
         raise ConfigError(
             f"TSV columns and JSON lists are counted from 0, as in data.{key}=1; got {field!r}. Only JSON objects have "
             "named fields.",
             ("data", key),
         )
-    return field
