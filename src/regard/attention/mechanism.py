@@ -235,7 +235,10 @@ class Mechanism(nn.Module):
         rows, steps = queries.shape[:2]
         if state is None:
             state = self.initial_state(memory, num_hypotheses(rows, memory.values.shape[0]))
-        if self.is_recurrent and steps > 0:
+        if steps == 0:
+            nothing = queries.new_zeros(rows, self.num_heads, 0, memory.values.shape[1]) if alignment else None
+            return Attended(queries.new_zeros(rows, 0, self.context_size), nothing), state
+        if self.is_recurrent:
             return self._loop(queries, memory, state, inputs, alignment, generator)
         position = (state.position[:, None] + torch.arange(steps, device=queries.device)).flatten()
         attended, _ = self.step(

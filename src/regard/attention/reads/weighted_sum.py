@@ -54,6 +54,8 @@ class WeightedSum(AbstractRead):
 class ProjectedSum(AbstractRead):
     """c = W_o [Σ_j α¹_j W¹_v h_j; …; Σ_j α^H_j W^H_v h_j]: the read of multi-head attention.
 
+    With `bias` W_v and W_o have biases; a row that sees nothing gets zeros all the same.
+
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2.2.
     """
 
@@ -77,4 +79,7 @@ class ProjectedSum(AbstractRead):
         self, weights: Float[Tensor, "R H S"], memory: Memory, position: Int[Tensor, " R"]
     ) -> Float[Tensor, "R V"]:
         """The context (R, output_size)."""
-        return self.output_projection(weighted_sum(weights, memory.values))
+        context = self.output_projection(weighted_sum(weights, memory.values))
+        if self.output_projection.bias is None:
+            return context
+        return context.masked_fill(~(weights != 0).flatten(1).any(1, keepdim=True), 0)

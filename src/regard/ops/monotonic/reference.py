@@ -25,8 +25,7 @@ def expected_monotonic_alignment(
 
     Source: Raffel et al. 2017 (arXiv 1704.00784), equations 8 to 11.
     """
-    arrived = torch.zeros_like(previous[..., 0])
-    passed_on = torch.zeros_like(arrived)
+    passed_on = previous.new_zeros(previous.shape[:-1])
     alignment = []
     for p, start in zip(choose.unbind(-1), previous.unbind(-1), strict=True):
         arrived = passed_on + start
@@ -47,6 +46,8 @@ def moving_chunk_softmax(
     Source: Chiu & Raffel 2018 (arXiv 1712.05382), equation 11.
     """
     num_positions = energies.shape[-1]
+    if num_positions == 0:
+        return torch.zeros_like(stops)
     allowed = torch.ones_like(energies, dtype=torch.bool) if support is None else support.expand_as(energies)
     before = (width - 1, 0)
     chunks = torch.nn.functional.pad(energies, before).unfold(-1, width, 1)

@@ -1,0 +1,175 @@
+"""Laws of conduct: nothing is kept on the module, weights can be saved, memories can grow, a step can be exported."""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard import tree
+from regard.errors import UnsupportedError
+from regard.testing.assertion import require, require_close, require_close_trees
+from regard.testing.subject import Looks, Sources, Subject
+
+LENGTHS = (4, 2)
+STEPS = 3
+
+
+def nothing_is_kept_on_the_module(subject: Subject) -> None:
+    """No attribute, buffer or weight differs after the calls."""
+    before = snapshot(subject.mechanism)
+    _run(subject)
+    require_unchanged(subject.mechanism, before)
+
+
+def threads_may_share_a_mechanism(subject: Subject) -> None:
+    """Two threads with different sources get what each gets alone."""
+    runs: list[Callable[[], Looks]] = [lambda b=b: _run(subject, sentences=(b, b + 7)) for b in range(4)]  # type: ignore[misc]
+    alone = [run() for run in runs]
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(lambda run: run(), runs))
+    for ours, theirs in zip(together, alone, strict=True):
+        require_close(ours.contexts, theirs.contexts, "the context seen by one of two threads", 0.0)
+        for a, b in zip(ours.alignments, theirs.alignments, strict=True):
+            require_close(a, b, "the alignment seen by one of two threads", 0.0)
+
+
+def saved_weights_give_the_same(subject: Subject) -> None:
+    """A mechanism with other weights, given the saved ones, sees the same: all that matters is in the state dict."""
+    other = copy.deepcopy(subject.mechanism)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(1.0)
+    file = io.BytesIO()
+    torch.save(subject.mechanism.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    require_close(_run(subject, other).contexts, _run(subject).contexts, "the context after saving and loading", 0.0)
+
+
+def training_is_evaluation_without_dropout(subject: Subject) -> None:
+    """`train()` and `eval()` are the same, unless something drops or draws."""
+    drops = any(isinstance(m, nn.Dropout) and m.p > 0 for m in subject.mechanism.modules())
+    if drops or subject.mechanism.is_random:
+        return
+    training = copy.deepcopy(subject.mechanism).train()
+    evaluating = copy.deepcopy(subject.mechanism).eval()
+    require_close(
+        _run(subject, training).contexts, _run(subject, evaluating).contexts, "the context in training mode", 0.0
+    )
+
+
+def memory_may_grow(subject: Subject) -> None:
+    """A memory extended piece by piece, from nothing, is the memory prepared at once; recurrent ones refuse."""
+    whole = subject.sources(LENGTHS)
+    memory, queries = subject.prepare(whole), subject.queries(len(LENGTHS), STEPS)
+    cuts = [(0, 0), (0, 1), (1, 3), (3, None)]
+    grown: Any = None
+    for start, stop in cuts:
+        values = tuple(v[:, start:stop] for v in whole.values)
+        masks = tuple(m[:, start:stop] for m in whole.masks)
+        if grown is None:
+            grown = subject.prepare(Sources(values, masks), masked=False)
+            continue
+        keep = masks if stop != 1 else None
+        arguments: Any = (values, keep) if subject.several else (values[0], keep if keep is None else keep[0])
+        try:
+            grown = subject.mechanism.extend(grown, arguments[0], mask=arguments[1])
+        except UnsupportedError as refusal:
+            require(subject.mechanism.is_recurrent, f"extend refused though nothing is recurrent: {refusal}")
+            require(len(str(refusal)) > 40, "extend refused without a reason.")
+            return
+    require(tree.rows(grown) == len(LENGTHS), "a grown memory has another number of rows.")
+    ours, theirs = subject.loop(grown, queries), subject.loop(memory, queries)
+    require_close(ours.contexts, theirs.contexts, "the context of a grown memory", subject.tolerance)
+    for a, b in zip(ours.alignments, theirs.alignments, strict=True):
+        require_close(a, b, "the alignment of a grown memory", subject.tolerance)
+
+
+def step_can_be_exported(subject: Subject) -> None:
+    """`torch.export` takes a step, and the exported program gives the same."""
+    memory = subject.prepare(subject.sources(LENGTHS))
+    queries = subject.queries(len(LENGTHS), 1)
+    state = subject.mechanism.initial_state(memory)
+    given = (queries[:, 0], tuple(tree.leaves(memory)), tuple(tree.leaves(state)))
+    with torch.no_grad():
+        exported = torch.export.export(_Step(subject, queries, memory, state), given).module()
+        expected = subject.loop(memory, queries)
+        context, weights, after = exported(*given)
+    require_close(context, expected.contexts[:, 0], "the context of an exported step", subject.tolerance)
+    for a, b in zip(weights, expected.alignments, strict=True):
+        require_close(a, b[:, :, 0], "the alignment of an exported step", subject.tolerance)
+    require_close_trees(tuple(after), tuple(tree.leaves(expected.state)), "the exported state", subject.tolerance)
+
+
+class _Step(nn.Module):
+    """A step between tuples of tensors; the structure of memory and state is part of the program."""
+
+    def __init__(self, subject: Subject, queries: Tensor, memory: Any, state: Any) -> None:
+        super().__init__()
+        self.mechanism = subject.mechanism
+        fed = subject.inputs(queries)
+        self.given = None if fed is None else fed[:, 0]
+        self.memory, self.state = memory, state
+
+    def forward(self, query: Tensor, memory: tuple[Tensor, ...], state: tuple[Tensor, ...]) -> Any:
+        """Contexts, alignments and the leaves of the new state."""
+        attended, after = self.mechanism.step(
+            query, _fill(self.memory, memory), _fill(self.state, state), inputs=self.given, alignment=True
+        )
+        weights = attended.alignment if isinstance(attended.alignment, tuple) else (attended.alignment,)
+        return attended.context, weights, tuple(tree.leaves(after))
+
+
+def _fill(structure: Any, tensors: tuple[Tensor, ...]) -> Any:
+    """A tree of the same structure with other tensors."""
+    rest = iter(tensors)
+    return tree.map(lambda _: next(rest), structure)
+
+
+def _run(subject: Subject, mechanism: Any = None, sentences: tuple[int, ...] = (0, 1)) -> Looks:
+    """Everything once: prepare, the loop, forward."""
+    if mechanism is not None:
+        subject = replace(subject, mechanism=mechanism)
+    with torch.no_grad():
+        memory = subject.prepare(subject.sources(LENGTHS, sentences=sentences))
+        queries = subject.queries(sentences, STEPS)
+        subject.at_once(memory, queries)
+        return subject.loop(memory, queries)
+
+
+def snapshot(module: nn.Module) -> dict[str, Any]:
+    """All attributes of a module and of the modules in it, and copies of its weights and buffers."""
+    attributes = {}
+    for name, part in module.named_modules():
+        for key, value in vars(part).items():
+            attributes[f"{name}.{key}"] = copy.copy(value) if isinstance(value, (dict, list, set)) else value
+    weights = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+    return {"attributes": attributes, "weights": weights}
+
+
+def require_unchanged(module: nn.Module, before: dict[str, Any]) -> None:
+    """The module is as it was when the snapshot was taken."""
+    after = snapshot(module)
+    for name in before["attributes"].keys() | after["attributes"].keys():
+        require(name in before["attributes"], f"a call set the attribute {name.lstrip('.')} on the module.")
+        old, new = before["attributes"][name], after["attributes"].get(name)
+        same = old is new or (isinstance(old, (dict, list, set, int, float, str, tuple)) and _equal(old, new))
+        require(same, f"a call changed the attribute {name.lstrip('.')} of the module.")
+    for name, tensor in before["weights"].items():
+        require(torch.equal(tensor, after["weights"][name]), f"a call changed the weights or the buffer {name}.")
+
+
+def _equal(old: Any, new: Any) -> bool:
+    """Containers with the same things in them, compared by identity; numbers and strings by value."""
+    if isinstance(old, dict):
+        return old.keys() == new.keys() and all(old[key] is new[key] for key in old)
+    if isinstance(old, (list, tuple)):
+        return len(old) == len(new) and all(a is b for a, b in zip(old, new))
+    return bool(old == new)

@@ -1,0 +1,113 @@
+"""Laws of masks: padding, rows that may look at nothing, sources without positions."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from regard.testing.assertion import require, require_close, require_close_trees, require_finite
+from regard.testing.subject import Subject
+
+LENGTHS = (4, 2, 3)
+STEPS = 3
+
+
+def mask_and_lengths_mean_the_same(subject: Subject) -> None:
+    """`prepare` gives one memory for a mask and for the lengths it shows, and takes no two at once."""
+    sources = subject.sources(LENGTHS)
+    lengths = tuple(mask.sum(1) for mask in sources.masks)
+    from_mask = subject.prepare(sources)
+    given = (
+        (sources.values, lengths, sources.masks)
+        if subject.several
+        else (sources.values[0], lengths[0], sources.masks[0])
+    )
+    from_lengths = subject.mechanism.prepare(given[0], lengths=given[1])
+    require_close_trees(from_lengths, from_mask, "the memory made from lengths", 0.0)
+    try:
+        subject.mechanism.prepare(given[0], lengths=given[1], mask=given[2])
+    except ValueError:
+        return
+    raise AssertionError("prepare took a mask and lengths at once; it must refuse with a ValueError.")
+
+
+def padding_gets_exactly_zero(subject: Subject) -> None:
+    """Weights at padded positions are 0.0, and whatever padding holds, NaN included, changes nothing."""
+    queries = subject.queries(len(LENGTHS), STEPS)
+    plain = subject.sources(LENGTHS)
+    expected = subject.loop(subject.prepare(plain), queries)
+    for weights, mask in zip(expected.alignments, plain.masks):
+        padded = weights.movedim(-1, 1)[~mask]
+        require(
+            bool((padded == 0).all()),
+            f"a padded position has weight {float(padded.detach().abs().max())} instead of 0.0.",
+        )
+    for number in (0.0, -1e4, math.nan, math.inf):
+        sources = plain.replace_padding(number).require_grad()
+        looks = subject.loop(subject.prepare(sources), queries)
+        require_close(looks.contexts, expected.contexts, f"the context with {number} in the padding", 0.0)
+        loss = sum(subject.probe(looks, row, _own(subject, row)) for row in range(len(LENGTHS)))
+        assert isinstance(loss, torch.Tensor)
+        gradients = subject.gradients(loss, *sources.values)
+        for gradient in gradients:
+            require_finite(gradient, f"a gradient with {number} in the padding")
+        for gradient, mask in zip(gradients, sources.masks):
+            require(bool((gradient[~mask] == 0).all()), "padding has a gradient.")
+
+
+def row_without_support_sees_nothing(subject: Subject) -> None:
+    """Zero weights, a zero context and zero gradients for a fully masked row; the others do not notice."""
+    dead = 1
+    sources = subject.sources(LENGTHS)
+    masks = tuple(mask.clone() for mask in sources.masks)
+    for mask in masks:
+        mask[dead] = False
+    queries = subject.queries(len(LENGTHS), STEPS).requires_grad_()
+    expected = subject.loop(subject.prepare(sources), queries)
+    blind = type(sources)(sources.values, masks).require_grad()
+    looks = subject.loop(subject.prepare(blind), queries)
+    require(bool((looks.contexts[dead] == 0).all()), "the context of a fully masked row is not zero.")
+    for weights in looks.alignments[: len(subject.memory_sizes)]:
+        require(bool((weights[dead] == 0).all()), "a fully masked row has weights.")
+    for row in set(range(len(LENGTHS))) - {dead}:
+        require_close(
+            looks.contexts[row], expected.contexts[row], "the context beside a fully masked row", subject.tolerance
+        )
+    for index, gradient in enumerate(subject.gradients(looks.contexts[dead].sum(), queries, *blind.values)):
+        require(bool((gradient == 0).all()), f"gradient {index} of a fully masked row is not zero.")
+    for gradient in subject.gradients(looks.contexts.sum(), queries, *blind.values):
+        require_finite(gradient, "a gradient of a batch with a fully masked row")
+    require(
+        bool((subject.at_once(subject.prepare(blind), queries).contexts[dead] == 0).all()),
+        "forward gives a fully masked row a context.",
+    )
+
+
+def source_without_positions_reads_zeros(subject: Subject) -> None:
+    """S = 0 is legal: contexts of zeros, alignments of width 0."""
+    sources = subject.sources((0, 0))
+    queries = subject.queries(2, STEPS)
+    for masked in (True, False):
+        memory = subject.prepare(sources, masked=masked)
+        for looks in (subject.loop(memory, queries), subject.at_once(memory, queries)):
+            require(looks.contexts.shape[:2] == (2, STEPS), f"contexts have shape {tuple(looks.contexts.shape)}.")
+            require(bool((looks.contexts == 0).all()), "the context of an empty source is not zero.")
+            for weights in looks.alignments[: len(subject.memory_sizes)]:
+                require(weights.shape[-1] == 0, f"the alignment of an empty source has shape {tuple(weights.shape)}.")
+
+
+def weights_are_a_distribution(subject: Subject) -> None:
+    """No weight is negative; where the mechanism says `is_normalised`, those of a head sum to 1."""
+    lengths = (STEPS + 3, STEPS, STEPS + 1)
+    sources = subject.sources(lengths)
+    looks = subject.loop(subject.prepare(sources), subject.queries(len(lengths), STEPS))
+    for weights in looks.alignments:
+        require(bool((weights >= 0).all()), f"a weight is negative: {float(weights.detach().min())}.")
+        if subject.mechanism.is_normalised:
+            totals = weights.sum(-1)
+            require_close(totals, torch.ones_like(totals), "the sum of a head's weights", subject.tolerance)
+
+
+def _own(subject: Subject, row: int) -> list[int]:
+    return [LENGTHS[row] + index for index in range(len(subject.memory_sizes))]

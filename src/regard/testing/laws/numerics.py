@@ -1,0 +1,81 @@
+"""Laws of numbers: true gradients, half types, extreme energies."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.testing.assertion import require, require_close, require_finite
+from regard.testing.subject import Looks, Subject
+
+LENGTHS = (3, 2)
+STEPS = 2
+HALF = {torch.bfloat16: 0.05, torch.float16: 0.01}
+
+
+def gradients_are_those_of_finite_differences(subject: Subject) -> None:
+    """`torch.autograd.gradcheck` in float64 for queries, values and every parameter, at once and in the loop."""
+    subject = convert(subject, torch.float64)
+    sources = subject.sources(LENGTHS).replace_padding(0.0).require_grad()
+    queries = subject.queries(len(LENGTHS), STEPS)
+    if subject.mechanism.uses_query:
+        queries.requires_grad_()
+
+    def see(queries: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
+        memory = subject.prepare(dataclasses.replace(sources, values=values[: len(sources.values)]))
+        looks = subject.loop(memory, queries)
+        return looks.contexts, *looks.alignments, subject.at_once(memory, queries).contexts
+
+    tensors = (queries, *sources.values, *subject.mechanism.parameters())
+    try:
+        torch.autograd.gradcheck(see, tensors, fast_mode=True)
+    except RuntimeError as error:
+        raise AssertionError(f"gradcheck: {error}") from error
+
+
+def half_types_are_close_to_float32(subject: Subject) -> None:
+    """bfloat16 and float16 give what float32 gives from the same numbers, to their precision."""
+    for dtype, tolerance in HALF.items():
+        half = convert(subject, dtype)
+        expected = _see(convert(half, torch.float32), half)
+        actual = _see(half)
+        require(actual.contexts.dtype == dtype, f"the context of {dtype} numbers is {actual.contexts.dtype}.")
+        require_close(actual.contexts, expected.contexts, f"the context in {dtype}", tolerance)
+        for ours, theirs in zip(actual.alignments, expected.alignments):
+            require_close(ours, theirs, f"the alignment in {dtype}", tolerance)
+
+
+def extreme_energies_stay_finite(subject: Subject) -> None:
+    """Large parameters, queries and values give no NaN and no infinity, neither forward nor backward."""
+    for dtype, scale in {torch.float64: 1e3, torch.float32: 1e3, torch.bfloat16: 8.0, torch.float16: 8.0}.items():
+        large = convert(subject, dtype)
+        with torch.no_grad():
+            for parameter in large.mechanism.parameters():
+                parameter.mul_(scale)
+        sources = large.sources(LENGTHS, scale=scale).require_grad()
+        queries = large.queries(len(LENGTHS), STEPS, scale=scale).requires_grad_()
+        looks = large.loop(large.prepare(sources), queries)
+        require_finite(looks.contexts, f"the context of large energies in {dtype}")
+        for weights in looks.alignments:
+            require_finite(weights, f"the alignment of large energies in {dtype}")
+        loss = sum((weights.sum() for weights in looks.alignments), start=looks.contexts.mean())
+        for gradient in large.gradients(loss, queries, *sources.values):
+            require_finite(gradient, f"a gradient of large energies in {dtype}")
+
+
+def convert(subject: Subject, dtype: torch.dtype) -> Subject:
+    """The subject with a copy of its mechanism in another type."""
+    return dataclasses.replace(subject, mechanism=copy.deepcopy(subject.mechanism).to(dtype), dtype=dtype)
+
+
+def _see(subject: Subject, like: Subject | None = None) -> Looks:
+    """What a subject sees of the numbers that `like` draws, so that rounding of what is fed does not count."""
+    like = subject if like is None else like
+    sources = like.sources(LENGTHS)
+    values: Any = tuple(v.to(subject.dtype) for v in sources.values)
+    memory = subject.prepare(dataclasses.replace(sources, values=values))
+    return subject.loop(memory, like.queries(len(LENGTHS), STEPS).to(subject.dtype))

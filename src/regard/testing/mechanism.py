@@ -1,0 +1,96 @@
+"""The conformance suite of attention mechanisms."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.testing import laws
+from regard.testing.subject import Subject
+
+LAWS: Mapping[str, Callable[[Subject], None]] = {name: getattr(laws, name) for name in laws.__all__}
+"""Every law by its name; its docstring says what must hold."""
+
+_TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5}
+
+
+def check_mechanism(
+    mechanism: nn.Module,
+    *,
+    query_size: int,
+    memory_size: int | Sequence[int],
+    input_size: int | None = None,
+    dtype: torch.dtype = torch.float64,
+    only: Iterable[str] | None = None,
+    exempt: Mapping[str, str] | None = None,
+) -> None:
+    """Proves that a mechanism keeps the contract, with small drawn sources; takes a second or two on a CPU.
+
+    The mechanism itself is not touched: a copy is converted, its weights are moved a little away from their
+    beginnings (biases that start at zero hide faults), and it is put into evaluation mode.
+
+    Args:
+        mechanism: a `Mechanism`, a `Parallel`, or a module of your own with the same verbs.
+        query_size: Q; any number for a mechanism without a query.
+        memory_size: M, or for several memories a size each.
+        input_size: F, when `step` reads `inputs`.
+        dtype: float64 or float32; gradients are always checked in float64, half types besides.
+        only: names of laws (`LAWS`) to check; all if None.
+        exempt: from the name of a law that does not hold by design to the reason.
+
+    Raises:
+        AssertionError: names the first law that is broken, what it says, and where it broke.
+        ValueError: for an unknown law, an exemption without a reason, or another dtype.
+
+    >>> from regard.attention import bahdanau
+    >>> check_mechanism(bahdanau(query_size=3, memory_size=4, size=4), query_size=3, memory_size=4)
+    """
+    exempt = {} if exempt is None else exempt
+    names = list(LAWS if only is None else only)
+    for name in [*names, *exempt]:
+        if name not in LAWS:
+            raise ValueError(f"{name!r} is no law. The laws are: {', '.join(LAWS)}.")
+    if unexplained := [name for name, reason in exempt.items() if not reason.strip()]:
+        raise ValueError(f"An exemption needs a reason: {', '.join(unexplained)}.")
+    if dtype not in _TOLERANCES:
+        raise ValueError(f"dtype={dtype} must be torch.float64 or torch.float32.")
+    examined = copy.deepcopy(mechanism).to(dtype).eval()
+    _move_weights(examined)
+    several = not isinstance(memory_size, int)
+    sizes = (memory_size,) if isinstance(memory_size, int) else tuple(memory_size)
+    subject = Subject(examined, query_size, sizes, several, input_size, dtype, _TOLERANCES[dtype])
+    for name in names:
+        if name not in exempt:
+            check_law(name, subject)
+
+
+def check_law(name: str, subject: Subject) -> None:
+    """Checks one law; whatever goes wrong is an AssertionError that names it."""
+    law = LAWS[name]
+    try:
+        law(subject)
+    except Exception as error:
+        said = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+        raise AssertionError(
+            f"{_describe(subject.mechanism)} breaks the law {name}.\n  It says: {law.__doc__}\n  Found: {said}"
+        ) from error
+
+
+def _move_weights(module: nn.Module) -> None:
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64).to(parameter))
+
+
+def _describe(mechanism: Any) -> str:
+    parts = [
+        type(getattr(mechanism, name)).__name__
+        for name in ("score", "window", "alignment", "read")
+        if hasattr(mechanism, name)
+    ]
+    return type(mechanism).__name__ + (f" ({', '.join(parts)})" if parts else "")

@@ -1,0 +1,150 @@
+"""What the laws of attention examine: a mechanism, its sizes, and what is drawn for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import tree
+
+
+@dataclass(frozen=True)
+class Sources:
+    """One batch of sources: for each memory values (B, S, M) and a mask (B, S)."""
+
+    values: tuple[Tensor, ...]
+    masks: tuple[Tensor, ...]
+
+    def replace_padding(self, number: float) -> Sources:
+        """The same sources with another number in the padding."""
+        return replace(
+            self, values=tuple(v.masked_fill(~m[..., None], number) for v, m in zip(self.values, self.masks))
+        )
+
+    def require_grad(self) -> Sources:
+        """The same sources as leaves of a new graph."""
+        return replace(self, values=tuple(v.detach().clone().requires_grad_() for v in self.values))
+
+
+@dataclass(frozen=True)
+class Looks:
+    """What a mechanism saw in T steps: contexts (R, T, V), an (R, H, T, S) a memory, and the state afterwards."""
+
+    contexts: Tensor
+    alignments: tuple[Tensor, ...]
+    state: Any
+    auxiliary: Any = None
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A mechanism under examination, with one memory or, as `Parallel`, several.
+
+    Sentence b is the same wherever it stands: its numbers are drawn from its own seed.
+    """
+
+    mechanism: Any
+    query_size: int
+    memory_sizes: tuple[int, ...]
+    several: bool
+    input_size: int | None = None
+    dtype: torch.dtype = torch.float64
+    tolerance: float = 1e-10
+
+    def draw(self, *shape: int, seed: int) -> Tensor:
+        """Normal numbers of the subject's type."""
+        generator = torch.Generator().manual_seed(seed)
+        return torch.randn(*shape, generator=generator, dtype=torch.float64).to(self.dtype)
+
+    def sources(
+        self, lengths: Sequence[int], *, sentences: Sequence[int] | None = None, padding: int = 0, scale: float = 1.0
+    ) -> Sources:
+        """Sources of these lengths; memory i is i positions longer, so that widths differ. Padding holds 77.
+
+        Args:
+            lengths: a number for each sentence; 0 is legal for a single memory.
+            sentences: who the rows are (seeds); 0, 1, … if None.
+            padding: further columns of padding.
+            scale: a factor on the values.
+        """
+        sentences = range(len(lengths)) if sentences is None else sentences
+        values, masks = [], []
+        for index, size in enumerate(self.memory_sizes):
+            own = [length + index if length else 0 for length in lengths]
+            width = max(own, default=0) + padding
+            rows = torch.full((len(own), width, size), 77.0, dtype=self.dtype)
+            for row, (sentence, length) in enumerate(zip(sentences, own)):
+                rows[row, :length] = self.draw(length, size, seed=1000 * (sentence + 1) + index) * scale
+            values.append(rows)
+            masks.append(torch.arange(width) < torch.tensor(own, dtype=torch.long)[:, None])
+        return Sources(tuple(values), tuple(masks))
+
+    def queries(self, rows: int | Sequence[int], steps: int, *, scale: float = 1.0) -> Tensor:
+        """Queries (R, T, Q), of these rows (seeds); a row has the same queries wherever it stands."""
+        seeds = range(rows) if isinstance(rows, int) else rows
+        size = self.query_size if self.mechanism.uses_query else 0
+        drawn = [self.draw(steps, size, seed=7_000_000 + seed) * scale for seed in seeds]
+        return torch.stack(drawn) if drawn else torch.zeros(0, steps, size, dtype=self.dtype)
+
+    def inputs(self, queries: Tensor) -> Tensor | None:
+        """What the decoder was fed, (R, T, F), from the queries' numbers; None for mechanisms that do not read it."""
+        if self.input_size is None:
+            return None
+        spread = queries.new_ones(queries.shape[-1], self.input_size)
+        return torch.sin(queries @ spread + torch.arange(self.input_size))
+
+    def prepare(self, sources: Sources, *, masked: bool = True) -> Any:
+        """The memory of sources."""
+        if self.several:
+            return self.mechanism.prepare(sources.values, mask=sources.masks if masked else None)
+        return self.mechanism.prepare(sources.values[0], mask=sources.masks[0] if masked else None)
+
+    def loop(self, memory: Any, queries: Tensor, *, num_hypotheses: int = 1, state: Any = None) -> Looks:
+        """The loop of `step` over queries (R, T, Q)."""
+        state = self.mechanism.initial_state(memory, num_hypotheses) if state is None else state
+        fed, steps = self.inputs(queries), []
+        for t in range(queries.shape[1]):
+            attended, state = self.mechanism.step(
+                queries[:, t], memory, state, inputs=None if fed is None else fed[:, t], alignment=True
+            )
+            steps.append(attended)
+        alignments = zip(*(as_tuple(attended.alignment) for attended in steps))
+        return Looks(
+            torch.stack([attended.context for attended in steps], 1),
+            tuple(torch.stack(weights, 2) for weights in alignments),
+            state,
+            tree.map(lambda *leaves: torch.stack(leaves, 1), *(attended.auxiliary for attended in steps)),
+        )
+
+    def at_once(self, memory: Any, queries: Tensor, *, state: Any = None, alignment: bool = True) -> Looks:
+        """`forward` over queries (R, T, Q)."""
+        attended, state = self.mechanism(queries, memory, state, inputs=self.inputs(queries), alignment=alignment)
+        return Looks(attended.context, as_tuple(attended.alignment), state, attended.auxiliary)
+
+    def gradients(self, loss: Tensor, *tensors: Tensor) -> list[Tensor]:
+        """Gradients with respect to tensors and then to all parameters; zeros where there is no way."""
+        wanted = [*tensors, *self.mechanism.parameters()]
+        if not loss.requires_grad:
+            return [torch.zeros_like(x) for x in wanted]
+        found = torch.autograd.grad(loss, wanted, retain_graph=True, allow_unused=True)
+        return [torch.zeros_like(x) if g is None else g for x, g in zip(wanted, found)]
+
+    def probe(self, looks: Looks, row: int, lengths: Sequence[int]) -> Tensor:
+        """A number that depends on all that a row saw, the same function wherever the row stands."""
+        context = looks.contexts[row]
+        total = (context * self.draw(*context.shape, seed=5)).sum()
+        for weights, length in zip(looks.alignments, lengths):
+            real = weights[row, ..., :length]
+            total = total + (real * self.draw(*real.shape, seed=6)).sum()
+        return total
+
+
+def as_tuple(alignment: Any) -> tuple[Tensor, ...]:
+    """The alignments of one memory or of several as a tuple, empty when they were not asked for."""
+    if alignment is None:
+        return ()
+    return alignment if isinstance(alignment, tuple) else (alignment,)
