@@ -4,7 +4,8 @@ from regard.models.bridge import Bridge, FixedContext
 from regard.models.contract import Decoder, DecoderOutput, Encoded
 from regard.models.encoder import RecurrentEncoder
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentMemory, RecurrentState
+from regard.models.pointer import PointerDecoder, PointerMemory
+from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentFeatures, RecurrentMemory, RecurrentState
 from regard.models.transformer import (
     TransformerDecoder,
     TransformerEncoder,
@@ -24,8 +25,11 @@ __all__ = [
     "EncoderLayer",
     "FixedContext",
     "LayerState",
+    "PointerDecoder",
+    "PointerMemory",
     "RecurrentDecoder",
     "RecurrentEncoder",
+    "RecurrentFeatures",
     "RecurrentMemory",
     "RecurrentState",
     "TransformerDecoder",

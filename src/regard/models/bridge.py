@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import self_pooling
-from regard.errors import ShapeError
+from regard.errors import ShapeError, UnsupportedError
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.contract import Encoded
 from regard.shapes import Float
@@ -24,7 +24,8 @@ class Bridge(nn.Module):
     directions, h and c): layer l counts from the top, and a deeper decoder uses the lowest encoder layer again.
     copy: the states as they are. zero: nothing is told.
 
-    With `context_size` x is a fixed context vector instead.
+    With `context_size` x is a fixed context vector instead. Of several sources, `source` tells the decoder how to
+    begin: the first one unless told otherwise.
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2, s_0 = tanh(W_s h_1); Sutskever et al. 2014 copy.
     """
@@ -36,14 +37,16 @@ class Bridge(nn.Module):
         kind: BridgeKind = "dense",
         *,
         context_size: int | None = None,
+        source: int = 0,
     ) -> None:
         super().__init__()
         self.kind = kind
+        self.source = source
         self.num_layers = decoder.num_layers
         self.num_tensors = decoder.num_tensors
         self.size = decoder.size
         lowest = encoder.num_layers - decoder.num_layers
-        self.sources = [max(0, lowest + layer) for layer in range(decoder.num_layers)]
+        self.lower_layers = [max(0, lowest + layer) for layer in range(decoder.num_layers)]
         if kind == "copy":
             here = (encoder.cell, encoder.output_size)
             there = (decoder.cell, decoder.size)
@@ -62,12 +65,19 @@ class Bridge(nn.Module):
 
     def forward(self, encoded: Encoded, context: Float[Tensor, "B M"] | None = None) -> CellState:
         """The first state, B rows."""
+        memory, final = encoded.memory, encoded.final_state
+        if isinstance(memory, tuple):
+            memory, final = memory[self.source], final and final[self.source]
         if self.kind == "zero":
-            zeros = encoded.memory.new_zeros(encoded.memory.shape[0], self.size)
+            zeros = memory.new_zeros(memory.shape[0], self.size)
             return ((zeros,) * self.num_tensors,) * self.num_layers
+        if context is None and final is None:
+            raise UnsupportedError(
+                f"bridge {self.kind!r} needs an encoder's last states, and this one has none: 'zero'."
+            )
         states = []
-        for layer, source in enumerate(self.sources):
-            parts: tuple[Tensor, ...] = encoded.final_state[source] if context is None else (context,)
+        for layer, lower in enumerate(self.lower_layers):
+            parts: tuple[Tensor, ...] = final[lower] if context is None else (context,)
             if self.kind == "dense":
                 mapped = self.maps[layer](torch.cat(parts, -1)).split(self.size, -1)
                 parts = (torch.tanh(mapped[0]), *mapped[1:])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -14,6 +14,7 @@ from regard.errors import UnsupportedError
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.bridge import Bridge, FixedContext
 from regard.models.contract import DecoderOutput, Encoded
+from regard.models.naming import main_name, named
 from regard.shapes import Float
 
 Order = Literal["recur_then_attend", "attend_then_recur"]
@@ -35,6 +36,25 @@ class RecurrentState:
     cell: CellState
     attention: Tree
     feed: Float[Tensor, "R D"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentFeatures:
+    """What is known before the head speaks, of a step (R, …) or of a sequence (B, T, …).
+
+    Args:
+        output: õ, what the head reads, D features.
+        cell: s, the top layer's state, D features.
+        context: c, or None where nothing is fed but the input.
+        embedded: x, the embedded input.
+        alignment: (R, H, S) or (B, H, T, S), a tuple of them from `Parallel`; None unless asked for.
+    """
+
+    output: Tensor
+    cell: Tensor
+    context: Tensor | None
+    embedded: Tensor
+    alignment: Any
 
 
 class RecurrentDecoder(nn.Module):
@@ -62,8 +82,6 @@ class RecurrentDecoder(nn.Module):
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2 (with tanh for their maxout); Luong, Pham & Manning
     2015 (arXiv 1508.04025), sections 3 and 3.3; Cho et al. 2014 (arXiv 1406.1078) without attention.
     """
-
-    main_attention = "attention"
 
     embedding: Any
     attention: Any
@@ -93,6 +111,7 @@ class RecurrentDecoder(nn.Module):
         self.head = head
         self.bridge = bridge
         self.attention = attention
+        self.main_attention = main_name("attention", attention)
         self.context = context
         self.order = order
         self.every_step = every_step
@@ -148,24 +167,50 @@ class RecurrentDecoder(nn.Module):
         generator: Generator | None = None,
     ) -> tuple[DecoderOutput, RecurrentState]:
         """One output step from inputs (R,) ids or (R, F) values."""
-        features, weights, state = self._advance(self.embedding(inputs), memory, state, alignment, generator)
-        return self._say(features, weights), state
+        found, state = self.advance(inputs, memory, state, alignment=alignment, generator=generator)
+        return self.say(found), state
 
     def forward(
         self, inputs: Tensor, memory: RecurrentMemory, *, alignment: bool = False, generator: Generator | None = None
     ) -> DecoderOutput:
         """All steps, teacher-forced: inputs (B, T) ids or (B, T, F) values."""
+        return self.say(self.run(inputs, memory, alignment=alignment, generator=generator))
+
+    def advance(
+        self,
+        inputs: Tensor,
+        memory: RecurrentMemory,
+        state: RecurrentState,
+        *,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[RecurrentFeatures, RecurrentState]:
+        """`step` without the head."""
+        return self._advance(self.embedding(inputs), memory, state, alignment, generator)
+
+    def run(
+        self, inputs: Tensor, memory: RecurrentMemory, *, alignment: bool = False, generator: Generator | None = None
+    ) -> RecurrentFeatures:
+        """`forward` without the head."""
         embedded = self.embedding(inputs)
         state = self.initial_state(memory)
         if self.feeds_back is None:
             return self._at_once(embedded, memory, state, alignment, generator)
-        features, weights = [], []
-        for t in range(embedded.shape[1]):
-            feature, weight, state = self._advance(embedded[:, t], memory, state, alignment, generator)
-            features.append(feature)
-            weights.append(weight)
-        stacked = torch.stack(features, 1) if features else embedded.new_zeros(embedded.shape[0], 0, self.stack.size)
-        return self._say(stacked, tree.map(lambda *steps: torch.stack(steps, 2), *weights) if weights else None)
+        length = embedded.shape[1]
+        steps = []
+        for x in (embedded if length else embedded.new_zeros(len(embedded), 1, embedded.shape[2])).unbind(1):
+            found, state = self._advance(x, memory, state, alignment, generator)
+            steps.append(found)
+        whole = tree.map(lambda *leaves: torch.stack(leaves, 1)[:, :length], *steps)
+        return replace(whole, alignment=tree.map(lambda weights: weights.transpose(1, 2), whole.alignment))
+
+    def say(self, found: RecurrentFeatures) -> DecoderOutput:
+        """What the head makes of features."""
+        outputs = self.head(self.dropout(found.output))
+        alignments = named("attention", found.alignment)
+        if self.continuous:
+            return DecoderOutput(values=outputs, alignments=alignments)
+        return DecoderOutput(log_probabilities=outputs, alignments=alignments)
 
     @property
     def feeds_back(self) -> str | None:
@@ -189,27 +234,25 @@ class RecurrentDecoder(nn.Module):
         state: RecurrentState,
         alignment: bool,
         generator: Generator | None,
-    ) -> tuple[Tensor, Any, RecurrentState]:
-        """One step from embedded inputs (R, E): õ, the alignment if asked for, and the new state."""
+    ) -> tuple[RecurrentFeatures, RecurrentState]:
+        """One step from embedded inputs (R, E)."""
         if self.attention is None:
-            context = memory.context
-            if context is None:
-                output, cell = self.stack.step(embedded, state.cell)
-                return output, None, RecurrentState(cell, None, None)
-            context = context.repeat_interleave(embedded.shape[0] // max(context.shape[0], 1), 0)
-            output, cell = self.stack.step(torch.cat([embedded, context], -1), state.cell)
-            return self._read_out(output, context), None, RecurrentState(cell, None, None)
+            context, fed = memory.context, embedded
+            if context is not None:
+                context = context.repeat_interleave(embedded.shape[0] // max(context.shape[0], 1), 0)
+                fed = torch.cat([embedded, context], -1)
+            output, cell = self.stack.step(fed, state.cell)
+            return self._read_out(output, context, embedded), RecurrentState(cell, None, None)
         options: dict[str, Any] = {"inputs": embedded, "alignment": alignment, "generator": generator}
         if self.order == "attend_then_recur":
             attended, looked = self.attention.step(state.cell[-1][0], memory.attention, state.attention, **options)
             output, cell = self.stack.step(torch.cat([embedded, attended.context], -1), state.cell)
-            features = self._read_out(output, embedded, attended.context)
-            return features, attended.alignment, RecurrentState(cell, looked, None)
-        fed = embedded if state.feed is None else torch.cat([embedded, state.feed], -1)
-        output, cell = self.stack.step(fed, state.cell)
-        attended, looked = self.attention.step(output, memory.attention, state.attention, **options)
-        features = self._read_out(output, attended.context)
-        return features, attended.alignment, RecurrentState(cell, looked, features if self.input_feeding else None)
+        else:
+            fed = embedded if state.feed is None else torch.cat([embedded, state.feed], -1)
+            output, cell = self.stack.step(fed, state.cell)
+            attended, looked = self.attention.step(output, memory.attention, state.attention, **options)
+        found = self._read_out(output, attended.context, embedded, attended.alignment)
+        return found, RecurrentState(cell, looked, found.output if self.input_feeding else None)
 
     def _at_once(
         self,
@@ -218,31 +261,25 @@ class RecurrentDecoder(nn.Module):
         state: RecurrentState,
         alignment: bool,
         generator: Generator | None,
-    ) -> DecoderOutput:
+    ) -> RecurrentFeatures:
         """Nothing is fed back, so the cell runs over the whole target and attention looks for all steps at once."""
-        if memory.context is not None:
-            context = memory.context[:, None].expand(-1, embedded.shape[1], -1)
-            output, _ = self.stack(torch.cat([embedded, context], -1), state.cell)
-            return self._say(self._read_out(output, context), None)
-        output, _ = self.stack(embedded, state.cell)
+        context, fed = memory.context, embedded
+        if context is not None:
+            context = context[:, None].expand(-1, embedded.shape[1], -1)
+            fed = torch.cat([embedded, context], -1)
+        output, _ = self.stack(fed, state.cell)
         if self.attention is None:
-            return self._say(output, None)
+            return self._read_out(output, context, embedded)
         attended, _ = self.attention(
             output, memory.attention, state.attention, inputs=embedded, alignment=alignment, generator=generator
         )
-        return self._say(self._read_out(output, attended.context), attended.alignment)
+        return self._read_out(output, attended.context, embedded, attended.alignment)
 
-    def _read_out(self, *parts: Tensor) -> Tensor:
-        assert self.readout is not None
-        return torch.tanh(self.readout(torch.cat(parts, -1)))
-
-    def _say(self, features: Tensor, weights: Any) -> DecoderOutput:
-        outputs = self.head(self.dropout(features))
-        alignments = {}
-        if isinstance(weights, tuple):
-            alignments = {f"attention.{index}": weight for index, weight in enumerate(weights)}
-        elif weights is not None:
-            alignments = {"attention": weights}
-        if self.continuous:
-            return DecoderOutput(values=outputs, alignments=alignments)
-        return DecoderOutput(log_probabilities=outputs, alignments=alignments)
+    def _read_out(
+        self, cell: Tensor, context: Tensor | None, embedded: Tensor, alignment: Any = None
+    ) -> RecurrentFeatures:
+        output = cell
+        if self.readout is not None and context is not None:
+            also = [embedded] if self.attention is not None and self.order == "attend_then_recur" else []
+            output = torch.tanh(self.readout(torch.cat([cell, *also, context], -1)))
+        return RecurrentFeatures(output, cell, context, embedded, alignment)

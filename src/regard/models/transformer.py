@@ -153,6 +153,13 @@ class TransformerDecoder(nn.Module):
             weights.append(seen)
         return self._say(x, weights)
 
+    def explain(self) -> str:
+        """Which way `forward` takes and why."""
+        loops = [f"cross.{index}" for index, layer in enumerate(self.layers) if layer.cross_attention.is_recurrent]
+        if loops:
+            return f"a training pass loops over the steps in {', '.join(loops)}: its attention is recurrent"
+        return "all steps of a training pass run at once"
+
     def _say(self, x: Tensor, weights: Sequence[Any]) -> DecoderOutput:
         alignments: dict[str, Tensor] = {}
         for index, seen in enumerate(weights):
