@@ -33,8 +33,13 @@ def _table(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:
             yield f"{indent}{name}"
             yield from _table(value, indent + "  ")
         else:
-            shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
-            yield f"{indent}{name:{width}}  {'none' if shown is None else shown}"
+            yield f"{indent}{name:{width}}  {_shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def register(application: typer.Typer) -> None:
