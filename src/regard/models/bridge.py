@@ -73,7 +73,7 @@ class Bridge(nn.Module):
             return ((zeros,) * self.num_tensors,) * self.num_layers
         if context is None and final is None:
             raise UnsupportedError(
-                f"bridge {self.kind!r} needs an encoder's last states, and this one has none: 'zero'."
+                f"bridge {self.kind!r} needs an encoder's last states, and this one has none; use bridge 'zero'."
             )
         states = []
         for layer, lower in enumerate(self.lower_layers):
