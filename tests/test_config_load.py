@@ -172,8 +172,11 @@ def test_missing_data_is_asked_for_by_its_key(written, text):
 def test_paths_in_a_file_start_at_its_folder_and_in_overrides_at_the_working_directory(written, tmp_path):
     (tmp_path / "conf").mkdir()
     path = written("data: {train: ../a.tsv, dev: {source: s, target: /t}}\n", "conf/run.yaml")
-    loaded = config.load(path, ["data.dev.source=here.txt", "data.source.sentencepiece_model=~/m"]).config.data
-    assert loaded.train == tmp_path / "a.tsv"
+    loaded = config.load(
+        path, ["data.dev.source=here.txt", "data.source.sentencepiece_model=~/m", "data.train=~odd.tsv"]
+    ).config.data
+    assert loaded.train == tmp_path / "~odd.tsv"
+    assert config.load(path).config.data.train == tmp_path / "a.tsv"
     assert loaded.dev is not None
     assert not isinstance(loaded.dev, Path)
     assert (loaded.dev.source, loaded.dev.target) == (tmp_path / "here.txt", Path("/t"))
@@ -202,12 +205,15 @@ def test_overrides_are_yaml_and_the_later_wins(written):
         ("model.encoder={siz: 3}", "model.encoder.siz: unknown key; did you mean 'model.encoder.size'?"),
         ("seed=x", "expected a whole number of at least 0 and below 2147483648; got 'x'"),
         ("training.epochs.most=3", "training.epochs: expected a whole number of at least 0; got a section"),
+        ("select.by=3", "select: expected text; got a section"),
+        ("data.train={", "not YAML: expected the node content, but found '<stream end>' while parsing a flow node"),
+        ("seed=\x07", "the character U+0007 may not stand in YAML; remove it"),
         ("seed", "expected section.key=value, as training.epochs=10"),
         ("data..x=1", "expected section.key=value, as training.epochs=10"),
     ],
 )
 def test_an_override_is_reported_as_it_was_given(written, override, message):
-    assert messages(written("data: {train: a.tsv}\n"), override) == [f"--set {override}: {message}"]
+    assert messages(written("data: {train: a.tsv}\nselect: loss\n"), override) == [f"--set {override}: {message}"]
 
 
 def test_an_override_that_is_not_yaml_is_refused(written):

@@ -67,28 +67,23 @@ def parse(
     Raises:
         ConfigError: the text is not YAML, with line and column. Smaller problems are noted in the document.
     """
-    loader = _loader(text, origin, rank)
+    line = column = 0
     try:
-        node = loader.get_single_node()
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = Place(rank, mark.line + 1, mark.column + 1, origin) if mark and lines else Place(rank, 0, 0, origin)
-        raise refuse([Problem(place, (), _syntax(error))]) from None
-    except RecursionError:
-        raise refuse([Problem(Place(rank, 0, 0, origin), (), "is nested too deeply")]) from None
-    finally:
-        loader.dispose()
-    return _Reader(origin, folder, rank, override, lines).document(node)
-
-
-def _loader(text: str, origin: str, rank: int) -> Loader:
-    try:
-        return Loader(text)
+        node = Loader(text).get_single_node()
     except yaml.reader.ReaderError as error:
         before = text[: error.position]
-        place = Place(rank, before.count("\n") + 1, error.position - before.rfind("\n"), origin)
+        line, column = before.count("\n") + 1, error.position - before.rfind("\n")
         what = f"the character U+{ord(text[error.position]):04X} may not stand in YAML; remove it"
-        raise refuse([Problem(place, (), what)]) from None
+    except yaml.MarkedYAMLError as error:
+        if mark := error.problem_mark or error.context_mark:
+            line, column = mark.line + 1, mark.column + 1
+        what = _syntax(error)
+    except RecursionError:
+        what = "is nested too deeply"
+    else:
+        return _Reader(origin, folder, rank, override, lines).document(node)
+    place = Place(rank, line, column, origin) if lines else Place(rank, 0, 0, origin)
+    raise refuse([Problem(place, (), what)])
 
 
 def _syntax(error: yaml.MarkedYAMLError) -> str:

@@ -14,7 +14,7 @@ from regard.config.configuration import Configuration
 from regard.config.document import Document, parse
 from regard.config.place import Entry, KeyPath, Place, Problem, refuse
 from regard.config.spelling import did_you_mean, nearest
-from regard.config.validation import validate
+from regard.config.validation import validate, value_at
 from regard.errors import ConfigError
 
 _PRESETS = resources.files("regard.config") / "presets"
@@ -80,8 +80,10 @@ def _override(base: Document, text: str, rank: int) -> Document:
         place = Place(rank, 0, 0, origin)
         raise refuse([Problem(place, (), "expected section.key=value, as training.epochs=10")])
     new = parse(written, origin=origin, folder=Path.cwd(), rank=rank, override=path, lines=False)
-    kept: dict[KeyPath, Entry] = {p: entry for p, entry in base.entries.items() if p[: len(path)] != path}
-    problems = [problem for problem in base.problems if not problem.path or problem.path[: len(path)] != path]
+    gone = [path[:n] for n in range(1, len(path) + 1) if not isinstance(value_at(path[:n], base.values), dict)]
+    start = min([path, *gone], key=len)  # a value that is no section, and now becomes one, is replaced as well
+    kept: dict[KeyPath, Entry] = {p: entry for p, entry in base.entries.items() if p[: len(start)] != start}
+    problems = [problem for problem in base.problems if not problem.path or problem.path[: len(start)] != start]
     values = _grafted(base.values, path, new.values)
     return Document(values, {**new.entries, **kept}, [*problems, *new.problems])
 

@@ -30,9 +30,9 @@ class SideConfig(Section):
     min_count: Size = Field(default=1, description="rarer symbols count as unknown")
     vocabulary_size: Size | None = Field(
         default=None,
-        description="the most frequent symbols kept (sentencepiece: pieces, 4,000 unless told); None keeps all",
+        description="the most frequent symbols kept (sentencepiece: pieces, 4,000 unless told); null keeps all",
     )
-    sentencepiece_model: File | None = Field(default=None, description="a trained sentencepiece model; None trains one")
+    sentencepiece_model: File | None = Field(default=None, description="a trained sentencepiece model; null trains one")
 
 
 class ParallelFiles(Section):
@@ -45,7 +45,9 @@ class ParallelFiles(Section):
 class DataConfig(Section):
     """Where the pairs are and how they are read."""
 
-    train: File | ParallelFiles = Field(description="a TSV or JSONL file, or `source:` and `target:` text files")
+    train: File | ParallelFiles = Field(
+        description="a TSV or JSONL file, or `source:` and `target:` text files; relative to this file"
+    )
     dev: File | ParallelFiles | None = Field(
         default=None, description="held-out pairs; without them `dev_fraction` is cut off"
     )
@@ -127,7 +129,7 @@ class ModelConfig(Section):
     encoder: EncoderConfig = Field(default=EncoderConfig(), description="reads the input")
     decoder: DecoderConfig = Field(default=DecoderConfig(), description="writes the output")
     attention: AttentionConfig | None = Field(
-        default=AttentionConfig(), description="null: the encoder's last word is a single vector"
+        default=AttentionConfig(), description="null: none; all that the decoder gets is one vector (`decoder.context`)"
     )
 
 

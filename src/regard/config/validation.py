@@ -64,6 +64,13 @@ def place_of(path: KeyPath, entries: Mapping[KeyPath, Entry]) -> Entry | None:
     return next((entries[path[:n]] for n in range(len(path), 0, -1) if path[:n] in entries), None)
 
 
+def value_at(path: KeyPath, values: Any) -> Any:
+    """The value of a key in nested dicts; None where there is none."""
+    for part in path:
+        values = values.get(part) if isinstance(values, dict) else None
+    return values
+
+
 def _complete(values: dict[str, Any], path: KeyPath, entries: Mapping[KeyPath, Entry]) -> dict[str, Any]:
     """Makes paths absolute, and a section left empty (`training:` and nothing more) a section of defaults."""
     result = {}
@@ -75,7 +82,7 @@ def _complete(values: dict[str, Any], path: KeyPath, entries: Mapping[KeyPath, E
         if isinstance(value, dict) and key and key.section:
             value = _complete(value, here, entries)
         elif isinstance(value, str) and key and key.is_path:
-            value = Path(os.path.abspath(entries[here].folder / Path(value).expanduser()))
+            value = Path(os.path.abspath(entries[here].folder / os.path.expanduser(value)))
         result[name] = value
     return result
 
@@ -100,19 +107,13 @@ def _problem(found: Any, path: KeyPath, values: dict[str, Any], entries: Mapping
         return Problem(entry.key, path, str(found["ctx"]["error"]), entry.named)
     if key is None:
         return Problem(entry.value, path, found["msg"], entry.named)
-    given = _at(path, values)
+    given = value_at(path, values)
     if key.section and isinstance(given, dict):
         return None  # another member of the union was meant, which complains for itself
     if isinstance(given, list):
         value = given
     hint = _hint(value, entry.written, key)
     return Problem(entry.value, path, f"expected {key.expected}; got {_shown(value, entry.written)}{hint}", entry.named)
-
-
-def _at(path: KeyPath, values: Any) -> Any:
-    for part in path:
-        values = values.get(part) if isinstance(values, dict) else None
-    return values
 
 
 def _missing(path: KeyPath, key: Key | None, entry: Entry) -> str:
