@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor, nn
 
 from regard.layers.embedding import TokenEmbedding
@@ -16,10 +19,19 @@ class TokenHead(nn.Module):
         num_tokens: N.
         tied: an embedding whose matrix is used as W (Press & Wolf 2017); where its width is not D, a linear map
             without bias brings the features there.
+        never: ids that are never said, as padding and the beginning of a sentence: log-probability -inf.
     """
 
-    def __init__(self, size: int, num_tokens: int, *, tied: TokenEmbedding | None = None) -> None:
+    never: Tensor
+
+    def __init__(
+        self, size: int, num_tokens: int, *, tied: TokenEmbedding | None = None, never: Sequence[int] = ()
+    ) -> None:
         super().__init__()
+        forbidden = torch.zeros(num_tokens, dtype=torch.bool)
+        forbidden[list(never)] = True
+        self.register_buffer("never", forbidden, persistent=False)
+        self.says_all = not never
         self.adapter: nn.Module = nn.Identity()
         width = size
         if tied is not None and tied.size != size:
@@ -32,4 +44,5 @@ class TokenHead(nn.Module):
     def forward(self, features: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows N"]:
         """Log-probabilities of the next token, in float32 at least."""
         logits = self.projection(self.adapter(features))
-        return (logits.float() if logits.element_size() < 4 else logits).log_softmax(-1)
+        logits = logits.float() if logits.element_size() < 4 else logits
+        return (logits if self.says_all else logits.masked_fill(self.never, float("-inf"))).log_softmax(-1)

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from regard.attention import RECIPES, AbstractWindow, Mechanism
 from regard.config.schema import AttentionConfig, ModelConfig
+from regard.data import BOS, PAD
 from regard.errors import ConfigError, RegardError
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import Bridge, EncoderDecoder, FixedContext, RecurrentDecoder, RecurrentEncoder
@@ -61,7 +62,7 @@ def build_model(config: ModelConfig, *, num_source: int, num_target: int) -> Enc
     except RegardError as error:
         raise ConfigError(str(error), ("model", "decoder", "bridge")) from None
     embedding = TokenEmbedding(num_target, decoder.embedding_size, dropout=decoder.dropout)
-    head = TokenHead(decoder.size, num_target, tied=embedding if decoder.tied_weights else None)
+    head = TokenHead(decoder.size, num_target, tied=embedding if decoder.tied_weights else None, never=(PAD, BOS))
     return EncoderDecoder(
         encoding, RecurrentDecoder(embedding, cells, head, bridge, dropout=decoder.dropout, **options)
     )

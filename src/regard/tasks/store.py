@@ -14,6 +14,7 @@ from regard.config import save as save_configuration
 from regard.data import Field
 from regard.errors import DataError, RegardError
 from regard.tasks.text_to_text import TextToText
+from regard.training.device import choose as choose_device
 
 WEIGHTS = "model.safetensors"
 CARD = "card.md"
@@ -64,19 +65,18 @@ def load(name_or_folder: str | Path, *, device: str | torch.device = "auto") -> 
         name: tensor.float() if tensor.dtype == torch.float16 else tensor
         for name, tensor in load_file(folder / WEIGHTS).items()
     }
-    missing, unexpected = model.module.load_state_dict(weights, strict=False)
-    missing = [name for name in missing if name not in tied(model)]
-    if missing or unexpected:
-        raise DataError(
-            f"{folder / WEIGHTS} does not belong to {folder / 'config.yaml'}.\n"
-            f"  missing: {', '.join(missing) or 'none'}\n  unexpected: {', '.join(unexpected) or 'none'}"
-        )
+    expected = {name: tensor.shape for name, tensor in model.module.state_dict().items() if name not in tied(model)}
+    found = {name: tensor.shape for name, tensor in weights.items()}
+    if found != expected:
+        odd = [name for name in {**expected, **found} if expected.get(name) != found.get(name)]
+        lines = [f"  {name}: expected {_shape(expected.get(name))}, found {_shape(found.get(name))}" for name in odd]
+        raise DataError(f"{folder / WEIGHTS} does not belong to {folder / 'config.yaml'}:\n" + "\n".join(sorted(lines)))
+    model.module.load_state_dict(weights, strict=False)
     if (folder / FINGERPRINTS).exists():
         model.fingerprints = json.loads((folder / FINGERPRINTS).read_text(encoding="utf-8"))
     if (folder / CARD).exists():
         model.card = (folder / CARD).read_text(encoding="utf-8")
-    place = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    model.module.to(place)
+    model.module.to(choose_device(str(device)))
     return model
 
 
@@ -95,6 +95,10 @@ def tied(model: TextToText) -> list[str]:
             names.append(name)
         seen.add(id(parameter))
     return names
+
+
+def _shape(shape: torch.Size | None) -> str:
+    return "none" if shape is None else str(tuple(shape))
 
 
 def _find(name_or_folder: str | Path) -> Path:

@@ -1,0 +1,286 @@
+"""Text to text: building, predicting, evaluating, saving, refusing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from regard.config import Configuration
+from regard.config.schema import AttentionConfig, Config, ModelConfig
+from regard.data import Field, synthetic
+from regard.errors import ConfigError, DataError, RegardError
+from regard.tasks import TextToText, catalogue, explain, load, train
+from regard.tasks.build import build_mechanism, build_model
+from regard.tasks.feeding import forced_outputs
+from regard.tasks.store import save
+from regard.tasks.text_to_text import pad
+
+SMALL = {
+    "encoder": {"size": 8, "embedding_size": 6, "dropout": 0.0},
+    "decoder": {"size": 10, "embedding_size": 6, "dropout": 0.0},
+    "attention": {"recipe": "bahdanau", "size": 8},
+}
+
+
+def small(model: dict | None = None, **sections: object) -> Config:
+    return Config(data={"train": "pairs.tsv"}, model={**SMALL, **(model or {})}, **sections)
+
+
+def untrained(config: Config | None = None, texts: str = "abcdef") -> TextToText:
+    torch.manual_seed(0)
+    config = config or small()
+    source = Field.build(config.data.source, [texts], name="source")
+    target = Field.build(config.data.target, [texts], name="target")
+    return TextToText.build(config, source, target)
+
+
+def test_a_prediction_does_not_depend_on_its_batch() -> None:
+    model = untrained()
+    texts = ["abc", "f", "fedcba", "aab", "cc"]
+    together = model.predict(texts, beam=3)
+    small_batches = model.predict(texts, beam=3, batch_tokens=1)
+    for text, one, other in zip(texts, together, small_batches, strict=True):
+        alone = model.predict([text], beam=3)[0]
+        assert alone.tokens == one.tokens == other.tokens
+        assert alone.score == pytest.approx(one.score, abs=1e-5)
+        torch.testing.assert_close(alone.alignment, one.alignment, atol=1e-5, rtol=0)
+
+
+def test_rows_and_columns_of_an_alignment_have_their_tokens() -> None:
+    prediction = untrained().predict(["abc"], beam=2, max_length=5)[0]
+    assert prediction.source_tokens == ["a", "b", "c", "</s>"]
+    assert prediction.alignment.shape == (len(prediction.tokens), 4)
+    assert prediction.alignments["attention"].shape == (1, len(prediction.tokens), 4)
+    assert (prediction.tokens[-1] == "</s>") == (prediction.stop_reason == "eos")
+    assert "</s>" not in prediction.text
+
+
+def test_inputs_that_cannot_be_handled_warn_and_harm_nobody() -> None:
+    model = untrained()
+    good, empty, strange = model.predict(["abc", "  ", "a?c"], beam=1)
+    assert good.warnings == ()
+    assert good.tokens == model.predict(["abc"], beam=1)[0].tokens
+    assert (empty.text, empty.warnings) == ("", ("the input is empty",))
+    assert "'?'" in strange.warnings[0]
+    with pytest.raises(DataError, match=r"input 2 .*the input is empty"):
+        model.predict(["abc", "  "], strict=True)
+
+
+def test_one_text_instead_of_a_list_is_an_error_that_shows_the_right_call() -> None:
+    with pytest.raises(TypeError, match=r"predict\(\[text\]\)"):
+        untrained().predict("abc")
+
+
+def test_normalisation_belongs_to_the_model() -> None:
+    config = Config(data={"train": "x", "source": {"case": "upper"}}, model=SMALL)
+    model = untrained(config, "ABC")
+    assert model.predict(["abc"], beam=1)[0].tokens == model.predict(["ABC"], beam=1)[0].tokens
+    assert model.predict(["abc"], beam=1)[0].warnings == ()
+
+
+def test_alternatives_are_ranked_and_distinct() -> None:
+    best = untrained().predict(["abc"], beam=4, num_best=3)[0]
+    assert len(best.alternatives) == 2
+    scores = [best.score, *(other.score for other in best.alternatives)]
+    assert scores == sorted(scores, reverse=True)
+    assert len({tuple(one.tokens) for one in (best, *best.alternatives)}) == 3
+
+
+def test_repeated_inputs_of_an_evaluation_are_references_of_one_item(tmp_path: Path) -> None:
+    model = untrained()
+    said = model.predict(["abc"], beam=1, max_length=4)[0].text
+    file = tmp_path / "held_out.tsv"
+    file.write_text(f"abc\tf f f f f f\nabc\t{said}\nff\tno such output\n", encoding="utf-8")
+    evaluation = model.evaluate(file, beam=1, max_length=4)
+    assert evaluation.metrics["items"] == 2
+    assert evaluation.metrics["sequence_error_rate"] == 0.5
+    assert [one.item.source for one in evaluation.worst] == ["ff"]
+    assert "2 items" in str(evaluation)
+
+
+def test_figures_on_training_data_are_refused(tmp_path: Path) -> None:
+    run = trained(tmp_path)
+    with pytest.raises(DataError, match="was trained on this file"):
+        load(run).evaluate(tmp_path / "pairs.tsv")
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_saved_model_predicts_the_same(tmp_path: Path, half: bool, tied: bool) -> None:
+    decoder = {"size": 10, "embedding_size": 6, "dropout": 0.0, "tied_weights": tied}
+    model = untrained(small({"decoder": decoder}))
+    save(model, tmp_path / "model", half=half)
+    again = load(tmp_path / "model")
+    assert again.module.training is False
+    before, after = model.predict(["abc"], beam=2)[0], again.predict(["abc"], beam=2)[0]
+    assert before.score == pytest.approx(after.score, abs=1e-2 if half else 0.0)
+    if not half:
+        assert before.tokens == after.tokens
+        for name, tensor in model.module.state_dict().items():
+            assert torch.equal(tensor, again.module.state_dict()[name])
+
+
+def test_a_folder_that_is_no_model_is_refused_with_what_there_is(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match="no shipped model 'nonesuch'"):
+        load("nonesuch")
+    with pytest.raises(RegardError, match=r"has no model\.safetensors"):
+        load(tmp_path)
+
+
+def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
+    save(untrained(), tmp_path / "one")
+    save(untrained(small({"attention": {"recipe": "luong"}})), tmp_path / "other")
+    (tmp_path / "one" / "model.safetensors").write_bytes((tmp_path / "other" / "model.safetensors").read_bytes())
+    with pytest.raises(DataError, match=r"decoder\.attention\.score\.v: expected \(1, 8\), found none"):
+        load(tmp_path / "one")
+
+
+@pytest.mark.parametrize(
+    ("attention", "message"),
+    [
+        ({"recipe": "bahdanu"}, "did you mean 'bahdanau'"),
+        ({"recipe": "bahdanau", "sise": 3}, "did you mean 'size'"),
+        ({"recipe": "bahdanau", "size": "large"}, "does not fit"),
+        ({"recipe": "bahdanau", "size": True}, "does not fit"),
+        ({"recipe": "bahdanau", "size": 5, "num_heads": 2}, "multiple of num_heads"),
+        ({"recipe": "luong", "score": "dot"}, "must be equal"),
+        ({"recipe": "bahdanau", "window": 3}, "no option 'window'"),
+        ({"recipe": "self_pooling"}, "no query"),
+    ],
+)
+def test_a_wrong_attention_is_refused_with_its_place(attention: dict, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        build_mechanism(AttentionConfig(**attention), query_size=10, memory_size=16)
+    assert caught.value.path[:2] == ("model", "attention")
+
+
+@pytest.mark.parametrize(
+    ("model", "key"),
+    [
+        ({"attention": None, "decoder": {"input_feeding": True}}, "input_feeding"),
+        ({"attention": None, "decoder": {"order": "attend_then_recur"}}, "order"),
+        ({"decoder": {"order": "attend_then_recur", "input_feeding": False}}, "input_feeding"),
+        ({"decoder": {"context": "mean"}}, "context"),
+        ({"decoder": {"context_use": "every_step"}}, "context_use"),
+        ({"decoder": {"bridge": "copy", "size": 7}}, "bridge"),
+        ({"attention": None, "decoder": {"bridge": "copy", "context": "mean"}}, "bridge"),
+    ],
+)
+def test_settings_that_would_be_ignored_are_refused(model: dict, key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build_model(ModelConfig(**model), num_source=5, num_target=5)
+    assert caught.value.path == ("model", "decoder", key)
+
+
+@pytest.mark.parametrize("order", ["recur_then_attend", "attend_then_recur"])
+def test_feeding_the_reference_everywhere_is_the_forward_pass(order: str) -> None:
+    config = small({"decoder": {"size": 10, "embedding_size": 6, "dropout": 0.0, "order": order}})
+    module = untrained(config).module
+    source, mask = pad([np.array([4, 5, 6]), np.array([7])], end=2)
+    inputs, _ = pad([np.array([4, 5]), np.array([6, 4])], begin=1)
+    memory = module.prepare(source, mask)
+    own = torch.zeros(2, 3, dtype=torch.bool)
+    forced = forced_outputs(module.decoder, memory, inputs, own).log_probabilities
+    own[:, 2] = True
+    mixed = forced_outputs(module.decoder, memory, inputs, own).log_probabilities
+    assert torch.equal(forced, module.decoder(inputs, memory).log_probabilities)
+    torch.testing.assert_close(mixed[:, :2], forced[:, :2])
+    fed = torch.cat([inputs[:, :2], forced[:, 1].argmax(-1, keepdim=True)], 1)
+    torch.testing.assert_close(mixed, module.decoder(fed, memory).log_probabilities)
+
+
+def trained(folder: Path, **training: object) -> Path:
+    """A run of two epochs on a few pairs."""
+    if not (folder / "pairs.tsv").exists():
+        synthetic.write(folder / "pairs.tsv", synthetic.generate("reverse", 60, max_length=5, num_symbols=5, seed=1))
+        synthetic.write(folder / "dev.tsv", synthetic.generate("reverse", 10, max_length=5, num_symbols=5, seed=2))
+    train(configuration(folder, **training), folder / "run")
+    return folder / "run"
+
+
+def configuration(folder: Path, **training: object) -> Configuration:
+    side = {"units": "whitespace"}
+    data = {"train": folder / "pairs.tsv", "dev": folder / "dev.tsv", "source": side, "target": side}
+    options = {"epochs": 2, "batch_tokens": 64, "device": "cpu", "samples": 1, "threads": 1, **training}
+    return Configuration(Config(data=data, model=SMALL, training=options), origin="test.yaml")
+
+
+@pytest.mark.parametrize(
+    "training",
+    [{"scheduled_sampling": 0.5}, {"sequence_teacher_forcing": 0.5}, {"average_checkpoints": 2, "accumulation": 2}],
+)
+def test_training_leaves_a_model_that_predicts(tmp_path: Path, training: dict) -> None:
+    run = trained(tmp_path, **training)
+    model = load(run)
+    assert model.predict(["0 1 2"])[0].alignment.shape[1] == 4
+    assert (run / "config.yaml").exists()
+    assert (run / "metrics.jsonl").exists()
+    assert list(run.glob("pictures/*/*.png"))
+
+
+def test_a_finished_run_says_so_and_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = trained(tmp_path)
+    weights = (run / "model.safetensors").read_bytes()
+    capsys.readouterr()
+    assert train(configuration(tmp_path), run).stop_reason == "epochs"
+    assert "finished" in capsys.readouterr().err
+    assert (run / "model.safetensors").read_bytes() == weights
+
+
+def test_a_used_folder_is_refused_with_the_keys_that_differ(tmp_path: Path) -> None:
+    run = trained(tmp_path)
+    other = configuration(tmp_path, learning_rate=0.5)
+    with pytest.raises(ConfigError, match=r"training\.learning_rate: 0\.001 → 0\.5"):
+        train(other, run)
+    (run / "mine.txt").write_text("kept", encoding="utf-8")
+    assert train(other, run, overwrite=True).stop_reason == "epochs"
+    assert (run / "mine.txt").read_text(encoding="utf-8") == "kept"
+    strange = tmp_path / "strange"
+    strange.mkdir()
+    (strange / "thesis.txt").write_text("dear", encoding="utf-8")
+    with pytest.raises(ConfigError, match="no run folder"):
+        train(other, strange)
+
+
+def test_an_unknown_metric_is_named_with_its_place(tmp_path: Path) -> None:
+    trained(tmp_path)
+    before = configuration(tmp_path)
+    wrong = replace(before, config=before.config.model_copy(update={"select": "were"}))
+    with pytest.raises(ConfigError, match=r"select: there is no metric 'were'; did you mean 'wer'"):
+        train(wrong, tmp_path / "other")
+
+
+def test_an_autoencoder_is_trained_on_inputs_alone(tmp_path: Path) -> None:
+    (tmp_path / "words.tsv").write_text("".join(f"{a}{b}\n" for a in "abcde" for b in "abcde"), encoding="utf-8")
+    config = Config(
+        data={"train": tmp_path / "words.tsv", "autoencode": True, "dev_fraction": 0.2},
+        model={**SMALL, "attention": None},
+        training={"epochs": 1, "device": "cpu", "threads": 1},
+    )
+    assert train(Configuration(config), tmp_path / "run").steps > 0
+    prediction = load(tmp_path / "run").predict(["ab"])[0]
+    assert prediction.alignment is None
+    assert prediction.alignments == {}
+
+
+def test_the_catalogue_and_the_explanation_name_what_there_is() -> None:
+    kinds = {kind for kind, _, _ in catalogue()}
+    assert {"recipe", "preset", "task"} <= kinds
+    assert all(line for _, _, line in catalogue())
+    assert "additive_energies" in explain()
+    assert "one by one" in explain(untrained())
+    free = small({"decoder": {"size": 10, "embedding_size": 6, "input_feeding": False}})
+    assert "at once" in explain(untrained(free))
+
+
+def test_the_public_names_of_the_package_are_there() -> None:
+    for name in regard.__all__:
+        assert getattr(regard, name) is not None
+    assert regard.load is load
+    with pytest.raises(AttributeError, match="no attribute 'lod'"):
+        _ = regard.lod
