@@ -1,5 +1,7 @@
 """The public conformance suite: prove that a mechanism or a decoder of your own keeps the contract."""
 
+from regard.testing.decoder import DECODER_LAWS, check_decoder
 from regard.testing.mechanism import LAWS, check_mechanism
+from regard.testing.source import Source, draw_source, encode
 
-__all__ = ["LAWS", "check_mechanism"]
+__all__ = ["DECODER_LAWS", "LAWS", "Source", "check_decoder", "check_mechanism", "draw_source", "encode"]

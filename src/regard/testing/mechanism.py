@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
 from regard.testing import laws
 from regard.testing.subject import Subject
+
+SubjectT = TypeVar("SubjectT")
 
 LAWS: Mapping[str, Callable[[Subject], None]] = {name: getattr(laws, name) for name in laws.__all__}
 """Every law by its name; its docstring says what must hold."""
@@ -49,38 +51,49 @@ def check_mechanism(
     >>> from regard.attention import bahdanau
     >>> check_mechanism(bahdanau(query_size=3, memory_size=4, size=4), query_size=3, memory_size=4)
     """
-    exempt = {} if exempt is None else exempt
-    names = list(LAWS if only is None else only)
-    for name in [*names, *exempt]:
-        if name not in LAWS:
-            raise ValueError(f"{name!r} is no law. The laws are: {', '.join(LAWS)}.")
-    if unexplained := [name for name, reason in exempt.items() if not reason.strip()]:
-        raise ValueError(f"An exemption needs a reason: {', '.join(unexplained)}.")
+    names = chosen_laws(LAWS, only, exempt)
     if dtype not in _TOLERANCES:
         raise ValueError(f"dtype={dtype} must be torch.float64 or torch.float32.")
     examined = copy.deepcopy(mechanism).to(dtype).eval()
-    _move_weights(examined)
+    move_weights(examined)
     several = not isinstance(memory_size, int)
     sizes = (memory_size,) if isinstance(memory_size, int) else tuple(memory_size)
     subject = Subject(examined, query_size, sizes, several, input_size, dtype, _TOLERANCES[dtype])
     for name in names:
-        if name not in exempt:
-            check_law(name, subject)
+        keep_law(name, LAWS[name], subject, _describe(mechanism))
 
 
-def check_law(name: str, subject: Subject) -> None:
+def chosen_laws(
+    laws_by_name: Mapping[str, Any], only: Iterable[str] | None, exempt: Mapping[str, str] | None
+) -> list[str]:
+    """The names of the laws to check.
+
+    Raises:
+        ValueError: for an unknown name, or an exemption without a reason.
+    """
+    exempt = {} if exempt is None else exempt
+    names = list(laws_by_name if only is None else only)
+    for name in [*names, *exempt]:
+        if name not in laws_by_name:
+            raise ValueError(f"{name!r} is no law. The laws are: {', '.join(laws_by_name)}.")
+    if unexplained := [name for name, reason in exempt.items() if not reason.strip()]:
+        raise ValueError(f"An exemption needs a reason: {', '.join(unexplained)}.")
+    return [name for name in names if name not in exempt]
+
+
+def keep_law(name: str, law: Callable[[SubjectT], None], subject: SubjectT, described: str) -> None:
     """Checks one law; whatever goes wrong is an AssertionError that names it."""
-    law = LAWS[name]
     try:
         law(subject)
     except Exception as error:
         said = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
         raise AssertionError(
-            f"{_describe(subject.mechanism)} breaks the law {name}.\n  It says: {law.__doc__}\n  Found: {said}"
+            f"{described} breaks the law {name}.\n  It says: {law.__doc__}\n  Found: {said}"
         ) from error
 
 
-def _move_weights(module: nn.Module) -> None:
+def move_weights(module: nn.Module) -> None:
+    """Moves all weights a little away from their beginnings: a bias that starts at zero hides faults."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -88,9 +101,6 @@ def _move_weights(module: nn.Module) -> None:
 
 
 def _describe(mechanism: Any) -> str:
-    parts = [
-        type(getattr(mechanism, name)).__name__
-        for name in ("score", "window", "alignment", "read")
-        if hasattr(mechanism, name)
-    ]
+    names = ("score", "window", "alignment", "read")
+    parts = [type(getattr(mechanism, name)).__name__ for name in names if hasattr(mechanism, name)]
     return type(mechanism).__name__ + (f" ({', '.join(parts)})" if parts else "")

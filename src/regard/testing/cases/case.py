@@ -1,0 +1,69 @@
+"""What a case is: a name, the public things it shows, a maker and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+
+from regard.testing import tiny
+from regard.testing.source import Source
+
+
+@dataclass(frozen=True)
+class MechanismCase:
+    """A mechanism, made anew by `make`, and the public things it shows; `exempt` as in `check_mechanism`."""
+
+    name: str
+    shows: tuple[Any, ...]
+    make: Callable[[], Any]
+    memory_size: int | tuple[int, ...] = 6
+    query_size: int = 5
+    exempt: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OperationCase:
+    """An operation and inputs for it, drawn in float64."""
+
+    name: str
+    shows: tuple[Any, ...]
+    inputs: Callable[[], tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class LayerCase:
+    """A layer and inputs for its `forward` (or `call`), rows first."""
+
+    name: str
+    shows: tuple[Any, ...]
+    make: Callable[[], nn.Module]
+    inputs: Callable[[], tuple[Tensor, ...]]
+    call: Callable[..., Any] = lambda layer, *inputs: layer(*inputs)
+
+
+@dataclass(frozen=True)
+class EncoderCase:
+    """An encoder of ids below 7, or of values with `num_features`."""
+
+    name: str
+    shows: tuple[Any, ...]
+    make: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class DecoderCase:
+    """A decoder and its sources; fed `num_tokens` ids or `num_features` values."""
+
+    name: str
+    shows: tuple[Any, ...]
+    make: Callable[[], Any]
+    sources: Callable[[], tuple[Source, ...]] = tiny.sources
+    num_tokens: int | None = tiny.NUM_TOKENS
+    num_features: int | None = None
+    exempt: Mapping[str, str] = field(default_factory=dict)
+
+
+Case = MechanismCase | OperationCase | LayerCase | EncoderCase | DecoderCase

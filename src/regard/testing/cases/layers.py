@@ -1,0 +1,60 @@
+"""Every layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from regard import layers
+from regard.testing.cases.case import LayerCase
+from regard.testing.cases.draws import draw, ids
+
+
+def _stack(**options: Any) -> LayerCase:
+    return LayerCase(
+        f"recurrent stack {options}",
+        (layers.RecurrentStack,),
+        lambda: layers.RecurrentStack(3, 4, **options),
+        lambda: (draw(3, 5, 3),),
+        lambda layer, inputs: layer(inputs)[0],
+    )
+
+
+LAYERS: tuple[LayerCase, ...] = (
+    *(_stack(cell=cell) for cell in ("lstm", "gru", "rnn")),
+    _stack(cell="lstm", num_layers=2, bidirectional=True),
+    _stack(cell="gru", num_layers=3, residual=True),
+    LayerCase("token embedding", (layers.TokenEmbedding,), lambda: layers.TokenEmbedding(7, 4), lambda: (ids(3, 5),)),
+    LayerCase("token head", (layers.TokenHead,), lambda: layers.TokenHead(4, 6), lambda: (draw(3, 5, 4),)),
+    LayerCase(
+        "tied token head",
+        (layers.TokenHead,),
+        lambda: layers.TokenHead(4, 7, tied=layers.TokenEmbedding(7, 3)),
+        lambda: (draw(3, 5, 4),),
+    ),
+    LayerCase("feed-forward", (layers.FeedForward,), lambda: layers.FeedForward(4, 6), lambda: (draw(3, 5, 4),)),
+    *(
+        LayerCase(
+            f"{norm}-norm residual",
+            (layers.Residual,),
+            lambda norm=norm: layers.Residual(4, norm=norm),  # type: ignore[misc]
+            lambda: (draw(3, 5, 4),),
+            lambda layer, x: layer.leave(x, torch.tanh(layer.enter(x))),
+        )
+        for norm in ("pre", "post")
+    ),
+    LayerCase(
+        "sinusoidal positions",
+        (layers.SinusoidalPositions,),
+        lambda: layers.SinusoidalPositions(5),
+        lambda: (ids(3, 5), draw(3, 1)),
+    ),
+    LayerCase(
+        "positioned embedding",
+        (layers.PositionedEmbedding,),
+        lambda: layers.PositionedEmbedding(layers.TokenEmbedding(7, 4)),
+        lambda: (ids(3, 5),),
+        lambda layer, ids: layer(ids, torch.arange(ids.shape[1])),
+    ),
+)

@@ -1,0 +1,106 @@
+"""Every encoder and decoder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard import attention as a
+from regard import layers, models
+from regard.testing import tiny
+from regard.testing.cases.case import DecoderCase, EncoderCase
+from regard.testing.cases.mechanisms import LOCATION
+
+ENCODERS: tuple[EncoderCase, ...] = (
+    EncoderCase(
+        "recurrent encoder",
+        (models.RecurrentEncoder,),
+        lambda: models.RecurrentEncoder(
+            layers.TokenEmbedding(7, 3), layers.RecurrentStack(3, 2, 2, cell="lstm", bidirectional=True)
+        ),
+    ),
+    EncoderCase(
+        "transformer encoder",
+        (models.transformer_encoder, models.TransformerEncoder, models.EncoderLayer),
+        lambda: models.transformer_encoder(
+            layers.TokenEmbedding(7, 4), num_layers=2, num_heads=2, feed_forward_size=5, dropout=0.0
+        ),
+    ),
+)
+
+_SIZES: dict[str, Any] = {"query_size": tiny.QUERY_SIZE, "memory_size": tiny.MEMORY_SIZE}
+_RECURRENT = (models.RecurrentDecoder, models.Bridge)
+
+
+def _two_sources(combined: bool) -> Any:
+    first = a.bahdanau(**_SIZES, size=4)
+    if not combined:
+        second = a.location_sensitive(query_size=tiny.QUERY_SIZE, memory_size=tiny.MEMORY_SIZE - 1, **LOCATION)
+        return a.Parallel([first, second])
+    narrow: dict[str, Any] = {"query_size": tiny.QUERY_SIZE, "memory_size": tiny.MEMORY_SIZE - 1}
+    return a.Parallel(
+        [a.multi_head(**_SIZES, size=4, num_heads=2), a.multi_head(**narrow, size=4, num_heads=2)],
+        combination=a.bahdanau(query_size=tiny.QUERY_SIZE, memory_size=4, size=4),
+    )
+
+
+DECODERS: tuple[DecoderCase, ...] = (
+    DecoderCase(
+        "bahdanau", _RECURRENT, lambda: tiny.recurrent(a.bahdanau(**_SIZES, size=4), order="attend_then_recur")
+    ),
+    DecoderCase("luong", _RECURRENT, lambda: tiny.recurrent(a.luong(**_SIZES), input_feeding=False)),
+    DecoderCase(
+        "luong with input feeding and an LSTM",
+        _RECURRENT,
+        lambda: tiny.recurrent(a.luong(**_SIZES), cell="lstm"),
+        lambda: tiny.sources(cell="lstm"),
+    ),
+    DecoderCase(
+        "location-sensitive with 4 heads",
+        _RECURRENT,
+        lambda: tiny.recurrent(a.location_sensitive(**_SIZES, num_heads=4, **LOCATION)),
+    ),
+    DecoderCase("mocha", _RECURRENT, lambda: tiny.recurrent(a.mocha(**_SIZES, size=4, chunk_size=2))),
+    DecoderCase("gmm", _RECURRENT, lambda: tiny.recurrent(a.gmm(**_SIZES, size=4, num_components=2))),
+    DecoderCase(
+        "transformer", (models.TransformerDecoder, models.DecoderLayer, models.transformer_decoder), tiny.transformer
+    ),
+    DecoderCase("transformer, post-norm", (models.TransformerDecoder,), lambda: tiny.transformer("post", 1)),
+    DecoderCase(
+        "pointer",
+        (models.PointerDecoder,),
+        lambda: tiny.pointer(a.bahdanau(**_SIZES, size=4)),
+        tiny.sources_to_copy,
+        tiny.NUM_TOKENS + 2,
+    ),
+    DecoderCase(
+        "pointer over mocha",
+        (models.PointerDecoder,),
+        lambda: tiny.pointer(a.mocha(**_SIZES, size=4), order="attend_then_recur"),
+        tiny.sources_to_copy,
+        tiny.NUM_TOKENS + 2,
+    ),
+    DecoderCase(
+        "two sources", _RECURRENT, lambda: tiny.recurrent(_two_sources(False), bridge="zero"), tiny.pairs_of_sources
+    ),
+    DecoderCase(
+        "two sources, combined",
+        _RECURRENT,
+        lambda: tiny.recurrent(_two_sources(True), bridge="zero"),
+        tiny.pairs_of_sources,
+    ),
+    *(
+        DecoderCase(
+            f"without attention, {kind}",
+            (models.RecurrentDecoder, models.FixedContext),
+            lambda kind=kind: tiny.without_attention(kind, every_step=kind != "last"),  # type: ignore[misc]
+        )
+        for kind in ("last", "mean", "maximum", "learned")
+    ),
+    DecoderCase(
+        "values",
+        _RECURRENT,
+        lambda: tiny.recurrent(a.bahdanau(**_SIZES, size=4), continuous=True),
+        num_tokens=None,
+        num_features=2,
+    ),
+)

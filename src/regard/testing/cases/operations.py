@@ -1,0 +1,33 @@
+"""Every operation, with inputs in float64."""
+
+from __future__ import annotations
+
+import torch
+
+from regard import ops
+from regard.testing.cases.case import OperationCase
+from regard.testing.cases.draws import draw, probabilities
+
+_SUPPORT = torch.tensor([[1, 1, 1, 1, 1], [1, 0, 1, 1, 0], [0, 0, 0, 0, 0]]).bool()
+
+OPERATIONS: tuple[OperationCase, ...] = (
+    OperationCase(
+        "additive energies",
+        (ops.additive_energies,),
+        lambda: (draw(3, 2, 4), draw(3, 5, 4, seed=1), draw(4, seed=2)),
+    ),
+    OperationCase("masked softmax", (ops.masked_softmax,), lambda: (draw(3, 5), _SUPPORT)),
+    OperationCase("softmax without mask", (ops.masked_softmax,), lambda: (draw(3, 5),)),
+    OperationCase(
+        "expected monotonic alignment",
+        (ops.expected_monotonic_alignment,),
+        lambda: (probabilities(3, 5), probabilities(3, 5, seed=1) / 5),
+    ),
+    OperationCase(
+        "moving chunk softmax",
+        (ops.moving_chunk_softmax,),
+        lambda: (probabilities(3, 2, 5) / 5, draw(3, 2, 5, seed=1), _SUPPORT[:, None], 3),
+    ),
+    OperationCase("safe logarithm", (ops.safe_log,), lambda: (probabilities(3, 5) + 0.1,)),
+    OperationCase("sum of logarithms", (ops.log_add,), lambda: (draw(3, 5), draw(3, 5, seed=1))),
+)

@@ -1,0 +1,64 @@
+"""What is public, and what of it THE LIST does not show."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from types import ModuleType
+from typing import Any
+
+from torch import nn
+
+from regard import attention, layers, models, ops
+from regard.testing.cases import CASES, MECHANISMS
+
+ASSEMBLIES: dict[Any, str] = {models.EncoderDecoder: "an encoder and a decoder, each with cases of its own"}
+"""What needs no case, and why."""
+
+
+def public() -> list[Any]:
+    """Every public part, recipe, mechanism, operation, layer, encoder and decoder of the package."""
+    parts = [part for part in _defined_in(attention) if issubclass(part, attention.AbstractPart)]
+    operations = [getattr(ops, name) for name in ops.__all__ if name not in ("explain", "IMPLEMENTATIONS")]
+    found = [*parts, *attention.RECIPES.values(), attention.Mechanism, attention.Parallel, *operations]
+    for room in (layers, models):
+        found += [part for part in _defined_in(room) if issubclass(part, nn.Module)]
+        found += [thing for name in room.__all__ if inspect.isfunction(thing := getattr(room, name))]
+    return [thing for thing in dict.fromkeys(found) if thing not in ASSEMBLIES]
+
+
+def missing() -> list[str]:
+    """Names of public things that no case shows."""
+    shown = {thing for case in CASES for thing in case.shows}
+    return [thing.__name__ for thing in public() if thing not in shown]
+
+
+def heads_missing() -> list[str]:
+    """Parts that can have several heads and lack a case with one head or with several."""
+    counts: dict[type, set[bool]] = {}
+    for case in MECHANISMS:
+        made = case.make()
+        mechanisms = [m for m in made.modules() if isinstance(m, attention.Mechanism)]
+        for part in case.shows:
+            if inspect.isclass(part) and issubclass(part, attention.AbstractPart):
+                counts.setdefault(part, set()).update(
+                    m.num_heads > 1 for m in mechanisms if any(isinstance(x, part) for x in m.modules())
+                )
+    return [part.__name__ for part, seen in counts.items() if "num_heads" in _arguments(part) and len(seen) < 2]
+
+
+def _arguments(part: type) -> list[str]:
+    return list(inspect.signature(part).parameters)
+
+
+def _defined_in(room: ModuleType) -> list[type]:
+    """Public, concrete classes of a room, exported or not."""
+    modules = [importlib.import_module(m.name) for m in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")]
+    classes = [
+        thing
+        for module in modules
+        for name, thing in vars(module).items()
+        if inspect.isclass(thing) and thing.__module__ == module.__name__ and not name.startswith(("_", "Abstract"))
+    ]
+    return list(dict.fromkeys(classes))

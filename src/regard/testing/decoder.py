@@ -1,0 +1,82 @@
+"""The conformance suite of decoders."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from regard.models import Encoded
+from regard.testing.decoder_subject import DecoderSubject
+from regard.testing.laws import decoders, searches
+from regard.testing.mechanism import chosen_laws, keep_law, move_weights
+from regard.testing.source import encode as encode_sources
+
+DECODER_LAWS: Mapping[str, Callable[[DecoderSubject], None]] = {
+    law.__name__: law
+    for law in (
+        decoders.trees_hold_rows_of_tensors,
+        decoders.forward_is_the_loop_of_step,
+        decoders.future_is_not_seen,
+        decoders.sentence_knows_neither_batch_nor_padding,
+        decoders.log_probabilities_sum_to_one,
+        decoders.hypotheses_follow_their_state,
+        decoders.asking_for_alignments_changes_nothing_else,
+        decoders.nothing_is_kept_on_the_module,
+        decoders.saved_weights_give_the_same,
+        searches.beam_of_one_is_greedy,
+        searches.beam_of_a_sentence_is_as_alone,
+        searches.hypotheses_are_what_teacher_forcing_says,
+        searches.widest_beam_is_exhaustive_search,
+    )
+}
+"""Every law by its name; its docstring says what must hold."""
+
+SEARCH_LAWS = frozenset(name for name, law in DECODER_LAWS.items() if law.__module__ == searches.__name__)
+
+
+def check_decoder(
+    decoder: Any,
+    *,
+    sources: Sequence[Any],
+    num_tokens: int | None = None,
+    num_features: int | None = None,
+    bos: int = 0,
+    eos: int = 1,
+    encode: Callable[[Sequence[Any], int], Encoded] = encode_sources,
+    only: Iterable[str] | None = None,
+    exempt: Mapping[str, str] | None = None,
+) -> None:
+    """Proves that a decoder keeps the contract; give a tiny one, in float64, with 3 to 6 tokens.
+
+    The decoder itself is not touched: a copy is examined in evaluation mode, its weights moved a little.
+
+    Args:
+        decoder: a module with the verbs of `regard.models.Decoder`.
+        sources: two or more sentences of different length, `Source` or whatever `encode` takes: trees of tensors.
+        num_tokens: how many ids may be fed, for a decoder of tokens.
+        num_features: F, for a decoder of values. One of the two is given.
+        bos, eos: ids of the first input and of the end.
+        encode: makes what `decoder.prepare` takes, from sentences and a number of further columns of padding.
+        only: names of laws (`DECODER_LAWS`) to check; all if None.
+        exempt: from the name of a law that does not hold by design to the reason.
+
+    Raises:
+        AssertionError: names the first law that is broken, what it says, and where it broke.
+        ValueError: for an unknown law, an exemption without a reason, fewer than two sources.
+    """
+    if (num_tokens is None) == (num_features is None):
+        raise ValueError("Give num_tokens for a decoder of tokens or num_features for one of values.")
+    if len(sources) < 2:
+        raise ValueError(f"Give two sources or more, of different length; got {len(sources)}.")
+    names = chosen_laws(DECODER_LAWS, only, exempt)
+    examined = decoder
+    if isinstance(decoder, nn.Module):
+        examined = copy.deepcopy(decoder).eval()
+        move_weights(examined)
+    subject = DecoderSubject(examined, tuple(sources), encode, num_tokens, num_features, bos, eos)
+    for name in names:
+        if num_tokens is not None or name not in SEARCH_LAWS:
+            keep_law(name, DECODER_LAWS[name], subject, type(decoder).__name__)

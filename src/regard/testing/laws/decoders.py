@@ -1,0 +1,189 @@
+"""Laws of decoders: step and forward, batches and padding, hypotheses, conduct."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard import tree
+from regard.models import DecoderOutput
+from regard.testing.assertion import require, require_close, require_close_trees
+from regard.testing.decoder_subject import DecoderSubject, seen
+from regard.testing.laws.conduct import require_unchanged, snapshot
+
+STEPS = 4
+
+
+def forward_is_the_loop_of_step(subject: DecoderSubject) -> None:
+    """Teacher forcing and step by step say the same, alignments and auxiliaries included."""
+    sentences = range(len(subject.sources))
+    memory, inputs = subject.prepare(sentences), subject.inputs(sentences, STEPS)
+    _agree(subject.decoder(inputs, memory, alignment=True), subject.loop(memory, inputs)[0], subject, "forward")
+
+
+def future_is_not_seen(subject: DecoderSubject) -> None:
+    """What is fed at step t changes nothing before it."""
+    sentences = range(len(subject.sources))
+    memory, inputs = subject.prepare(sentences), subject.inputs(sentences, STEPS)
+    other = inputs.clone()
+    other[:, -1] = other[:, -1] + 1 if subject.num_tokens is None else (other[:, -1] + 1) % subject.num_tokens
+    before = seen(subject.decoder(inputs, memory, alignment=True))
+    after = seen(subject.decoder(other, memory, alignment=True))
+    for name, tensor in before.items():
+        require_close(after[name][:, :-1], tensor[:, :-1], f"{name} before another last input", subject.tolerance)
+
+
+def sentence_knows_neither_batch_nor_padding(subject: DecoderSubject) -> None:
+    """Alone, in a batch, permuted and with more padding: the same outputs and gradients."""
+    sentences = list(range(len(subject.sources)))
+    for sentence in sentences:
+        alone = _view(subject, [sentence], sentence)
+        for where, batch, padding in (
+            ("in a batch", sentences, 0),
+            ("in a permuted batch", sentences[1:] + sentences[:1], 0),
+            ("with 30 more columns of padding", sentences, 30),
+        ):
+            for name, tensor in _view(subject, batch, sentence, padding).items():
+                if name.startswith(("alignment", "log_probabilities")):
+                    width = alone[name].shape[-1]
+                    nothing = 0.0 if name.startswith("alignment") else float("-inf")
+                    beyond = tensor[..., width:] == nothing
+                    require(bool(beyond.all()), f"{name} of a sentence {where} are not {nothing} beyond its own width.")
+                    tensor = tensor[..., :width]
+                require_close(tensor, alone[name], f"{name} of a sentence {where}", subject.tolerance)
+
+
+def log_probabilities_sum_to_one(subject: DecoderSubject) -> None:
+    """exp of the log-probabilities sums to 1 at every step."""
+    if not subject.says_tokens:
+        return
+    sentences = range(len(subject.sources))
+    said = subject.decoder(subject.inputs(sentences, STEPS), subject.prepare(sentences)).log_probabilities
+    require(said is not None, "a decoder of tokens gives no log_probabilities.")
+    totals = said.double().exp().sum(-1)
+    require_close(totals, torch.ones_like(totals), "the sum of the probabilities", max(subject.tolerance, 1e-9))
+
+
+def hypotheses_follow_their_state(subject: DecoderSubject) -> None:
+    """Three hypotheses are as each alone; reordered, copied and thinned states go on as their parents would."""
+    sentences = range(len(subject.sources))
+    count = len(sentences)
+    memory, inputs = subject.prepare(sentences), subject.inputs(range(3 * count), STEPS)
+    whole, _ = subject.loop(memory, inputs, num_hypotheses=3)
+    for hypothesis in range(3):
+        rows = torch.arange(count) * 3 + hypothesis
+        _agree(_rows(whole, rows), subject.loop(memory, inputs[rows])[0], subject, f"hypothesis {hypothesis} of three")
+    _, state = subject.loop(memory, inputs[:, :2], num_hypotheses=3)
+    expected, after = subject.loop(memory, inputs[:, 2:], state=state)
+    orders = {"permuted": [2, 0, 1], "copied": [1, 1, 2]}
+    for name, order in orders.items():
+        rows = (torch.arange(count)[:, None] * 3 + torch.tensor(order)).flatten()
+        output, end = subject.loop(memory, inputs[rows, 2:], state=tree.reorder(state, rows))
+        _agree(output, _rows(expected, rows), subject, f"a {name} state")
+        require_close_trees(end, tree.reorder(after, rows), f"the state after a {name} state", subject.tolerance)
+    kept = torch.tensor([count - 1])
+    rows = torch.arange(3 * count - 3, 3 * count)
+    output, _ = subject.loop(tree.reorder(memory, kept), inputs[rows, 2:], state=tree.reorder(state, rows))
+    _agree(output, _rows(expected, rows), subject, "a batch that sentences have left")
+
+
+def trees_hold_rows_of_tensors(subject: DecoderSubject) -> None:
+    """Leaves of a memory have B rows, those of a state R; nothing but tensors, None, tuples, dicts, dataclasses."""
+    sentences = range(len(subject.sources))
+    memory = subject.prepare(sentences)
+    state = subject.decoder.initial_state(memory, 3)
+    _, after = subject.loop(memory, subject.inputs(range(3 * len(sentences)), 1), state=state)
+    for name, found, rows in (("memory", memory, 1), ("first state", state, 3), ("state after a step", after, 3)):
+        try:
+            count = tree.rows(found)
+        except (TypeError, ValueError) as error:
+            raise AssertionError(f"the {name} is no tree of rows: {error}") from error
+        require(count == rows * len(sentences), f"the {name} has {count} rows instead of {rows * len(sentences)}.")
+
+
+def asking_for_alignments_changes_nothing_else(subject: DecoderSubject) -> None:
+    """`alignment=True` fills the alignments, main one included, and without it there are none."""
+    sentences = range(len(subject.sources))
+    memory, inputs = subject.prepare(sentences), subject.inputs(sentences, STEPS)
+    shown, hidden = (subject.decoder(inputs, memory, alignment=asked) for asked in (True, False))
+    require(not hidden.alignments, "there are alignments that were not asked for.")
+    main = getattr(subject.decoder, "main_attention", None)
+    require(not shown.alignments or main is None or main in shown.alignments, f"there is no main alignment {main!r}.")
+    _agree(replace(shown, alignments={}), hidden, subject, "an output with alignments")
+
+
+def nothing_is_kept_on_the_module(subject: DecoderSubject) -> None:
+    """No attribute, buffer or weight differs after the calls, and two threads get what each gets alone."""
+    before = snapshot(subject.decoder) if isinstance(subject.decoder, nn.Module) else None
+
+    def run(sentence: int) -> Tensor:
+        with torch.no_grad():
+            memory, inputs = subject.prepare([sentence]), subject.inputs([sentence], STEPS)
+            return next(iter(seen(subject.loop(memory, inputs)[0]).values()))
+
+    alone = [run(sentence) for sentence in range(len(subject.sources))]
+    with ThreadPoolExecutor(2) as pool:
+        for ours, theirs in zip(pool.map(run, range(len(alone))), alone, strict=True):
+            require_close(ours, theirs, "the output of one of two threads", 0.0)
+    if before is not None:
+        require_unchanged(subject.decoder, before)
+
+
+def saved_weights_give_the_same(subject: DecoderSubject) -> None:
+    """A decoder with other weights, given the saved ones, says the same."""
+    if not isinstance(subject.decoder, nn.Module):
+        return
+    other = copy.deepcopy(subject.decoder)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(1.0)
+    other.load_state_dict(subject.decoder.state_dict())
+    sentences = range(len(subject.sources))
+    memory, inputs = subject.prepare(sentences), subject.inputs(sentences, STEPS)
+    _agree(other(inputs, memory), subject.decoder(inputs, memory), subject, "a loaded decoder")
+
+
+def _view(subject: DecoderSubject, batch: Sequence[int], sentence: int, padding: int = 0) -> dict[str, Tensor]:
+    """All that can be seen of one sentence of a batch: outputs, and gradients of its source and of the weights."""
+    row = list(batch).index(sentence)
+    sources = [tree.map(_leaf, subject.sources[b]) for b in batch]
+    output = subject.decoder(subject.inputs(batch, STEPS), subject.prepare(batch, padding, sources), alignment=True)
+    found = {name: tensor[row] for name, tensor in seen(output).items()}
+    loss = torch.zeros((), dtype=torch.float64)
+    for name, tensor in found.items():
+        if not name.startswith("alignment"):
+            steps, columns = (torch.arange(size, dtype=torch.float64) for size in (len(tensor), tensor[0].numel()))
+            weights = torch.cos(17 * steps[:, None] + columns).view(tensor.shape)
+            loss = loss + (tensor.masked_fill(torch.isinf(tensor), 0.0) * weights).sum()
+    if not loss.requires_grad:
+        return found
+    wanted = [leaf for leaf in tree.leaves(sources[row]) if leaf.requires_grad]
+    named: dict[str, Any] = dict(subject.decoder.named_parameters()) if isinstance(subject.decoder, nn.Module) else {}
+    gradients = torch.autograd.grad(loss, [*wanted, *named.values()], allow_unused=True)
+    names = [*(f"source {index}" for index in range(len(wanted))), *named]
+    for name, gradient in zip(names, gradients, strict=True):
+        if gradient is not None:
+            found[f"the gradient of {name}"] = gradient
+    return found
+
+
+def _leaf(tensor: Tensor) -> Tensor:
+    tensor = tensor.detach().clone()
+    return tensor.requires_grad_() if tensor.is_floating_point() else tensor
+
+
+def _rows(output: DecoderOutput, rows: Tensor) -> DecoderOutput:
+    return tree.map(lambda leaf: leaf[rows], output)
+
+
+def _agree(actual: DecoderOutput, expected: DecoderOutput, subject: DecoderSubject, what: str) -> None:
+    ours, theirs = seen(actual), seen(expected)
+    require(ours.keys() == theirs.keys(), f"{what} gives {sorted(ours)} instead of {sorted(theirs)}.")
+    for name, tensor in theirs.items():
+        require_close(ours[name], tensor, f"{name} of {what}", subject.tolerance)

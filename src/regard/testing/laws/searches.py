@@ -1,0 +1,129 @@
+"""Laws of searches: what a decoder says must survive a beam."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import torch
+
+from regard import tree
+from regard.testing.assertion import require, require_close
+from regard.testing.decoder_subject import DecoderSubject
+
+MAX_LENGTH = 7
+PENALTIES = (("none", 0.0), ("average", 0.0), ("gnmt", 0.6), ("gnmt", 1.0), ("gnmt", 2.0))
+WIDEST = 1000
+"""Beams wider than this are not tried: the longest output is cut until exhaustive search fits."""
+
+
+def beam_of_a_sentence_is_as_alone(subject: DecoderSubject) -> None:
+    """Every hypothesis of a beam of 5 over all sentences is that of each sentence's own beam."""
+    sentences = range(len(subject.sources))
+    together = _search(subject, subject.prepare(sentences), 5)
+    for sentence in sentences:
+        alone = _search(subject, subject.prepare([sentence]), 5)[0]
+        ours, theirs = ([h.tokens.tolist() for h in found] for found in (together[sentence], alone))
+        require(ours == theirs, f"sentence {sentence} gives {ours} in a batch and {theirs} alone.")
+        for a, b in zip(together[sentence], alone, strict=True):
+            require(
+                math.isclose(a.score, b.score, abs_tol=1e-9), f"a score is {a.score} in a batch and {b.score} alone."
+            )
+            for name, weights in b.alignments.items():
+                width = weights.shape[-1]
+                require_close(a.alignments[name][..., :width], weights, f"{name} of a beam's hypothesis", 1e-9)
+                require(bool((a.alignments[name][..., width:] == 0).all()), f"{name} of a beam has weight on padding.")
+
+
+def hypotheses_are_what_teacher_forcing_says(subject: DecoderSubject) -> None:
+    """Log-probabilities and alignments of every returned hypothesis are those of a teacher-forced pass over it."""
+    from regard.decoding import rescore
+
+    memory = subject.prepare(range(len(subject.sources)))
+    found = _search(subject, memory, 5)
+    forced = rescore(subject.decoder, memory, found, bos=subject.bos)
+    for ours, theirs in zip(itertools.chain(*found), itertools.chain(*forced), strict=True):
+        what = f"hypothesis {ours.tokens.tolist()}"
+        require_close(
+            ours.token_log_probabilities, theirs.token_log_probabilities, f"log-probabilities of {what}", 1e-9
+        )
+        require(
+            math.isclose(ours.log_probability, theirs.log_probability, abs_tol=1e-9),
+            f"the log-probability of {what} is {ours.log_probability} instead of {theirs.log_probability}.",
+        )
+        require(ours.alignments.keys() == theirs.alignments.keys(), f"{what} has other alignments than forward.")
+        for name, weights in theirs.alignments.items():
+            require_close(ours.alignments[name], weights, f"{name} of {what}", 1e-9)
+
+
+def widest_beam_is_exhaustive_search(subject: DecoderSubject) -> None:
+    """A beam N·(N-1)^(L-1) wide finds the best of all outputs, under every length penalty."""
+    memory = subject.prepare(range(len(subject.sources)))
+    width = subject.decoder(subject.inputs(range(len(subject.sources)), 1), memory).log_probabilities.shape[-1]
+    length = 1
+    while length < 3 and width * (width - 1) ** length <= WIDEST:
+        length += 1
+    beam = max(2, width * (width - 1) ** (length - 1))
+    outputs = [_all_outputs(subject, memory, b, width, length) for b in range(len(subject.sources))]
+    for penalty, alpha in PENALTIES:
+        found = _search(subject, memory, beam, num_best=8, length_penalty=penalty, alpha=alpha, max_length=length)
+        for ours, every in zip(found, outputs, strict=True):
+            ranked = sorted(every, key=lambda o: (o[0][-1] != subject.eos, -_score(o, penalty, alpha)))[: len(ours)]
+            tokens = [list(output[0]) for output in ranked]
+            actual = [h.tokens.tolist() for h in ours]
+            require(actual == tokens, f"with penalty {penalty} {alpha} the beam gives {actual}, the best are {tokens}.")
+            for hypothesis, output in zip(ours, ranked, strict=True):
+                expected = _score(output, penalty, alpha)
+                require(
+                    math.isclose(hypothesis.score, expected, abs_tol=1e-9),
+                    f"with penalty {penalty} {alpha} a score is {hypothesis.score} instead of {expected}.",
+                )
+
+
+def beam_of_one_is_greedy(subject: DecoderSubject) -> None:
+    """A beam of 1 takes the most probable token at every step, found here by teacher forcing."""
+    found = _search(subject, subject.prepare(range(len(subject.sources))), 1, num_best=1)
+    for sentence, (hypothesis,) in enumerate(found):
+        memory = subject.prepare([sentence])
+        fed = [subject.bos]
+        while len(fed) <= MAX_LENGTH:
+            with torch.no_grad():
+                fed.append(int(subject.decoder(torch.tensor([fed]), memory).log_probabilities[0, -1].argmax()))
+            if fed[-1] == subject.eos:
+                break
+        actual = hypothesis.tokens.tolist()
+        require(actual == fed[1:], f"greedy search gives {actual}, the most probable tokens are {fed[1:]}.")
+
+
+def _search(subject: DecoderSubject, memory: Any, beam: int, **options: Any) -> list[list[Any]]:
+    from regard.decoding import Search, search
+
+    max_length = options.pop("max_length", MAX_LENGTH)
+    chosen = Search(**{"beam": beam, "num_best": min(beam, 5), **options})
+    return search(
+        subject.decoder, memory, chosen, bos=subject.bos, eos=subject.eos, max_length=max_length, alignment=True
+    )
+
+
+def _all_outputs(
+    subject: DecoderSubject, memory: Any, sentence: int, width: int, length: int
+) -> list[tuple[tuple[int, ...], float]]:
+    """Every output of a sentence up to a length, with its log-probability; impossible ones left out."""
+    sequences = list(itertools.product(range(width), repeat=length))
+    rows = tree.reorder(memory, torch.full((len(sequences),), sentence))
+    fed = torch.tensor([(subject.bos, *sequence[:-1]) for sequence in sequences])
+    with torch.no_grad():
+        said = subject.decoder(fed, rows).log_probabilities.tolist()
+    totals: dict[tuple[int, ...], float] = {}
+    for sequence, steps in zip(sequences, said, strict=True):
+        end = sequence.index(subject.eos) + 1 if subject.eos in sequence else length
+        totals[sequence[:end]] = math.fsum(steps[t][sequence[t]] for t in range(end))
+    return [(tokens, total) for tokens, total in totals.items() if total > -math.inf]
+
+
+def _score(output: tuple[tuple[int, ...], float], penalty: str, alpha: float) -> float:
+    tokens, total = output
+    if penalty == "gnmt":
+        return total / ((5 + len(tokens)) / 6) ** alpha
+    return total / len(tokens) if penalty == "average" else total

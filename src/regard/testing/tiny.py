@@ -1,0 +1,108 @@
+"""Tiny decoders in float64 with their sources: small enough for gradients of differences and exhaustive search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.attention import Mechanism, Parallel
+from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
+from regard.models import (
+    Bridge,
+    FixedContext,
+    PointerDecoder,
+    RecurrentDecoder,
+    TransformerDecoder,
+    transformer_decoder,
+)
+from regard.testing.source import Source, draw_source
+
+NUM_TOKENS = 4
+QUERY_SIZE = 4
+MEMORY_SIZE = 6
+EMBEDDING_SIZE = 3
+LENGTHS = (5, 3)
+
+
+class Features(nn.Linear):
+    """An embedding of values: a linear map that knows its `size`."""
+
+    @property
+    def size(self) -> int:
+        """The number of features that come out."""
+        return self.out_features
+
+
+def recurrent(
+    attention: Mechanism | Parallel | None = None, *, cell: Any = "gru", continuous: bool = False, **options: Any
+) -> RecurrentDecoder:
+    """A recurrent decoder of four tokens, or of two features with `continuous`."""
+    torch.manual_seed(1)
+    context = options.get("context")
+    told = {key: value for key, value in options.items() if key != "bridge"}
+    fed = RecurrentDecoder.input_size(EMBEDDING_SIZE, QUERY_SIZE, attention=attention, **told)
+    stack = RecurrentStack(fed, QUERY_SIZE, cell=cell)
+    encoder = RecurrentStack(1, MEMORY_SIZE // 2, cell=cell, bidirectional=True)
+    width = None if context is None or context.kind == "last" else MEMORY_SIZE
+    bridge = Bridge(encoder, stack, options.pop("bridge", "dense"), context_size=width)
+    embedding: nn.Module = TokenEmbedding(NUM_TOKENS, EMBEDDING_SIZE, padding=None, unknown=2)
+    head: nn.Module = TokenHead(QUERY_SIZE, NUM_TOKENS)
+    if continuous:
+        embedding, head = Features(2, EMBEDDING_SIZE), nn.Linear(QUERY_SIZE, 2)
+    return RecurrentDecoder(
+        embedding, stack, head, bridge, attention=attention, continuous=continuous, **options
+    ).double()
+
+
+def without_attention(kind: Any, **options: Any) -> RecurrentDecoder:
+    """A recurrent decoder with a fixed context vector."""
+    return recurrent(context=FixedContext(kind, MEMORY_SIZE), **options)
+
+
+def pointer(attention: Mechanism, **options: Any) -> PointerDecoder:
+    """A pointer around a recurrent decoder."""
+    return PointerDecoder(recurrent(attention, **options)).double()
+
+
+def transformer(norm: Any = "pre", num_layers: int = 2) -> TransformerDecoder:
+    """A Transformer decoder with two heads."""
+    torch.manual_seed(2)
+    return transformer_decoder(
+        TokenEmbedding(NUM_TOKENS, QUERY_SIZE, padding=None),
+        TokenHead(QUERY_SIZE, NUM_TOKENS),
+        memory_size=MEMORY_SIZE,
+        num_layers=num_layers,
+        num_heads=2,
+        feed_forward_size=5,
+        norm=norm,
+        dropout=0.0,
+    ).double()
+
+
+def sources(*, cell: str = "gru") -> tuple[Source, ...]:
+    """Two sentences of different length with the last states of a bidirectional encoder."""
+    state = ((MEMORY_SIZE,) * (2 if cell == "lstm" else 1),)
+    return tuple(draw_source(length, MEMORY_SIZE, seed=seed, final_sizes=state) for seed, length in enumerate(LENGTHS))
+
+
+def pairs_of_sources() -> tuple[Source, ...]:
+    """Two sentences, each in two memories of different S."""
+    return tuple(
+        draw_source((length, length + 2), (MEMORY_SIZE, MEMORY_SIZE - 1), seed=seed)
+        for seed, length in enumerate(LENGTHS)
+    )
+
+
+def sources_to_copy(ids: Sequence[Sequence[int]] = ((1, 4, 2, 5, 4), (4, 0, 3))) -> tuple[Source, ...]:
+    """Two sentences whose extended vocabularies differ: the first has two ids beyond the four tokens, the second one.
+
+    Id 4 stands for another word in each, twice in the first.
+    """
+    copied = []
+    for source, own in zip(sources(), ids, strict=True):
+        extra = max(max(own) - NUM_TOKENS + 1, 0)
+        copied.append(Source(source.values, source.final_state, torch.tensor(own), torch.ones(extra, dtype=torch.bool)))
+    return tuple(copied)
