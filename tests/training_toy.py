@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -76,9 +77,8 @@ class ToyTrainee:
         if self.record is not None:
             with self.record.open("a") as file:
                 file.write(json.dumps([step, targets[:, 0].tolist(), drawn, total.item()]) + "\n")
-        return Loss(
-            total, int(real.sum()), {"fed_back": drawn, "correct": ((logits.argmax(-1) == targets) & real).sum()}
-        )
+        correct = ((logits.argmax(-1) == targets) & real).sum()
+        return Loss(total, int(real.sum()), {"fed_back": drawn, "correct": correct})
 
     def validate(self) -> Validation:
         assert not self.module.training
@@ -101,36 +101,62 @@ class ToyTrainee:
         (folder / "vocabularies").mkdir()
         (folder / "vocabularies" / "target.txt").write_text("abc")
         (folder / "config.yaml").write_text("task: toy\n")
-        save_file(
-            {name: value.contiguous() for name, value in self.module.state_dict().items()}, folder / "model.safetensors"
-        )
+        save_file(dict(self.module.state_dict()), folder / "model.safetensors")
 
 
 def config(**changes: object) -> TrainingConfig:
     return TrainingConfig(
         **{
             "epochs": 4, "learning_rate": 0.01, "device": "cpu", "log_every": 3, "threads": 1, "plateau_patience": 0,
-            "save_every_minutes": 1e-6, **changes,
+            "save_every_minutes": 60.0, **changes,
         }
     )  # fmt: skip
 
 
-def attempt(folder: Path, settings: TrainingConfig, delay: float | None) -> None:
-    if delay is not None:
-        threading.Thread(target=lambda: (time.sleep(delay), os.kill(os.getpid(), signal.SIGKILL)), daemon=True).start()
-    trainee = ToyTrainee(settings, record=folder.with_suffix(".record"))
-    train(trainee, settings, folder, seed=3, select="teacher_forced_loss")
+def kill_at(moment: int | None, delay: float | None) -> None:
+    """Kills this process when the disk is touched or a loss computed for the nth time, or some time after the first."""
+    passed = 0
+
+    def watch(function: Callable[..., object]) -> Callable[..., object]:
+        def watched(*args: object, **kwargs: object) -> object:
+            nonlocal passed
+            passed += 1
+            if passed == 1 and delay is not None:
+                threading.Thread(target=lambda: (time.sleep(delay), kill()), daemon=True).start()
+            if passed == moment:
+                kill()
+            return function(*args, **kwargs)
+
+        return watched
+
+    def kill() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    for place, name in (
+        (os, "fsync"), (os, "replace"), (os, "unlink"), (os, "rmdir"), (ToyTrainee, "loss"), (ToyTrainee, "validate"),
+    ):  # fmt: skip
+        setattr(place, name, watch(getattr(place, name)))
+
+
+def leave_the_disk_alone() -> None:
+    """Spares the time of waiting for the disk: what is written outlives a process, if not a power failure."""
+    os.fsync = lambda handle: None
 
 
 def main(folder: Path, kills: int, seed: int, changes: dict[str, object]) -> None:
-    delays = random.Random(seed)
+    draw = random.Random(seed)
+    torch.optim.AdamW([nn.Parameter(torch.zeros(1))])  # imports what takes long, once for all attempts
     killed = 0
     while True:
-        # Delays grow with the kills, so that also a slow machine gets to its end.
-        delay = delays.uniform(0.02, 0.15 + 0.05 * killed) if killed < kills else None
+        moment, delay = (draw.randint(1, 120), None) if killed % 2 else (None, draw.uniform(0.0, 0.2))
         child = os.fork()
         if child == 0:
-            attempt(folder, config(**changes), delay)
+            leave_the_disk_alone()
+            if killed < kills:
+                kill_at(moment, delay)
+            settings = config(**changes)
+            trainee = ToyTrainee(settings, record=folder.with_suffix(".record"))
+            train(trainee, settings, folder, seed=3, select="teacher_forced_loss")
             os._exit(0)
         status = os.waitpid(child, 0)[1]
         if not os.WIFSIGNALED(status):

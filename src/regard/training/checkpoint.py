@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from regard.errors import RegardError
@@ -65,7 +66,7 @@ class Checkpoints:
             copies = weights.snapshot(module)
 
             def write(folder: Path) -> None:
-                weights.save(copies, folder / "model.safetensors")
+                save_file(copies, folder / "model.safetensors")
                 torch.save({"version": VERSION, **state}, folder / "trainer_state.pt")
                 progress = {"step": step, "epoch": epoch, "weights": sorted(needed)}
                 (folder / "progress.json").write_text(json.dumps(progress) + "\n", encoding="utf-8")

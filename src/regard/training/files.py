@@ -68,12 +68,14 @@ def publish(folder: Path, write: Callable[[Path], object], *, last: str) -> None
         last: the name of the file that is moved last: once it is there, all are.
     """
     partial = _fill(folder / "model", write)
-    found = sorted((file for file in partial.rglob("*") if file.is_file()), key=lambda file: (file.name == last, file))
-    for file in found:
-        target = folder / file.relative_to(partial)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(file, target)
-        sync(target.parent)
+    files = sorted(file for file in partial.rglob("*") if file.is_file())
+    for batch in ([f for f in files if f.name != last], [f for f in files if f.name == last]):
+        targets = [folder / file.relative_to(partial) for file in batch]
+        for file, target in zip(batch, targets):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(file, target)
+        for parent in {target.parent for target in targets}:
+            sync(parent)
     shutil.rmtree(partial)
 
 
