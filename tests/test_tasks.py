@@ -232,6 +232,15 @@ def test_a_finished_run_says_so_and_changes_nothing(tmp_path: Path, capsys: pyte
     assert (run / "model.safetensors").read_bytes() == weights
 
 
+def test_a_run_is_not_continued_on_changed_data(tmp_path: Path) -> None:
+    run = trained(tmp_path)
+    (run / "outcome.json").unlink()
+    with (tmp_path / "pairs.tsv").open("a", encoding="utf-8") as file:
+        file.write("0 1\t1 0\n")
+    with pytest.raises(DataError, match=r"data\.train changed since"):
+        train(configuration(tmp_path), run)
+
+
 def test_a_used_folder_is_refused_with_the_keys_that_differ(tmp_path: Path) -> None:
     run = trained(tmp_path)
     other = configuration(tmp_path, learning_rate=0.5)

@@ -18,7 +18,9 @@ from regard.data import Field, Pairs, open_pairs
 from regard.data.checks import check
 from regard.data.split import hold_out
 from regard.errors import ConfigError, DataError
+from regard.tasks.build import build_model
 from regard.tasks.evaluation import ALIASES
+from regard.tasks.store import load_fingerprints, save_fingerprints
 from regard.tasks.text_to_text import TextToText, fingerprint
 from regard.tasks.trainee import TextTrainee
 from regard.training import Outcome, read_state
@@ -38,17 +40,22 @@ def train(configuration: Configuration, folder: Path | str, *, overwrite: bool =
     Args:
         configuration: from `regard.config.load` or `from_preset`.
         folder: the run folder. One with the same configuration is continued, or says that it is finished.
-        overwrite: a run with another configuration is deleted first.
+        overwrite: a run that is there is deleted first.
 
     Raises:
         ConfigError: for a folder with another configuration, naming the keys that differ; for a setting that does not
             fit the model.
-        DataError: for data that cannot be trained on.
+        DataError: for data that cannot be trained on, or that changed since the run began.
     """
     config, folder = configuration.config, Path(folder)
     try:
         select = _select(config)
+        build_model(config.model, num_source=8, num_target=8)  # mistakes speak before the data is read
         _claim(config, folder, overwrite)
+        if (finished := Outcome.read(folder)) is not None:
+            why = f"{finished.stop_reason} after {finished.steps:,} steps"
+            print(f"{folder}: finished before ({why}).", file=sys.stderr)
+            return finished
         torch.manual_seed(config.seed)
         train_pairs, dev_pairs, source, target = read_data(config.data)
         report = check(
@@ -64,10 +71,12 @@ def train(configuration: Configuration, folder: Path | str, *, overwrite: bool =
             raise DataError("The data cannot be trained on; see the errors above.")
         model = TextToText.build(config, source, target, name=folder.name)
         model.fingerprints = fingerprints(config.data)
+        _same_data(folder, model.fingerprints)
     except ConfigError as error:
         raise configuration.explain(error) from None
     folder.mkdir(parents=True, exist_ok=True)
     save_configuration(config, folder / "config.yaml")
+    save_fingerprints(model, folder)
     trainee = TextTrainee(model, train_pairs, dev_pairs)
     return run_loop(trainee, config.training, folder, seed=config.seed, select=select)
 
@@ -120,12 +129,12 @@ def _claim(config: Config, folder: Path, overwrite: bool) -> None:
         if folder.exists() and any(folder.iterdir()):
             raise ConfigError(f"{folder} is not empty and no run folder; choose another one with --output")
         return
+    if overwrite:
+        _clear(folder)
+        return
     before = load_configuration(folder / "config.yaml").config
     changed = [row for row in differences(before, config) if row[0] not in FREE]
     if not changed:
-        return
-    if overwrite:
-        _clear(folder)
         return
     state = read_state(folder)
     lines = [f"  {key}: {_shown(was)} → {_shown(now)}" for key, was, now in changed]
@@ -134,6 +143,16 @@ def _claim(config: Config, folder: Path, overwrite: bool) -> None:
         f"{folder} holds a run{where} with another configuration:\n" + "\n".join(lines) + "\n"
         "Continue it with the old configuration, choose another folder (--output), or begin anew (--overwrite)."
     )
+
+
+def _same_data(folder: Path, found: dict[str, str]) -> None:
+    """Refuses to continue a run on files that are not what it began with."""
+    before = load_fingerprints(folder)
+    if changed := [name for name in before if before[name] != found.get(name)]:
+        raise DataError(
+            f"{folder} was begun on other data: {', '.join(f'data.{name}' for name in changed)} changed since.\n"
+            "Restore it to continue, choose another folder (--output), or begin anew (--overwrite)."
+        )
 
 
 def _clear(folder: Path) -> None:

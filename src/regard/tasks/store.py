@@ -41,7 +41,7 @@ def save(model: TextToText, folder: Path | str, *, half: bool = False) -> None:
     save_configuration(model.config, folder / "config.yaml")
     model.source.save(folder, "source")
     model.target.save(folder, "target")
-    (folder / FINGERPRINTS).write_text(json.dumps(model.fingerprints, indent=1) + "\n", encoding="utf-8")
+    save_fingerprints(model, folder)
     if model.card:
         (folder / CARD).write_text(model.card, encoding="utf-8")
 
@@ -72,12 +72,22 @@ def load(name_or_folder: str | Path, *, device: str | torch.device = "auto") -> 
         lines = [f"  {name}: expected {_shape(expected.get(name))}, found {_shape(found.get(name))}" for name in odd]
         raise DataError(f"{folder / WEIGHTS} does not belong to {folder / 'config.yaml'}:\n" + "\n".join(sorted(lines)))
     model.module.load_state_dict(weights, strict=False)
-    if (folder / FINGERPRINTS).exists():
-        model.fingerprints = json.loads((folder / FINGERPRINTS).read_text(encoding="utf-8"))
+    model.fingerprints = load_fingerprints(folder)
     if (folder / CARD).exists():
         model.card = (folder / CARD).read_text(encoding="utf-8")
     model.module.to(choose_device(str(device)))
     return model
+
+
+def save_fingerprints(model: TextToText, folder: Path) -> None:
+    """Writes what a model is trained on, as SHA-256 of the files."""
+    (folder / FINGERPRINTS).write_text(json.dumps(model.fingerprints, indent=1) + "\n", encoding="utf-8")
+
+
+def load_fingerprints(folder: Path) -> dict[str, str]:
+    """What a model was trained on; empty where nothing says so."""
+    path = folder / FINGERPRINTS
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def shipped() -> dict[str, Path]:
