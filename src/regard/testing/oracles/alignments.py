@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from regard.attention import ChunkwiseAlignment, ExponentialAlignment, SoftmaxAlignment
-from regard.testing.oracles.scores import SCORES, Matrix, Vector
+from regard.testing.oracles.scores import SCORES, Matrix, Vector, number
 
 Alignment = Callable[[Any, int, Sequence[Vector], Sequence[list[bool]], Sequence[Vector], Matrix], Vector]
 """(alignment, head, energies of all steps, supports of all steps, queries of all steps, memory) -> weights (S)."""
@@ -87,7 +87,7 @@ def chunkwise_alignment(
     """β of the last step; α runs through all steps from the first position."""
     stops = [1.0] + [0.0] * (len(memory) - 1)
     for step, support in zip(energies, supports, strict=True):
-        sigmoid = [1 / (1 + math.exp(-(e + float(alignment.bias)))) for e in step]
+        sigmoid = [1 / (1 + math.exp(-(e + number(alignment.bias)))) for e in step]
         stops = monotonic([p if inside else 0.0 for p, inside in zip(sigmoid, support, strict=True)], stops)
     second = SCORES[type(alignment.chunk_score)](alignment.chunk_score, head, queries, memory, [])
     return chunk(stops, second, supports[-1], alignment.chunk_size)

@@ -46,6 +46,11 @@ def linear(layer: Any, x: Vector) -> Vector:
     return apply(layer.weight.tolist(), x, None if layer.bias is None else layer.bias.tolist())
 
 
+def number(scalar: Any) -> float:
+    """A fixed number or a learned one as a float."""
+    return scalar if isinstance(scalar, float) else scalar.detach().item()
+
+
 def head_slice(x: Vector, head: int, num_heads: int) -> Vector:
     """A head's slice of a vector of all heads."""
     width = len(x) // num_heads
@@ -66,7 +71,7 @@ def _additive(score: Any, head: int, query: Vector, memory: Matrix, located: Mat
     v = score.v[head].tolist()
     if score.gain is not None:
         norm = math.sqrt(sum(x * x for x in v))
-        v = [float(score.gain[head]) * x / norm for x in v]
+        v = [number(score.gain[head]) * x / norm for x in v]
     q = head_slice(linear(score.query_projection, query), head, score.num_heads)
     energies = []
     for h, f in zip(memory, located, strict=True):
@@ -92,7 +97,7 @@ def dot(score: Any, head: int, queries: Sequence[Vector], memory: Matrix, past: 
     """e_j = g · qᵀ h_j over the head's slices."""
     q = head_slice(queries[-1], head, score.num_heads)
     keys = [head_slice(h, head, score.num_heads) for h in memory]
-    return [float(score.scale) * sum(a * b for a, b in zip(q, k, strict=True)) for k in keys]
+    return [number(score.scale) * sum(a * b for a, b in zip(q, k, strict=True)) for k in keys]
 
 
 def bilinear(score: Any, head: int, queries: Sequence[Vector], memory: Matrix, past: Sequence[Vector]) -> Vector:
@@ -105,7 +110,7 @@ def bilinear(score: Any, head: int, queries: Sequence[Vector], memory: Matrix, p
         for a in range(head * width, (head + 1) * width):
             for b in range(len(h)):
                 total += query[a] * weight[a][b] * h[b]
-        energies.append(float(score.dot.scale) * total)
+        energies.append(number(score.dot.scale) * total)
     return energies
 
 

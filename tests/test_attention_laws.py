@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.attention import bahdanau, multi_head
+from regard.testing import LAWS, check_mechanism
+from regard.testing.cases import MECHANISMS
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("case", MECHANISMS, ids=lambda case: case.name)
+def test_every_mechanism_keeps_every_law(case, law):
+    check_mechanism(
+        case.make(), query_size=case.query_size, memory_size=case.memory_size, only=[law], exempt=case.exempt
+    )
+
+
+def test_a_mechanism_may_be_checked_in_float32():
+    check_mechanism(
+        multi_head(query_size=5, memory_size=6, size=4, num_heads=2), query_size=5, memory_size=6, dtype=torch.float32
+    )
+
+
+def test_checking_leaves_the_mechanism_as_it_was():
+    mechanism = bahdanau(query_size=3, memory_size=4, size=4)
+    before = {name: tensor.clone() for name, tensor in mechanism.state_dict().items()}
+    check_mechanism(mechanism, query_size=3, memory_size=4, only=["trees_hold_rows_of_tensors"])
+    assert mechanism.training
+    for name, tensor in mechanism.state_dict().items():
+        assert tensor.dtype == torch.float32
+        assert torch.equal(tensor, before[name])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"only": ["gravity"]}, "'gravity' is no law. The laws are: "),
+        ({"exempt": {"gravity": "it floats"}}, "'gravity' is no law"),
+        ({"exempt": {"memory_may_grow": " "}}, "needs a reason: memory_may_grow"),
+        ({"dtype": torch.float16}, "dtype=torch.float16 must be"),
+    ],
+)
+def test_a_check_that_makes_no_sense_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        check_mechanism(bahdanau(query_size=3, memory_size=4, size=4), query_size=3, memory_size=4, **options)
+
+
+def test_a_broken_law_is_named_with_what_it_says_and_what_was_found():
+    mechanism = bahdanau(query_size=3, memory_size=4, size=4)
+    with pytest.raises(AssertionError) as caught:
+        check_mechanism(
+            mechanism, query_size=5, memory_size=4, only=["no_steps_give_no_contexts", "forward_is_the_loop_of_step"]
+        )
+    text = str(caught.value)
+    assert "Mechanism (AdditiveScore, FullWindow, SoftmaxAlignment, WeightedSum) breaks the law forward_is_" in text
+    assert "It says: Contexts, alignments" in text
+    assert "Found: RuntimeError" in text
+
+
+def test_an_exempt_law_is_not_checked():
+    mechanism = bahdanau(query_size=3, memory_size=4, size=4)
+    check_mechanism(
+        mechanism,
+        query_size=5,
+        memory_size=4,
+        only=["forward_is_the_loop_of_step"],
+        exempt={"forward_is_the_loop_of_step": "the query has another size here"},
+    )
