@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 
 from decoders import BOS, Altered, HistoryDecoder, outputs, score, sources, without
 from regard import tree
-from regard.decoding import AbstractPenalty, GnmtPenalty, Search, beam_search, greedy_search, rescore, search
+from regard.decoding import (
+    AbstractPenalty,
+    AveragePenalty,
+    GnmtPenalty,
+    NoPenalty,
+    Sampling,
+    Search,
+    beam_search,
+    greedy_search,
+    rescore,
+    search,
+)
 from regard.decoding.frontier import Frontier
 from regard.decoding.history import History
 
@@ -42,7 +53,7 @@ def consistent(decoder, memory, hypotheses, eos, options=None):
                     assert not row[t + 1 :].any()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     num_tokens=st.integers(2, 4),
     length=st.integers(1, 4),
@@ -77,7 +88,41 @@ def test_a_beam_wide_enough_is_exhaustive_search(num_tokens, length, seed, penal
     consistent(decoder, memory, found, eos, options)
 
 
-@settings(max_examples=40, deadline=None)
+def plain_beam(decoder, source, eos, beam, num_best, penalty, max_length):
+    """Beam search as one would say it, for one sentence, with lists and without stopping early."""
+    memory = decoder.prepare([source])
+    alive, finished = [([], 0.0)], []
+    for length in range(1, max_length + 1):
+        longer = []
+        for tokens, total in alive:
+            said = decoder.forward(torch.tensor([[BOS, *tokens]]), memory).log_probabilities[0, -1].tolist()
+            finished.append((score(total + said[eos], length, *penalty), [*tokens, eos]))
+            longer += [([*tokens, token], total + value) for token, value in enumerate(said) if token != eos]
+        alive = sorted(longer, key=lambda output: -output[1])[:beam]
+    cut = [(score(total, max_length, *penalty), tokens) for tokens, total in alive]
+    return (sorted(finished, key=lambda output: -output[0]) + cut)[:num_best]
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    num_tokens=st.integers(3, 7),
+    beam=st.integers(2, 5),
+    num_best=st.integers(1, 8),
+    max_length=st.integers(1, 8),
+    seed=st.integers(0, 10_000),
+    penalty=st.sampled_from(PENALTIES),
+)
+def test_a_narrow_beam_equals_a_plain_one(num_tokens, beam, num_best, max_length, seed, penalty):
+    decoder, batch, eos = HistoryDecoder(num_tokens, seed), sources(2, seed), seed % num_tokens
+    options = Search(beam=beam, num_best=num_best, length_penalty=penalty[0], alpha=penalty[1])
+    found = beam_search(decoder, decoder.prepare(batch), options, bos=BOS, eos=eos, max_length=max_length)
+    for source, hypotheses in zip(batch, found, strict=True):
+        expected = plain_beam(decoder, source, eos, beam, num_best, penalty, max_length)
+        assert [h.tokens.tolist() for h in hypotheses] == [tokens for _, tokens in expected]
+        assert [h.score for h in hypotheses] == pytest.approx([value for value, _ in expected], abs=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
 @given(
     count=st.integers(2, 7),
     beam=st.integers(1, 6),
@@ -156,45 +201,49 @@ def test_the_checks_notice_hypotheses_that_lose_their_state_their_source_or_thei
             run()
 
 
-class Patient(GnmtPenalty):
-    """Never gives up hope, so the search goes on to the maximum length."""
-
-    def bound(self, log_probability, length, max_length):
-        return torch.full_like(log_probability, math.inf)
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0, 2.0])
-@pytest.mark.parametrize("num_best", [1, 3, 8])
-def test_stopping_early_never_changes_a_result(alpha, num_best):
-    steps = {"early": 0, "late": 0}
-    for seed in range(8):
-        decoder = HistoryDecoder(5, seed, scale=2.5)
-        memory = decoder.prepare(sources(4, seed))
-        results = {}
-        for name, penalty in {"early": GnmtPenalty(alpha), "late": Patient(alpha)}.items():
-
-            def count(said, step, name=name):
-                steps[name] += 1
-                return said
-
-            results[name] = beam_search(
-                Altered(decoder, count),
-                memory,
-                Search(beam=3, num_best=num_best, length_penalty=penalty),
-                bos=BOS,
-                eos=4,
-                max_length=14,
-            )
-        for early, late in zip(results["early"], results["late"], strict=True):
-            assert [h.tokens.tolist() for h in early] == [h.tokens.tolist() for h in late]
-    assert steps["early"] < steps["late"] or alpha == 2.0  # which at this length leaves hope to the last
-
-
 class Brevity(AbstractPenalty):
     """A penalty of the user's own whose score falls with the length."""
 
     def score(self, log_probability, length):
         return log_probability - 0.4 * torch.as_tensor(length)
+
+
+class Patient(AbstractPenalty):
+    """Another penalty, except that it never gives up hope: the search goes on to the maximum length."""
+
+    def __init__(self, penalty):
+        self.score = penalty.score
+
+    def score(self, log_probability, length):
+        raise NotImplementedError
+
+    def bound(self, log_probability, length, max_length):
+        return torch.full_like(log_probability, math.inf)
+
+
+@pytest.mark.parametrize(
+    "penalty",
+    [NoPenalty(), AveragePenalty(), GnmtPenalty(0.6), GnmtPenalty(1.0), GnmtPenalty(2.0), Brevity()],
+    ids=repr,
+)
+@pytest.mark.parametrize("num_best", [1, 3, 8])
+def test_stopping_early_never_changes_a_result(penalty, num_best):
+    steps = {"early": 0, "late": 0}
+    for seed in range(8):
+        decoder = HistoryDecoder(5, seed, scale=2.5)
+        memory = decoder.prepare(sources(4, seed))
+        results = {}
+        for name, chosen in {"early": penalty, "late": Patient(penalty)}.items():
+
+            def count(said, step, name=name):
+                steps[name] += 1
+                return said
+
+            options = Search(beam=3, num_best=num_best, length_penalty=chosen)
+            results[name] = beam_search(Altered(decoder, count), memory, options, bos=BOS, eos=4, max_length=14)
+        for early, late in zip(results["early"], results["late"], strict=True):
+            assert [h.tokens.tolist() for h in early] == [h.tokens.tolist() for h in late]
+    assert steps["early"] < steps["late"] or penalty in (AveragePenalty(), GnmtPenalty(2.0))  # long hopes
 
 
 def test_a_penalty_of_the_users_own_that_prefers_short_outputs_is_exhaustive_too():
@@ -322,6 +371,22 @@ def test_impossible_tokens_are_never_returned_and_may_differ_by_sentence():
         assert all(row[h.tokens].all() and math.isfinite(h.score) for h in hypotheses)
     assert [h.tokens.tolist() for h in found[2]] == [[1, 1, 1]]
     assert len(found[0]) == 3 + 4
+
+
+@pytest.mark.parametrize(
+    "options", [Search(beam=5, num_best=5), Sampling(num_samples=20, seed=0)], ids=["beam", "sample"]
+)
+def test_what_is_said_after_an_impossible_token_or_after_the_end_does_no_harm(options):
+    class Careless(HistoryDecoder):
+        def say(self, fed, values, mask):
+            said, seen = super().say(fed, values, mask)
+            said = said.masked_fill(torch.tensor([False, False, True, True, False]), -math.inf)
+            return said.masked_fill((fed > 1).any(1, keepdim=True), math.nan), seen
+
+    decoder = Careless(5, 1)
+    memory = decoder.prepare(sources(3))
+    for hypotheses in search(decoder, memory, options, bos=BOS, eos=4, max_length=4):
+        assert all({0, 1, 4}.issuperset(h.tokens.tolist()) and math.isfinite(h.score) for h in hypotheses)
 
 
 def test_equal_scores_are_ordered_by_earlier_hypothesis_and_lower_token():

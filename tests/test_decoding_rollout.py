@@ -115,20 +115,24 @@ def test_a_decoder_that_draws_is_given_the_generator():
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_processor_changes_what_is_found_and_not_what_the_model_says_of_it(beam):
-    def avoid_two(log_probabilities, tokens):
+    def discourage(log_probabilities, tokens):
         changed = log_probabilities.clone()
-        changed[:, 2] -= 4.0
+        changed[:, 3] -= 0.5
+        changed[:, 4] -= 1.0
         return changed
 
-    decoder = HistoryDecoder(5, 2)
-    memory = decoder.prepare(sources(5))
-    options = Search(beam=beam, length_penalty="none", processors=(avoid_two,))
+    decoder, seen = HistoryDecoder(5, 4, scale=1.5), []
+    memory = decoder.prepare(sources(12))
+    options = Search(beam=beam, length_penalty="none", processors=(discourage,))
     found = search(decoder, memory, options, bos=BOS, eos=4, max_length=6)
     plain = search(decoder, memory, Search(beam=beam, length_penalty="none"), bos=BOS, eos=4, max_length=6)
     assert [h.tokens.tolist() for (h,) in found] != [h.tokens.tolist() for (h,) in plain]
     for (h,), (forced,) in zip(found, rescore(decoder, memory, found, bos=BOS), strict=True):
+        tokens = h.tokens.tolist()
         assert h.log_probability == pytest.approx(forced.log_probability)
-        assert h.score == pytest.approx(h.log_probability - 4.0 * h.tokens.tolist().count(2))
+        assert h.score == pytest.approx(h.log_probability - 0.5 * tokens.count(3) - 1.0 * tokens.count(4))
+        seen += tokens
+    assert {3, 4} <= set(seen)
 
 
 @pytest.mark.parametrize("options", [Search(beam=1), Search(beam=4, num_best=4), Sampling(num_samples=4, seed=0)])
