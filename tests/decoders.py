@@ -100,14 +100,20 @@ def sources(count: int, seed: int = 0, longest: int = 6) -> list[Tensor]:
     return [torch.randn(length, generator=draw, dtype=torch.float64) for length in lengths]
 
 
+def next_step(decoder: Any, source: Tensor, prefixes: list[list[int]]) -> list[list[float]]:
+    """The log-probabilities of the token after each prefix of one sentence."""
+    if not prefixes:
+        return []
+    fed = torch.tensor([[BOS, *tokens] for tokens in prefixes])
+    return decoder.forward(fed, decoder.prepare([source] * len(prefixes))).log_probabilities[:, -1].tolist()
+
+
 def outputs(decoder: Any, source: Tensor, eos: int, max_length: int) -> Iterator[tuple[list[int], float]]:
     """Every output of a sentence with its log-probability: those that end, and those cut at the maximum length."""
-    memory = decoder.prepare([source])
     open_outputs: list[tuple[list[int], float]] = [([], 0.0)]
     for _ in range(max_length):
         longer = []
-        for tokens, total in open_outputs:
-            said = decoder.forward(torch.tensor([[BOS, *tokens]]), memory).log_probabilities[0, -1].tolist()
+        for (tokens, total), said in zip(open_outputs, next_step(decoder, source, [t for t, _ in open_outputs])):
             longer += [([*tokens, token], total + value) for token, value in enumerate(said) if value > -math.inf]
         yield from (output for output in longer if output[0][-1] == eos)
         open_outputs = [output for output in longer if output[0][-1] != eos]

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoders import BOS, Altered, HistoryDecoder, outputs, score, sources, without
+from decoders import BOS, Altered, HistoryDecoder, next_step, outputs, score, sources, without
 from regard import tree
 from regard.decoding import (
     AbstractPenalty,
@@ -90,12 +90,10 @@ def test_a_beam_wide_enough_is_exhaustive_search(num_tokens, length, seed, penal
 
 def plain_beam(decoder, source, eos, beam, num_best, penalty, max_length):
     """Beam search as one would say it, for one sentence, with lists and without stopping early."""
-    memory = decoder.prepare([source])
     alive, finished = [([], 0.0)], []
     for length in range(1, max_length + 1):
         longer = []
-        for tokens, total in alive:
-            said = decoder.forward(torch.tensor([[BOS, *tokens]]), memory).log_probabilities[0, -1].tolist()
+        for (tokens, total), said in zip(alive, next_step(decoder, source, [t for t, _ in alive]), strict=True):
             finished.append((score(total + said[eos], length, *penalty), [*tokens, eos]))
             longer += [([*tokens, token], total + value) for token, value in enumerate(said) if token != eos]
         alive = sorted(longer, key=lambda output: -output[1])[:beam]
