@@ -10,7 +10,6 @@ from regard.errors import UnsupportedError
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import Bridge, Encoded, RecurrentDecoder, RecurrentEncoder
 
-torch.set_num_threads(1)
 TOKENS, SIZE, MEMORY = 6, 5, 8
 # a pair of sources a sentence; the second source of the second sentence is the longest, that of the last is empty
 SOURCES = [
@@ -21,8 +20,7 @@ SOURCES = [
 
 
 @pytest.fixture(autouse=True)
-def _repeatable():
-    torch.manual_seed(0)
+def _in_float64():
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)
