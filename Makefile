@@ -1,0 +1,51 @@
+# Every target sets up what it needs. `make demo` and `make test` are the two to begin with.
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+# The first of these that is Python 3.11 or newer.
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+# Where the CPU build of torch comes from on Linux machines without an NVIDIA GPU; empty: from PyPI, with CUDA libraries.
+TORCH_INDEX ?= $(shell [ "$$(uname -s)" = Linux ] && ! command -v nvidia-smi >/dev/null && \
+	echo https://download.pytorch.org/whl/cpu)
+
+export PIP_CONSTRAINT := constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: install demo test check docs bench clean
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@[ -n "$(PYTHON)" ] || { echo "regard needs Python 3.11 or newer; make PYTHON=... names one."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+	@[ -z "$(TORCH_INDEX)" ] || $(BIN)/python -m pip install --quiet --retries 0 --timeout 20 \
+		--extra-index-url "$(TORCH_INDEX)" torch 2>$(VENV)/torch.log || \
+		echo "No CPU build of torch at hand ($(VENV)/torch.log says why): pip takes what PyPI has, which may be large."
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+demo: install
+	PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/demo.sh
+
+test: install
+	$(BIN)/python -m pytest
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(MAKE) docs
+
+docs: install
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs docs/_build/html
+	@echo docs/_build/html/index.html
+
+bench: install
+	$(BIN)/python benchmarks/speed.py
+
+clean:
+	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,80 @@
+"""Runs the examples of README.md, CONTRIBUTING.md and docs/.
+
+Each document is one session in a folder of its own. Of its fenced blocks
+
+- `python` runs; where it has prompts, what it prints must be what stands there;
+- `console` runs line by line what follows `$ ` in bash; output that stands there must be what the command prints;
+- `yaml` whose first line is `# name.yaml` becomes that file;
+- all others (`sh`, `text`, …) are for reading.
+
+In expected output `...` stands for anything.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from doctest import ELLIPSIS, OutputChecker
+from pathlib import Path
+from typing import Any
+
+from sybil import Example, Sybil
+from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser, SkipParser
+
+LIMIT_SECONDS = 240
+
+
+def enter(namespace: dict[str, Any]) -> None:
+    """A document begins: a new folder."""
+    namespace["_folder"], namespace["_before"] = tempfile.mkdtemp(prefix="regard-docs-"), os.getcwd()
+    os.chdir(namespace["_folder"])
+
+
+def leave(namespace: dict[str, Any]) -> None:
+    """A document ends."""
+    os.chdir(namespace["_before"])
+    shutil.rmtree(namespace["_folder"])
+
+
+def run_console(example: Example) -> str | None:
+    """Runs a `console` block and says where its output differs."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONUTF8": "1"}
+    for entry in ("\n" + str(example.parsed)).split("\n$ ")[1:]:
+        command, _, expected = entry.partition("\n")
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", command],
+            cwd=example.namespace["_folder"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
+        )
+        if done.returncode:
+            return f"{command}\nended with status {done.returncode}\n{done.stdout}{done.stderr}"
+        if expected.strip() and not OutputChecker().check_output(expected.rstrip() + "\n", done.stdout, ELLIPSIS):
+            return f"{command}\nshould print\n{expected}\nand prints\n{done.stdout}"
+    return None
+
+
+def write_file(example: Example) -> None:
+    """Writes a `yaml` block that names its file."""
+    first = str(example.parsed).partition("\n")[0]
+    if first.startswith("# ") and first.endswith(".yaml"):
+        Path(example.namespace["_folder"], first.removeprefix("# ")).write_text(str(example.parsed), encoding="utf-8")
+
+
+pytest_collect_file = Sybil(
+    parsers=[
+        PythonCodeBlockParser(doctest_optionflags=ELLIPSIS),
+        CodeBlockParser("console", run_console),
+        CodeBlockParser("yaml", write_file),
+        SkipParser(),
+    ],
+    patterns=["*.md"],
+    excludes=["src/**", "benchmarks/**", "CHANGELOG.md"],
+    setup=enter,
+    teardown=leave,
+).pytest()
