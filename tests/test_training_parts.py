@@ -15,6 +15,7 @@ from torch import nn
 
 from regard.errors import ConfigError, DataError, RegardError
 from regard.training import (
+    Loss,
     feedback_mask,
     scheduled_sampling_mask,
     scheduled_sampling_probability,
@@ -266,7 +267,21 @@ def test_publishing_moves_the_model_last_and_leaves_other_files(
 def test_a_line_that_is_not_of_metrics_is_named(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"kind": "train", "step": 1}\nnonsense\n')
     with pytest.raises(DataError, match=r"metrics\.jsonl:2: .*nonsense"):
-        MetricsLog(tmp_path / "metrics.jsonl", step=5)
+        MetricsLog(tmp_path / "metrics.jsonl").cut(5)
+
+
+def test_a_folder_that_is_trained_in_cannot_be_opened_again(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    with pytest.raises(RegardError, match="another process is training in this folder"):
+        MetricsLog(tmp_path / "metrics.jsonl")
+    log.close()
+    MetricsLog(tmp_path / "metrics.jsonl").close()
+
+
+def test_a_metric_of_the_loss_may_not_hide_the_loss() -> None:
+    with pytest.raises(RegardError, match="'loss'"):
+        Loss(torch.zeros(()), 1, {"loss": 1.0})
 
 
 def test_tensorboard_has_the_same_figures(tmp_path: Path) -> None:
@@ -315,7 +330,7 @@ def test_long_lines_are_not_broken_where_there_is_no_terminal() -> None:
 
 
 def test_a_rate_of_infinity_or_nan_is_null_in_the_file(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path / "metrics.jsonl", step=0)
+    log = MetricsLog(tmp_path / "metrics.jsonl")
     log.write("validation", 1, 1, {"a": math.inf, "b": math.nan, "c": 1}, {})
     log.close()
     assert '"a": null, "b": null, "c": 1.0' in (tmp_path / "metrics.jsonl").read_text()

@@ -72,7 +72,7 @@ class Checkpoints:
                 (folder / "progress.json").write_text(json.dumps(progress) + "\n", encoding="utf-8")
 
             create_folder(self._checkpoint(step), write)
-            replace_text(self._latest, f"{_name(step)}\n")
+            replace_text(self._latest, f"{step_name(step)}\n")
         kept = [other for other in self._steps() if other <= step][-KEPT:]
         for other in set(self._steps()).difference(kept):
             remove_folder(self._checkpoint(other))
@@ -98,7 +98,7 @@ class Checkpoints:
         """Writes validated weights."""
         weights.save(weights.snapshot(module), self._weights(step))
         if best:
-            replace_text(self._folder / "best", f"{_name(step)}\n")
+            replace_text(self._folder / "best", f"{step_name(step)}\n")
 
     def load_weights(self, steps: Collection[int]) -> dict[str, Tensor]:
         """The mean of validated weights; of one, these."""
@@ -113,14 +113,19 @@ class Checkpoints:
             path.unlink()
 
     def _checkpoint(self, step: int) -> Path:
-        return self._folder / _name(step)
+        return self._folder / step_name(step)
 
     def _weights(self, step: int) -> Path:
-        return self._folder / "weights" / f"{_name(step)}.safetensors"
+        return self._folder / "weights" / f"{step_name(step)}.safetensors"
 
     def _steps(self) -> list[int]:
         return sorted(int(path.name.removeprefix("step-")) for path in self._folder.glob("step-*"))
 
 
-def _name(step: int) -> str:
+def step_name(step: int) -> str:
+    """How files and folders of a step are called.
+
+    >>> step_name(1200)
+    'step-00001200'
+    """
     return f"step-{step:08d}"

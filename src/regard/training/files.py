@@ -53,8 +53,8 @@ def remove_folder(path: Path) -> None:
 
 
 def clean(folder: Path) -> None:
-    """Removes what a kill has left under temporary names."""
-    for partial in folder.glob(".*.partial"):
+    """Removes what a kill has left under temporary names, in a folder and all below."""
+    for partial in list(folder.rglob(".*.partial")):
         if partial.is_dir():
             shutil.rmtree(partial)
         else:

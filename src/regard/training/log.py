@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import ConfigError, DataError, RegardError
-from regard.training.files import replace_text
 
 RESERVED = ("kind", "step", "epoch", "timing")
 
@@ -19,18 +18,50 @@ class MetricsLog:
     """Appends lines to a file, each a JSON object with `kind` (train, validation or averaged), `step`, `epoch`,
     figures under their names, and `timing`, the only part in which two runs with one seed differ.
 
-    Figures that are not finite become null, as JSON has no word for them.
+    Figures that are not finite become null, as JSON has no word for them. While it is open no other process can open
+    the file like this, where the system has such locks.
 
-    Args:
-        path: of the file.
-        step: the step to continue after: later lines, and those of an unfinished end, are cut off.
-        tensorboard: a folder for events, or None.
+    Raises:
+        RegardError: if another process has it.
     """
 
-    def __init__(self, path: Path, *, step: int, tensorboard: Path | None = None) -> None:
-        self._writer = None if tensorboard is None else _writer(tensorboard, step)
-        _cut(path, step)
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._file = path.open("a", encoding="utf-8")
+        self._writer: Any = None
+        if _taken(self._file.fileno()):
+            self._file.close()
+            raise RegardError(f"{path.parent}: another process is training in this folder. Wait for it, or stop it.")
+
+    def cut(self, step: int) -> None:
+        """Cuts off the lines after a step, those of an end that was not finished, and one that a kill broke off."""
+        length = 0
+        for number, line in enumerate(self._path.read_bytes().splitlines(keepends=True), start=1):
+            if not line.endswith(b"\n"):
+                break
+            try:
+                entry = json.loads(line)
+                if entry["step"] > step or entry["kind"] == "averaged":
+                    break
+            except (ValueError, KeyError, TypeError) as error:
+                shown = line.decode(errors="replace").strip()
+                raise DataError(
+                    f"{self._path}:{number}: not a line of metrics: {shown:.80}. Mend it or remove it."
+                ) from error
+            length += len(line)
+        self._file.truncate(length)
+
+    def add_tensorboard(self, folder: Path, step: int) -> None:
+        """Writes events too, and replaces those after a step."""
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise ConfigError(
+                "training.tensorboard is on, but tensorboard is not installed. "
+                "Install it (pip install 'regard[log]') or switch it off.",
+                ("training", "tensorboard"),
+            ) from error
+        self._writer = SummaryWriter(str(folder), purge_step=step + 1)
 
     def write(
         self, kind: str, step: int, epoch: int, figures: Mapping[str, float], timing: Mapping[str, float]
@@ -66,31 +97,13 @@ def _plain(value: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _cut(path: Path, step: int) -> None:
-    if not path.exists():
-        return
-    lines = path.read_text(encoding="utf-8").split("\n")
-    kept = []
-    for number, line in enumerate(lines, start=1):
-        if number == len(lines):  # empty, or broken off by a kill
-            break
-        try:
-            entry = json.loads(line)
-            keep = entry["step"] <= step and entry["kind"] != "averaged"
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path}:{number}: not a line of metrics: {line:.80}. Mend it or remove it.") from error
-        if keep:
-            kept.append(line + "\n")
-    replace_text(path, "".join(kept))
-
-
-def _writer(folder: Path, step: int) -> Any:
+def _taken(handle: int) -> bool:
     try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise ConfigError(
-            "training.tensorboard is on, but tensorboard is not installed. "
-            "Install it (pip install 'regard[log]') or switch it off.",
-            ("training", "tensorboard"),
-        ) from error
-    return SummaryWriter(str(folder), purge_step=step + 1)
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except (ImportError, OSError):  # Windows, or a file system without locks
+        return False
+    return False

@@ -12,11 +12,11 @@ from rich.console import Console
 from regard.config.schema import TrainingConfig
 from regard.training import device, weights
 from regard.training.checkpoint import Checkpoints
-from regard.training.files import clean
 from regard.training.outcome import Outcome
 from regard.training.plan import make
 from regard.training.prefetch import Prefetch
 from regard.training.progress import Display
+from regard.training.report import Report
 from regard.training.run import Run
 from regard.training.selection import Selection
 from regard.training.signals import Interruption
@@ -57,21 +57,21 @@ def train(
 
     Raises:
         ConfigError: for a device that is not there, an unknown metric, TensorBoard that is not installed.
-        RegardError: for a loss that is not finite, naming step and batch; the last checkpoint stays.
+        RegardError: for a loss that is not finite, naming step and batch; the last checkpoint stays. For a folder that
+            another process is training in.
     """
     folder.mkdir(parents=True, exist_ok=True)
     finished = Outcome.read(folder)
     if finished is not None:
         return _revisit(trainee, config, folder, finished, Display(console))
-    for place in (folder, folder / "checkpoints", folder / "checkpoints" / "weights"):
-        clean(place)
     selection = Selection(select, larger_is_better)
-    with device.threads(config.threads), Display(console) as display, Interruption(stop) as interruption:
-        run = Run(trainee, config, folder, seed=seed, selection=selection, display=display)
-        try:
-            return _train(run, interruption)
-        finally:
-            run.log.close()
+    with (
+        device.threads(config.threads),
+        Report(config, folder, Display(console)) as report,
+        Interruption(stop) as interruption,
+    ):
+        run = Run(trainee, config, folder, seed=seed, selection=selection, report=report)
+        return _train(run, interruption)
 
 
 def _revisit(trainee: Trainee, config: TrainingConfig, folder: Path, outcome: Outcome, display: Display) -> Outcome:
@@ -86,7 +86,7 @@ def _revisit(trainee: Trainee, config: TrainingConfig, folder: Path, outcome: Ou
 
 def _train(run: Run, interruption: Interruption) -> Outcome:
     if run.position.step:
-        run.display.say(f"{run.folder}: continuing after step {run.position.step}.")
+        run.report.say(f"{run.folder}: continuing after step {run.position.step}.")
     with Prefetch(partial(make, run.trainee), run.groups()) as steps:
         while (reason := run.stop_reason) is None and not interruption.stop.is_set():
             started, before = time.perf_counter(), steps.waited
@@ -96,5 +96,5 @@ def _train(run: Run, interruption: Interruption) -> Outcome:
     if reason is not None:
         return run.finish(reason)
     run.save()
-    run.display.say(f"Interrupted after step {run.position.step} and saved: the same command continues.")
+    run.report.say(f"Interrupted after step {run.position.step} and saved: the same command continues.")
     return run.outcome("interrupted", metrics=run.selection.metrics, signal=interruption.signal)

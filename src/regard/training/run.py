@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,40 +13,16 @@ import torch
 from regard.config.schema import TrainingConfig
 from regard.training import device, randomness, weights
 from regard.training.checkpoint import Checkpoints
-from regard.training.files import publish
-from regard.training.log import MetricsLog
+from regard.training.files import clean, publish
 from regard.training.outcome import Outcome, StopReason
 from regard.training.plan import Group, groups
-from regard.training.progress import Display
+from regard.training.position import Position
+from regard.training.report import Report
 from regard.training.schedule import Plateau, Schedule
 from regard.training.selection import Selection
 from regard.training.step import Stepper
 from regard.training.tally import Tally
 from regard.training.trainee import Trainee, Validation
-
-
-@dataclass(slots=True)
-class Position:
-    """Where a run stands.
-
-    Args:
-        step: optimiser steps made.
-        epoch: epochs completed.
-        batch: batches of the next epoch that are used.
-        seconds: of training and validation.
-        averaged: the steps of the validations whose weights are averaged if the run ends now.
-    """
-
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
-    seconds: float = 0.0
-    averaged: tuple[int, ...] = ()
-
-    @property
-    def current_epoch(self) -> int:
-        """The epoch of the last step, counted from 1."""
-        return self.epoch + (self.batch > 0)
 
 
 class Run:
@@ -62,10 +36,10 @@ class Run:
         *,
         seed: int,
         selection: Selection,
-        display: Display,
+        report: Report,
     ) -> None:
         self.trainee, self.config, self.folder = trainee, config, folder
-        self.selection, self.display = selection, display
+        self.selection, self.report = selection, report
         self.device = device.choose(config.device)
         self.module = trainee.module.to(self.device)
         self.stepper = Stepper(trainee, config, self.device)
@@ -76,11 +50,8 @@ class Run:
         randomness.seed(seed, self.generator)
         if self.checkpoints.latest is not None:
             self._restore(self.checkpoints.load(self.module, self.checkpoints.latest))
-        self.log = MetricsLog(
-            folder / "metrics.jsonl",
-            step=self.position.step,
-            tensorboard=folder / "tensorboard" if config.tensorboard else None,
-        )
+        self.report.resume(self.position.step)
+        clean(folder)
         self._saved_at = time.monotonic()
 
     @property
@@ -92,7 +63,7 @@ class Run:
             return "max_steps"
         return "epochs" if self.position.epoch >= self.config.epochs else None
 
-    def groups(self) -> Any:
+    def groups(self) -> Iterator[Group]:
         """The batches of the steps to make."""
         return groups(
             self.trainee,
@@ -124,7 +95,11 @@ class Run:
         seconds = time.perf_counter() - started
         self.position.seconds += seconds
         self.tally.add(figures, seconds=seconds, waited=waited)
-        self._report(learning_rate, (group.epoch + group.end / group.size) / self.config.epochs)
+        due = self.position.step % self.config.log_every == 0 or self.stop_reason is not None
+        fraction = (group.epoch + group.end / group.size) / self.config.epochs
+        self.report.step(self.tally, self.position, learning_rate=learning_rate, fraction=fraction, due=due)
+        if due:
+            self.tally = Tally()
         every = self.config.validate_every
         if (done if every is None else self.position.step % every == 0) or self.stop_reason is not None:
             self.validate()
@@ -145,7 +120,7 @@ class Run:
 
     def save(self) -> None:
         """Writes a checkpoint that continues from here."""
-        self.log.sync()
+        self.report.sync()
         state = {
             "position": dataclasses.asdict(self.position),
             "tally": dataclasses.asdict(self.tally),
@@ -175,12 +150,12 @@ class Run:
         if self._averages:
             metrics = dict(self._validation("averaged").metrics)
             mean, best = self.selection.value(metrics), self.selection.best
-            self.display.say(
+            self.report.say(
                 f"The saved model is the mean of {len(self.position.averaged)} validations' weights: "
                 f"{self.selection.metric} {mean:.4g}; the best single one had {best:.4g}."
             )
         publish(self.folder, self.trainee.save, last="model.safetensors")
-        self.log.sync()
+        self.report.sync()
         outcome = self.outcome(reason, metrics=metrics)
         outcome.write(self.folder)
         return outcome
@@ -188,7 +163,6 @@ class Run:
     def outcome(self, reason: StopReason, *, metrics: dict[str, float], signal: int | None = None) -> Outcome:
         """How the run stands now."""
         return Outcome(
-            weights=sorted(self._final),
             steps=self.position.step,
             epochs=self.position.epoch,
             best=self.selection.best,
@@ -196,6 +170,7 @@ class Run:
             stop_reason=reason,
             seconds=self.position.seconds,
             metrics=metrics,
+            weights=sorted(self._final),
             signal=signal,
         )
 
@@ -222,43 +197,16 @@ class Run:
         planned = self.config.epochs * -(-len(self.trainee.plan(0)) // self.config.accumulation)
         return min(planned, self.config.max_steps or planned)
 
-    def _report(self, learning_rate: float, fraction: float) -> None:
-        position, tally = self.position, self.tally
-        figures, timing = {"learning_rate": learning_rate, **tally.averages()}, tally.timing()
-        if self.config.max_steps is not None:
-            fraction = max(fraction, position.step / self.config.max_steps)
-        self.display.advance(fraction, f"epoch {position.current_epoch}/{self.config.epochs}", figures, timing)
-        if position.step % self.config.log_every == 0 or self.stop_reason is not None:
-            self._write("train", figures, {**timing, "total_seconds": position.seconds})
-            self.tally = Tally()
-
     def _validation(self, kind: str) -> Validation:
-        """Validates, with the random generators put back afterwards, and writes and shows what came out."""
+        """Validates and reports; the random generators are put back afterwards."""
         started = time.perf_counter()
         self.module.eval()
         with randomness.preserved(self.generator), torch.no_grad():
             validation = self.trainee.validate()
             seconds = time.perf_counter() - started
             self.position.seconds += seconds
-            self._write(kind, validation.metrics, {"seconds": seconds, "total_seconds": self.position.seconds})
-            for line in validation.samples[: self.config.samples]:
-                self.display.say(f"  {line}")
-            self._write_pictures(validation, kind)
+            self.report.validation(validation, self.position, kind=kind, seconds=seconds)
         return validation
-
-    def _write(self, kind: str, figures: Any, timing: dict[str, float]) -> None:
-        self.log.write(kind, self.position.step, self.position.current_epoch, figures, timing)
-        self.display.metrics(kind, self.position.step, self.position.current_epoch, figures, timing)
-
-    def _write_pictures(self, validation: Validation, kind: str) -> None:
-        name = f"step-{self.position.step:08d}" if kind == "validation" else kind
-        for file, write in validation.pictures[: self.config.samples]:
-            path = self.folder / "pictures" / name / file
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write(path)
-            except Exception as error:
-                warnings.warn(f"{path} could not be drawn: {error!r}. Training goes on.", RuntimeWarning, stacklevel=2)
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.position = Position(**state["position"])

@@ -87,8 +87,7 @@ class Stepper:
             torch._foreach_mul_(gradients, (first_count / count).to(gradients[0].dtype))
         norm = get_total_norm(gradients)
         figures = _plain(sums, norm)
-        skipped = not (math.isfinite(figures.loss) and math.isfinite(figures.gradient_norm))
-        if skipped and not self.precision.may_overflow:
+        if figures.skipped and not self.precision.may_overflow:
             raise _not_finite(figures, sums, descriptions, step)
         if self._clip_norm is not None:
             clip_grads_with_norm_(self._parameters, self._clip_norm, norm)

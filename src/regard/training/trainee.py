@@ -10,6 +10,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError
+
+RESERVED = frozenset({"loss", "count", "learning_rate", "gradient_norm", "skipped_steps"})
+
 
 @dataclass(frozen=True, slots=True)
 class Loss:
@@ -24,6 +28,11 @@ class Loss:
     total: Tensor
     count: Tensor | int
     metrics: Mapping[str, Tensor | float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        clash = RESERVED.intersection(self.metrics)
+        if clash:
+            raise RegardError(f"A metric of the loss may not be called {min(clash)!r}: the loop logs that itself.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,81 @@
+"""What a run tells: lines in a file and on the screen, samples, pictures."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from regard.config.schema import TrainingConfig
+from regard.training.checkpoint import step_name
+from regard.training.log import MetricsLog
+from regard.training.position import Position
+from regard.training.progress import Display
+from regard.training.tally import Tally
+from regard.training.trainee import Validation
+
+
+class Report:
+    """Tells how a run goes; used as a context. Until its end no other process can train in the folder."""
+
+    def __init__(self, config: TrainingConfig, folder: Path, display: Display) -> None:
+        self._config, self._folder, self._display = config, folder, display
+        self._log = MetricsLog(folder / "metrics.jsonl")
+
+    def __enter__(self) -> Self:
+        self._display.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._display.__exit__(kind, error, traceback)
+        self._log.close()
+
+    def resume(self, step: int) -> None:
+        """Forgets what was written after a step."""
+        self._log.cut(step)
+        if self._config.tensorboard:
+            self._log.add_tensorboard(self._folder / "tensorboard", step)
+
+    def sync(self) -> None:
+        """Flushes the file to the disk."""
+        self._log.sync()
+
+    def step(self, tally: Tally, position: Position, *, learning_rate: float, fraction: float, due: bool) -> None:
+        """Moves the bar after a step and, if it is due, writes a line.
+
+        Args:
+            fraction: of the planned epochs, how much is done.
+        """
+        figures, timing = {"learning_rate": learning_rate, **tally.averages()}, tally.timing()
+        if self._config.max_steps is not None:
+            fraction = max(fraction, position.step / self._config.max_steps)
+        self._display.advance(fraction, f"epoch {position.current_epoch}/{self._config.epochs}", figures, timing)
+        if due:
+            self._line("train", position, figures, timing)
+
+    def validation(self, validation: Validation, position: Position, *, kind: str, seconds: float) -> None:
+        """Writes a line, shows the samples and draws the pictures."""
+        self._line(kind, position, validation.metrics, {"seconds": seconds})
+        for line in validation.samples[: self._config.samples]:
+            self._display.say(f"  {line}")
+        folder = self._folder / "pictures" / (step_name(position.step) if kind == "validation" else kind)
+        for name, write in validation.pictures[: self._config.samples]:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                write(folder / name)
+            except Exception as error:
+                text = f"{folder / name} could not be drawn: {error!r}. Training goes on."
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+    def say(self, text: str) -> None:
+        """Shows a line of text."""
+        self._display.say(text)
+
+    def _line(self, kind: str, position: Position, figures: Mapping[str, float], timing: Mapping[str, float]) -> None:
+        timing = {**timing, "total_seconds": position.seconds}
+        self._log.write(kind, position.step, position.current_epoch, figures, timing)
+        self._display.metrics(kind, position.step, position.current_epoch, figures, timing)
