@@ -13,7 +13,7 @@ CHECKED = [
     "regard.ops",
 ]
 
-install_import_hook(CHECKED, "beartype.beartype")
+install_import_hook(CHECKED, "annotations.checked")
 torch.set_num_threads(1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -150,8 +151,11 @@ class Dropping(WeightedSum):
 
 class GrowsBackwards(Mechanism):
     def extend(self, memory, values, *, keys=None, mask=None):
-        new = self.prepare(values, mask=values.new_ones(values.shape[:2], dtype=torch.bool))
-        old = memory if memory.mask is not None else self.prepare(values[:, :0], mask=new.mask[:, :0])
+        def everywhere(values):
+            return values.new_ones(values.shape[:2], dtype=torch.bool)
+
+        new = self.prepare(values, mask=everywhere(values) if mask is None else mask)
+        old = memory if memory.mask is not None else replace(memory, mask=everywhere(memory.values))
         return tree.map(lambda a, b: torch.cat([b, a], 1), old, new)
 
 

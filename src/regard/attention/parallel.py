@@ -78,10 +78,7 @@ class Parallel(nn.Module):
         lengths: Sequence[Tensor | None] | None = None,
     ) -> tuple[Any, ...]:
         """A memory each."""
-        count = len(self.mechanisms)
-        for name, given in (("values", values), ("keys", keys), ("mask", mask), ("lengths", lengths)):
-            if given is not None and len(given) != count:
-                raise ShapeError(f"{name} must be a tuple of {count}, one for each mechanism; got {len(given)}.")
+        self._require_one_each(values=values, keys=keys, mask=mask, lengths=lengths)
         return tuple(
             mechanism.prepare(
                 values[i],
@@ -101,6 +98,7 @@ class Parallel(nn.Module):
         mask: Sequence[Tensor | None] | None = None,
     ) -> tuple[Any, ...]:
         """Every memory grows."""
+        self._require_one_each(memory=memory, values=values, keys=keys, mask=mask)
         return tuple(
             mechanism.extend(
                 memory[i],
@@ -110,6 +108,12 @@ class Parallel(nn.Module):
             )
             for i, mechanism in enumerate(self.mechanisms)
         )
+
+    def _require_one_each(self, **given: Sequence[Any] | None) -> None:
+        count = len(self.mechanisms)
+        for name, entries in given.items():
+            if entries is not None and len(entries) != count:
+                raise ShapeError(f"{name} must be a tuple of {count}, one for each mechanism; got {len(entries)}.")
 
     def initial_state(self, memory: tuple[Any, ...], num_hypotheses: int = 1) -> tuple[Any, ...]:
         """A state each."""

@@ -25,7 +25,12 @@ LAYERS: tuple[LayerCase, ...] = (
     *(_stack(cell=cell) for cell in ("lstm", "gru", "rnn")),
     _stack(cell="lstm", num_layers=2, bidirectional=True),
     _stack(cell="gru", num_layers=3, residual=True),
-    LayerCase("token embedding", (layers.TokenEmbedding,), lambda: layers.TokenEmbedding(7, 4), lambda: (ids(3, 5),)),
+    LayerCase(
+        "token embedding",
+        (layers.TokenEmbedding,),
+        lambda: layers.TokenEmbedding(7, 4, padding=None),
+        lambda: (ids(3, 5),),
+    ),
     LayerCase("token head", (layers.TokenHead,), lambda: layers.TokenHead(4, 6), lambda: (draw(3, 5, 4),)),
     LayerCase(
         "tied token head",
@@ -53,7 +58,7 @@ LAYERS: tuple[LayerCase, ...] = (
     LayerCase(
         "positioned embedding",
         (layers.PositionedEmbedding,),
-        lambda: layers.PositionedEmbedding(layers.TokenEmbedding(7, 4)),
+        lambda: layers.PositionedEmbedding(layers.TokenEmbedding(7, 4, padding=None)),
         lambda: (ids(3, 5),),
         lambda layer, ids: layer(ids, torch.arange(ids.shape[1])),
     ),

@@ -14,26 +14,27 @@ from regard.testing.decoder_subject import DecoderSubject
 
 MAX_LENGTH = 7
 PENALTIES = (("none", 0.0), ("average", 0.0), ("gnmt", 0.6), ("gnmt", 1.0), ("gnmt", 2.0))
+VARIETIES: tuple[dict[str, Any], ...] = ({}, {"min_length": 4, "length_penalty": "average"})
+"""Options that searches are compared under: short outputs, and long ones, whose hypotheses change places."""
 WIDEST = 1000
 """Beams wider than this are not tried: the longest output is cut until exhaustive search fits."""
 
 
 def beam_of_a_sentence_is_as_alone(subject: DecoderSubject) -> None:
     """Every hypothesis of a beam of 5 over all sentences is that of each sentence's own beam."""
-    sentences = range(len(subject.sources))
-    together = _search(subject, subject.prepare(sentences), 5)
-    for sentence in sentences:
-        alone = _search(subject, subject.prepare([sentence]), 5)[0]
-        ours, theirs = ([h.tokens.tolist() for h in found] for found in (together[sentence], alone))
-        require(ours == theirs, f"sentence {sentence} gives {ours} in a batch and {theirs} alone.")
-        for a, b in zip(together[sentence], alone, strict=True):
-            require(
-                math.isclose(a.score, b.score, abs_tol=1e-9), f"a score is {a.score} in a batch and {b.score} alone."
-            )
-            for name, weights in b.alignments.items():
-                width = weights.shape[-1]
-                require_close(a.alignments[name][..., :width], weights, f"{name} of a beam's hypothesis", 1e-9)
-                require(bool((a.alignments[name][..., width:] == 0).all()), f"{name} of a beam has weight on padding.")
+    for options in VARIETIES:
+        together = _search(subject, subject.prepare(range(len(subject.sources))), 5, **options)
+        for sentence, found in enumerate(together):
+            alone = _search(subject, subject.prepare([sentence]), 5, **options)[0]
+            ours, theirs = ([h.tokens.tolist() for h in hypotheses] for hypotheses in (found, alone))
+            require(ours == theirs, f"sentence {sentence} gives {ours} in a batch and {theirs} alone.")
+            for a, b in zip(found, alone, strict=True):
+                same = math.isclose(a.score, b.score, abs_tol=1e-9)
+                require(same, f"a score is {a.score} in a batch and {b.score} alone.")
+                for name, weights in b.alignments.items():
+                    real, padded = a.alignments[name].tensor_split([weights.shape[-1]], -1)
+                    require_close(real, weights, f"{name} of a beam's hypothesis", 1e-9)
+                    require(bool((padded == 0).all()), f"{name} of a beam has weight on padding.")
 
 
 def hypotheses_are_what_teacher_forcing_says(subject: DecoderSubject) -> None:
@@ -41,20 +42,18 @@ def hypotheses_are_what_teacher_forcing_says(subject: DecoderSubject) -> None:
     from regard.decoding import rescore
 
     memory = subject.prepare(range(len(subject.sources)))
-    found = _search(subject, memory, 5)
-    forced = rescore(subject.decoder, memory, found, bos=subject.bos)
-    for ours, theirs in zip(itertools.chain(*found), itertools.chain(*forced), strict=True):
-        what = f"hypothesis {ours.tokens.tolist()}"
-        require_close(
-            ours.token_log_probabilities, theirs.token_log_probabilities, f"log-probabilities of {what}", 1e-9
-        )
-        require(
-            math.isclose(ours.log_probability, theirs.log_probability, abs_tol=1e-9),
-            f"the log-probability of {what} is {ours.log_probability} instead of {theirs.log_probability}.",
-        )
-        require(ours.alignments.keys() == theirs.alignments.keys(), f"{what} has other alignments than forward.")
-        for name, weights in theirs.alignments.items():
-            require_close(ours.alignments[name], weights, f"{name} of {what}", 1e-9)
+    for options in VARIETIES:
+        found = _search(subject, memory, 5, **options)
+        forced = rescore(subject.decoder, memory, found, bos=subject.bos)
+        for ours, theirs in zip(itertools.chain(*found), itertools.chain(*forced), strict=True):
+            what = f"hypothesis {ours.tokens.tolist()}"
+            said, expected = ours.token_log_probabilities, theirs.token_log_probabilities
+            require_close(said, expected, f"log-probabilities of {what}", 1e-9)
+            same = math.isclose(ours.log_probability, math.fsum(expected.tolist()), abs_tol=1e-9)
+            require(same, f"the log-probability of {what} is {ours.log_probability}, not the sum of its tokens'.")
+            require(ours.alignments.keys() == theirs.alignments.keys(), f"{what} has other alignments than forward.")
+            for name, weights in theirs.alignments.items():
+                require_close(ours.alignments[name], weights, f"{name} of {what}", 1e-9)
 
 
 def widest_beam_is_exhaustive_search(subject: DecoderSubject) -> None:

@@ -7,7 +7,7 @@ from regard.testing.oracles.alignments import ALIGNMENTS, chunk, masked_softmax,
 from regard.testing.oracles.attend import attend, attend_in_parallel
 from regard.testing.oracles.reads import READS, weighted_sum
 from regard.testing.oracles.recurrent import run as run_recurrent_stack
-from regard.testing.oracles.scores import SCORES
+from regard.testing.oracles.scores import SCORES, linear
 from regard.testing.oracles.windows import WINDOWS
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "attend",
     "attend_in_parallel",
     "chunk",
+    "linear",
     "masked_softmax",
     "monotonic",
     "run_recurrent_stack",
