@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,8 +17,9 @@ import pytest
 import torch
 from rich.console import Console
 
+from regard.config.schema import TrainingConfig
 from regard.errors import RegardError
-from regard.training import Loss, Outcome, RunState, read_state, train
+from regard.training import Loss, Outcome, RunState, Validation, read_state, train
 from training_toy import ToyTrainee, config
 
 TOY = Path(__file__).with_name("training_toy.py")
@@ -107,15 +109,9 @@ def test_a_run_that_is_killed_again_and_again_equals_an_uninterrupted_one(
     assert {json.dumps(entry) for entry in made} == {json.dumps(entry) for entry in expected}
 
 
-@pytest.mark.parametrize("step", [1, 4, 7, 10])
-def test_a_run_that_is_stopped_at_any_step_continues_bit_for_bit(tmp_path: Path, step: int) -> None:
-    changes: dict[str, Any] = {
-        "validate_every": 5, "log_every": 3, "scheduled_sampling": 0.5, "epochs": 2,
-    }  # fmt: skip
-    run(tmp_path / "whole", **changes)
-    settings = config(**changes)
-    trainee = ToyTrainee(settings)
-    stop, compute = threading.Event(), trainee.loss
+def stopped_after(step: int, folder: Path, trainee: ToyTrainee, settings: TrainingConfig) -> tuple[Outcome, str]:
+    """What a run gives and shows that is told to stop while it makes a step."""
+    stop, compute, shown = threading.Event(), trainee.loss, StringIO()
 
     def loss(batch: Any, *, step: int, generator: torch.Generator, last: int = step - 1) -> Loss:
         if step == last:
@@ -123,16 +119,39 @@ def test_a_run_that_is_stopped_at_any_step_continues_bit_for_bit(tmp_path: Path,
         return compute(batch, step=step, generator=generator)
 
     trainee.loss = loss  # type: ignore[method-assign]
-    folder, shown = tmp_path / "stopped", StringIO()
-    outcome = train(
-        trainee, settings, folder, seed=3, select="teacher_forced_loss", console=Console(file=shown), stop=stop
-    )
+    console = Console(file=shown)
+    outcome = train(trainee, settings, folder, seed=3, select="teacher_forced_loss", console=console, stop=stop)
+    return outcome, shown.getvalue()
+
+
+@pytest.mark.parametrize("step", [1, 4, 7, 10])
+def test_a_run_that_is_stopped_at_any_step_continues_bit_for_bit(tmp_path: Path, step: int) -> None:
+    changes: dict[str, Any] = {"validate_every": 5, "log_every": 3, "scheduled_sampling": 0.5, "epochs": 2}
+    run(tmp_path / "whole", **changes)
+    folder, settings = tmp_path / "stopped", config(**changes)
+    outcome, shown = stopped_after(step, folder, ToyTrainee(settings), settings)
     assert (outcome.stop_reason, outcome.steps, outcome.signal) == ("interrupted", step, None)
-    assert "the same command continues" in shown.getvalue()
+    assert "the same command continues" in shown
     assert read_state(folder) == RunState(step, epoch=step // 7, finished=False)
     torch.rand(5)  # whatever the process drew in between
     run(folder, **changes)
     assert_same_run(tmp_path / "whole", folder)
+
+
+class Flat(ToyTrainee):
+    def validate(self) -> Validation:
+        return Validation({"teacher_forced_loss": 1.0})
+
+
+@pytest.mark.parametrize("step", [5, 7, 11])
+def test_the_counts_towards_a_lower_rate_and_an_early_stop_go_on(tmp_path: Path, step: int) -> None:
+    settings = config(validate_every=2, plateau_patience=1, early_stopping=6, log_every=1)
+    run(tmp_path / "whole", Flat(settings), **settings.model_dump())
+    rates = [line["learning_rate"] for line in lines(tmp_path / "whole") if line["kind"] == "train"]
+    assert rates == [0.01] * 6 + [0.005] * 4 + [0.0025] * 4
+    stopped_after(step, tmp_path / "stopped", Flat(settings), settings)
+    run(tmp_path / "stopped", Flat(settings), **settings.model_dump())
+    assert_same_run(tmp_path / "whole", tmp_path / "stopped")
 
 
 def test_two_runs_with_one_seed_are_the_same_whatever_was_drawn_before(tmp_path: Path) -> None:
@@ -167,14 +186,13 @@ def test_a_finished_run_returns_its_outcome_at_once_and_with_its_weights(tmp_pat
     assert outcome == first
     assert "finished before (epochs after 28 steps)" in shown.getvalue()
     assert again.validations == 0
-    again.save(tmp_path / "saved" if not (tmp_path / "saved").mkdir() else tmp_path)
+    (tmp_path / "saved").mkdir()
+    again.save(tmp_path / "saved")
     assert (tmp_path / "saved/model.safetensors").read_bytes() == (tmp_path / "run/model.safetensors").read_bytes()
     assert read_state(tmp_path / "run") == RunState(28, 4, finished=True)
 
 
 def test_a_finished_run_whose_checkpoints_were_removed_says_so(tmp_path: Path) -> None:
-    import shutil
-
     first = run(tmp_path / "run", epochs=1)
     shutil.rmtree(tmp_path / "run/checkpoints")
     settings, shown = config(epochs=1), StringIO()
