@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -199,6 +200,7 @@ def test_the_checks_notice_hypotheses_that_lose_their_state_their_source_or_thei
             run()
 
 
+@dataclass(frozen=True)
 class Brevity(AbstractPenalty):
     """A penalty of the user's own whose score falls with the length."""
 

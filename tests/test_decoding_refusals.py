@@ -115,9 +115,10 @@ def test_nan_names_the_sentence_of_the_batch():
 
 
 @pytest.mark.parametrize("options", ALL)
-def test_an_end_outside_the_vocabulary_is_refused(options):
-    with pytest.raises(RegardError, match=r"eos=4 is no token.*N=4"):
-        run(HistoryDecoder(4, 0), options, eos=4)
+@pytest.mark.parametrize("eos", [4, -1])
+def test_an_end_outside_the_vocabulary_is_refused(options, eos):
+    with pytest.raises(RegardError, match=rf"eos={eos} is no token.*N=4"):
+        run(HistoryDecoder(4, 0), options, eos=eos)
 
 
 def test_decoders_of_values_and_alignments_without_heads_are_refused():

@@ -81,7 +81,7 @@ class Frontier:
         return result
 
     def _check(self, log_probabilities: Tensor) -> None:
-        if self.eos >= log_probabilities.shape[1]:
+        if not 0 <= self.eos < log_probabilities.shape[1]:
             raise RegardError(f"eos={self.eos} is no token: the decoder knows N={log_probabilities.shape[1]} tokens.")
         total = float(log_probabilities.logsumexp(1).exp().max())
         if total > 1.1:
