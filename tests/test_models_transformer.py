@@ -199,6 +199,19 @@ def test_every_layer_is_what_torchs_own_attention_makes_of_its_weights(norm):
     assert isinstance(model.decoder.norm, nn.LayerNorm) == (norm == "pre")
 
 
+def test_frames_are_encoded_whatever_their_padding_holds():
+    class Frames(nn.Linear):
+        size = SIZE
+
+    encoder = transformer_encoder(Frames(3, SIZE), num_layers=1, num_heads=2, feed_forward_size=4, dropout=0)
+    mask = torch.arange(4) < torch.tensor([4, 2])[:, None]
+    frames = torch.randn(2, 4, 3).masked_fill(~mask[..., None], math.inf)
+    memory = encoder.encode(frames, mask).memory
+    laws.close(memory[1, :2], encoder.encode(frames[1:, :2]).memory[0])
+    memory.square().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in encoder.parameters())
+
+
 def test_no_output_depends_on_later_inputs():
     decoder = make().decoder
     memory = decoder.prepare(Encoded(torch.randn(1, 3, SIZE)))

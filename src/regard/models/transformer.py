@@ -57,10 +57,10 @@ class TransformerEncoder(nn.Module):
 
     def encode(self, inputs: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> Encoded:
         """Encodes a batch of sources; the mask is True at real positions."""
+        mask = keep_mask(inputs, mask, name="inputs")
+        if mask is not None and inputs.is_floating_point():
+            inputs = inputs.masked_fill(~mask[..., None], 0)
         x = self.embedding(inputs, torch.arange(inputs.shape[1], device=inputs.device))
-        mask = keep_mask(x, mask, name="inputs")
-        if mask is not None:
-            x = x.masked_fill(~mask[..., None], 0)
         for layer in self.layers:
             x = layer(x, mask)
         x = self.norm(x)
