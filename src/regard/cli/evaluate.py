@@ -76,4 +76,5 @@ def _block(one: Scored) -> str:
 
 
 def register(application: typer.Typer) -> None:
+    """Adds the verb to the command line."""
     application.command("evaluate", epilog="Example: regard evaluate --model runs/g2p test.tsv --worst 10")(evaluate)

@@ -22,4 +22,5 @@ def explain(
 
 
 def register(application: typer.Typer) -> None:
+    """Adds the verb to the command line."""
     application.command("explain", epilog="Example: regard explain runs/g2p")(explain)

@@ -43,4 +43,5 @@ def _shown(value: Any) -> str:
 
 
 def register(application: typer.Typer) -> None:
+    """Adds the verb to the command line."""
     application.command("info", epilog="Example: regard info g2p-en")(info)

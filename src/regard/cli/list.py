@@ -36,4 +36,5 @@ def list_(
 
 
 def register(application: typer.Typer) -> None:
+    """Adds the verb to the command line."""
     application.command("list", epilog="Example: regard list recipes")(list_)

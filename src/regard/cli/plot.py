@@ -60,4 +60,5 @@ def plot(
 
 
 def register(application: typer.Typer) -> None:
+    """Adds the verb to the command line."""
     application.command("plot", epilog="Example: regard plot --model g2p-en attention --output attention.html")(plot)

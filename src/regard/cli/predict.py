@@ -135,4 +135,5 @@ def _rounded(weights: Iterable[float]) -> list[float | None]:
 
 
 def register(application: typer.Typer) -> None:
+    """Adds the verb to the command line."""
     application.command("predict", epilog="Example: regard predict --model g2p-en attention regard")(predict)

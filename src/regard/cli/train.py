@@ -71,4 +71,5 @@ def _name(config: Path | None, configuration: Configuration) -> str:
 
 
 def register(application: typer.Typer) -> None:
+    """Adds the verb to the command line."""
     application.command("train", epilog="Example: regard train g2p.yaml --set training.epochs=10")(train)

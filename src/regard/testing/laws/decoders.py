@@ -24,7 +24,7 @@ def forward_is_the_loop_of_step(subject: DecoderSubject) -> None:
     """Teacher forcing and step by step say the same, alignments and auxiliaries included."""
     sentences = range(len(subject.sources))
     memory, inputs = subject.prepare(sentences), subject.inputs(sentences, STEPS)
-    _agree(subject.decoder(inputs, memory, alignment=True), subject.loop(memory, inputs)[0], subject, "forward")
+    _agree(subject.decoder.forward(inputs, memory, alignment=True), subject.loop(memory, inputs)[0], subject, "forward")
 
 
 def future_is_not_seen(subject: DecoderSubject) -> None:
@@ -33,8 +33,8 @@ def future_is_not_seen(subject: DecoderSubject) -> None:
     memory, inputs = subject.prepare(sentences), subject.inputs(sentences, STEPS)
     other = inputs.clone()
     other[:, -1] = other[:, -1] + 1 if subject.num_tokens is None else (other[:, -1] + 1) % subject.num_tokens
-    before = seen(subject.decoder(inputs, memory, alignment=True))
-    after = seen(subject.decoder(other, memory, alignment=True))
+    before = seen(subject.decoder.forward(inputs, memory, alignment=True))
+    after = seen(subject.decoder.forward(other, memory, alignment=True))
     for name, tensor in before.items():
         require_close(after[name][:, :-1], tensor[:, :-1], f"{name} before another last input", subject.tolerance)
 
@@ -64,7 +64,7 @@ def log_probabilities_sum_to_one(subject: DecoderSubject) -> None:
     if not subject.says_tokens:
         return
     sentences = range(len(subject.sources))
-    said = subject.decoder(subject.inputs(sentences, STEPS), subject.prepare(sentences)).log_probabilities
+    said = subject.decoder.forward(subject.inputs(sentences, STEPS), subject.prepare(sentences)).log_probabilities
     require(said is not None, "a decoder of tokens gives no log_probabilities.")
     totals = said.double().exp().sum(-1)
     require_close(totals, torch.ones_like(totals), "the sum of the probabilities", max(subject.tolerance, 1e-9))
@@ -111,7 +111,7 @@ def asking_for_alignments_changes_nothing_else(subject: DecoderSubject) -> None:
     """`alignment=True` fills the alignments, main one included, and without it there are none."""
     sentences = range(len(subject.sources))
     memory, inputs = subject.prepare(sentences), subject.inputs(sentences, STEPS)
-    shown, hidden = (subject.decoder(inputs, memory, alignment=asked) for asked in (True, False))
+    shown, hidden = (subject.decoder.forward(inputs, memory, alignment=asked) for asked in (True, False))
     require(not hidden.alignments, "there are alignments that were not asked for.")
     main = getattr(subject.decoder, "main_attention", None)
     require(not shown.alignments or main is None or main in shown.alignments, f"there is no main alignment {main!r}.")
@@ -146,14 +146,16 @@ def saved_weights_give_the_same(subject: DecoderSubject) -> None:
     other.load_state_dict(subject.decoder.state_dict())
     sentences = range(len(subject.sources))
     memory, inputs = subject.prepare(sentences), subject.inputs(sentences, STEPS)
-    _agree(other(inputs, memory), subject.decoder(inputs, memory), subject, "a loaded decoder")
+    _agree(other.forward(inputs, memory), subject.decoder.forward(inputs, memory), subject, "a loaded decoder")
 
 
 def _view(subject: DecoderSubject, batch: Sequence[int], sentence: int, padding: int = 0) -> dict[str, Tensor]:
     """All that can be seen of one sentence of a batch: outputs, and gradients of its source and of the weights."""
     row = list(batch).index(sentence)
     sources = [tree.map(_leaf, subject.sources[b]) for b in batch]
-    output = subject.decoder(subject.inputs(batch, STEPS), subject.prepare(batch, padding, sources), alignment=True)
+    output = subject.decoder.forward(
+        subject.inputs(batch, STEPS), subject.prepare(batch, padding, sources), alignment=True
+    )
     found = {name: tensor[row] for name, tensor in seen(output).items()}
     loss = torch.zeros((), dtype=torch.float64)
     for name, tensor in found.items():

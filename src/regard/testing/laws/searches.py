@@ -59,7 +59,7 @@ def hypotheses_are_what_teacher_forcing_says(subject: DecoderSubject) -> None:
 def widest_beam_is_exhaustive_search(subject: DecoderSubject) -> None:
     """A beam N·(N-1)^(L-1) wide finds the best of all outputs, under every length penalty."""
     memory = subject.prepare(range(len(subject.sources)))
-    width = subject.decoder(subject.inputs(range(len(subject.sources)), 1), memory).log_probabilities.shape[-1]
+    width = subject.decoder.forward(subject.inputs(range(len(subject.sources)), 1), memory).log_probabilities.shape[-1]
     length = 1
     while length < 3 and width * (width - 1) ** length <= WIDEST:
         length += 1
@@ -88,7 +88,7 @@ def beam_of_one_is_greedy(subject: DecoderSubject) -> None:
         fed = [subject.bos]
         while len(fed) <= MAX_LENGTH:
             with torch.no_grad():
-                fed.append(int(subject.decoder(torch.tensor([fed]), memory).log_probabilities[0, -1].argmax()))
+                fed.append(int(subject.decoder.forward(torch.tensor([fed]), memory).log_probabilities[0, -1].argmax()))
             if fed[-1] == subject.eos:
                 break
         actual = hypothesis.tokens.tolist()
@@ -113,7 +113,7 @@ def _all_outputs(
     rows = tree.reorder(memory, torch.full((len(sequences),), sentence))
     fed = torch.tensor([(subject.bos, *sequence[:-1]) for sequence in sequences])
     with torch.no_grad():
-        said = subject.decoder(fed, rows).log_probabilities.tolist()
+        said = subject.decoder.forward(fed, rows).log_probabilities.tolist()
     totals: dict[tuple[int, ...], float] = {}
     for sequence, steps in zip(sequences, said, strict=True):
         end = sequence.index(subject.eos) + 1 if subject.eos in sequence else length

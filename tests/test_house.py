@@ -1,0 +1,253 @@
+"""How the house is built: which room may know which, and what may never stand in it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import regard
+
+ROOT = Path(regard.__file__).parent
+FILES = sorted(path for path in ROOT.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+
+ORDER = ["ops", "layers", "attention", "losses", "models", "decoding", "training", "tasks", "serve", "cli"]
+GROUND = {"errors", "shapes", "tree"}
+BESIDE = {"data", "config", "viz", "health"}
+
+
+def room_of(path):
+    relative = path.relative_to(ROOT)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def allowed(room):
+    """What a room may import besides itself, or None for all."""
+    if room in GROUND:
+        return GROUND
+    if room in BESIDE:
+        return GROUND | BESIDE | {"pretrained", "presets", "__init__"}
+    if room == "testing":
+        return GROUND | set(ORDER[: ORDER.index("training")])
+    if room in ORDER:
+        below = set(ORDER[: ORDER.index(room)])
+        beside = BESIDE | {"pretrained"} if ORDER.index(room) >= ORDER.index("training") else set()
+        return GROUND | below | beside | ({"__init__"} if room in ("tasks", "cli", "training", "serve") else set())
+    return None
+
+
+def imported(tree):
+    """(line, room) of every import of the package, those inside functions included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == "regard":
+            parts = node.module.split(".")
+            rooms = [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
+            yield from ((node.lineno, room) for room in rooms)
+        elif isinstance(node, ast.ImportFrom) and node.level > 0:
+            yield node.lineno, f"a relative import of {node.module}"
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "regard":
+                    yield node.lineno, [*alias.name.split("."), "__init__"][1]
+
+
+def known(room):
+    """A room or module of the package; a name defined in `regard/__init__.py` counts as that."""
+    return room if (ROOT / room).exists() or (ROOT / f"{room}.py").exists() or " " in room else "__init__"
+
+
+def wrong_imports(path, tree):
+    room = room_of(path)
+    may = allowed(room)
+    if may is None:
+        return []
+    return [
+        f"{path.name}:{line} {room} imports {other}"
+        for line, other in ((line, known(other)) for line, other in imported(tree))
+        if other != room and other not in may
+    ]
+
+
+def test_imports_run_one_way():
+    found = [wrong for path, tree in TREES.items() for wrong in wrong_imports(path, tree)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("room", "line"),
+    [
+        ("ops", "from regard.layers import TokenHead"),
+        ("attention", "from regard import models"),
+        ("data", "import regard.models.contract"),
+        ("viz", "def plot():\n    from regard.decoding import Prediction"),
+        ("testing", "from regard.tasks import load"),
+        ("layers", "from . import recurrent"),
+    ],
+)
+def test_an_import_against_the_order_is_noticed(room, line):
+    assert len(wrong_imports(ROOT / room / "some.py", ast.parse(line))) == 1
+
+
+def test_every_room_has_its_place_in_the_order():
+    rooms = {path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()}
+    assert rooms - {*ORDER, *BESIDE, "testing", "pretrained", "presets"} == set()
+
+
+MAY_SET = {"__init__", "reset_parameters", "__post_init__"}
+
+
+SETTERS = {"setattr", "object.__setattr__", "self.register_buffer", "self.register_parameter"}
+
+
+def set_outside(tree):
+    """(line, method) of every attribute set on self outside the methods that may."""
+    for kind in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        for method in (node for node in kind.body if isinstance(node, ast.FunctionDef) and node.name not in MAY_SET):
+            for node in ast.walk(method):
+                stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+                on_self = stored and ast.unparse(node.value) == "self"
+                if on_self or (isinstance(node, ast.Call) and ast.unparse(node.func) in SETTERS):
+                    yield node.lineno, f"{kind.name}.{method.name}"
+
+
+def test_nothing_is_set_on_a_module_during_a_call():
+    found = [
+        f"{path.relative_to(ROOT)}:{line} {where}"
+        for path, tree in TREES.items()
+        if room_of(path) in ("ops", "layers", "attention", "models", "losses")
+        for line, where in set_outside(tree)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "body", ["self.x = 1", "self.x, y = 1, 2", "self.x += 1", "setattr(self, 'x', 1)", "self.x: int = 1"]
+)
+def test_setting_on_a_module_is_noticed(body):
+    tree = ast.parse(f"class A:\n    def __init__(self):\n        self.y = 1\n    def forward(self):\n        {body}\n")
+    assert [where for _, where in set_outside(tree)] == ["A.forward"]
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def test_help_and_the_command_line_need_no_torch():
+    code = (
+        "import sys, contextlib, io\n"
+        "import regard.cli\n"
+        "assert 'torch' not in sys.modules, 'import regard.cli'\n"
+        "sys.argv = ['regard', '--help']\n"
+        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as said:\n"
+        "    regard.cli.main()\n"
+        "assert 'torch' not in sys.modules, 'regard --help'\n"
+        "print(said.getvalue())\n"
+    )
+    assert "train" in run(code)
+
+
+def test_importing_the_package_loads_no_heavy_module():
+    loaded = run("import sys, regard; print(*sorted({name.split('.')[0] for name in sys.modules}))").split()
+    assert not {"torch", "matplotlib", "pandas", "transformers", "tensorboard", "sentencepiece"} & set(loaded)
+
+
+def calls(tree, name):
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == name]
+
+
+def test_checkpoints_never_run_code():
+    for path, tree in TREES.items():
+        for call in calls(tree, "torch.load"):
+            given = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+            assert given.get("weights_only") == "True", f"{path}:{call.lineno}"
+        names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert not {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"} & names, path
+        assert not [node for name in ("eval", "exec", "yaml.load", "yaml.unsafe_load") for node in calls(tree, name)], (
+            path
+        )
+
+
+def modules():
+    for found in pkgutil.walk_packages([str(ROOT)], "regard."):
+        if not found.name.endswith("__main__"):
+            yield importlib.import_module(found.name)
+
+
+SPOKEN = {"ops", "layers", "attention", "losses", "models", "decoding", "testing"}
+
+
+def undocumented():
+    """Public modules, classes and functions without a docstring, and methods in the rooms that keep the contract."""
+    for module in modules():
+        things = {module.__name__: module}
+        for name, thing in vars(module).items():
+            if not name.startswith("_") and getattr(thing, "__module__", None) == module.__name__:
+                if inspect.isclass(thing) and module.__name__.split(".")[1] in SPOKEN:
+                    things |= {f"{module.__name__}.{name}.{key}": getattr(thing, key) for key in public_methods(thing)}
+                if inspect.isclass(thing) or inspect.isfunction(inspect.unwrap(thing)):
+                    things[f"{module.__name__}.{name}"] = thing
+        yield from (name for name, thing in things.items() if not inspect.getdoc(thing))
+
+
+def public_methods(kind):
+    """Names of the methods and properties that a class defines itself."""
+    for name, member in vars(kind).items():
+        function = getattr(member, "fget", None) or getattr(member, "__func__", member)
+        if not name.startswith("_") and inspect.isfunction(inspect.unwrap(function)) and function.__name__ == name:
+            yield name
+
+
+def test_every_public_class_function_and_method_has_a_docstring():
+    assert list(undocumented()) == []
+
+
+def test_public_names_of_a_room_exist_and_are_sorted_out_once():
+    for module in modules():
+        names = getattr(module, "__all__", None)
+        if names is not None:
+            assert len(set(names)) == len(names), module.__name__
+            assert [name for name in names if not hasattr(module, name)] == [], module.__name__
+
+
+def test_no_module_is_a_drawer_for_everything():
+    parts = {part for path in FILES for part in path.relative_to(ROOT).with_suffix("").parts}
+    assert not {"utils", "util", "helpers", "helper", "common", "misc", "core", "base"} & parts
+
+
+PLACES = re.compile(r"(?<![\w.$~])/(?:work|home|root|tmp|Users|mnt|opt|srv|var)/[\w.-]+|[A-Z]:\\\\[A-Za-z]")
+
+
+def test_no_path_of_a_machine_stands_in_the_package():
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in [*FILES, *ROOT.rglob("*.yaml"), *ROOT.rglob("*.html")]
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if PLACES.search(line)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("line", ["'/home/me/data'", 'open("/tmp/x")', "C:\\\\Users"])
+def test_a_path_of_a_machine_is_noticed(line):
+    assert PLACES.search(line)
+
+
+def test_annotations_are_never_evaluated():
+    defining = (ast.FunctionDef, ast.ClassDef)
+    late = [
+        str(path.relative_to(ROOT))
+        for path, tree in TREES.items()
+        if path.name != "__init__.py"
+        and any(isinstance(node, defining) for node in tree.body)
+        and "from __future__ import annotations" not in path.read_text(encoding="utf-8")
+    ]
+    assert late == []
