@@ -111,7 +111,7 @@ def test_an_alias_bomb_is_refused_before_it_grows(written):
          "which YAML reads as true"),
         ("training: {max_steps: none}", "2:23: training.max_steps: expected a whole number of at least 1, or null; "
          "got 'none'; write null"),
-        ("training: {betas: [0.9, 2]}", "2:19: training.betas: expected a list of 2 numbers from 0 to 1; "
+        ("training: {betas: [0.9, 2]}", "2:19: training.betas: expected a list of 2 numbers of at least 0 and below 1; "
          "got a list of 2: [0.9, 2]"),
         ("training: {clip_norm: .inf}", "2:23: training.clip_norm: expected a number above 0, or null; got .inf"),
         ("model: {encoder: {cell: LSTMs}}", "2:25: model.encoder.cell: expected one of lstm, gru, rnn; got 'LSTMs'; "

@@ -12,7 +12,7 @@ from regard import tree
 from regard.attention.contract import Attended
 from regard.attention.mechanism import Mechanism
 from regard.errors import ShapeError
-from regard.shapes import Float, num_hypotheses
+from regard.shapes import Bool, Float, num_hypotheses
 
 
 class Parallel(nn.Module):
@@ -22,7 +22,7 @@ class Parallel(nn.Module):
     memory size is their common width, looks at with the same query (hierarchical attention over sources).
 
     Values, masks, lengths, memories, states and alignments are tuples, one entry a mechanism; with a combination the
-    states have one entry more, and so have the alignments: (R, H, number of mechanisms).
+    alignments have one entry more: (R, H, number of mechanisms), where a source without any position gets no weight.
 
     Source: Zoph & Knight 2016 (aclanthology N16-1004) for two sources; combination: Libovický & Helcl 2017
     (arXiv 1704.06567), section 3.2.
@@ -137,7 +137,7 @@ class Parallel(nn.Module):
             look, new = mechanism.step(query, own, previous, inputs=inputs, alignment=alignment, generator=generator)
             attended.append(look)
             states.append(new)
-        return self._combine(query, attended, alignment), tuple(states)
+        return self._combine(query, memory, attended, alignment), tuple(states)
 
     def forward(
         self,
@@ -157,19 +157,32 @@ class Parallel(nn.Module):
             look, new = mechanism(queries, own, previous, inputs=inputs, alignment=alignment, generator=generator)
             attended.append(look)
             states.append(new)
-        return self._combine(queries, attended, alignment), tuple(states)
+        return self._combine(queries, memory, attended, alignment), tuple(states)
 
-    def _combine(self, query: Tensor, attended: list[Attended], alignment: bool) -> Attended:
+    def _combine(self, query: Tensor, sources: tuple[Any, ...], attended: list[Attended], alignment: bool) -> Attended:
         alignments = tuple(look.alignment for look in attended) if alignment else None
         auxiliary = tuple(look.auxiliary for look in attended)
         if self.combination is None:
             context = torch.cat([look.context for look in attended], -1)
             return Attended(context, alignments, auxiliary)
         rows = query.shape[:-1]
-        memory = self.combination.prepare(torch.stack([look.context.flatten(0, -2) for look in attended], 1))
         flat = query.flatten(0, -2)
+        contexts = torch.stack([look.context.flatten(0, -2) for look in attended], 1)
+        memory = self.combination.prepare(contexts, mask=_readable(sources, len(flat)))
         look, _ = self.combination.step(flat, memory, self.combination.initial_state(memory), alignment=alignment)
         if alignments is not None:
             weights = look.alignment.unflatten(0, rows)
             alignments = (*alignments, weights.transpose(1, 2) if len(rows) == 2 else weights)
         return Attended(look.context.unflatten(0, rows), alignments, auxiliary)
+
+
+def _readable(sources: tuple[Any, ...], num_rows: int) -> Bool[Tensor, "R M"]:
+    """Which of the sources hold anything for each row; an empty one takes no part in a combination."""
+    held = [
+        source.values.new_full(source.values.shape[:1], source.values.shape[1] > 0, dtype=torch.bool)
+        if source.mask is None
+        else source.mask.any(1)
+        for source in sources
+    ]
+    stacked = torch.stack(held, 1)
+    return stacked.repeat_interleave(num_rows // max(len(stacked), 1), 0)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
 
 File = Annotated[Path, Strict(False)]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
-Dropout = Annotated[float, Field(ge=0.0, lt=1.0)]
+Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 Size = Annotated[int, Field(ge=1)]
 
 
@@ -75,7 +75,7 @@ class EncoderConfig(Section):
         default=True, description="a second cell reads from right to left; both states are joined"
     )
     embedding_size: Size = Field(default=128, description="numbers a symbol is embedded in")
-    dropout: Dropout = Field(default=0.3, description="on embeddings and between layers")
+    dropout: Fraction = Field(default=0.3, description="on embeddings and between layers")
     residual: bool = Field(default=False, description="layers above the first add their input to their output")
 
 
@@ -86,7 +86,7 @@ class DecoderConfig(Section):
     size: Size = Field(default=256, description="state size")
     layers: Size = Field(default=1, description="cells on top of each other")
     embedding_size: Size = Field(default=128, description="numbers a symbol is embedded in")
-    dropout: Dropout = Field(default=0.3, description="on embeddings, between layers and before the output layer")
+    dropout: Fraction = Field(default=0.3, description="on embeddings, between layers and before the output layer")
     residual: bool = Field(default=False, description="layers above the first add their input to their output")
     order: Literal["recur_then_attend", "attend_then_recur"] = Field(
         default="recur_then_attend",
@@ -150,7 +150,7 @@ class TrainingConfig(Section):
     learning_rate: Annotated[float, Field(gt=0.0)] = Field(
         default=0.001, description="after warm-up, before any lowering"
     )
-    betas: Annotated[tuple[Probability, Probability], Strict(False)] = Field(
+    betas: Annotated[tuple[Fraction, Fraction], Strict(False)] = Field(
         default=(0.9, 0.999), description="decay of the running means of the gradient and of its square"
     )
     weight_decay: Annotated[float, Field(ge=0.0)] = Field(default=0.0, description="strength; 0 is none")
