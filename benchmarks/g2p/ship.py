@@ -39,7 +39,7 @@ Mellon University, under a licence like BSD-2-Clause (see NOTICE). What was held
 
 ## Model
 
-Bidirectional LSTM encoder, Bahdanau's additive attention asked with the new state of an LSTM decoder, input feeding;
+Bidirectional GRU encoder, Bahdanau's additive attention asked with the new state of a GRU decoder, nothing fed back;
 {parameters:,} parameters. `config.yaml` has every setting, the seed among them; `metrics.jsonl` is the log.
 
 ## Training
