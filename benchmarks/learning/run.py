@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 
 import regard
-from regard.config import load
+from regard.config import Configuration, from_preset, load
 from regard.data import synthetic
 from regard.tasks import Evaluation
 from regard.viz import plot_curves
 
-HERE = Path(__file__).parent
+COPY = Path(__file__).parent / "copy.yaml"
 WITHOUT = ("model.attention=null", "model.decoder.input_feeding=null")
 
 
@@ -35,9 +35,9 @@ def synthetic_files(task: str, folder: Path, *, max_length: int = 20) -> list[st
     return [f"data.train={folder / 'train.tsv'}", f"data.dev={folder / 'dev.tsv'}"]
 
 
-def learn(config: str, name: str, overrides: Sequence[str], output: Path) -> tuple[regard.TextToText, float]:
+def learn(configuration: Configuration, name: str, output: Path) -> tuple[regard.TextToText, float]:
     """A trained model and the seconds that its training took, validation included."""
-    outcome = regard.train(load(HERE / config, overrides), output / name)
+    outcome = regard.train(configuration, output / name)
     return regard.load(output / name), outcome.seconds
 
 
@@ -86,11 +86,11 @@ def main() -> None:
             if options.words is None:
                 parser.error("autoencoder needs --words TRAIN HELD_OUT, words one a line")
             files = [f"data.train={options.words[0]}", f"data.dev={options.words[1]}"]
-            model, seconds = learn("autoencoder.yaml", what, [*files, *options.set], options.output)
+            model, seconds = learn(from_preset("autoencoder", [*files, *options.set]), what, options.output)
             report(what, model.evaluate(options.words[1]), seconds)
         else:
             files = synthetic_files(what, options.output / what / "data")
-            model, seconds = learn("copy.yaml", f"{what}/run", [*files, *options.set], options.output)
+            model, seconds = learn(load(COPY, [*files, *options.set]), f"{what}/run", options.output)
             report(what, model.evaluate(options.output / what / "data" / "test.tsv"), seconds)
 
 
