@@ -34,8 +34,7 @@ their mean was taken without choosing by these figures, but the word error rate 
 The CMU Pronouncing Dictionary in the split of the literature (Chen 2003; Bisani & Ney 2008; Yao & Zweig 2015), stress
 removed: the 106,837 training words, of which 2,670 were held out at random. The file is public:
 `jg2p-core/src/test/resources/g014b2b.train` of github.com/steveash/jg2p, commit 9ef91103. CMUdict is (c) Carnegie
-Mellon University, under a licence like BSD-2-Clause (see NOTICE). What was held out is told by the SHA-256 of both files in
-`data.json`.
+Mellon University, under a licence like BSD-2-Clause (see NOTICE). `data.json` has the SHA-256 of both files.
 
 ## Model
 
