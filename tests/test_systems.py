@@ -113,3 +113,25 @@ def test_training_killed_at_random_moments_is_byte_for_byte_the_uninterrupted_on
     assert metrics(tmp_path / "killed") == whole
     for name in ("model.safetensors", "config.yaml", "source.json", "target.json"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_and_the_same_command_continues(tmp_path: Path, number: int, status: int) -> None:
+    write_run(tmp_path, pairs=200)
+    overrides = ("training.epochs=3", "training.log_every=1", "model.encoder.size=8", "model.decoder.size=8")
+    process = subprocess.Popen(command(tmp_path, "run", *overrides), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    log = tmp_path / "run" / "metrics.jsonl"
+    while process.poll() is None and not (log.exists() and log.read_bytes().count(b"\n") >= 2):
+        time.sleep(0.002)
+    process.send_signal(number)
+    _, said = process.communicate()
+    if process.returncode == 0:
+        pytest.skip("The run ended before the signal arrived.")
+    assert process.returncode == status
+    assert "the same command continues" in said
+    again = subprocess.run(command(tmp_path, "run", *overrides), cwd=tmp_path, capture_output=True, text=True)
+    assert again.returncode == 0
+    assert "continuing after step" in again.stderr
+    finished = subprocess.run(command(tmp_path, "run", *overrides), cwd=tmp_path, capture_output=True, text=True)
+    assert finished.returncode == 0
+    assert "finished before" in finished.stderr
