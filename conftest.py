@@ -26,6 +26,8 @@ from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser, SkipParse
 
 LIMIT_SECONDS = 240
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models: more threads wait for each other
+
 
 def enter(namespace: dict[str, Any]) -> None:
     """A document begins: a new folder."""

@@ -24,7 +24,7 @@ class Pair:
 
     @property
     def place(self) -> str:
-        """`file:line`, as messages show it."""
+        """File and line, as messages show them."""
         return f"{self.file}:{self.line}"
 
 

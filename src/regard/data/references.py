@@ -27,7 +27,7 @@ class Item:
 
     @property
     def place(self) -> str:
-        """`file:line` of the first reference, as messages show it."""
+        """File and line of the first reference, as messages show them."""
         return f"{self.file}:{self.lines[0]}"
 
 

@@ -1,0 +1,108 @@
+"""The documentation builds without a warning and says everything that is public."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+import types
+import zlib
+from pathlib import Path
+
+import pytest
+
+import regard
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+ROOMS = [
+    info.name for info in pkgutil.iter_modules(regard.__path__) if info.name not in ("cli", "pretrained", "__main__")
+]
+PAGES = sorted(path for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), ROOT / "benchmarks" / "README.md"])
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """The folder of the built pages."""
+    pytest.importorskip("sphinx")
+    folder = tmp_path_factory.mktemp("docs")
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", DOCS, folder],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="session")
+def described(built):
+    """The full names that the reference describes, from Sphinx's inventory."""
+    packed = (built / "objects.inv").read_bytes().split(b"\n", 4)[4]
+    return {line.split(" ")[0] for line in zlib.decompress(packed).decode().splitlines() if " py:" in line}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_reference_describes_every_public_name(described, room):
+    module = importlib.import_module(f"regard.{room}")
+    names = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
+    public = [name for name in names if not isinstance(getattr(module, name), types.ModuleType)]
+    if room in ("errors", "shapes", "tree"):  # modules, not packages: their own classes and functions
+        public = [name for name in public if getattr(getattr(module, name), "__module__", "") == module.__name__]
+        public = [name for name in public if callable(getattr(module, name))]
+    assert public
+    missing = [name for name in public if f"regard.{room}.{name}" not in described]
+    assert not missing, f"docs/api lacks {missing}"
+
+
+def test_every_name_of_the_front_door_is_named_in_the_reference(built):
+    text = (built / "api" / "index.html").read_text(encoding="utf-8")
+    errors = {name for name in regard.__all__ if name.endswith("Error")}
+    missing = [name for name in regard.__all__ if name not in text and name not in errors | {"__version__"}]
+    assert not missing
+
+
+def test_generated_pages_hold_what_the_code_says(built):
+    from regard.attention import RECIPES
+    from regard.config import presets
+
+    mechanisms = (built / "mechanisms.html").read_text(encoding="utf-8")
+    assert all(
+        "regard.attention.</span></span>" in mechanisms and f'id="{name.replace("_", "-")}"' in mechanisms
+        for name in RECIPES
+    )
+    configuration = (built / "configuration.html").read_text(encoding="utf-8")
+    assert all(f">{name}<" in configuration for name in presets())
+    assert "label_smoothing" in configuration
+    assert "--length-penalty" in (built / "api" / "cli.html").read_text(encoding="utf-8")
+    assert not [path.name for path in built.rglob("*.html") if "generated:" in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_within_the_project_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
+    local = [target for target in targets if target and "://" not in target]
+    assert not [target for target in local if not (page.parent / target).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_fenced_block_says_what_it_is(page):
+    fences = re.findall(r"^(?:> )?```(\S*)", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    opening = fences[::2]
+    known = {"python", "console", "yaml", "sh", "text", "{toctree}", "{eval-rst}"}
+    assert not [language for language in opening if language not in known]
+    assert not any(fences[1::2])
+
+
+def test_every_decision_is_listed_and_has_its_three_parts():
+    records = sorted(DOCS.glob("decisions/0*.md"))
+    index = (DOCS / "decisions" / "index.md").read_text(encoding="utf-8").split()
+    assert [record.stem for record in records] == [word for word in index if word.startswith("0")]
+    for number, record in enumerate(records, start=1):
+        text = record.read_text(encoding="utf-8")
+        assert text.startswith(f"# {number:04}: ")
+        assert all(f"**{part}.**" in text for part in ("Context", "Decision", "Consequences")), record.name
+        assert len(text.split()) < 400, f"{record.name} is longer than a page"
