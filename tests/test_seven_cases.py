@@ -10,13 +10,14 @@ import torch
 
 from regard import attention, tree
 from regard.attention import ChunkwiseAlignment, Mechanism
-from regard.decoding import Search, search
+from regard.decoding import GnmtPenalty, Search, search
 from regard.decoding.frontier import Frontier
 from regard.decoding.history import History
 from regard.models import RecurrentDecoder
 from regard.testing import DECODER_LAWS, check_decoder, encode, oracles, tiny
 from regard.testing.cases import DECODERS
 from regard.testing.mechanism import move_weights
+from regard.testing.oracles import linear
 
 CASES = {case.name: case for case in DECODERS}
 SEVEN = {
@@ -61,12 +62,6 @@ def test_every_other_decoder_on_the_list_keeps_every_law(name):
     )
 
 
-def attended(mechanism, values, queries):
-    """(T, V) and (H, T, S) of the oracle over one sentence."""
-    contexts, weights = oracles.attend(mechanism, values.tolist(), queries.tolist())
-    return torch.tensor(contexts).double(), torch.tensor(weights).double().transpose(0, 1)
-
-
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_alignments_of_a_recurrent_decoder_are_those_of_the_equations(number):
     """The queries are rebuilt from the decoder's own cell; everything after them is plain loops."""
@@ -88,10 +83,6 @@ def test_alignments_of_a_recurrent_decoder_are_those_of_the_equations(number):
         expected = torch.tensor(expected, dtype=torch.float64).transpose(0, 1)
         torch.testing.assert_close(weights[row, ..., : len(source.values)], expected, rtol=0, atol=1e-11)
         assert not weights[row, ..., len(source.values) :].any()
-
-
-def linear(layer, x):
-    return oracles.linear(layer, x)
 
 
 def layer_norm(norm, x):
@@ -270,16 +261,14 @@ def mask_ignored(monkeypatch):
 
 
 def wrong_sentence_selected(monkeypatch):
+    plain = RecurrentDecoder.initial_state
     monkeypatch.setattr(
         RecurrentDecoder,
         "initial_state",
-        lambda self, memory, num_hypotheses=1: plain_initial_state(
+        lambda self, memory, num_hypotheses=1: plain(
             self, replace(memory, first_state=tree.map(lambda leaf: leaf.flip(0), memory.first_state)), num_hypotheses
         ),
     )
-
-
-plain_initial_state = RecurrentDecoder.initial_state
 
 
 def memory_tiled_in_the_wrong_order(monkeypatch):
@@ -289,8 +278,6 @@ def memory_tiled_in_the_wrong_order(monkeypatch):
 
 
 def end_of_sentence_counted_twice(monkeypatch):
-    from regard.decoding import GnmtPenalty
-
     plain = GnmtPenalty.score
     monkeypatch.setattr(GnmtPenalty, "score", lambda self, total, length: plain(self, total, length + 1))
 

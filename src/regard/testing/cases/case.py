@@ -46,7 +46,7 @@ class LayerCase:
 
 @dataclass(frozen=True)
 class EncoderCase:
-    """An encoder of ids below 7, or of values with `num_features`."""
+    """An encoder of ids below 7."""
 
     name: str
     shows: tuple[Any, ...]

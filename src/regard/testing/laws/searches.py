@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from regard import tree
+from regard.decoding import Search, rescore, search
 from regard.testing.assertion import require, require_close
 from regard.testing.decoder_subject import DecoderSubject
 
@@ -39,8 +40,6 @@ def beam_of_a_sentence_is_as_alone(subject: DecoderSubject) -> None:
 
 def hypotheses_are_what_teacher_forcing_says(subject: DecoderSubject) -> None:
     """Log-probabilities and alignments of every returned hypothesis are those of a teacher-forced pass over it."""
-    from regard.decoding import rescore
-
     memory = subject.prepare(range(len(subject.sources)))
     for options in VARIETIES:
         found = _search(subject, memory, 5, **options)
@@ -96,8 +95,6 @@ def beam_of_one_is_greedy(subject: DecoderSubject) -> None:
 
 
 def _search(subject: DecoderSubject, memory: Any, beam: int, **options: Any) -> list[list[Any]]:
-    from regard.decoding import Search, search
-
     max_length = options.pop("max_length", MAX_LENGTH)
     chosen = Search(**{"beam": beam, "num_best": min(beam, 5), **options})
     return search(
