@@ -91,7 +91,7 @@ class LocationScore(AbstractScore):
         features = self.filters(torch.stack(seen[self.location], 2).flatten(1, 2)).unflatten(1, (self.num_heads, -1))
         located = torch.einsum("rhfs,hfd->rshd", features, self.location_projection)
         hypotheses = num_hypotheses(rows, memory.keys.shape[0])
-        keys = (memory.keys[:, None] + located.unflatten(0, (-1, hypotheses))).flatten(0, 1)
+        keys = (memory.keys[:, None] + located.unflatten(0, (memory.keys.shape[0], hypotheses))).flatten(0, 1)
         projected = split(self.content.query_projection(query), self.num_heads)
         heads = [
             ops.additive_energies(projected[:, None, head], keys[:, :, head], v)
