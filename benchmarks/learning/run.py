@@ -38,6 +38,8 @@ def synthetic_files(task: str, folder: Path, *, max_length: int = 20) -> list[st
 def learn(configuration: Configuration, name: str, output: Path) -> tuple[regard.TextToText, float]:
     """A trained model and the seconds that its training took, validation included."""
     outcome = regard.train(configuration, output / name)
+    if outcome.stop_reason == "interrupted":
+        raise SystemExit("Interrupted: the same command continues.")
     return regard.load(output / name), outcome.seconds
 
 
@@ -53,9 +55,8 @@ def bottleneck(output: Path, overrides: Sequence[str]) -> None:
     for name, extra in (("with attention", ()), ("without attention", WITHOUT)):
         folder = output / "bottleneck"
         files = synthetic_files("copy", folder / "data")
-        model, seconds = learn(
-            "copy.yaml", f"bottleneck/{name.replace(' ', '-')}", [*files, *extra, *overrides], output
-        )
+        configuration = load(COPY, [*files, *extra, *overrides])
+        model, seconds = learn(configuration, f"bottleneck/{name.replace(' ', '-')}", output)
         evaluation = model.evaluate(folder / "data" / "test.tsv")
         report(f"copy {name}", evaluation, seconds)
         lengths = np.array([len(one.item.source.split()) for one in evaluation.scored])
