@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from regard.errors import RegardError
 from regard.viz.aligned import as_numbers
@@ -45,7 +46,7 @@ def plot_curves(
     type_ = Typesetter([*curves, x_label, y_label, title or ""])
     figure = Figure(figsize=(6.0, 3.8), dpi=DPI, facecolor="white", layout="constrained")
     axes = figure.add_subplot()
-    strokes = []
+    strokes, whole = [], True
     for index, (name, (x, y)) in enumerate(curves.items()):
         across, up = as_numbers(x), as_numbers(y)
         if across.shape != up.shape or across.ndim != 1:
@@ -55,6 +56,9 @@ def plot_curves(
         (stroke,) = axes.plot(across, up, marker=MARKERS[index % len(MARKERS)], markersize=4, linewidth=1.6)
         stroke.set_color(STROKES[index % len(STROKES)])
         strokes.append(stroke)
+        whole = whole and bool((across == across.round()).all())
+    if whole:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(type_.drawable(x_label))
     axes.set_ylabel(type_.drawable(y_label))
     axes.set_title(type_.drawable(title or ""), loc="left", fontsize=11)
