@@ -15,7 +15,7 @@ show() {
 mkdir -p demo
 
 title "1. Pronounce words with the model that comes with regard"
-if regard list | grep -q '^  g2p-en '; then
+if regard list | grep '^  g2p-en ' >/dev/null; then
   show regard predict --model g2p-en "${words[@]}"
 else
   echo "This build has no shipped model; see step 4 for one of your own."

@@ -14,6 +14,7 @@ def masked_softmax(
 
     A row without support gives zero weights and zero gradient, never NaN. Half types are computed in float32.
 
+    >>> import torch
     >>> masked_softmax(torch.zeros(2, 2), torch.tensor([[True, False], [False, False]]))
     tensor([[1., 0.],
             [0., 0.]])
