@@ -39,6 +39,7 @@ def save(model: TextToText, folder: Path | str, *, half: bool = False) -> None:
         weights = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
     save_file(weights, folder / WEIGHTS, metadata={"format": "1", "task": model.config.task})
     save_configuration(model.config, folder / "config.yaml")
+    (folder / WEIGHTS).chmod((folder / "config.yaml").stat().st_mode)  # safetensors writes for the owner alone
     model.source.save(folder, "source")
     model.target.save(folder, "target")
     save_fingerprints(model, folder)
