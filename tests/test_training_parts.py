@@ -307,7 +307,8 @@ def test_tensorboard_that_is_not_installed_names_the_extra(tmp_path: Path, monke
         train(ToyTrainee(settings), settings, tmp_path, seed=1, select="x", console=Console(file=StringIO()))
 
 
-def test_a_terminal_gets_a_bar_and_other_places_plain_lines() -> None:
+def test_a_terminal_gets_a_bar_and_other_places_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     figures, timing = {"loss": 0.25, "learning_rate": 1e-3}, {"symbols_per_second": 1234.0}
     for terminal in (True, False):
         shown = StringIO()

@@ -94,7 +94,9 @@ def test_a_run_that_is_killed_again_and_again_equals_an_uninterrupted_one(
     seed = random.SystemRandom().randrange(10**6)
     command = [sys.executable, str(TOY), str(killed), "6", str(seed), *settings]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert json.loads(done.stdout) == {"killed": 6, "status": 0}, done.stderr
+    ended = json.loads(done.stdout)
+    assert ended["status"] == 0, done.stderr
+    assert ended["killed"] >= 1, f"seed {seed}: it ended before it could be killed"
 
     assert_same_run(whole, killed)
     assert listing(whole) == listing(killed)

@@ -148,7 +148,7 @@ def main(folder: Path, kills: int, seed: int, changes: dict[str, object]) -> Non
     torch.optim.AdamW([nn.Parameter(torch.zeros(1))])  # imports what takes long, once for all attempts
     killed = 0
     while True:
-        moment, delay = (draw.randint(1, 120), None) if killed % 2 else (None, draw.uniform(0.0, 0.2))
+        moment, delay = (draw.randint(1, 40), None) if killed % 2 else (None, draw.uniform(0.0, 0.05))
         child = os.fork()
         if child == 0:
             leave_the_disk_alone()

@@ -37,7 +37,8 @@ def save(model: TextToText, folder: Path | str, *, half: bool = False) -> None:
         del weights[name]
     if half:
         weights = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
-    save_file(weights, folder / WEIGHTS, metadata={"format": "1", "task": model.config.task})
+    # One key alone: safetensors writes several in any order, and equal models are to be equal files.
+    save_file(weights, folder / WEIGHTS, metadata={"format": "1"})
     save_configuration(model.config, folder / "config.yaml")
     (folder / WEIGHTS).chmod((folder / "config.yaml").stat().st_mode)  # safetensors writes for the owner alone
     model.source.save(folder, "source")
