@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from sybil import Example, Sybil
-from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser, SkipParser
+from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
 
 LIMIT_SECONDS = 240
 
@@ -73,7 +73,6 @@ pytest_collect_file = Sybil(
         PythonCodeBlockParser(doctest_optionflags=ELLIPSIS),
         CodeBlockParser("console", run_console),
         CodeBlockParser("yaml", write_file),
-        SkipParser(),
     ],
     patterns=["*.md"],
     excludes=["src/**", "benchmarks/**", "CHANGELOG.md"],

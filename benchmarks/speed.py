@@ -88,8 +88,8 @@ def main() -> None:
     ):
         rows[name] = milliseconds(decoding(model, beam, alignment=alignment), options.repeats)
     print(
-        f"regard {__version__}, torch {torch.__version__}, Python {platform.python_version()}, threads {options.threads}, "
-        f"{platform.machine()}\n"
+        f"regard {__version__}, torch {torch.__version__}, Python {platform.python_version()}, "
+        f"threads {options.threads}, {platform.machine()}\n"
         f"preset g2p, {sum(p.numel() for p in model.parameters()):,} weights, float32; batches of {BATCH} sentences, "
         f"{SOURCE} symbols in, {TARGET} out; median of {options.repeats}\n\n"
         "| what | ms a batch | interquartile range |\n|---|---|---|"
