@@ -12,7 +12,13 @@ from regard.testing.cases import MECHANISMS
 @pytest.mark.parametrize("case", MECHANISMS, ids=lambda case: case.name)
 def test_every_mechanism_keeps_every_law(case, law):
     check_mechanism(
-        case.make(), query_size=case.query_size, memory_size=case.memory_size, only=[law], exempt=case.exempt
+        case.make(),
+        query_size=case.query_size,
+        memory_size=case.memory_size,
+        input_size=case.input_size,
+        key_size=case.key_size,
+        only=[law],
+        exempt=case.exempt,
     )
 
 

@@ -45,8 +45,8 @@ class BrokenRead(WeightedSum):
         super().__init__(6, num_heads=2)
         self.fault = fault
 
-    def forward(self, weights, memory, position):
-        return self.fault(super().forward(weights, memory, position), weights, memory)
+    def forward(self, weights, memory, query, position):
+        return self.fault(super().forward(weights, memory, query, position), weights, memory)
 
 
 class BrokenAlignment(SoftmaxAlignment):
@@ -145,8 +145,8 @@ class Forgetful(AdditiveScore):
 
 
 class Dropping(WeightedSum):
-    def forward(self, weights, memory, position):
-        return torch.nn.functional.dropout(super().forward(weights, memory, position), training=self.training)
+    def forward(self, weights, memory, query, position):
+        return torch.nn.functional.dropout(super().forward(weights, memory, query, position), training=self.training)
 
 
 class GrowsBackwards(Mechanism):
@@ -160,8 +160,8 @@ class GrowsBackwards(Mechanism):
 
 
 class Asks(WeightedSum):
-    def forward(self, weights, memory, position):
-        context = super().forward(weights, memory, position)
+    def forward(self, weights, memory, query, position):
+        context = super().forward(weights, memory, query, position)
         return context * 2 if float(weights.sum()) < -1 else context
 
 

@@ -16,7 +16,7 @@ from regard.attention import (
     gmm,
     multi_head,
 )
-from regard.testing import oracles
+from regard.testing.oracles import Story, ask
 
 reach = st.one_of(st.none(), st.integers(0, 5))
 
@@ -25,11 +25,17 @@ def memory_of(num_positions):
     return Memory(None, torch.zeros(1, num_positions, 1, 1))
 
 
+def story(num_positions, step, weights=()):
+    """Step number `step` over so many positions, after these weights."""
+    memory = [[0.0]] * num_positions
+    return Story(0, memory, memory, [[0.0]] * (step + 1), weights=weights)
+
+
 @given(back=reach, front=reach, steps=st.lists(st.integers(0, 12), min_size=1, max_size=4), width=st.integers(0, 9))
 def test_a_sliding_window_allows_what_its_definition_allows(back, front, steps, width):
     window = SlidingWindow(back=back, front=front)
     support, _ = window(torch.zeros(len(steps), 1), memory_of(width), None, torch.tensor(steps))
-    expected = [[oracles.WINDOWS[SlidingWindow](window, 0, step, width, [])] for step in steps]
+    expected = [[ask(window, story(width, step)).allowed] for step in steps]
     assert support.support.tolist() == expected
 
 
@@ -46,7 +52,7 @@ def test_an_argmax_window_follows_the_last_peak_and_stays_where_nothing_was_seen
         seen = Attended(torch.zeros(1, 1), torch.tensor(weights)[None, None])
         leaf = window.observe(leaf, seen, torch.zeros(1, 1), None)
     support, _ = window(torch.zeros(1, 1), memory, leaf, torch.zeros(1, dtype=torch.long))
-    assert support.support[0, 0].tolist() == oracles.WINDOWS[ArgmaxWindow](window, 0, len(past), 5, past)
+    assert support.support[0, 0].tolist() == ask(window, story(5, len(past), past)).allowed
 
 
 def test_what_a_causal_window_hides_changes_nothing_and_has_no_gradient():

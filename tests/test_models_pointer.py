@@ -25,6 +25,14 @@ from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import Bridge, Encoded, FixedContext, PointerDecoder, RecurrentDecoder, RecurrentEncoder
 from regard.ops import log_add, safe_log
 
+
+class Unbounded(ExponentialAlignment):
+    """Takes any score, so that weights may sum to more than 1."""
+
+    def refuse(self, mechanism):
+        return None
+
+
 TOKENS, UNKNOWN, SIZE, MEMORY = 6, 3, 5, 8
 # extended ids: two unknown words, one of them twice; one unknown word; none
 SOURCES = [torch.tensor(ids) for ids in ([4, 6, 7, 4, 6, 2], [6, 5], [5, 4, 5])]
@@ -34,7 +42,7 @@ MECHANISMS = {
     "location": lambda: location_sensitive(query_size=SIZE, memory_size=MEMORY, size=6, num_heads=2, kernel_size=3),
     "mocha": lambda: mocha(query_size=SIZE, memory_size=MEMORY, size=6, chunk_size=2),
     "gmm": lambda: gmm(query_size=SIZE, memory_size=MEMORY, size=6),
-    "more than 1": lambda: Mechanism(BilinearScore(SIZE, MEMORY), ExponentialAlignment(), WeightedSum(MEMORY)),
+    "more than 1": lambda: Mechanism(BilinearScore(SIZE, MEMORY), Unbounded(), WeightedSum(MEMORY)),
 }
 
 

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import ops
-from regard.testing import oracles
 from regard.testing.cases import OPERATIONS
+from regard.testing.oracles.alignments.monotonic import chunk, monotonic
+from regard.testing.oracles.arithmetic import masked_softmax
 
 
 def floating(inputs):
@@ -94,7 +95,7 @@ def test_masked_softmax_is_its_equation_for_any_energies_and_any_mask(energies, 
     support = data.draw(st.lists(st.booleans(), min_size=len(energies), max_size=len(energies)))
     given_energies = torch.tensor(energies, dtype=torch.float64, requires_grad=True)
     weights = ops.masked_softmax(given_energies[None], torch.tensor([support]))[0]
-    torch.testing.assert_close(weights.tolist(), oracles.masked_softmax(energies, support), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(weights.tolist(), masked_softmax(energies, support), rtol=1e-9, atol=1e-12)
     assert all(w == 0.0 for w, inside in zip(weights.tolist(), support, strict=True) if not inside)
     (gradient,) = torch.autograd.grad((weights * torch.arange(len(energies))).sum(), given_energies)
     assert torch.isfinite(gradient).all()
@@ -131,7 +132,7 @@ def test_expected_monotonic_alignment_is_its_definition_for_any_probabilities(dr
     p = torch.tensor([choose], dtype=torch.float64, requires_grad=True)
     previous = torch.tensor([start], dtype=torch.float64)
     alignment = ops.expected_monotonic_alignment(p, previous)
-    torch.testing.assert_close(alignment[0].tolist(), oracles.monotonic(choose, start), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(alignment[0].tolist(), monotonic(choose, start), rtol=1e-9, atol=1e-12)
     assert float(alignment.detach().sum()) <= 1 + 1e-9
     (gradient,) = torch.autograd.grad(alignment.square().sum(), p)
     assert torch.isfinite(gradient).all()
@@ -157,7 +158,7 @@ def test_moving_chunk_softmax_is_its_equation_for_any_energies(drawn, width):
     mass = torch.tensor(stops, dtype=torch.float64)[None, None]
     u = torch.tensor(energies, dtype=torch.float64)[None, None].requires_grad_()
     weights = ops.moving_chunk_softmax(mass, u, torch.tensor(support)[None, None], width)
-    expected = oracles.chunk(stops, energies, support, width)
+    expected = chunk(stops, energies, support, width)
     torch.testing.assert_close(weights[0, 0].tolist(), expected, rtol=1e-9, atol=1e-12)
     (gradient,) = torch.autograd.grad(weights.square().sum(), u)
     assert torch.isfinite(gradient).all()

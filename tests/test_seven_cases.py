@@ -17,7 +17,7 @@ from regard.models import RecurrentDecoder
 from regard.testing import DECODER_LAWS, check_decoder, encode, oracles, tiny
 from regard.testing.cases import DECODERS
 from regard.testing.mechanism import move_weights
-from regard.testing.oracles import linear
+from regard.testing.oracles.arithmetic import linear
 
 CASES = {case.name: case for case in DECODERS}
 SEVEN = {

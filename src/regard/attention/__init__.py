@@ -5,6 +5,7 @@ score (how well does each position answer the query?) → window (which position
 """
 
 from regard.attention.alignments import ChunkwiseAlignment, ExponentialAlignment, SoftmaxAlignment
+from regard.attention.citation import cite
 from regard.attention.contract import (
     AbstractAlignment,
     AbstractPart,
@@ -73,6 +74,7 @@ __all__ = [
     "Support",
     "WeightedSum",
     "bahdanau",
+    "cite",
     "gmm",
     "location_sensitive",
     "luong",

@@ -89,11 +89,27 @@ class AbstractPart(nn.Module):
 
     is_recurrent: bool = False
     """Whether the leaf feeds later energies or weights, so that steps must be taken one after the other."""
+    trains_differently: bool = False
+    """Whether training and evaluation differ by design: noise, sampling, a window for synthesis alone."""
+    sources: tuple[str, ...] = ()
+    """Where the part was published: keys of `regard/attention/bibliography.bib`, which `cite` prints."""
+
+    def refuse(self, mechanism: Any) -> str | None:
+        """Why the part cannot work beside the other parts of a mechanism, or None; asked when one is composed."""
+        return None
 
     def prepare(
-        self, values: Float[Tensor, "B S M"], keys: Float[Tensor, "B S M2"], mask: Bool[Tensor, "B S"] | None
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
     ) -> Tree:
-        """What the part keeps per source (B rows), or None; S is the second dimension of every leaf."""
+        """What the part keeps per source (B rows), or None; S is the second dimension of every leaf.
+
+        Args:
+            start: the place of the first of these positions, when they extend a memory that is there already.
+        """
         return None
 
     def initial(self, memory: Memory, num_rows: int) -> Tree:
@@ -113,6 +129,8 @@ class AbstractScore(AbstractPart):
 
     num_heads: int = 1
     uses_query: bool = True
+    is_log_density: bool = False
+    """Whether exp(e) is a density over positions, and so a weight by itself."""
 
     def forward(
         self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
@@ -123,6 +141,9 @@ class AbstractScore(AbstractPart):
 
 class AbstractWindow(AbstractPart):
     """Which positions may be looked at, and how likely are they beforehand?"""
+
+    has_gain: bool = False
+    """Whether a gain is multiplied onto the weights, which then do not sum to 1."""
 
     def forward(
         self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
@@ -157,7 +178,7 @@ class AbstractAlignment(AbstractPart):
 
 
 class AbstractRead(AbstractPart):
-    """Weights and values become a context. A read keeps no leaf.
+    """Weights and values become a context. A read keeps no leaf; a row without weights reads zeros.
 
     `prepare` returns the values, (B, S, 1 or H, V).
     """
@@ -165,7 +186,11 @@ class AbstractRead(AbstractPart):
     context_size: int
 
     def forward(
-        self, weights: Float[Tensor, "R H S"], memory: Memory, position: Int[Tensor, " R"]
+        self,
+        weights: Float[Tensor, "R H S"],
+        memory: Memory,
+        query: Float[Tensor, "R Q"],
+        position: Int[Tensor, " R"],
     ) -> Float[Tensor, "R V"]:
         """The context (R, V)."""
         raise NotImplementedError

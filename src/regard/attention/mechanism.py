@@ -10,6 +10,7 @@ from torch import Generator, Tensor, nn
 from regard import tree
 from regard.attention.contract import (
     AbstractAlignment,
+    AbstractPart,
     AbstractRead,
     AbstractScore,
     AbstractWindow,
@@ -54,6 +55,14 @@ class Mechanism(nn.Module):
         self.window = window if window is not None else FullWindow()
         self.alignment = alignment
         self.read = read
+        for part in self.parts.values():
+            if (reason := part.refuse(self)) is not None:
+                raise UnsupportedError(reason)
+
+    @property
+    def parts(self) -> dict[str, AbstractPart]:
+        """Score, window, alignment and read by these names."""
+        return {"score": self.score, "window": self.window, "alignment": self.alignment, "read": self.read}
 
     @property
     def context_size(self) -> int:
@@ -68,12 +77,17 @@ class Mechanism(nn.Module):
     @property
     def is_recurrent(self) -> bool:
         """Whether a step depends on the steps before it."""
-        return any(part.is_recurrent for part in (self.score, self.window, self.alignment))
+        return any(part.is_recurrent for part in self.parts.values())
 
     @property
     def is_normalised(self) -> bool:
         """Whether the weights of a row that may look somewhere sum to 1."""
-        return self.alignment.is_normalised
+        return self.alignment.is_normalised and not self.window.has_gain
+
+    @property
+    def trains_differently(self) -> bool:
+        """Whether training and evaluation differ by design, dropout apart."""
+        return any(part.trains_differently for part in self.parts.values())
 
     @property
     def uses_query(self) -> bool:
@@ -104,9 +118,12 @@ class Mechanism(nn.Module):
         Raises:
             ShapeError: for both mask and lengths, or a mask of another shape or type.
         """
+        return self._prepare(values, keys, keep_mask(values, mask, lengths) if values.dim() == 3 else None, 0)
+
+    def _prepare(self, values: Tensor, keys: Tensor | None, mask: Tensor | None, start: int) -> Memory:
+        """The memory of positions that begin at `start`."""
         if values.dim() != 3:
             raise ShapeError("values must be (B, S, M).\n" + describe({"values": ("B S M", values)}))
-        mask = keep_mask(values, mask, lengths)
         same = keys is None
         if keys is not None and keys.shape[:2] != values.shape[:2]:
             raise ShapeError(
@@ -120,10 +137,13 @@ class Mechanism(nn.Module):
         extras = {
             name: kept
             for name, part in (("window", self.window), ("alignment", self.alignment))
-            if (kept := part.prepare(values, keys, mask)) is not None
+            if (kept := part.prepare(values, keys, mask, start)) is not None
         }
         return Memory(
-            self.score.prepare(values, keys, mask), self.read.prepare(values, keys, mask), mask, extras or None
+            self.score.prepare(values, keys, mask, start),
+            self.read.prepare(values, keys, mask, start),
+            mask,
+            extras or None,
         )
 
     def extend(
@@ -140,12 +160,12 @@ class Mechanism(nn.Module):
             UnsupportedError: for a recurrent mechanism, whose state has the old number of positions.
         """
         if self.is_recurrent:
-            recurrent = [type(part).__name__ for part in (self.score, self.window, self.alignment) if part.is_recurrent]
+            recurrent = [type(part).__name__ for part in self.parts.values() if part.is_recurrent]
             raise UnsupportedError(
                 f"The memory of a recurrent mechanism cannot grow: the state of {', '.join(recurrent)} is tied to the "
                 "positions it began with. Prepare the whole memory first."
             )
-        new = self.prepare(values, keys=keys, mask=mask)
+        new = self._prepare(values, keys, keep_mask(values, mask), memory.values.shape[1])
         if (memory.mask is None) != (new.mask is None):
             everywhere = [
                 part.values.new_ones(part.values.shape[:2], dtype=torch.bool) if part.mask is None else part.mask
@@ -194,7 +214,7 @@ class Mechanism(nn.Module):
         )
         if gain is not None:
             weights = weights * gain
-        attended = Attended(self.read(weights, memory, state.position), weights, auxiliary)
+        attended = Attended(self.read(weights, memory, query, state.position), weights, auxiliary)
         state = State(
             self.score.observe(score, attended, query, inputs),
             self.window.observe(window, attended, query, inputs),

@@ -28,6 +28,8 @@ class Parallel(nn.Module):
     (arXiv 1704.06567), section 3.2.
     """
 
+    sources = ("zoph2016",)
+
     def __init__(self, mechanisms: Sequence[Mechanism], *, combination: Mechanism | None = None) -> None:
         super().__init__()
         self.mechanisms: Any = nn.ModuleList(mechanisms)
@@ -64,6 +66,11 @@ class Parallel(nn.Module):
     def is_random(self) -> bool:
         """Whether any of the mechanisms draws."""
         return any(mechanism.is_random for mechanism in self._all)
+
+    @property
+    def trains_differently(self) -> bool:
+        """Whether any of the mechanisms does."""
+        return any(mechanism.trains_differently for mechanism in self._all)
 
     @property
     def _all(self) -> list[Any]:

@@ -26,6 +26,7 @@ def check_mechanism(
     query_size: int,
     memory_size: int | Sequence[int],
     input_size: int | None = None,
+    key_size: int | None = None,
     dtype: torch.dtype = torch.float64,
     only: Iterable[str] | None = None,
     exempt: Mapping[str, str] | None = None,
@@ -40,6 +41,7 @@ def check_mechanism(
         query_size: Q; any number for a mechanism without a query.
         memory_size: M, or for several memories a size each.
         input_size: F, when `step` reads `inputs`.
+        key_size: M2, when queries are compared with keys of their own instead of the values; one memory only.
         dtype: float64 or float32; gradients are always checked in float64, half types besides.
         only: names of laws (`LAWS`) to check; all if None.
         exempt: from the name of a law that does not hold by design to the reason.
@@ -58,7 +60,7 @@ def check_mechanism(
     move_weights(examined)
     several = not isinstance(memory_size, int)
     sizes = (memory_size,) if isinstance(memory_size, int) else tuple(memory_size)
-    subject = Subject(examined, query_size, sizes, several, input_size, dtype, _TOLERANCES[dtype])
+    subject = Subject(examined, query_size, sizes, several, input_size, key_size, dtype, _TOLERANCES[dtype])
     for name in names:
         keep_law(name, LAWS[name], subject, _describe(mechanism))
 

@@ -52,6 +52,7 @@ class Subject:
     memory_sizes: tuple[int, ...]
     several: bool
     input_size: int | None = None
+    key_size: int | None = None
     dtype: torch.dtype = torch.float64
     tolerance: float = 1e-10
 
@@ -97,11 +98,18 @@ class Subject:
         spread = queries.new_ones(queries.shape[-1], self.input_size)
         return torch.sin(queries @ spread + torch.arange(self.input_size))
 
+    def keys(self, sources: Sources) -> Tensor | None:
+        """Keys (B, S, M2), each from its value; None for mechanisms that compare with the values."""
+        if self.key_size is None:
+            return None
+        return torch.sin(sources.values[0] @ self.draw(self.memory_sizes[0], self.key_size, seed=9))
+
     def prepare(self, sources: Sources, *, masked: bool = True) -> Any:
         """The memory of sources."""
         if self.several:
             return self.mechanism.prepare(sources.values, mask=sources.masks if masked else None)
-        return self.mechanism.prepare(sources.values[0], mask=sources.masks[0] if masked else None)
+        keys = {} if self.key_size is None else {"keys": self.keys(sources)}
+        return self.mechanism.prepare(sources.values[0], **keys, mask=sources.masks[0] if masked else None)
 
     def loop(self, memory: Any, queries: Tensor, *, num_hypotheses: int = 1, state: Any = None) -> Looks:
         """The loop of `step` over queries (R, T, Q)."""

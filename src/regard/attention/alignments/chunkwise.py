@@ -36,15 +36,20 @@ class ChunkwiseAlignment(AbstractAlignment):
             raise ValueError(f"chunk_size={chunk_size} must be 1 or more.")
         if chunk_score.is_recurrent:
             raise ValueError(f"The chunk score keeps no state of its own; {type(chunk_score).__name__} needs one.")
+        self.sources = ("raffel2017", "chiu2018", *chunk_score.sources)
         self.chunk_score = chunk_score
         self.chunk_size = chunk_size
         self.bias = torch.nn.Parameter(torch.tensor(bias))
 
     def prepare(
-        self, values: Float[Tensor, "B S M"], keys: Float[Tensor, "B S M2"], mask: Bool[Tensor, "B S"] | None
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
     ) -> Tree:
         """The second score's keys."""
-        return self.chunk_score.prepare(values, keys, mask)
+        return self.chunk_score.prepare(values, keys, mask, start)
 
     def initial(self, memory: Memory, num_rows: int) -> Tensor:
         """α_0: all mass at position 0, (R, H, S)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Generator, Tensor
 
 from regard.attention.contract import AbstractAlignment, Memory, Tree
@@ -15,6 +17,15 @@ class ExponentialAlignment(AbstractAlignment):
     """
 
     is_normalised = False
+
+    def refuse(self, mechanism: Any) -> str | None:
+        """Weights that are no densities have no bound."""
+        if mechanism.score.is_log_density:
+            return None
+        return (
+            f"exp(e) of a {type(mechanism.score).__name__} has no bound: ExponentialAlignment needs a score whose "
+            "energies are log-densities, such as MixtureScore. Use SoftmaxAlignment."
+        )
 
     def forward(
         self,

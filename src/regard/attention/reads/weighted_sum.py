@@ -39,13 +39,21 @@ class WeightedSum(AbstractRead):
         self.context_size = memory_size if split_heads else memory_size * num_heads
 
     def prepare(
-        self, values: Float[Tensor, "B S M"], keys: Float[Tensor, "B S M2"], mask: Bool[Tensor, "B S"] | None
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
     ) -> Tree:
         """The values, a view."""
         return split(values, self.num_heads)
 
     def forward(
-        self, weights: Float[Tensor, "R H S"], memory: Memory, position: Int[Tensor, " R"]
+        self,
+        weights: Float[Tensor, "R H S"],
+        memory: Memory,
+        query: Float[Tensor, "R Q"],
+        position: Int[Tensor, " R"],
     ) -> Float[Tensor, "R V"]:
         """The context (R, M or H·M)."""
         return weighted_sum(weights, memory.values)
@@ -59,6 +67,8 @@ class ProjectedSum(AbstractRead):
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2.2.
     """
 
+    sources = ("vaswani2017",)
+
     def __init__(
         self, memory_size: int, size: int, *, num_heads: int = 1, output_size: int | None = None, bias: bool = False
     ) -> None:
@@ -70,13 +80,21 @@ class ProjectedSum(AbstractRead):
         self.output_projection = nn.Linear(size, self.context_size, bias=bias)
 
     def prepare(
-        self, values: Float[Tensor, "B S M"], keys: Float[Tensor, "B S M2"], mask: Bool[Tensor, "B S"] | None
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
     ) -> Tree:
         """W_v h, split into heads."""
         return split(self.value_projection(values), self.num_heads)
 
     def forward(
-        self, weights: Float[Tensor, "R H S"], memory: Memory, position: Int[Tensor, " R"]
+        self,
+        weights: Float[Tensor, "R H S"],
+        memory: Memory,
+        query: Float[Tensor, "R Q"],
+        position: Int[Tensor, " R"],
     ) -> Float[Tensor, "R V"]:
         """The context (R, output_size)."""
         context = self.output_projection(weighted_sum(weights, memory.values))

@@ -24,6 +24,8 @@ class AdditiveScore(AbstractScore):
     (arXiv 1704.00784), section 2.4, and tf.contrib.seq2seq.
     """
 
+    sources = ("bahdanau2015",)
+
     def __init__(
         self,
         query_size: int,
@@ -53,7 +55,11 @@ class AdditiveScore(AbstractScore):
         return self.v if self.gain is None else self.gain * self.v / self.v.norm(dim=-1, keepdim=True)
 
     def prepare(
-        self, values: Float[Tensor, "B S M"], keys: Float[Tensor, "B S M2"], mask: Bool[Tensor, "B S"] | None
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
     ) -> Tree:
         """U h, split into heads."""
         return split(self.key_projection(keys), self.num_heads)

@@ -19,6 +19,8 @@ class BilinearScore(AbstractScore):
     Source: Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1, `general`. Each head compares its own slice.
     """
 
+    sources = ("luong2015",)
+
     def __init__(self, query_size: int, memory_size: int, *, num_heads: int = 1, scale: float | None = 1.0) -> None:
         super().__init__()
         self.num_heads = num_heads
@@ -26,10 +28,14 @@ class BilinearScore(AbstractScore):
         self.dot = DotScore(query_size, query_size, num_heads=num_heads, scale=scale)
 
     def prepare(
-        self, values: Float[Tensor, "B S M"], keys: Float[Tensor, "B S M2"], mask: Bool[Tensor, "B S"] | None
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
     ) -> Tree:
         """W h, split into heads."""
-        return self.dot.prepare(values, self.key_projection(keys), mask)
+        return self.dot.prepare(values, self.key_projection(keys), mask, start)
 
     def forward(
         self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]

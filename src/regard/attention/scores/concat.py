@@ -18,6 +18,8 @@ class ConcatScore(AbstractScore):
     Source: Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1, `concat`.
     """
 
+    sources = ("luong2015",)
+
     def __init__(self, query_size: int, memory_size: int, size: int, *, num_heads: int = 1) -> None:
         super().__init__()
         self.num_heads = num_heads
@@ -27,10 +29,14 @@ class ConcatScore(AbstractScore):
         nn.init.uniform_(self.additive.key_projection.weight, -bound, bound)
 
     def prepare(
-        self, values: Float[Tensor, "B S M"], keys: Float[Tensor, "B S M2"], mask: Bool[Tensor, "B S"] | None
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
     ) -> Tree:
         """The half of W that meets the memory, applied."""
-        return self.additive.prepare(values, keys, mask)
+        return self.additive.prepare(values, keys, mask, start)
 
     def forward(
         self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]

@@ -22,6 +22,8 @@ class DotScore(AbstractScore):
     `scale=True`.
     """
 
+    sources = ("luong2015",)
+
     def __init__(self, query_size: int, memory_size: int, *, num_heads: int = 1, scale: float | None = 1.0) -> None:
         super().__init__()
         if query_size != memory_size:
@@ -34,7 +36,11 @@ class DotScore(AbstractScore):
         self.scale: float | nn.Parameter = nn.Parameter(torch.ones(())) if scale is None else scale
 
     def prepare(
-        self, values: Float[Tensor, "B S M"], keys: Float[Tensor, "B S M2"], mask: Bool[Tensor, "B S"] | None
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
     ) -> Tree:
         """The keys, split into heads."""
         return split(keys, self.num_heads)
@@ -57,6 +63,8 @@ class ScaledDotScore(AbstractScore):
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2.
     """
 
+    sources = ("vaswani2017",)
+
     def __init__(self, query_size: int, memory_size: int, size: int, *, num_heads: int = 1, bias: bool = False) -> None:
         super().__init__()
         self.num_heads = num_heads
@@ -65,7 +73,11 @@ class ScaledDotScore(AbstractScore):
         self.key_projection = nn.Linear(memory_size, size, bias=bias)
 
     def prepare(
-        self, values: Float[Tensor, "B S M"], keys: Float[Tensor, "B S M2"], mask: Bool[Tensor, "B S"] | None
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
     ) -> Tree:
         """W_k h, split into heads."""
         return split(self.key_projection(keys), self.num_heads)

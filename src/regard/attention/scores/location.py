@@ -57,6 +57,7 @@ class LocationScore(AbstractScore):
             raise ValueError(f"kernel_size={kernel_size} must be odd, so that a filter looks equally far both ways.")
         self.num_heads = num_heads
         self.location = location
+        self.sources = ("chorowski2015",) if location == "previous" else ("chorowski2015", "shen2018")
         self.content = AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=True)
         self.filters = nn.Conv1d(
             num_heads * (2 if location == "both" else 1),
@@ -70,10 +71,14 @@ class LocationScore(AbstractScore):
         nn.init.xavier_uniform_(self.location_projection)
 
     def prepare(
-        self, values: Float[Tensor, "B S M"], keys: Float[Tensor, "B S M2"], mask: Bool[Tensor, "B S"] | None
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
     ) -> Tree:
         """U h, split into heads."""
-        return self.content.prepare(values, keys, mask)
+        return self.content.prepare(values, keys, mask, start)
 
     def initial(self, memory: Memory, num_rows: int) -> Trace:
         """Zeros: attention was nowhere yet."""

@@ -28,7 +28,10 @@ class MixtureScore(AbstractScore):
     (arXiv 1910.10288), table 1.
     """
 
+    sources = ("graves2013", "battenberg2020")
+
     is_recurrent = True
+    is_log_density = True
 
     def __init__(
         self,

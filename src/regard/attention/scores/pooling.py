@@ -20,6 +20,8 @@ class PoolingScore(AbstractScore):
     Source: Yang et al. 2016 (aclanthology N16-1174), equations 5 and 6 (their u_w is our u).
     """
 
+    sources = ("yang2016",)
+
     uses_query = False
 
     def __init__(self, memory_size: int, size: int, *, num_heads: int = 1) -> None:
@@ -30,7 +32,11 @@ class PoolingScore(AbstractScore):
         nn.init.normal_(self.context_vector, std=0.1)
 
     def prepare(
-        self, values: Float[Tensor, "B S M"], keys: Float[Tensor, "B S M2"], mask: Bool[Tensor, "B S"] | None
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
     ) -> Tree:
         """u_j, split into heads."""
         return split(torch.tanh(self.key_projection(keys)), self.num_heads)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -18,6 +20,8 @@ class ArgmaxWindow(AbstractWindow):
     Source: Chorowski et al. 2015 (arXiv 1506.07503), section 2.2.
     """
 
+    sources = ("chorowski2015",)
+
     is_recurrent = True
 
     def __init__(self, *, back: int, front: int, num_heads: int = 1) -> None:
@@ -27,6 +31,15 @@ class ArgmaxWindow(AbstractWindow):
         self.back = back
         self.front = front
         self.num_heads = num_heads
+
+    def refuse(self, mechanism: Any) -> str | None:
+        """Every head has its own peak."""
+        if mechanism.score.num_heads == self.num_heads:
+            return None
+        return (
+            f"The window follows the peaks of {self.num_heads} heads and the score has {mechanism.score.num_heads}: "
+            f"give the window num_heads={mechanism.score.num_heads}."
+        )
 
     def initial(self, memory: Memory, num_rows: int) -> Tensor:
         """p = 0, (R, H) long."""

@@ -3,9 +3,9 @@
 Whatever is public and shown by no case is found by `regard.testing.coverage.missing`, and a test fails.
 """
 
-from regard.testing.cases.case import Case, DecoderCase, EncoderCase, LayerCase, MechanismCase, OperationCase
+from regard.testing.cases.case import Case, DecoderCase, EncoderCase, LayerCase, MechanismCase, OperationCase, PartCase
 from regard.testing.cases.layers import LAYERS
-from regard.testing.cases.mechanisms import MECHANISMS
+from regard.testing.cases.mechanisms import MECHANISMS, PARTS
 from regard.testing.cases.models import DECODERS, ENCODERS
 from regard.testing.cases.operations import OPERATIONS
 
@@ -18,10 +18,12 @@ __all__ = [
     "LAYERS",
     "MECHANISMS",
     "OPERATIONS",
+    "PARTS",
     "Case",
     "DecoderCase",
     "EncoderCase",
     "LayerCase",
     "MechanismCase",
     "OperationCase",
+    "PartCase",
 ]

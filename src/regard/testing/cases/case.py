@@ -4,24 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
+from regard.attention import Mechanism
 from regard.testing import tiny
 from regard.testing.source import Source
+
+Kind = Literal["score", "window", "alignment", "read"]
+PART_SIZE = 6
 
 
 @dataclass(frozen=True)
 class MechanismCase:
-    """A mechanism, made anew by `make`, and the public things it shows; `exempt` as in `check_mechanism`."""
+    """A mechanism, made anew by `make`, and the public things it shows; the rest as in `check_mechanism`."""
 
     name: str
     shows: tuple[Any, ...]
     make: Callable[[], Any]
     memory_size: int | tuple[int, ...] = 6
     query_size: int = 5
+    input_size: int | None = None
+    key_size: int | None = None
     exempt: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PartCase:
+    """A part by itself, from which compositions are drawn: queries, memory and keys have `PART_SIZE` features.
+
+    Args:
+        kind: score, window, alignment or read.
+        make: from the number of heads, 1 or 2.
+    """
+
+    name: str
+    kind: Kind
+    make: Callable[[int], Any]
 
 
 @dataclass(frozen=True)
@@ -64,6 +84,12 @@ class DecoderCase:
     num_tokens: int | None = tiny.NUM_TOKENS
     num_features: int | None = None
     exempt: Mapping[str, str] = field(default_factory=dict)
+
+
+def of_recipe(name: str, recipe: Callable[..., Any], shows: tuple[Any, ...], **options: Any) -> MechanismCase:
+    """A case of a recipe: queries of 5 and a memory of 6 features, unless the options say otherwise."""
+    sizes = {key: options.pop(key, size) for key, size in (("query_size", 5), ("memory_size", 6))}
+    return MechanismCase(name, (recipe, Mechanism, *shows), lambda: recipe(**sizes, **options), **sizes)
 
 
 Case = MechanismCase | OperationCase | LayerCase | EncoderCase | DecoderCase

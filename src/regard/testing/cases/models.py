@@ -8,7 +8,7 @@ from regard import attention as a
 from regard import layers, models
 from regard.testing import tiny
 from regard.testing.cases.case import DecoderCase, EncoderCase
-from regard.testing.cases.mechanisms import LOCATION
+from regard.testing.cases.mechanisms.location import LOCATION
 
 ENCODERS: tuple[EncoderCase, ...] = (
     EncoderCase(

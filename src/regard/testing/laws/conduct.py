@@ -54,9 +54,10 @@ def saved_weights_give_the_same(subject: Subject) -> None:
 
 
 def training_is_evaluation_without_dropout(subject: Subject) -> None:
-    """`train()` and `eval()` are the same, unless something drops or draws."""
+    """`train()` and `eval()` are the same, unless something drops, or differs by design."""
     drops = any(isinstance(m, nn.Dropout) and m.p > 0 for m in subject.mechanism.modules())
-    if drops or subject.mechanism.is_random:
+    by_design = getattr(subject.mechanism, "trains_differently", subject.mechanism.is_random)
+    if drops or by_design:
         return
     training = copy.deepcopy(subject.mechanism).train()
     evaluating = copy.deepcopy(subject.mechanism).eval()
@@ -80,7 +81,8 @@ def memory_may_grow(subject: Subject) -> None:
         keep = masks if stop != 1 else None
         arguments: Any = (values, keep) if subject.several else (values[0], keep if keep is None else keep[0])
         try:
-            grown = subject.mechanism.extend(grown, arguments[0], mask=arguments[1])
+            keys = {} if subject.key_size is None else {"keys": subject.keys(Sources(values, masks))}
+            grown = subject.mechanism.extend(grown, arguments[0], mask=arguments[1], **keys)
         except UnsupportedError as refusal:
             require(subject.mechanism.is_recurrent, f"extend refused though nothing is recurrent: {refusal}")
             require(len(str(refusal)) > 40, "extend refused without a reason.")

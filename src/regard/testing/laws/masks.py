@@ -18,15 +18,16 @@ def mask_and_lengths_mean_the_same(subject: Subject) -> None:
     sources = subject.sources(LENGTHS)
     lengths = tuple(mask.sum(1) for mask in sources.masks)
     from_mask = subject.prepare(sources)
+    keys = {} if subject.key_size is None else {"keys": subject.keys(sources)}
     given = (
         (sources.values, lengths, sources.masks)
         if subject.several
         else (sources.values[0], lengths[0], sources.masks[0])
     )
-    from_lengths = subject.mechanism.prepare(given[0], lengths=given[1])
+    from_lengths = subject.mechanism.prepare(given[0], lengths=given[1], **keys)
     require_close_trees(from_lengths, from_mask, "the memory made from lengths", 0.0)
     try:
-        subject.mechanism.prepare(given[0], lengths=given[1], mask=given[2])
+        subject.mechanism.prepare(given[0], lengths=given[1], mask=given[2], **keys)
     except ValueError:
         return
     raise AssertionError("prepare took a mask and lengths at once; it must refuse with a ValueError.")
@@ -106,6 +107,8 @@ def weights_are_a_distribution(subject: Subject) -> None:
         require(bool((weights >= 0).all()), f"a weight is negative: {float(weights.detach().min())}.")
         if subject.mechanism.is_normalised:
             totals = weights.sum(-1)
+            totals = totals[totals != 0]  # a head whose window is empty sees nothing
+            require(bool(totals.numel()), "no head sees anything.")
             require_close(totals, torch.ones_like(totals), "the sum of a head's weights", subject.tolerance)
 
 

@@ -1,26 +1,26 @@
 """Brute-force oracles: the equations as double loops over plain floats, nothing vectorised, nothing carried.
 
-They read the parameters off a module and share no arithmetic with it, so agreeing with them is evidence.
+They read the parameters off a module and share no arithmetic with it, so agreeing with them is evidence. Every file
+of the four folders enlists its oracles in `ORACLES` when it is imported, which happens here.
 """
 
-from regard.testing.oracles.alignments import ALIGNMENTS, chunk, masked_softmax, monotonic
+import importlib
+import pkgutil
+
 from regard.testing.oracles.attend import attend, attend_in_parallel
-from regard.testing.oracles.reads import READS, weighted_sum
 from regard.testing.oracles.recurrent import run as run_recurrent_stack
-from regard.testing.oracles.scores import SCORES, linear
-from regard.testing.oracles.windows import WINDOWS
+from regard.testing.oracles.story import ORACLES, Seen, Story, ask, oracle
+
+for _file in pkgutil.walk_packages(__path__, f"{__name__}."):
+    importlib.import_module(_file.name)
 
 __all__ = [
-    "ALIGNMENTS",
-    "READS",
-    "SCORES",
-    "WINDOWS",
+    "ORACLES",
+    "Seen",
+    "Story",
+    "ask",
     "attend",
     "attend_in_parallel",
-    "chunk",
-    "linear",
-    "masked_softmax",
-    "monotonic",
+    "oracle",
     "run_recurrent_stack",
-    "weighted_sum",
 ]

@@ -5,41 +5,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from regard.testing.oracles.alignments import ALIGNMENTS
-from regard.testing.oracles.reads import READS
-from regard.testing.oracles.scores import SCORES, Matrix, Vector
-from regard.testing.oracles.windows import WINDOWS
+from regard.testing.oracles.story import Matrix, Story, Vector, ask
 
 
-def attend(mechanism: Any, memory: Matrix, queries: Sequence[Vector]) -> tuple[Matrix, list[Matrix]]:
+def attend(
+    mechanism: Any,
+    memory: Matrix,
+    queries: Sequence[Vector],
+    *,
+    keys: Matrix | None = None,
+    inputs: Sequence[Vector] | None = None,
+) -> tuple[Matrix, list[Matrix]]:
     """What a mechanism sees of one sentence without padding.
 
     Nothing is carried from step to step: every step is computed from all queries and all earlier weights. Uses plain
     floats, so parameters in float64 give float64.
 
     Args:
-        mechanism: a `Mechanism` whose parts are listed in SCORES, WINDOWS, ALIGNMENTS and READS.
-        memory: (S, M).
-        queries: (T, Q).
+        mechanism: a `Mechanism` whose parts have oracles.
+        memory, keys: (S, M) and, where they are not the memory, (S, M2).
+        queries, inputs: (T, Q) and, where the mechanism reads what the decoder was fed, (T, F).
 
     Returns:
         contexts (T, V) and weights (T, H, S).
     """
     heads = range(mechanism.num_heads)
-    score, window = SCORES[type(mechanism.score)], WINDOWS[type(mechanism.window)]
-    alignment, read = ALIGNMENTS[type(mechanism.alignment)], READS[type(mechanism.read)]
     energies: list[list[Vector]] = [[] for _ in heads]
     supports: list[list[list[bool]]] = [[] for _ in heads]
     weights: list[list[Vector]] = [[] for _ in heads]
     contexts: Matrix = []
     for step in range(len(queries)):
-        so_far = queries[: step + 1]
+        fed = None if inputs is None else inputs[: step + 1]
         for h in heads:
-            supports[h].append(window(mechanism.window, h, step, len(memory), weights[h]))
-            energies[h].append(score(mechanism.score, h, so_far, memory, weights[h]))
-            found = alignment(mechanism.alignment, h, energies[h], supports[h], so_far, memory)
-            weights[h].append(found)
-        contexts.append(read(mechanism.read, [weights[h][-1] for h in heads], memory))
+            story = Story(h, memory, keys or memory, queries[: step + 1], fed, tuple(weights[h]), tuple(contexts))
+            seen = ask(mechanism.window, story)
+            supports[h].append(seen.allowed)
+            plain = ask(mechanism.score, story)
+            energies[h].append([e + prior for e, prior in zip(plain, seen.prior or [0.0] * len(plain), strict=True)])
+            found = ask(mechanism.alignment, story, energies[h], supports[h])
+            weights[h].append([w * gain for w, gain in zip(found, seen.gain or [1.0] * len(found), strict=True)])
+        contexts.append(ask(mechanism.read, story, [weights[h][-1] for h in heads]))
     return contexts, [[weights[h][step] for h in heads] for step in range(len(queries))]
 
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from regard.testing.oracles.scores import Matrix, Vector, apply
-
-
-def sigmoid(x: float) -> float:
-    """1 / (1 + e⁻ˣ)."""
-    return 1 / (1 + math.exp(-x))
+from regard.testing.oracles.arithmetic import apply, sigmoid
+from regard.testing.oracles.story import Matrix, Vector
 
 
 def lstm(gates_of_input: Vector, gates_of_state: Vector, h: Vector, c: Vector) -> tuple[Vector, Vector]:

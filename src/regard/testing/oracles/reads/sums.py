@@ -1,15 +1,13 @@
-"""Contexts from weights, position by position."""
+"""Weighted sums."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from regard.attention import ProjectedSum, WeightedSum
-from regard.testing.oracles.scores import Matrix, Vector, head_slice, linear
-
-Read = Callable[[Any, Sequence[Vector], Matrix], Vector]
-"""(read, weights (H, S), memory (S, M)) -> context (V)."""
+from regard.testing.oracles.arithmetic import head_slice, linear
+from regard.testing.oracles.story import Matrix, Story, Vector, oracle
 
 
 def weighted_sum(weights: Vector, values: Matrix, size: int) -> Vector:
@@ -21,27 +19,25 @@ def weighted_sum(weights: Vector, values: Matrix, size: int) -> Vector:
     return [sum(weights[j] * values[j][m] for j in range(len(values))) for m in range(size)]
 
 
-def plain(read: Any, weights: Sequence[Vector], memory: Matrix) -> Vector:
+@oracle(WeightedSum)
+def plain(read: Any, story: Story, weights: Sequence[Vector]) -> Vector:
     """The heads' sums side by side, each of all of h_j or of the head's slice."""
     context: Vector = []
     split = read.num_heads > 1
     width = read.context_size // len(weights)
     for head, own in enumerate(weights):
-        values = [head_slice(h, head, read.num_heads) if split else h for h in memory]
+        values = [head_slice(h, head, read.num_heads) if split else h for h in story.memory]
         context += weighted_sum(own, values, width)
     return context
 
 
-def projected(read: Any, weights: Sequence[Vector], memory: Matrix) -> Vector:
+@oracle(ProjectedSum)
+def projected(read: Any, story: Story, weights: Sequence[Vector]) -> Vector:
     """W_o of the heads' sums of W_v h_j; zeros when nothing is seen."""
     if not any(any(own) for own in weights):
         return [0.0] * read.context_size
     joined: Vector = []
     for head, own in enumerate(weights):
-        values = [head_slice(linear(read.value_projection, h), head, read.num_heads) for h in memory]
+        values = [head_slice(linear(read.value_projection, h), head, read.num_heads) for h in story.memory]
         joined += weighted_sum(own, values, read.value_projection.out_features // read.num_heads)
     return linear(read.output_projection, joined)
-
-
-READS: dict[type, Read] = {ProjectedSum: projected, WeightedSum: plain}
-"""The oracle of every read."""

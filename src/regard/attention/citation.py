@@ -1,0 +1,37 @@
+"""Where a composed mechanism was published."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+from torch import nn
+
+from regard.attention.contract import AbstractPart
+
+
+def cite(module: nn.Module) -> str:
+    """BibTeX for exactly the parts that a mechanism, or a model with mechanisms in it, is composed of.
+
+    >>> from regard.attention import bahdanau
+    >>> print(cite(bahdanau(query_size=4, memory_size=4)).partition(",")[0])
+    @inproceedings{bahdanau2015
+    """
+    entries = bibliography()
+    return "\n\n".join(entries[key] for key in sources(module))
+
+
+def sources(module: nn.Module) -> tuple[str, ...]:
+    """The keys of `cite`, in alphabetical order. A part speaks for what it is made of."""
+    own = set(getattr(module, "sources", ()))
+    if isinstance(module, AbstractPart):
+        return tuple(sorted(own))
+    return tuple(sorted(own.union(*(sources(child) for child in module.children()))))
+
+
+@cache
+def bibliography() -> dict[str, str]:
+    """All entries of the bibliography by their keys."""
+    text = files("regard.attention").joinpath("bibliography.bib").read_text(encoding="utf-8")
+    return {entry[1]: entry[0] for entry in re.finditer(r"^@\w+\{([^,]+),.*?^\}", text, re.MULTILINE | re.DOTALL)}

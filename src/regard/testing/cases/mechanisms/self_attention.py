@@ -1,0 +1,19 @@
+"""Multi-head attention."""
+
+from __future__ import annotations
+
+from regard import attention as a
+from regard.testing.cases.case import MechanismCase, PartCase, of_recipe
+
+CASES: tuple[MechanismCase, ...] = (
+    of_recipe("multi-head, 1 head", a.multi_head, (a.ScaledDotScore, a.ProjectedSum), size=4, num_heads=1),
+    of_recipe(
+        "multi-head, biases, 2 heads", a.multi_head, (a.ScaledDotScore, a.ProjectedSum), size=4, num_heads=2, bias=True
+    ),
+    of_recipe("multi-head, causal", a.multi_head, (a.CausalWindow,), size=4, num_heads=2, window=a.CausalWindow()),
+)
+
+PARTS: tuple[PartCase, ...] = (
+    PartCase("scaled dot", "score", lambda heads: a.ScaledDotScore(6, 6, 4, num_heads=heads, bias=True)),
+    PartCase("projected sum", "read", lambda heads: a.ProjectedSum(6, 4, num_heads=heads, bias=True)),
+)

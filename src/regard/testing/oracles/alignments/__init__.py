@@ -1,0 +1,1 @@
+"""Weights from energies, straight from the equations: one head, one sentence."""

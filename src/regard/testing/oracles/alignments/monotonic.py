@@ -1,0 +1,46 @@
+"""Readers that move from left to right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from regard.attention import ChunkwiseAlignment
+from regard.testing.oracles.arithmetic import masked_softmax, number, sigmoid
+from regard.testing.oracles.story import Story, Vector, ask, oracle
+
+
+def monotonic(choose: Vector, previous: Vector) -> Vector:
+    """α_j = p_j Σ_{k ≤ j} α'_k Π_{l = k}^{j-1} (1 - p_l): the reader that stood at k passes all between and stops.
+
+    >>> monotonic([0.5, 0.5], [1.0, 0.0])
+    [0.5, 0.25]
+    """
+    result = []
+    for j, p in enumerate(choose):
+        total = 0.0
+        for k in range(j + 1):
+            total += previous[k] * math.prod(1 - choose[passed] for passed in range(k, j))
+        result.append(p * total)
+    return result
+
+
+def chunk(stops: Vector, energies: Vector, support: list[bool], width: int) -> Vector:
+    """β_j = Σ_k α_k exp(u_j) / Σ_l exp(u_l): a softmax over the `width` positions that end at each stop k."""
+    result = [0.0] * len(stops)
+    for k, mass in enumerate(stops):
+        inside = [support[j] and k - width < j <= k for j in range(len(stops))]
+        for j, weight in enumerate(masked_softmax(energies, inside)):
+            result[j] += mass * weight
+    return result
+
+
+@oracle(ChunkwiseAlignment)
+def chunkwise(alignment: Any, story: Story, energies: Sequence[Vector], supports: Sequence[list[bool]]) -> Vector:
+    """β of the last step; α runs through all steps from the first position."""
+    stops = [1.0] + [0.0] * (story.num_positions - 1)
+    for step, support in zip(energies, supports, strict=True):
+        choose = [sigmoid(e + number(alignment.bias)) for e in step]
+        stops = monotonic([p if inside else 0.0 for p, inside in zip(choose, support, strict=True)], stops)
+    return chunk(stops, ask(alignment.chunk_score, story), supports[-1], alignment.chunk_size)

@@ -1,0 +1,1 @@
+"""Contexts from weights, position by position."""

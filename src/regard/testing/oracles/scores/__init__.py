@@ -1,0 +1,1 @@
+"""Energies, straight from the equations."""

@@ -1,0 +1,78 @@
+"""Scores that compare query and memory."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from regard.attention import AdditiveScore, BilinearScore, ConcatScore, DotScore, PoolingScore, ScaledDotScore
+from regard.testing.oracles.arithmetic import apply, dot, head_slice, linear, number
+from regard.testing.oracles.story import Matrix, Story, Vector, oracle
+
+
+@oracle(AdditiveScore)
+def additive(score: Any, story: Story, located: Matrix | None = None) -> Vector:
+    """e_j = Σ_d v_d tanh((W q)_d + (U h_j)_d + b_d [+ located_jd]); normalised: v becomes g · v / ‖v‖."""
+    v = score.v[story.head].tolist()
+    if score.gain is not None:
+        norm = math.sqrt(sum(x * x for x in v))
+        v = [number(score.gain[story.head]) * x / norm for x in v]
+    q = head_slice(linear(score.query_projection, story.query), story.head, score.num_heads)
+    energies = []
+    for j, h in enumerate(story.keys):
+        k = head_slice(linear(score.key_projection, h), story.head, score.num_heads)
+        f = [0.0] * len(v) if located is None else located[j]
+        energies.append(sum(v[d] * math.tanh(q[d] + k[d] + f[d]) for d in range(len(v))))
+    return energies
+
+
+@oracle(ConcatScore)
+def concat(score: Any, story: Story) -> Vector:
+    """e_j = vᵀ tanh(W [q; h_j]), with the two halves of W put together again."""
+    inner = score.additive
+    halves = zip(inner.query_projection.weight.tolist(), inner.key_projection.weight.tolist(), strict=True)
+    weight = [left + right for left, right in halves]
+    v = inner.v[story.head].tolist()
+    energies = []
+    for h in story.keys:
+        hidden = head_slice(apply(weight, story.query + h), story.head, score.num_heads)
+        energies.append(sum(a * math.tanh(b) for a, b in zip(v, hidden, strict=True)))
+    return energies
+
+
+@oracle(DotScore)
+def dot_score(score: Any, story: Story) -> Vector:
+    """e_j = g · qᵀ h_j over the head's slices."""
+    q = head_slice(story.query, story.head, score.num_heads)
+    return [number(score.scale) * dot(q, head_slice(h, story.head, score.num_heads)) for h in story.keys]
+
+
+@oracle(BilinearScore)
+def bilinear(score: Any, story: Story) -> Vector:
+    """e_j = g · Σ_a Σ_b q_a W_ab h_jb, a over the head's slice of the query."""
+    weight = score.key_projection.weight.tolist()
+    width = len(story.query) // score.num_heads
+    energies = []
+    for h in story.keys:
+        total = 0.0
+        for a in range(story.head * width, (story.head + 1) * width):
+            for b in range(len(h)):
+                total += story.query[a] * weight[a][b] * h[b]
+        energies.append(number(score.dot.scale) * total)
+    return energies
+
+
+@oracle(ScaledDotScore)
+def scaled_dot(score: Any, story: Story) -> Vector:
+    """e_j = (W_q q)ᵀ(W_k h_j) / √d over the head's slices, d their width."""
+    q = head_slice(linear(score.query_projection, story.query), story.head, score.num_heads)
+    keys = [head_slice(linear(score.key_projection, h), story.head, score.num_heads) for h in story.keys]
+    return [dot(q, k) / math.sqrt(len(q)) for k in keys]
+
+
+@oracle(PoolingScore)
+def pooling(score: Any, story: Story) -> Vector:
+    """e_j = uᵀ tanh(W h_j + b)."""
+    u = score.context_vector[story.head].tolist()
+    hidden = [[math.tanh(x) for x in linear(score.key_projection, h)] for h in story.keys]
+    return [dot(u, head_slice(own, story.head, score.num_heads)) for own in hidden]

@@ -1,0 +1,1 @@
+"""Which positions a window allows, position by position."""
