@@ -89,6 +89,8 @@ class AbstractPart(nn.Module):
 
     is_recurrent: bool = False
     """Whether the leaf feeds later energies or weights, so that steps must be taken one after the other."""
+    uses_query: bool = False
+    """Whether the part reads the query; a mechanism none of whose parts does can `pool`."""
     trains_differently: bool = False
     """Whether training and evaluation differ by design: noise, sampling, a window for synthesis alone."""
     sources: tuple[str, ...] = ()

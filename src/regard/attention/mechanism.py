@@ -92,7 +92,7 @@ class Mechanism(nn.Module):
     @property
     def uses_query(self) -> bool:
         """Whether there is a query; without one, use `pool`."""
-        return self.score.uses_query
+        return any(part.uses_query for part in self.parts.values())
 
     @property
     def is_random(self) -> bool:
@@ -302,9 +302,10 @@ class Mechanism(nn.Module):
         """What a mechanism without a query sees in each memory: context (B, V) and alignment (B, H, S).
 
         Raises:
-            UnsupportedError: when the score needs a query.
+            UnsupportedError: when a part needs a query.
         """
         if self.uses_query:
-            raise UnsupportedError(f"{type(self.score).__name__} needs a query: use step or forward.")
+            asking = [type(part).__name__ for part in self.parts.values() if part.uses_query]
+            raise UnsupportedError(f"{' and '.join(asking)} needs a query: use step or forward.")
         nothing = memory.values.new_zeros(memory.values.shape[0], 0)
         return self.step(nothing, memory, self.initial_state(memory), alignment=True)[0]

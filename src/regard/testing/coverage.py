@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from regard import attention, layers, models, ops
-from regard.testing.cases import CASES, MECHANISMS
+from regard.testing.cases import CASES, MECHANISMS, PARTS
 
 ASSEMBLIES: dict[Any, str] = {models.EncoderDecoder: "an encoder and a decoder, each with cases of its own"}
 """What needs no case, and why."""
@@ -46,6 +46,13 @@ def heads_missing() -> list[str]:
                     m.num_heads > 1 for m in mechanisms if any(isinstance(x, part) for x in m.modules())
                 )
     return [part.__name__ for part, seen in counts.items() if "num_heads" in _arguments(part) and len(seen) < 2]
+
+
+def parts_missing() -> list[str]:
+    """Public parts that no composition is drawn from."""
+    drawn = {type(part.make(1)) for part in PARTS}
+    parts = [part for part in _defined_in(attention) if issubclass(part, attention.AbstractPart)]
+    return [part.__name__ for part in parts if part not in drawn]
 
 
 def _arguments(part: type) -> list[str]:

@@ -37,21 +37,27 @@ class Features(nn.Linear):
 
 
 def recurrent(
-    attention: Mechanism | Parallel | None = None, *, cell: Any = "gru", continuous: bool = False, **options: Any
+    attention: Mechanism | Parallel | None = None,
+    *,
+    cell: Any = "gru",
+    continuous: bool = False,
+    size: int = QUERY_SIZE,
+    embedding_size: int = EMBEDDING_SIZE,
+    **options: Any,
 ) -> RecurrentDecoder:
     """A recurrent decoder of four tokens, or of two features with `continuous`."""
     torch.manual_seed(1)
     context = options.get("context")
     told = {key: value for key, value in options.items() if key != "bridge"}
-    fed = RecurrentDecoder.input_size(EMBEDDING_SIZE, QUERY_SIZE, attention=attention, **told)
-    stack = RecurrentStack(fed, QUERY_SIZE, cell=cell)
+    fed = RecurrentDecoder.input_size(embedding_size, size, attention=attention, **told)
+    stack = RecurrentStack(fed, size, cell=cell)
     encoder = RecurrentStack(1, MEMORY_SIZE // 2, cell=cell, bidirectional=True)
     width = None if context is None or context.kind == "last" else MEMORY_SIZE
     bridge = Bridge(encoder, stack, options.pop("bridge", "dense"), context_size=width)
-    embedding: nn.Module = TokenEmbedding(NUM_TOKENS, EMBEDDING_SIZE, padding=None, unknown=2)
-    head: nn.Module = TokenHead(QUERY_SIZE, NUM_TOKENS)
+    embedding: nn.Module = TokenEmbedding(NUM_TOKENS, embedding_size, padding=None, unknown=2)
+    head: nn.Module = TokenHead(size, NUM_TOKENS)
     if continuous:
-        embedding, head = Features(2, EMBEDDING_SIZE), nn.Linear(QUERY_SIZE, 2)
+        embedding, head = Features(2, embedding_size), nn.Linear(size, 2)
     return RecurrentDecoder(
         embedding, stack, head, bridge, attention=attention, continuous=continuous, **options
     ).double()

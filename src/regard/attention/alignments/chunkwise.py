@@ -37,6 +37,7 @@ class ChunkwiseAlignment(AbstractAlignment):
         if chunk_score.is_recurrent:
             raise ValueError(f"The chunk score keeps no state of its own; {type(chunk_score).__name__} needs one.")
         self.sources = ("raffel2017", "chiu2018", *chunk_score.sources)
+        self.uses_query = chunk_score.uses_query
         self.chunk_score = chunk_score
         self.chunk_size = chunk_size
         self.bias = torch.nn.Parameter(torch.tensor(bias))

@@ -19,6 +19,7 @@ class Intersection(AbstractWindow):
         super().__init__()
         self.windows: Any = nn.ModuleList(windows)
         self.is_recurrent = any(window.is_recurrent for window in windows)
+        self.uses_query = any(window.uses_query for window in windows)
         self.has_gain = any(window.has_gain for window in windows)
         self.trains_differently = any(window.trains_differently for window in windows)
         self.sources = tuple(key for window in windows for key in window.sources)

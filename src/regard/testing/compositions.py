@@ -1,0 +1,102 @@
+"""Any with any: mechanisms drawn from every score, window, alignment and read, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import torch
+
+from regard.attention import Mechanism
+from regard.errors import UnsupportedError
+from regard.testing.cases import PARTS, MechanismCase, PartCase
+from regard.testing.cases.case import PART_SIZE, Kind
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+HEADS = (1, 2)
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A score, a window, an alignment and a read, with so many heads."""
+
+    parts: tuple[PartCase, ...]
+    num_heads: int
+
+    @property
+    def name(self) -> str:
+        """The names of the parts, and the number of heads."""
+        heads = "1 head" if self.num_heads == 1 else f"{self.num_heads} heads"
+        return " · ".join([*(part.name for part in self.parts), heads])
+
+    def make(self) -> Mechanism:
+        """The mechanism, the same weights every time.
+
+        Raises:
+            UnsupportedError: when a part refuses the others.
+        """
+        torch.manual_seed(0)
+        made: dict[str, Any] = {part.kind: part.make(self.num_heads) for part in self.parts}
+        return Mechanism(**made)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why there is no such mechanism, or None."""
+        try:
+            self.make()
+        except UnsupportedError as error:
+            return str(error)
+        return None
+
+    @property
+    def case(self) -> MechanismCase:
+        """As a case for the laws and the oracles."""
+        return MechanismCase(self.name, (), self.make, PART_SIZE, PART_SIZE, PART_SIZE)
+
+
+def parts_of(kind: Kind) -> list[PartCase]:
+    """All parts of a kind."""
+    return [part for part in PARTS if part.kind == kind]
+
+
+def compositions() -> Iterator[Composition]:
+    """Every score with every window, alignment and read, with one head and with two; refused ones too."""
+    for heads in HEADS:
+        for parts in itertools.product(*map(parts_of, KINDS)):
+            yield Composition(parts, heads)
+
+
+def cover_pairs(seed: int = 0) -> list[Composition]:
+    """A small draw of what is not refused, in which every two parts that go together meet, each with 1 and 2 heads.
+
+    Another seed draws other company for every pair.
+    """
+    draw = torch.Generator().manual_seed(seed)
+    accepted = [one for one in compositions() if one.refusal is None]
+    order = torch.randperm(len(accepted), generator=draw).tolist()
+    missing = {pair for one in accepted for pair in _pairs(one)}
+    chosen = []
+    for wanted in (6, 5, 4, 3, 2, 1):
+        for index in order:
+            new = missing & _pairs(accepted[index])
+            if len(new) >= wanted:
+                missing -= new
+                chosen.append(accepted[index])
+    return chosen
+
+
+def refusals() -> dict[tuple[str, ...], str]:
+    """What never goes together, as pairs of parts (`score: mixture`), with the reason that the part gives."""
+    reasons: dict[tuple[str, ...], list[str | None]] = {}
+    for one in compositions():
+        reason = one.refusal
+        for pair in _pairs(one):
+            reasons.setdefault(pair[:2], []).append(reason)
+    return {pair: found[0] for pair, found in sorted(reasons.items()) if found[0] is not None and None not in found}
+
+
+def _pairs(one: Composition) -> set[tuple[str, str, int]]:
+    names: Sequence[str] = [f"{part.kind}: {part.name}" for part in one.parts]
+    return {(a, b, one.num_heads) for a, b in itertools.combinations(names, 2)}
