@@ -71,17 +71,17 @@ def deviation(kind: dict[str, Arrays], name: str) -> float:
 
 @contextmanager
 def precision_of(name: str) -> Iterator[Any]:
-    """torch's default is `name`, and `Tensor.float`, where an original says it outright, gives that too."""
+    """torch's default is `name`; `Tensor.float` and `torch.float32`, which some originals ask for, are that too."""
     import torch
 
-    before, to_float = torch.get_default_dtype(), torch.Tensor.float
-    torch.set_default_dtype(getattr(torch, name))
-    torch.Tensor.float = lambda tensor: tensor.to(torch.get_default_dtype())
+    dtype, single, to_float = getattr(torch, name), torch.float32, torch.Tensor.float
+    torch.set_default_dtype(dtype)
+    torch.float32, torch.Tensor.float = dtype, lambda tensor: tensor.to(dtype)
     try:
-        yield getattr(torch, name)
+        yield dtype
     finally:
-        torch.set_default_dtype(before)
-        torch.Tensor.float = to_float
+        torch.float32, torch.Tensor.float = single, to_float
+        torch.set_default_dtype(single)
 
 
 def record(

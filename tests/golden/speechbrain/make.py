@@ -8,9 +8,6 @@ is Python's.
     peers/bin/pip install torch==2.13.0 numpy
     peers/bin/pip install --no-deps speechbrain==1.1.2
     OMP_NUM_THREADS=1 peers/bin/python tests/golden/speechbrain/make.py
-
-The relative-position attention asks for float32 outright in its softmax and its sinusoids; for float64 the name
-`torch.float32` means float64 while it runs.
 """
 
 from __future__ import annotations
@@ -63,14 +60,9 @@ def run(attention, queries, memory, lengths):
 
 def positioned(kinds):
     def over(attention, memory, lengths):
-        single = torch.float32
-        torch.float32 = memory.dtype
-        try:
-            positions = kinds.RelPosEncXL(WIDE, memory.dtype)(memory)
-            hidden = torch.arange(memory.shape[1]) >= lengths[:, None]
-            context, weights = attention(memory, memory, memory, positions, key_padding_mask=hidden)
-        finally:
-            torch.float32 = single
+        positions = kinds.RelPosEncXL(WIDE, memory.dtype)(memory)
+        hidden = torch.arange(memory.shape[1]) >= lengths[:, None]
+        context, weights = attention(memory, memory, memory, positions, key_padding_mask=hidden)
         return {"context": context, "alignment": weights, "positions": positions}
 
     return over

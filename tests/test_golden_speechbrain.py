@@ -1,0 +1,55 @@
+"""Parity with SpeechBrain's attentions."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from golden.parity import Parity, assert_parity
+from regard.attention import AdditiveScore, Mechanism, ProjectedSum, ScaledDotScore, SoftmaxAlignment, WeightedSum
+
+
+def additive(w, part="score"):
+    """Both biases are one."""
+    return {
+        f"{part}.query_projection.weight": w["mlp_dec.weight"],
+        f"{part}.query_projection.bias": w["mlp_dec.bias"] + w["mlp_enc.bias"],
+        f"{part}.key_projection.weight": w["mlp_enc.weight"],
+        f"{part}.v": w["mlp_attn.weight"],
+    }
+
+
+def output_layer(outputs, given, w):
+    context = torch.nn.functional.linear(outputs["context"], w["mlp_out.weight"], w["mlp_out.bias"])
+    return outputs | {"context": context}
+
+
+def key_value(w):
+    """The values are not projected again, so our output layer is the identity."""
+    names = {"score.query_projection": "query", "score.key_projection": "key", "read.value_projection": "value"}
+    mapped = {
+        f"{ours}.{kind}": w[f"{name}_linear.{kind}"] for ours, name in names.items() for kind in ("weight", "bias")
+    }
+    one = torch.eye(5, dtype=w["key_linear.bias"].dtype)
+    return mapped | {"read.output_projection.weight": one, "read.output_projection.bias": torch.zeros_like(one[0])}
+
+
+CASES = [
+    Parity(
+        "speechbrain/content_based",
+        lambda: Mechanism(AdditiveScore(5, 6, 4, bias=True), SoftmaxAlignment(), WeightedSum(6)),
+        additive,
+        output_layer,
+    ),
+    Parity(
+        "speechbrain/key_value",
+        lambda: Mechanism(ScaledDotScore(5, 6, 4, bias=True), SoftmaxAlignment(), ProjectedSum(6, 5, bias=True)),
+        key_value,
+    ),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_outputs_and_gradients_are_those_of_speechbrain(case, dtype):
+    assert_parity(case, dtype)
