@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
+from torch.func import functional_call
 
-from golden.parity import Parity, assert_parity
+from golden.archive import load
+from golden.parity import TOLERANCE, Parity, assert_parity, compare, leaves
 from regard.attention import bahdanau, luong
+from regard.layers import RecurrentStack
+from regard.models import Bridge, Encoded, RecurrentDecoder
 
 
 def additive(w):
@@ -41,7 +46,122 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+PRECISIONS = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+
+
+@PRECISIONS
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_outputs_and_gradients_are_those_of_tensorflow_addons(case, dtype):
     assert_parity(case, dtype)
+
+
+class Values(nn.Identity):
+    """Inputs that are embedded already."""
+
+    size = 3
+
+
+class Luong(nn.Module):
+    """Our decoder of recur_then_attend with input feeding."""
+
+    def __init__(self):
+        super().__init__()
+        attention = luong(query_size=5, memory_size=6)
+        stack = RecurrentStack(Values.size + 5, 5)
+        bridge = Bridge(stack, stack, "zero")
+        self.decoder = RecurrentDecoder(Values(), stack, nn.Identity(), bridge, attention=attention, continuous=True)
+
+    def forward(self, given):
+        mask = torch.arange(given["memory"].shape[1]) < given["lengths"][:, None]
+        memory = self.decoder.prepare(Encoded(given["memory"], mask, ()))
+        found = self.decoder.run(given["inputs"], memory, alignment=True)
+        return {"output": found.output, "alignment": found.alignment, "state": found.cell}
+
+
+def lstm(w):
+    return {
+        "stack.layers.0.weight_ih_l0": w["cell.kernel"].T,
+        "stack.layers.0.weight_hh_l0": w["cell.recurrent_kernel"].T,
+        "stack.layers.0.bias_ih_l0": w["cell.bias"],
+        "stack.layers.0.bias_hh_l0": torch.zeros_like(w["cell.bias"]),
+    }
+
+
+def luong_wrapper(w):
+    return lstm(w) | {
+        "mechanism.score.key_projection.weight": w["mechanism.memory_layer.kernel"].T,
+        "layer.weight": w["attention_layer.kernel"].T,
+    }
+
+
+def luong_decoder(w):
+    return {f"decoder.{name}": value for name, value in lstm(w).items()} | {
+        "decoder.attention.score.key_projection.weight": w["mechanism.memory_layer.kernel"].T,
+        "decoder.readout.weight": w["attention_layer.kernel"].T,
+        "decoder.readout.bias": torch.zeros_like(w["cell.bias"][:5]),
+    }
+
+
+class Wrapped(nn.Module):
+    """Our cell and our mechanism in the order of AttentionWrapper, whose attention layer has no tangent by default.
+
+    It feeds and gives out what the layer makes of cell output and context; without a layer it feeds the context and
+    gives out the cell's output.
+    """
+
+    def __init__(self, mechanism, cell, *, layer):
+        super().__init__()
+        self.mechanism = mechanism
+        self.layer = nn.Linear(5 + mechanism.context_size, 5, bias=False) if layer else None
+        self.stack = RecurrentStack(Values.size + (5 if layer else mechanism.context_size), 5, cell=cell)
+
+    def forward(self, given):
+        memory = self.mechanism.prepare(given["memory"], lengths=given["lengths"])
+        looked, kept = self.mechanism.initial_state(memory), []
+        cell = self.stack.zero_state(len(given["memory"]), given["memory"])
+        fed = given["memory"].new_zeros(len(given["memory"]), self.stack.layers[0].input_size - Values.size)
+        for x in given["inputs"].unbind(1):
+            state, cell = self.stack.step(torch.cat([x, fed], -1), cell)
+            look, looked = self.mechanism.step(state, memory, looked, alignment=True)
+            fed = look.context if self.layer is None else self.layer(torch.cat([state, look.context], -1))
+            kept.append((state if self.layer is None else fed, look.alignment, state))
+        output, alignment, state = (torch.stack(values, 1) for values in zip(*kept, strict=True))
+        return {"output": output, "alignment": alignment.transpose(1, 2), "state": state}
+
+
+def turned(gates):
+    """Keras keeps a GRU's gates as z, r, h on its last axis; torch as r, z, n on its first."""
+    update, reset, new = gates.chunk(3, -1)
+    return torch.cat([reset, update, new], -1).T
+
+
+def bahdanau_wrapper(w):
+    mechanism = additive({name.removeprefix("mechanism."): value for name, value in w.items()})
+    inner, outer = turned(w["cell.bias"]).unbind(-1)
+    return {f"mechanism.{name}": value for name, value in mechanism.items()} | {
+        "stack.layers.0.weight_ih_l0": turned(w["cell.kernel"]),
+        "stack.layers.0.weight_hh_l0": turned(w["cell.recurrent_kernel"]),
+        "stack.layers.0.bias_ih_l0": inner,
+        "stack.layers.0.bias_hh_l0": outer,
+    }
+
+
+DECODERS = {
+    "wrapper_luong_lstm_tanh": (Luong, luong_decoder),
+    "wrapper_luong_lstm": (lambda: Wrapped(luong(query_size=5, memory_size=6), "lstm", layer=True), luong_wrapper),
+    "wrapper_bahdanau_gru": (
+        lambda: Wrapped(bahdanau(query_size=5, memory_size=6, size=4), "gru", layer=False),
+        bahdanau_wrapper,
+    ),
+}
+
+
+@PRECISIONS
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_decoder_takes_the_steps_of_attention_wrapper(name, dtype):
+    make, weights = DECODERS[name]
+    golden = load("tensorflow_addons", name, dtype)
+    given, own = leaves(golden.inputs), leaves(golden.weights)
+    outputs = functional_call(make().to(dtype), dict(weights(own)), (given,), strict=True)
+    found = compare(golden, outputs, given | own)
+    assert {name: value for name, value in found.items() if not value <= TOLERANCE[dtype]} == {}

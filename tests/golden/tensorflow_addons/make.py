@@ -27,7 +27,7 @@ from tensorflow_addons.seq2seq.attention_wrapper import _compute_attention
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from record import BATCH, PRECISIONS, QUERY, STEPS, decoder_inputs, draw, draw_probes, draw_weights, save
 
-SIZE, INPUT, ATTENTION = 4, 3, 4
+SIZE, INPUT = 4, 3
 
 
 def weights_of(mechanism):
@@ -86,7 +86,10 @@ def record(path, build, run, inputs, collect=weights_of, changed=None):
 
 
 def wrapped(wrapper, inputs, memory, lengths):
-    """AttentionWrapper for some steps from its initial state: the cell, then attention, then the attention layer."""
+    """AttentionWrapper for some steps from its initial state: the cell, then attention, then the attention layer.
+
+    `output` is what the wrapper gives out: the attention layer's output, or the cell's with `output_attention=False`.
+    """
     wrapper._attention_mechanisms[0]([memory, lengths], setup_memory=True)
     state = wrapper.get_initial_state(batch_size=BATCH, dtype=memory.dtype)
     kept = {"output": [], "alignment": [], "state": []}
@@ -168,25 +171,21 @@ def main() -> None:
     monotonic_long()
     fed = {"inputs": draw(7, BATCH, STEPS, INPUT), "memory": inputs["memory"], "lengths": inputs["lengths"]}
 
-    def wrapper(mechanism, cell, size):
-        return lambda dtype: seq2seq.AttentionWrapper(
-            cell(dtype), mechanism(dtype), attention_layer_size=size, output_attention=size is not None, dtype=dtype
-        )
+    def wrapper(mechanism, cell, layer, **options):
+        def build(dtype):
+            if layer is not None:
+                options["attention_layer"] = tf.keras.layers.Dense(QUERY, layer, use_bias=False, dtype=dtype)
+            return seq2seq.AttentionWrapper(cell(QUERY, dtype=dtype), mechanism(dtype), dtype=dtype, **options)
 
-    record(
-        "wrapper_luong_lstm",
-        wrapper(luong(), lambda dtype: tf.keras.layers.LSTMCell(QUERY, dtype=dtype), ATTENTION),
-        wrapped,
-        fed,
-        wrapper_weights,
-    )
-    record(
-        "wrapper_bahdanau_gru",
-        wrapper(bahdanau(), lambda dtype: tf.keras.layers.GRUCell(QUERY, dtype=dtype), None),
-        wrapped,
-        fed,
-        wrapper_weights,
-    )
+        return build
+
+    cells = tf.keras.layers
+    for name, build in {
+        "wrapper_luong_lstm": wrapper(luong(), cells.LSTMCell, "linear"),
+        "wrapper_luong_lstm_tanh": wrapper(luong(), cells.LSTMCell, "tanh"),
+        "wrapper_bahdanau_gru": wrapper(bahdanau(), cells.GRUCell, None, output_attention=False),
+    }.items():
+        record(name, build, wrapped, fed, wrapper_weights)
 
 
 if __name__ == "__main__":
