@@ -7,14 +7,17 @@ from typing import Any
 
 from regard.ops.additive import additive_energies
 from regard.ops.choose import Implementation, describe
+from regard.ops.entmax import ENTMAX, entmax
 from regard.ops.logarithm import log_add, safe_log
 from regard.ops.monotonic import expected_monotonic_alignment, moving_chunk_softmax
+from regard.ops.rotary import rotate
 from regard.ops.softmax import masked_softmax
+from regard.ops.sparsemax import sparsemax
 
 IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     operation.__name__: (Implementation("reference", operation),)
-    for operation in (additive_energies, expected_monotonic_alignment, masked_softmax, moving_chunk_softmax)
-}
+    for operation in (additive_energies, expected_monotonic_alignment, masked_softmax, moving_chunk_softmax, sparsemax)
+} | {"entmax": ENTMAX}
 """By operation, in the order in which they are asked."""
 
 
@@ -32,10 +35,13 @@ def explain(operation: str | None = None, *inputs: Any, **options: Any) -> str:
 __all__ = [
     "IMPLEMENTATIONS",
     "additive_energies",
+    "entmax",
     "expected_monotonic_alignment",
     "explain",
     "log_add",
     "masked_softmax",
     "moving_chunk_softmax",
+    "rotate",
     "safe_log",
+    "sparsemax",
 ]

@@ -28,6 +28,12 @@ OPERATIONS: tuple[OperationCase, ...] = (
         (ops.moving_chunk_softmax,),
         lambda: (probabilities(3, 2, 5) / 5, draw(3, 2, 5, seed=1), _SUPPORT[:, None], 3),
     ),
+    OperationCase("sparsemax", (ops.sparsemax,), lambda: (draw(3, 5), _SUPPORT)),
+    OperationCase("sparsemax without mask", (ops.sparsemax,), lambda: (draw(3, 5),)),
+    OperationCase("entmax", (ops.entmax,), lambda: (draw(3, 5), _SUPPORT)),
+    OperationCase("entmax of 2", (ops.entmax,), lambda: (draw(3, 5), None, 2.0)),
+    OperationCase("entmax of 1.3", (ops.entmax,), lambda: (draw(3, 5), _SUPPORT, 1.3)),
+    OperationCase("entmax, an alpha each", (ops.entmax,), lambda: (draw(3, 5), _SUPPORT, 1 + probabilities(3, 1))),
     OperationCase("safe logarithm", (ops.safe_log,), lambda: (probabilities(3, 5) + 0.1,)),
     OperationCase("sum of logarithms", (ops.log_add,), lambda: (draw(3, 5), draw(3, 5, seed=1))),
 )

@@ -1,0 +1,94 @@
+"""The threshold found by bisection, for any α."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.ops.support import confine, descend
+from regard.shapes import Bool, Float
+
+NEAR = 0.5
+SERIES = tuple(1 / math.factorial(k + 2) for k in range(13, -1, -1))
+
+
+def bisect(
+    energies: Float[Tensor, "*rows S"],
+    support: Bool[Tensor, "*#rows S"] | None = None,
+    alpha: Float[Tensor, "*#rows 1"] | float = 1.5,
+) -> Float[Tensor, "*rows S"]:
+    """Entmax in the form w_s = [1 + δ (e_s - τ)]₊^{1/δ} with δ = α - 1, which is exp(e_s - τ) in the limit δ = 0.
+
+    Here τ lies between 0 and (1 - n^{-δ})/δ, n being the number of energies and 0 the largest of them, and nothing
+    is divided by δ that does not vanish with it.
+
+    Numerics: α = 1 is computed as the next larger number, whose weights are softmax's to rounding.
+
+    Cost: 32 exponentials and logarithms a position in float32, 64 in float64.
+    """
+    if not isinstance(alpha, Tensor):
+        if alpha < 1:
+            raise ValueError(f"alpha={alpha} must be 1 (softmax) or more; 2 is sparsemax.")
+        alpha = energies.new_tensor(alpha, dtype=torch.promote_types(energies.dtype, torch.float32))
+    if energies.shape[-1] == 0:
+        return torch.zeros_like(energies)
+    confined = confine(energies, support)
+    alpha = alpha.to(confined.dtype).expand(*energies.shape[:-1], 1)
+    return _Entmax.apply(confined, alpha).to(energies.dtype)  # type: ignore[no-untyped-call]
+
+
+class _Entmax(torch.autograd.Function):
+    """α-entmax of energies (…, S) with α (…, 1); -∞ gets 0."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(energies: Tensor, alpha: Tensor) -> Tensor:
+        z, out, delta = descend(energies), energies.isneginf(), _above_one(alpha)
+        count = (~out).sum(-1, keepdim=True).clamp(min=1)
+        low, high = torch.zeros_like(delta), -torch.expm1(-delta * count.log()) / delta
+        for _ in range(torch.finfo(z.dtype).bits):
+            middle = (low + high) / 2
+            heavy = _weights(z, middle, delta).sum(-1, keepdim=True) >= 1
+            low, high = torch.where(heavy, middle, low), torch.where(heavy, high, middle)
+        weights = _weights(z, low, delta).masked_fill(out, 0)
+        total = weights.sum(-1, keepdim=True)
+        return weights / total.masked_fill(total == 0, 1)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(output, inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        weights, alpha = ctx.saved_tensors
+        delta, out = _above_one(alpha), weights <= 0
+        gradient, safe = gradients[0].masked_fill(out, 0), weights.masked_fill(out, 1)
+        share = (safe.log() * (1 - delta)).exp().masked_fill(out, 0)
+        total = share.sum(-1, keepdim=True)
+        centred = gradient - (share * gradient).sum(-1, keepdim=True) / total.masked_fill(total == 0, 1)
+        return share * centred, (_growth(safe, delta) * centred).masked_fill(out, 0).sum(-1, keepdim=True)
+
+
+def _above_one(alpha: Tensor) -> Tensor:
+    """δ = α - 1, not quite 0."""
+    return (alpha - 1).clamp(min=torch.finfo(alpha.dtype).eps)
+
+
+def _weights(z: Tensor, threshold: Tensor, delta: Tensor) -> Tensor:
+    return (torch.log1p((delta * (z - threshold)).clamp(min=-1)) / delta).exp()
+
+
+def _growth(weights: Tensor, delta: Tensor) -> Tensor:
+    """∂w/∂δ at a fixed τ: -w u² φ(-δ u) with u = log w and φ(x) = (eˣ - 1 - x)/x², by its series where x is small."""
+    log = weights.log()
+    x = -delta * log
+    near = x.clamp(max=NEAR)
+    series = torch.zeros_like(x)
+    for coefficient in SERIES:
+        series = series * near + coefficient
+    direct = ((log * (1 - delta)).exp() - weights - weights * x) / delta.square()
+    return -torch.where(x < NEAR, weights * log.square() * series, direct)

@@ -1,0 +1,61 @@
+"""Closed forms for α = 1.5 and 2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.ops.sparsemax import sparsemax
+from regard.ops.support import confine, descend
+from regard.shapes import Bool, Float
+
+
+def refuse_sorting(energies: Tensor | None = None, support: Tensor | None = None, alpha: Any = 1.5) -> str | None:
+    """There is a closed form for two numbers alone."""
+    if isinstance(alpha, Tensor):
+        return "alpha is a tensor; the threshold has a closed form for the numbers 1.5 and 2 alone"
+    return None if alpha in (1.5, 2) else f"alpha={alpha}; the threshold has a closed form for 1.5 and 2 alone"
+
+
+def sort(
+    energies: Float[Tensor, "*rows S"], support: Bool[Tensor, "*#rows S"] | None = None, alpha: float = 1.5
+) -> Float[Tensor, "*rows S"]:
+    """Entmax by one sort of S numbers a row: the largest support whose own threshold lies below its smallest energy."""
+    if alpha == 2:
+        return sparsemax(energies, support)
+    if energies.shape[-1] == 0:
+        return torch.zeros_like(energies)
+    return _Entmax15.apply(confine(energies, support)).to(energies.dtype)  # type: ignore[no-untyped-call]
+
+
+class _Entmax15(torch.autograd.Function):
+    """w = max(e/2 - τ, 0)²; -∞ gets 0."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(energies: Tensor) -> Tensor:
+        x = (descend(energies) / 2).clamp(min=-1)  # never in the sum from there on, and finite
+        ordered = x.sort(-1, descending=True).values
+        rank = torch.arange(1, x.shape[-1] + 1, device=x.device, dtype=x.dtype)
+        mean = ordered.cumsum(-1) / rank
+        variance = ordered.square().cumsum(-1) / rank - mean.square()
+        threshold = mean - (1 / rank - variance).clamp(min=0).sqrt()
+        count = ((threshold <= ordered) & (ordered > -1)).sum(-1, keepdim=True)
+        root = (x - threshold.gather(-1, (count - 1).clamp(min=0))).clamp(min=0)
+        return root.square().masked_fill(energies.isneginf(), 0)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        (weights,) = ctx.saved_tensors
+        out = weights <= 0
+        share = weights.masked_fill(out, 1).sqrt().masked_fill(out, 0)
+        total = share.sum(-1, keepdim=True)
+        gradient = gradients[0].masked_fill(out, 0)
+        return share * (gradient - (share * gradient).sum(-1, keepdim=True) / total.masked_fill(total == 0, 1))
