@@ -13,12 +13,15 @@ VERSIONS = {
     "ibm_seq2seq": "IBM/pytorch-seq2seq f146087",
     "joeynmt": "joeynmt 2.3.0",
     "keras": "keras 3.15.1",
+    "leonius_chen": "LeoniusChen/Attentions-in-Tacotron 8215012",
+    "neural_sp": "hirofumi0810/neural_sp b91877c",
     "nvidia_tacotron2": "NVIDIA/tacotron2 185cd24",
     "opennmt": "OpenNMT-py 3.5.1",
     "speechbrain": "speechbrain 1.1.2",
     "tensorflow_addons": "tensorflow-addons 0.23.0",
     "torch_nn": "torch 2.13.0",
     "x_transformers": "x-transformers 2.31.10",
+    "zhang_forward": "jxzhanggg/nonparaSeq2seqVC_code 4c03a6b",
 }
 
 
