@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
+from regard import tree
 from regard.shapes import Bool, Float, Int
 
 Tree = Any
@@ -93,6 +94,10 @@ class AbstractPart(nn.Module):
     """Whether the part reads the query; a mechanism none of whose parts does can `pool`."""
     trains_differently: bool = False
     """Whether training and evaluation differ by design: noise, sampling, a window for synthesis alone."""
+    is_positionwise: bool = False
+    """Whether the part may be given few positions instead of all: what it says depends on their keys or values (scores,
+    reads) or on the energies of the support (alignments), never on where a position stands or what is beside it, and
+    neither its leaf nor its auxiliary speaks of positions. What it keeps per source is (B, S, G, …), G dividing H."""
     sources: tuple[str, ...] = ()
     """Where the part was published: keys of `regard/attention/bibliography.bib`, which `cite` prints."""
 
@@ -122,6 +127,23 @@ class AbstractPart(nn.Module):
         """The leaf after the read: what is known only once the weights are. `attended.alignment` is always there."""
         return leaf
 
+    def observe_at(
+        self,
+        places: Int[Tensor, "R G W"],
+        leaf: Tree,
+        attended: Attended,
+        query: Float[Tensor, "R Q"],
+        inputs: Tensor | None,
+    ) -> Tree:
+        """`observe` when `attended.alignment` is (R, H, W), at these places alone: for parts that need no more."""
+        return leaf
+
+    @property
+    def observes_all(self) -> bool:
+        """Whether `observe` must see the weights of all positions, since there is no `observe_at`."""
+        kind = type(self)
+        return kind.observe is not AbstractPart.observe and kind.observe_at is AbstractPart.observe_at
+
 
 class AbstractScore(AbstractPart):
     """How well does each position answer the query?
@@ -142,10 +164,37 @@ class AbstractScore(AbstractPart):
 
 
 class AbstractWindow(AbstractPart):
-    """Which positions may be looked at, and how likely are they beforehand?"""
+    """Which positions may be looked at, and how likely are they beforehand?
+
+    A window with a `width` says where it will be before there are energies (`start`) and can be asked about few places
+    (`at`), so that a step need not look at the others (`regard.attention.narrow`).
+    """
 
     has_gain: bool = False
     """Whether a gain is multiplied onto the weights, which then do not sum to 1."""
+
+    @property
+    def width(self) -> int | None:
+        """W, when at most W consecutive positions, known from `start`, are ever allowed in a step; None otherwise."""
+        return None
+
+    def start(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> Int[Tensor, "R G"]:
+        """The first of the W positions, (R, 1 or H) long; they may pass either end of the source."""
+        raise NotImplementedError
+
+    def at(
+        self,
+        places: Int[Tensor, "R G W"],
+        query: Float[Tensor, "R Q"],
+        memory: Memory,
+        leaf: Tree,
+        position: Int[Tensor, " R"],
+    ) -> tuple[Support, Tree]:
+        """What `forward` returns, at these places (1 or R, 1 or H, W) of the source alone."""
+        support, leaf = self(query, memory, leaf, position)
+        return tree.map(lambda said: torch.take_along_dim(said, places, -1), support), leaf
 
     def forward(
         self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]

@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from regard import tree
+from regard.attention import narrow as narrowing
 from regard.attention.contract import (
     AbstractAlignment,
     AbstractPart,
@@ -17,6 +18,7 @@ from regard.attention.contract import (
     Attended,
     Memory,
     State,
+    Tree,
     initial_position,
 )
 from regard.attention.windows import FullWindow
@@ -32,6 +34,13 @@ class Mechanism(nn.Module):
 
     Invariants: padding gets weight exactly 0; a row that may look at nothing gets zero weights, a zero context and
     zero gradients; neither the batch nor further padding changes a result.
+
+    Args:
+        score, alignment, read: the parts.
+        window: everywhere if None.
+        narrow: whether a step looks at the positions of the window alone, which costs its width instead of S and gives
+            the same. None does it where it is possible and less work; True refuses parts that cannot. `explain` says
+            which it is.
 
     >>> import torch
     >>> from regard.attention import bahdanau
@@ -49,15 +58,20 @@ class Mechanism(nn.Module):
         alignment: AbstractAlignment,
         read: AbstractRead,
         window: AbstractWindow | None = None,
+        *,
+        narrow: bool | None = None,
     ) -> None:
         super().__init__()
         self.score = score
         self.window = window if window is not None else FullWindow()
         self.alignment = alignment
         self.read = read
+        self.narrow = narrow
         for part in self.parts.values():
             if (reason := part.refuse(self)) is not None:
                 raise UnsupportedError(reason)
+        if narrow and (obstacle := narrowing.obstacle(self.parts)) is not None:
+            raise UnsupportedError(f"narrow=True is impossible: {obstacle}.")
 
     @property
     def parts(self) -> dict[str, AbstractPart]:
@@ -204,24 +218,36 @@ class Mechanism(nn.Module):
             alignment: whether `Attended.alignment` (R, H, S) is filled.
             generator: for mechanisms that draw.
         """
-        support = self._support(query, memory, state)
-        energies, score = self.score(query, memory, state.score, state.position)
-        (allowed, log_prior, gain), window = support
+        places = self._places(query, memory, state)
+        seen = memory if places is None else narrowing.take(memory, places)
+        if places is None:
+            (allowed, log_prior, gain), window = self._support(query, memory, state)
+        else:
+            (allowed, log_prior, gain), window = self._support_at(places, query, memory, state)
+        energies, score = self.score(query, seen, state.score, state.position)
         if log_prior is not None:
             energies = energies + log_prior
         weights, leaf, auxiliary = self.alignment(
-            energies, allowed, query, memory, state.alignment, state.position, generator
+            energies, allowed, query, seen, state.alignment, state.position, generator
         )
         if gain is not None:
             weights = weights * gain
-        attended = Attended(self.read(weights, memory, query, state.position), weights, auxiliary)
+        attended = whole = Attended(self.read(weights, seen, query, state.position), weights, auxiliary)
+        if places is not None and (alignment or any(part.observes_all for part in self.parts.values())):
+            whole = replace(attended, alignment=narrowing.spread(weights, places, memory.values.shape[1]))
+
+        def observe(part: AbstractPart, leaf: Tree) -> Tree:
+            if places is None or part.observes_all:
+                return part.observe(leaf, whole, query, inputs)
+            return part.observe_at(places, leaf, attended, query, inputs)
+
         state = State(
-            self.score.observe(score, attended, query, inputs),
-            self.window.observe(window, attended, query, inputs),
-            self.alignment.observe(leaf, attended, query, inputs),
+            observe(self.score, score),
+            observe(self.window, window),
+            observe(self.alignment, leaf),
             state.position + 1,
         )
-        return attended if alignment else replace(attended, alignment=None), state
+        return replace(attended, alignment=whole.alignment if alignment else None), state
 
     def _support(
         self, query: Tensor, memory: Memory, state: State
@@ -234,6 +260,41 @@ class Mechanism(nn.Module):
             mask = memory.mask[:, None].expand(-1, hypotheses, -1).reshape(query.shape[0], 1, memory.mask.shape[1])
             allowed = mask if allowed is None else allowed & mask
         return (allowed, support.log_prior, support.gain), leaf
+
+    def _support_at(
+        self, places: Tensor, query: Tensor, memory: Memory, state: State
+    ) -> tuple[tuple[Tensor | None, Tensor | None, Tensor | None], object]:
+        """The same at these places."""
+        support, leaf = self.window.at(places, query, memory, state.window, state.position)
+        allowed = support.support
+        if memory.mask is not None:
+            mask = narrowing.take_mask(memory.mask, places)
+            allowed = mask if allowed is None else allowed & mask
+        return (allowed, support.log_prior, support.gain), leaf
+
+    def _places(self, query: Tensor, memory: Memory, state: State) -> Tensor | None:
+        """The positions (R, 1 or H, W) that this step looks at, or None for all."""
+        width, num_positions = self.window.width, memory.values.shape[1]
+        if width is None or narrowing.objection(self.parts, num_positions, self.narrow) is not None:
+            return None
+        start = self.window.start(query, memory, state.window, state.position)
+        return narrowing.find(start, width, num_positions)
+
+    def explain(self, memory: Memory) -> str:
+        """Whether steps look at all positions of a memory or at those of the window alone, and why.
+
+        >>> from regard.attention import SlidingWindow, luong
+        >>> mechanism = luong(query_size=6, memory_size=6, window=SlidingWindow(back=1, front=1))
+        >>> print(mechanism.explain(mechanism.prepare(torch.zeros(1, 40, 6))))
+        narrow: a step looks at 3 of 40 positions
+        >>> print(mechanism.explain(mechanism.prepare(torch.zeros(1, 5, 6))))
+        full: a step looks at all 5 positions; 3 are more than 1/4 of them
+        """
+        num_positions = memory.values.shape[1]
+        reason = narrowing.objection(self.parts, num_positions, self.narrow)
+        if reason is not None:
+            return f"full: a step looks at all {num_positions} positions; {reason}"
+        return f"narrow: a step looks at {min(self.window.width or 0, num_positions)} of {num_positions} positions"
 
     def forward(
         self,

@@ -17,6 +17,7 @@ class ExponentialAlignment(AbstractAlignment):
     """
 
     is_normalised = False
+    is_positionwise = True
 
     def refuse(self, mechanism: Any) -> str | None:
         """Weights that are no densities have no bound."""

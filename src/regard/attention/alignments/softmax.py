@@ -19,6 +19,8 @@ class SoftmaxAlignment(AbstractAlignment):
     (arXiv 1506.07503), section 2.3.
     """
 
+    is_positionwise = True
+
     def __init__(self, *, sharpening: float = 1.0) -> None:
         super().__init__()
         if sharpening <= 0:

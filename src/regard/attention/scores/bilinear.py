@@ -20,6 +20,7 @@ class BilinearScore(AbstractScore):
     """
 
     sources = ("luong2015",)
+    is_positionwise = True
 
     def __init__(self, query_size: int, memory_size: int, *, num_heads: int = 1, scale: float | None = 1.0) -> None:
         super().__init__()

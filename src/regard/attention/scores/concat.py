@@ -19,6 +19,7 @@ class ConcatScore(AbstractScore):
     """
 
     sources = ("luong2015",)
+    is_positionwise = True
 
     def __init__(self, query_size: int, memory_size: int, size: int, *, num_heads: int = 1) -> None:
         super().__init__()

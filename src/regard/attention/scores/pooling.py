@@ -23,6 +23,7 @@ class PoolingScore(AbstractScore):
     sources = ("yang2016",)
 
     uses_query = False
+    is_positionwise = True
 
     def __init__(self, memory_size: int, size: int, *, num_heads: int = 1) -> None:
         super().__init__()

@@ -1,39 +1,118 @@
-"""A window around the last peak of attention."""
+"""A window around the place where attention was last."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from regard.attention.contract import AbstractWindow, Attended, Memory, Support, Tree
-from regard.shapes import Float, Int
+from regard.attention.contract import Attended, Memory, Tree
+from regard.attention.windows.reach import AbstractReach
+from regard.shapes import Float, Int, num_hypotheses
+
+Peer = Literal[
+    "chorowski",
+    "coqui",
+    "deep_voice_3",
+    "espnet",
+    "mozilla",
+    "rayhane_monotonic",
+    "rayhane_window",
+    "tensorflow_tts",
+]
+
+_PEERS: dict[str, dict[str, Any]] = {
+    "coqui": {"back": 2, "front": 5, "first": -1},
+    "deep_voice_3": {"back": 1, "front": 2},
+    "espnet": {"back": 1, "front": 2},
+    "mozilla": {"back": 3, "front": 5},
+    "rayhane_monotonic": {"back": 0, "front": 6},
+    "rayhane_window": {"back": 4, "front": 2},
+    "tensorflow_tts": {"back": 2, "front": 4},
+}
 
 
-class ArgmaxWindow(AbstractWindow):
-    """The positions p - back … p + front may be looked at, p being where the last step's weights had their maximum.
+class ArgmaxWindow(AbstractReach):
+    """The positions p - back … p + front may be looked at, where the last step's weights had their centre p.
 
-    Each row and head has its own p, 0 at first. A row whose window holds no real position (attention stood beside
-    the padding) gets zero weights; `back=0` makes the peaks monotonic.
+    Each row and head has its own p. It is the maximum of the weights, the first of several, or their median: the first
+    position up to which at least half of the weights lie. `back=0` makes the maxima monotonic.
 
-    Source: Chorowski et al. 2015 (arXiv 1506.07503), section 2.2.
+    Before the first step p is the first position (`first=0`), or, with `first=-1`, the place before it; then the first
+    step counts as centred on the first position, whatever its weights are. A row that saw nothing keeps its p.
+
+    What padding gets is exactly 0, so p is a real position and the window is never empty: once p + front passes the
+    end, the positions up to the end remain, and attention can stay on the last one for as long as it is asked.
+
+    Args:
+        back, front: how far, both ends included.
+        centre: what p is, the `argmax` or the `median`.
+        first: 0 or -1, where p is before the first step, counted from the first real position.
+
+    Source: Chorowski et al. 2015 (arXiv 1506.07503), section 2.3, where p is the median.
     """
 
     sources = ("chorowski2015",)
 
     is_recurrent = True
 
-    def __init__(self, *, back: int, front: int, num_heads: int = 1) -> None:
-        super().__init__()
-        if back < 0 or front < 0:
-            raise ValueError(f"back={back} and front={front} must be 0 or more.")
-        self.back = back
-        self.front = front
+    def __init__(
+        self,
+        *,
+        back: int,
+        front: int,
+        centre: Literal["argmax", "median"] = "argmax",
+        first: Literal[0, -1] = 0,
+        num_heads: int = 1,
+    ) -> None:
+        super().__init__(back=back, front=front)
+        if centre not in ("argmax", "median"):
+            raise ValueError(f"centre={centre!r} must be 'argmax' or 'median'.")
+        if first not in (0, -1):
+            raise ValueError(f"first={first} must be 0, the first position, or -1, the place before it.")
+        self.statistic = centre
+        self.first = first
         self.num_heads = num_heads
 
+    @classmethod
+    def like(cls, name: Peer, *, reach: int | None = None, num_heads: int = 1) -> ArgmaxWindow:
+        """The window of a paper or of another implementation.
+
+        | name | p at first | allowed | what p follows |
+        |---|---|---|---|
+        | `chorowski` | 0 | p - reach … p + reach | the median; `reach` must be given |
+        | `coqui` | -1, then 0 | p - 2 … p + 5, so 0 … 4 at first | the maximum |
+        | `deep_voice_3`, `espnet` | 0 | p - 1 … p + 2 | the maximum |
+        | `mozilla` | 0 | p - 3 … p + 5 | the maximum |
+        | `rayhane_monotonic` | 0 | p … p + 6 | the maximum |
+        | `rayhane_window` | 0 | p - 4 … p + 2 | the maximum |
+        | `tensorflow_tts` | 0 | p - 2 … p + 4 (their win_front=2 is behind p, win_back=4 before it) | the maximum |
+
+        Each row follows its own p; those of coqui and mozilla take that of the first item for the whole batch, so they
+        agree for one item. In its first step coqui also raises the energy of position 0 to the highest there is: the p
+        that follows from it, 0, is kept here, but the weights of that step are the energies' own. All but `chorowski`
+        hold in synthesis alone: wrap them in `InEvaluation`.
+
+        >>> window = ArgmaxWindow.like("coqui")
+        >>> window.back, window.front, window.first
+        (2, 5, -1)
+        """
+        if name != "chorowski" and name not in _PEERS:
+            raise ValueError(f"like={name!r} must be one of {', '.join(sorted([*_PEERS, 'chorowski']))}.")
+        if (name == "chorowski") != (reach is not None):
+            raise ValueError(
+                f"reach={reach}: 'chorowski' has no width of its own and needs one; the others have theirs."
+            )
+        if reach is not None:
+            return cls(back=reach, front=reach, centre="median", num_heads=num_heads)
+        window = cls(**_PEERS[name], num_heads=num_heads)
+        if name in ("deep_voice_3", "espnet"):
+            window.sources = ("ping2018",)
+        return window
+
     def refuse(self, mechanism: Any) -> str | None:
-        """Every head has its own peak."""
+        """Every head has its own centre."""
         if mechanism.score.num_heads == self.num_heads:
             return None
         return (
@@ -41,21 +120,42 @@ class ArgmaxWindow(AbstractWindow):
             f"give the window num_heads={mechanism.score.num_heads}."
         )
 
-    def initial(self, memory: Memory, num_rows: int) -> Tensor:
-        """p = 0, (R, H) long."""
-        return torch.zeros(num_rows, self.num_heads, dtype=torch.long, device=memory.values.device)
+    def initial(self, memory: Memory, num_rows: int) -> Int[Tensor, "R H"]:
+        """p at the first real position f, or, as the complement of f, before it."""
+        start = torch.zeros(num_rows, dtype=torch.long, device=memory.values.device)
+        if memory.mask is not None and memory.mask.numel():
+            found = memory.mask.int().argmax(1)
+            start = found.repeat_interleave(num_hypotheses(num_rows, len(found)))
+        return (start if self.first == 0 else ~start)[:, None].repeat(1, self.num_heads)
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tensor, position: Int[Tensor, " R"]
-    ) -> tuple[Support, Tree]:
-        """The support (R, H, S)."""
-        offset = torch.arange(memory.values.shape[1], device=leaf.device) - leaf[..., None]
-        return Support((offset >= -self.back) & (offset <= self.front)), leaf
+    def centre(self, leaf: Tree, position: Int[Tensor, " R"]) -> Int[Tensor, "R G"]:
+        """p."""
+        return torch.where(leaf < 0, ~leaf - 1, leaf)
 
-    def observe(self, leaf: Tensor, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Tensor:
-        """The new peak; a row that saw nothing keeps its old one."""
+    def observe(self, leaf: Tree, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Tree:
+        """The new p."""
+        places = torch.arange(attended.alignment.shape[-1], device=leaf.device)[None, None]
+        return self.observe_at(places, leaf, attended, query, inputs)
+
+    def observe_at(
+        self,
+        places: Int[Tensor, "R G W"],
+        leaf: Tree,
+        attended: Attended,
+        query: Float[Tensor, "R Q"],
+        inputs: Tensor | None,
+    ) -> Tree:
+        """The new p, found among these places."""
         weights = attended.alignment
         if weights.shape[-1] == 0:
             return leaf
-        highest, peak = weights.max(-1)
-        return torch.where(highest > 0, peak, leaf)
+        if self.statistic == "argmax":
+            highest, index = weights.max(-1, keepdim=True)
+        else:
+            reached = (weights.float() if weights.element_size() < 4 else weights).cumsum(-1)
+            highest = reached[..., -1:]
+            index = (reached < highest / 2).sum(-1, keepdim=True)
+        seen = torch.take_along_dim(places, index, -1)
+        return torch.where(highest > 0, torch.where(leaf[..., None] < 0, ~leaf[..., None], seen), leaf[..., None])[
+            ..., 0
+        ]

@@ -16,3 +16,14 @@ class FullWindow(AbstractWindow):
     ) -> tuple[Support, Tree]:
         """A support without restrictions."""
         return Support(), leaf
+
+    def at(
+        self,
+        places: Int[Tensor, "R G W"],
+        query: Float[Tensor, "R Q"],
+        memory: Memory,
+        leaf: Tree,
+        position: Int[Tensor, " R"],
+    ) -> tuple[Support, Tree]:
+        """A support without restrictions."""
+        return Support(), leaf

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from regard.attention.contract import AbstractWindow, Attended, Memory, Support, Tree
@@ -45,21 +47,38 @@ class Intersection(AbstractWindow):
             window.initial(own, num_rows) for window, own in zip(self.windows, self._memories(memory), strict=True)
         )
 
+    @property
+    def width(self) -> int | None:
+        """The least of the windows' widths."""
+        return min((window.width for window in self.windows if window.width is not None), default=None)
+
+    def start(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> Int[Tensor, "R G"]:
+        """The last of the windows' starts."""
+        starts = [
+            window.start(query, seen, own, position)
+            for window, seen, own in self._each(memory, leaf)
+            if window.width is not None
+        ]
+        return functools.reduce(torch.maximum, starts)
+
+    def at(
+        self,
+        places: Int[Tensor, "R G W"],
+        query: Float[Tensor, "R Q"],
+        memory: Memory,
+        leaf: Tree,
+        position: Int[Tensor, " R"],
+    ) -> tuple[Support, Tree]:
+        """The combined support at these places."""
+        return _all(window.at(places, query, seen, own, position) for window, seen, own in self._each(memory, leaf))
+
     def forward(
         self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
     ) -> tuple[Support, Tree]:
         """The combined support."""
-        leaf = leaf if leaf is not None else (None,) * len(self.windows)
-        result, leaves = Support(), []
-        for window, seen, own in zip(self.windows, self._memories(memory), leaf, strict=True):
-            support, own = window(query, seen, own, position)
-            result = Support(
-                _both(result.support, support.support, lambda a, b: a & b),
-                _both(result.log_prior, support.log_prior, lambda a, b: a + b),
-                _both(result.gain, support.gain, lambda a, b: a * b),
-            )
-            leaves.append(own)
-        return result, tuple(leaves)
+        return _all(window(query, seen, own, position) for window, seen, own in self._each(memory, leaf))
 
     def observe(self, leaf: Tree, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Tree:
         """Every window sees the weights."""
@@ -67,12 +86,48 @@ class Intersection(AbstractWindow):
             window.observe(own, attended, query, inputs) for window, own in zip(self.windows, leaf, strict=True)
         )
 
+    def observe_at(
+        self,
+        places: Int[Tensor, "R G W"],
+        leaf: Tree,
+        attended: Attended,
+        query: Float[Tensor, "R Q"],
+        inputs: Tensor | None,
+    ) -> Tree:
+        """Every window sees the weights at these places."""
+        return tuple(
+            window.observe_at(places, own, attended, query, inputs)
+            for window, own in zip(self.windows, leaf, strict=True)
+        )
+
+    @property
+    def observes_all(self) -> bool:
+        """Whether any of the windows does."""
+        return any(window.observes_all for window in self.windows)
+
+    def _each(self, memory: Memory, leaf: Tree) -> Iterator[tuple[AbstractWindow, Memory, Tree]]:
+        """Every window with its memory and its leaf."""
+        leaves = leaf if leaf is not None else (None,) * len(self.windows)
+        return zip(self.windows, self._memories(memory), leaves, strict=True)
+
     def _memories(self, memory: Memory) -> list[Memory]:
         """The memory as each window knows it, with what it keeps itself."""
         kept = (memory.extras or {}).get("window")
         if kept is None:
             return [memory] * len(self.windows)
         return [replace(memory, extras={**memory.extras, "window": own}) for own in kept]
+
+
+def _all(said: Iterable[tuple[Support, Tree]]) -> tuple[Support, Tree]:
+    result, leaves = Support(), []
+    for support, leaf in said:
+        result = Support(
+            _both(result.support, support.support, lambda a, b: a & b),
+            _both(result.log_prior, support.log_prior, lambda a, b: a + b),
+            _both(result.gain, support.gain, lambda a, b: a * b),
+        )
+        leaves.append(leaf)
+    return result, tuple(leaves)
 
 
 def _both(a: Tensor | None, b: Tensor | None, combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor | None:

@@ -1,0 +1,101 @@
+"""Looking at few positions: a step that costs the width of the window instead of S.
+
+A window with a `width` W knows where it will be before there are energies. Keys and values of those W positions are
+taken out for each row (and head, if each has its own window), and score, alignment and read get a memory of R rows and
+W positions, which is a memory like any other. Only parts that say `is_positionwise` can be given one. Weights are put
+back into their S places when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import tree
+from regard.attention.contract import Memory
+from regard.shapes import Float, Int, num_hypotheses
+
+ADVANTAGE = 4
+"""How many times narrower than S a window must be: taking positions out costs a copy, and matrix products do not."""
+
+
+def obstacle(parts: Mapping[str, Any]) -> str | None:
+    """Why a mechanism of these parts can never look at few positions, or None."""
+    for name in ("score", "alignment", "read"):
+        if not parts[name].is_positionwise:
+            return f"{type(parts[name]).__name__} is not positionwise and needs all of them"
+    window = parts["window"]
+    if window.width is None and not window.trains_differently:
+        return f"{type(window).__name__} has no width and may allow any number of them"
+    return None
+
+
+def objection(parts: Mapping[str, Any], num_positions: int, asked: bool | None) -> str | None:
+    """Why a step looks at all S positions, or None where it looks at those of the window alone.
+
+    Args:
+        asked: True or False decide, as far as it is possible; None weighs the work.
+    """
+    if asked is False:
+        return "narrow=False was asked for"
+    if (reason := obstacle(parts)) is not None:
+        return reason
+    width = parts["window"].width
+    if width is None:
+        return f"{type(parts['window']).__name__} does not hold in training"
+    if asked:
+        return None
+    if not isinstance(num_positions, int):
+        return "their number is not known while a program for any S is exported"
+    if width * ADVANTAGE > num_positions:
+        return f"{width} are more than 1/{ADVANTAGE} of them"
+    return None
+
+
+def find(start: Int[Tensor, "R G"], width: int, num_positions: int) -> Int[Tensor, "R G W"]:
+    """The W places from `start` on, or the first or last W where these pass an end; all S if there are fewer."""
+    width = min(width, num_positions)
+    first = start.clamp(max=num_positions - width).clamp(min=0)
+    return first[..., None] + torch.arange(width, device=start.device)
+
+
+def take(memory: Memory, places: Int[Tensor, "R G W"]) -> Memory:
+    """A memory of R rows that holds these places alone; the window keeps its own, and the mask is left out."""
+    extras = {name: kept for name, kept in (memory.extras or {}).items() if name != "window"}
+    keys, values, extras = tree.map(lambda leaf: _take(leaf, places), (memory.keys, memory.values, extras))
+    return Memory(keys, values, None, extras or None)
+
+
+def _take(leaf: Tensor, places: Int[Tensor, "R G W"]) -> Tensor:
+    """(B, S, …) as (R, W, …); (B, S, G, …) as (R, W, H, …) when each head has its own places."""
+    num_rows, num_heads, width = places.shape
+    sentence = sentences(num_rows, len(leaf), places.device)[:, None, None]
+    if leaf.stride(0) < leaf.stride(1):  # time-major, as recurrent encoders leave it: flattened as it lies, not copied
+        leaf, index = leaf.transpose(0, 1), places * len(leaf) + sentence
+    else:
+        index = sentence * leaf.shape[1] + places
+    if num_heads == 1:
+        return leaf.flatten(0, 1).index_select(0, index.flatten()).unflatten(0, (num_rows, width))
+    shared = leaf.shape[2]
+    head = torch.arange(num_heads, device=places.device)[:, None] // (num_heads // shared)
+    index = (index * shared + head).transpose(1, 2)
+    return leaf.flatten(0, 2).index_select(0, index.flatten()).unflatten(0, (num_rows, width, num_heads))
+
+
+def take_mask(mask: Tensor, places: Int[Tensor, "R G W"]) -> Tensor:
+    """(B, S) as (R, 1 or H, W)."""
+    return mask[sentences(len(places), len(mask), places.device)[:, None, None], places]
+
+
+def spread(weights: Float[Tensor, "R H W"], places: Int[Tensor, "R G W"], num_positions: int) -> Float[Tensor, "R H S"]:
+    """Weights in their places among all S, and exactly 0 elsewhere."""
+    everywhere = weights.new_zeros(*weights.shape[:2], num_positions)
+    return everywhere.scatter(-1, places.expand_as(weights), weights)
+
+
+def sentences(num_rows: int, num_sentences: int, device: torch.device) -> Int[Tensor, " R"]:
+    """Whose memory each row reads."""
+    return torch.arange(num_rows, device=device) // num_hypotheses(num_rows, num_sentences)

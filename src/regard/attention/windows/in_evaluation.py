@@ -1,0 +1,105 @@
+"""A window that holds in evaluation alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from regard.attention.contract import AbstractWindow, Attended, Memory, Support, Tree
+from regard.shapes import Bool, Float, Int
+
+
+class InEvaluation(AbstractWindow):
+    """Another window in evaluation mode, and no window at all in training.
+
+    Speech synthesis is held to a window that it was not trained with. The state of the window is carried in training
+    too, so a state may pass from one mode to the other; a window that follows attention therefore makes training take
+    its steps one after the other.
+
+    >>> from regard.attention import ArgmaxWindow, Memory
+    >>> window, memory = InEvaluation(ArgmaxWindow(back=0, front=1)), Memory(None, torch.zeros(1, 4, 1, 1))
+    >>> said = (torch.zeros(1, 1), memory, window.initial(memory, 1), torch.zeros(1, dtype=torch.long))
+    >>> window(*said)[0].support is None
+    True
+    >>> window.eval()(*said)[0].support.tolist()
+    [[[True, True, False, False]]]
+    """
+
+    trains_differently = True
+
+    def __init__(self, window: AbstractWindow) -> None:
+        super().__init__()
+        self.window = window
+        self.is_recurrent = window.is_recurrent
+        self.uses_query = window.uses_query
+        self.has_gain = window.has_gain
+        self.sources = window.sources
+
+    def refuse(self, mechanism: Any) -> str | None:
+        """What the window objects to."""
+        return self.window.refuse(mechanism)
+
+    def prepare(
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
+    ) -> Tree:
+        """What the window keeps."""
+        return self.window.prepare(values, keys, mask, start)
+
+    def initial(self, memory: Memory, num_rows: int) -> Tree:
+        """The window's leaf."""
+        return self.window.initial(memory, num_rows)
+
+    @property
+    def width(self) -> int | None:
+        """The window's width; none in training."""
+        return None if self.training else self.window.width
+
+    def start(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> Int[Tensor, "R G"]:
+        """Where the window starts."""
+        return self.window.start(query, memory, leaf, position)
+
+    def at(
+        self,
+        places: Int[Tensor, "R G W"],
+        query: Float[Tensor, "R Q"],
+        memory: Memory,
+        leaf: Tree,
+        position: Int[Tensor, " R"],
+    ) -> tuple[Support, Tree]:
+        """The window's support at these places in evaluation, none in training."""
+        support, leaf = self.window.at(places, query, memory, leaf, position)
+        return Support() if self.training else support, leaf
+
+    def forward(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> tuple[Support, Tree]:
+        """The window's support in evaluation, none in training."""
+        support, leaf = self.window(query, memory, leaf, position)
+        return Support() if self.training else support, leaf
+
+    def observe(self, leaf: Tree, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Tree:
+        """The window sees the weights in both modes."""
+        return self.window.observe(leaf, attended, query, inputs)
+
+    def observe_at(
+        self,
+        places: Int[Tensor, "R G W"],
+        leaf: Tree,
+        attended: Attended,
+        query: Float[Tensor, "R Q"],
+        inputs: Tensor | None,
+    ) -> Tree:
+        """The window sees the weights at these places."""
+        return self.window.observe_at(places, leaf, attended, query, inputs)
+
+    @property
+    def observes_all(self) -> bool:
+        """As the window."""
+        return self.window.observes_all

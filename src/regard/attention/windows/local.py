@@ -1,0 +1,109 @@
+"""Luong's local-p: a window around a place that the query predicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.contract import AbstractWindow, Memory, Support, Tree
+from regard.attention.heads import head_size, split
+from regard.attention.windows.reach import everywhere
+from regard.shapes import Bool, Float, Int, num_hypotheses
+
+
+class PredictiveWindow(AbstractWindow):
+    """The positions j with |j - p| ≤ D may be looked at, p being predicted; weights fade with the distance from p.
+
+    p = S · σ(vᵀ tanh(W q));  α_j = align(q, h_j) · exp(-(j - p)² / 2σ²),  σ = D / 2.
+
+    The weights are those of the window alone, the Gaussian is multiplied onto them afterwards and nothing is
+    renormalised: a row sums to less than 1. W and v learn through the Gaussian. S is the length of the item up to its
+    last real position, also after its memory has grown; positions j count from 0. Half types predict in float32, since
+    bfloat16 knows no odd places above 256.
+
+    Args:
+        query_size: Q.
+        size: width of the hidden layer, all heads together; each head has its own v over its own slice.
+        reach: D.
+        num_heads: 1 or as many as the score has; one p holds for all heads.
+
+    Source: Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.2, `local-p` (equations 9 and 10; our
+    q, W, v are h_t, W_p, v_p there). OpenNMT's Lua code mirrors the Gaussian and shares out weight beyond the ends.
+    """
+
+    sources = ("luong2015",)
+    uses_query = True
+    has_gain = True
+
+    def __init__(self, query_size: int, size: int, *, reach: int = 10, num_heads: int = 1) -> None:
+        super().__init__()
+        if reach < 1:
+            raise ValueError(f"reach={reach} must be 1 or more: the Gaussian is reach / 2 wide.")
+        self.reach = reach
+        self.num_heads = num_heads
+        width = head_size(size, num_heads)
+        self.query_projection = nn.Linear(query_size, size, bias=False)
+        self.v = nn.Parameter(torch.empty(num_heads, width))
+        nn.init.uniform_(self.v, -(width**-0.5), width**-0.5)
+
+    def refuse(self, mechanism: Any) -> str | None:
+        """One p for all heads, or one for each."""
+        if self.num_heads in (1, mechanism.score.num_heads):
+            return None
+        return (
+            f"The window predicts {self.num_heads} places and the score has {mechanism.score.num_heads} heads: give "
+            f"the window num_heads={mechanism.score.num_heads}, or 1 for all heads together."
+        )
+
+    def prepare(
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
+    ) -> Tree:
+        """j + 1 at real positions and 0 at others, (B, S) long; their maximum is the length."""
+        ends = torch.arange(start + 1, start + values.shape[1] + 1, device=values.device).expand(values.shape[:2])
+        return ends.clone() if mask is None else ends * mask
+
+    def predict(self, query: Float[Tensor, "R Q"], memory: Memory) -> Float[Tensor, "R G"]:
+        """p, (R, 1 or H)."""
+        ends = memory.extras["window"]
+        hidden = split(torch.tanh(self.query_projection(query)), self.num_heads)
+        hidden, v = (hidden.float(), self.v.float()) if query.element_size() < 4 else (hidden, self.v)
+        share = torch.sigmoid((hidden * v).sum(-1))
+        if ends.shape[1] == 0:
+            return share * 0
+        return ends.amax(1).repeat_interleave(num_hypotheses(len(query), len(ends)))[:, None] * share
+
+    @property
+    def width(self) -> int:
+        """2 D + 1."""
+        return 2 * self.reach + 1
+
+    def start(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> Int[Tensor, "R G"]:
+        """The first integer from p - D on."""
+        return (self.predict(query, memory).detach() - self.reach).ceil().long()
+
+    def at(
+        self,
+        places: Int[Tensor, "R G W"],
+        query: Float[Tensor, "R Q"],
+        memory: Memory,
+        leaf: Tree,
+        position: Int[Tensor, " R"],
+    ) -> tuple[Support, Tree]:
+        """The support and the Gaussian at these places."""
+        distance = places - self.predict(query, memory)[..., None]
+        gain = torch.exp(-2 * (distance / self.reach).square())
+        return Support(distance.detach().abs() <= self.reach, gain=gain.to(query.dtype)), leaf
+
+    def forward(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> tuple[Support, Tree]:
+        """The support and the Gaussian, (R, 1 or H, S) each."""
+        return self.at(everywhere(memory), query, memory, leaf, position)

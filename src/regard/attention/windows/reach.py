@@ -1,0 +1,68 @@
+"""Windows that reach so far back and so far to the front of a centre."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.attention.contract import AbstractWindow, Memory, Support, Tree
+from regard.shapes import Float, Int
+
+
+def everywhere(memory: Memory) -> Int[Tensor, "1 1 S"]:
+    """All places of a memory."""
+    return torch.arange(memory.values.shape[1], device=memory.values.device)[None, None]
+
+
+class AbstractReach(AbstractWindow):
+    """The positions c - back … c + front around a `centre` c that is known before the energies are.
+
+    Args:
+        back, front: how far, both ends included; None means without limit.
+    """
+
+    def __init__(self, *, back: int | None, front: int | None) -> None:
+        super().__init__()
+        for name, reach in (("back", back), ("front", front)):
+            if reach is not None and reach < 0:
+                raise ValueError(f"{name}={reach} must be 0 or more, or None for no limit.")
+        self.back = back
+        self.front = front
+
+    def centre(self, leaf: Tree, position: Int[Tensor, " R"]) -> Int[Tensor, "R G"]:
+        """c, (R, 1 or H) long."""
+        raise NotImplementedError
+
+    @property
+    def width(self) -> int | None:
+        """back + 1 + front."""
+        return None if self.back is None or self.front is None else self.back + 1 + self.front
+
+    def start(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> Int[Tensor, "R G"]:
+        """c - back."""
+        return self.centre(leaf, position) - (self.back or 0)
+
+    def at(
+        self,
+        places: Int[Tensor, "R G W"],
+        query: Float[Tensor, "R Q"],
+        memory: Memory,
+        leaf: Tree,
+        position: Int[Tensor, " R"],
+    ) -> tuple[Support, Tree]:
+        """The support at these places."""
+        offset = places - self.centre(leaf, position)[..., None]
+        allowed = torch.ones_like(offset, dtype=torch.bool)
+        if self.back is not None:
+            allowed = allowed & (offset >= -self.back)
+        if self.front is not None:
+            allowed = allowed & (offset <= self.front)
+        return Support(allowed), leaf
+
+    def forward(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> tuple[Support, Tree]:
+        """The support (R, 1 or H, S)."""
+        return self.at(everywhere(memory), query, memory, leaf, position)
