@@ -19,7 +19,7 @@ from regard.attention.contract import (
 )
 from regard.attention.mechanism import Mechanism
 from regard.attention.parallel import Parallel
-from regard.attention.reads import ProjectedSum, WeightedSum
+from regard.attention.reads import ProjectedSum, RelativeSum, WeightedSum
 from regard.attention.recipes import (
     RECIPES,
     bahdanau,
@@ -38,9 +38,20 @@ from regard.attention.scores import (
     LocationScore,
     MixtureScore,
     PoolingScore,
+    RelativeDotScore,
+    RotaryDotScore,
     ScaledDotScore,
+    TransformerXLScore,
 )
-from regard.attention.windows import ArgmaxWindow, CausalWindow, FullWindow, Intersection, SlidingWindow
+from regard.attention.windows import (
+    ArgmaxWindow,
+    BucketBiasWindow,
+    CausalWindow,
+    FullWindow,
+    Intersection,
+    LinearBiasWindow,
+    SlidingWindow,
+)
 
 __all__ = [
     "RECIPES",
@@ -53,6 +64,7 @@ __all__ = [
     "ArgmaxWindow",
     "Attended",
     "BilinearScore",
+    "BucketBiasWindow",
     "CausalWindow",
     "ChunkwiseAlignment",
     "ConcatScore",
@@ -60,6 +72,7 @@ __all__ = [
     "ExponentialAlignment",
     "FullWindow",
     "Intersection",
+    "LinearBiasWindow",
     "LocationScore",
     "Mechanism",
     "Memory",
@@ -67,11 +80,15 @@ __all__ = [
     "Parallel",
     "PoolingScore",
     "ProjectedSum",
+    "RelativeDotScore",
+    "RelativeSum",
+    "RotaryDotScore",
     "ScaledDotScore",
     "SlidingWindow",
     "SoftmaxAlignment",
     "State",
     "Support",
+    "TransformerXLScore",
     "WeightedSum",
     "bahdanau",
     "cite",

@@ -16,17 +16,37 @@ def head_size(size: int, num_heads: int, name: str = "size") -> int:
     return size // num_heads
 
 
+def group_size(num_heads: int, num_key_value_heads: int | None) -> int:
+    """How many heads share a key-value head, or an error that names both counts; None is one each.
+
+    Heads that share stand side by side: head h uses key-value head h // group_size, as in torch and Keras.
+    """
+    groups = num_heads if num_key_value_heads is None else num_key_value_heads
+    if groups < 1 or num_heads % groups:
+        raise ShapeError(f"num_heads={num_heads} must be a multiple of num_key_value_heads={groups}.")
+    return num_heads // groups
+
+
 def split(projected: Float[Tensor, "*rows HD"], num_heads: int) -> Float[Tensor, "*rows H D"]:
     """(…, H·D) as (…, H, D), a view."""
     return projected.unflatten(-1, (num_heads, -1))
 
 
-def share(query: Float[Tensor, "R H D"], keys: Float[Tensor, "B S H D"]) -> Float[Tensor, "B K H D"]:
+def share(query: Float[Tensor, "R H D"], keys: Float[Tensor, "B S G D"]) -> Float[Tensor, "B K H D"]:
     """Rows of queries beside the sentence whose memory they read: (R, H, D) as (B, K, H, D), a view."""
     return query.view(keys.shape[0], num_hypotheses(query.shape[0], keys.shape[0]), *query.shape[1:])
 
 
-def dot_energies(query: Float[Tensor, "R H D"], keys: Float[Tensor, "B S H D"]) -> Float[Tensor, "R H S"]:
-    """q · k for every head, memory un-tiled."""
-    energies = torch.einsum("bkhd,bshd->bkhs", share(query, keys), keys)
-    return energies.reshape(query.shape[0], keys.shape[2], keys.shape[1])
+def dot_energies(query: Float[Tensor, "R H D"], keys: Float[Tensor, "B S G D"]) -> Float[Tensor, "R H S"]:
+    """q · k for every head, memory un-tiled; with G < H, heads side by side share a key."""
+    shared = share(query, keys)
+    shared = shared.unflatten(2, (keys.shape[2], group_size(query.shape[1], keys.shape[2])))
+    return torch.einsum("bkgnd,bsgd->bkgns", shared, keys).reshape(*query.shape[:2], keys.shape[1])
+
+
+def weighted_sum(weights: Float[Tensor, "R H S"], values: Float[Tensor, "B S G V"]) -> Float[Tensor, "R HV"]:
+    """Σ_j α_j v_j for every head, heads side by side, memory un-tiled; with G < H, heads side by side share a value."""
+    shared = weights.view(values.shape[0], num_hypotheses(weights.shape[0], values.shape[0]), *weights.shape[1:])
+    shared = shared.unflatten(2, (values.shape[2], group_size(weights.shape[1], values.shape[2])))
+    context = torch.einsum("bkgns,bsgv->bkgnv", shared, values)
+    return context.reshape(weights.shape[0], weights.shape[1] * values.shape[3])

@@ -3,16 +3,18 @@
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feed_forward import FeedForward, Norm, Residual
 from regard.layers.output import TokenHead
-from regard.layers.positions import PositionedEmbedding, SinusoidalPositions
+from regard.layers.positions import LearnedPositions, PositionedEmbedding, ScaledPositions, SinusoidalPositions
 from regard.layers.recurrent import Cell, RecurrentStack
 
 __all__ = [
     "Cell",
     "FeedForward",
+    "LearnedPositions",
     "Norm",
     "PositionedEmbedding",
     "RecurrentStack",
     "Residual",
+    "ScaledPositions",
     "SinusoidalPositions",
     "TokenEmbedding",
     "TokenHead",

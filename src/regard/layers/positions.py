@@ -3,37 +3,109 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from regard.errors import ShapeError, UnsupportedError
 from regard.shapes import Float, Int
+
+
+def position_angles(positions: Int[Tensor, "*rows"], size: int, base: float = 10000.0) -> Float[Tensor, "*rows P"]:
+    """t / base^{2i/D} for i < D/2, rounded up: the angles of sinusoidal positions and of rotations.
+
+    Numerics: float64 where the device has it: in float32 the angles of late positions would be off by their rounding.
+
+    >>> position_angles(torch.tensor([0, 100]), 4)
+    tensor([[  0.,   0.],
+            [100.,   1.]], dtype=torch.float64)
+    """
+    even = torch.arange(0, size, 2, device=positions.device, dtype=_precise(positions.device))
+    return positions[..., None] * torch.exp(even * (-math.log(base) / size))
 
 
 class SinusoidalPositions(nn.Module):
     """p_{t,2i} = sin(t / 10000^{2i/D}),  p_{t,2i+1} = cos(t / 10000^{2i/D}); an odd width ends in a sine.
 
-    There is no longest position. Angles are computed in float64 where the device has it: in float32 those of late
-    positions would be off by their rounding.
+    There is no longest position.
 
     Args:
         size: D.
+        like: `tensor2tensor`, which fairseq follows: all sines before all cosines, with the frequencies
+            10000^{-i/(⌊D/2⌋ - 1)}, so that the slowest is exactly 1/10000; an odd width ends in 0.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.5.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, like: Literal["tensor2tensor"] | None = None) -> None:
         super().__init__()
+        if like not in (None, "tensor2tensor"):
+            raise UnsupportedError(f"like={like!r} must be 'tensor2tensor' or None.")
         self.size = size
+        self.like = like
 
     def forward(self, positions: Int[Tensor, "*rows"], like: Tensor) -> Float[Tensor, "*rows D"]:
         """Vectors of positions, of any shape, with the floating type of `like`."""
-        precise = torch.float32 if positions.device.type == "mps" else torch.float64
-        even = torch.arange(0, self.size, 2, device=positions.device, dtype=precise)
-        angles = positions[..., None] * torch.exp(even * (-math.log(10000.0) / self.size))
-        pairs = torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
-        return pairs[..., : self.size].to(like.dtype)
+        if self.like is None:
+            angles = position_angles(positions, self.size)
+            pairs = torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
+            return pairs[..., : self.size].to(like.dtype)
+        count = self.size // 2
+        index = torch.arange(count, device=positions.device, dtype=_precise(positions.device))
+        angles = positions[..., None] * torch.exp(index * (-math.log(10000.0) / max(count - 1, 1)))
+        nothing = angles.new_zeros(*positions.shape, self.size % 2)
+        return torch.cat([angles.sin(), angles.cos(), nothing], -1).to(like.dtype)
+
+
+class LearnedPositions(nn.Module):
+    """A learned vector for each of the first `max_length` positions.
+
+    Args:
+        max_length: how many positions there are.
+        size: D.
+
+    Source: Gehring et al. 2017 (arXiv 1705.03122), section 3.1.
+    """
+
+    def __init__(self, max_length: int, size: int) -> None:
+        super().__init__()
+        self.max_length = max_length
+        self.table = nn.Embedding(max_length, size)
+        nn.init.normal_(self.table.weight, std=size**-0.5)
+
+    def forward(self, positions: Int[Tensor, "*rows"], like: Tensor) -> Float[Tensor, "*rows D"]:
+        """Vectors of positions, of any shape.
+
+        Raises:
+            ShapeError: for a position beyond the last one. Compiled and exported programs do not look.
+        """
+        if positions.numel() and not torch.compiler.is_compiling() and int(positions.max()) >= self.max_length:
+            raise ShapeError(
+                f"A sequence of length {int(positions.max()) + 1} is longer than max_length={self.max_length}, the "
+                "number of positions that are learned. Shorten it, learn more positions, or use sinusoidal ones."
+            )
+        return self.table(positions).to(like.dtype)
+
+
+class ScaledPositions(nn.Module):
+    """α p_t: other positions times a learned number, so that their size may fit that of the embeddings.
+
+    Args:
+        positions: `SinusoidalPositions` in the paper.
+        scale: α at first.
+
+    Source: Li et al. 2019 (arXiv 1809.08895), section 3.3.
+    """
+
+    def __init__(self, positions: nn.Module, *, scale: float = 1.0) -> None:
+        super().__init__()
+        self.positions = positions
+        self.scale = nn.Parameter(torch.tensor(scale))
+
+    def forward(self, positions: Int[Tensor, "*rows"], like: Tensor) -> Float[Tensor, "*rows D"]:
+        """Vectors of positions, of any shape."""
+        return self.scale * self.positions(positions, like)
 
 
 class PositionedEmbedding(nn.Module):
@@ -41,19 +113,31 @@ class PositionedEmbedding(nn.Module):
 
     Args:
         embedding: from inputs to D features; has `size`.
+        positions: what gives p_t; None where attention itself knows of positions, so that nothing is added.
         dropout: of the sum, in training.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), sections 3.4 and 5.4.
     """
 
-    def __init__(self, embedding: Any, *, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        embedding: Any,
+        *,
+        positions: nn.Module | Literal["sinusoidal"] | None = "sinusoidal",
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
         self.size: int = embedding.size
         self.embedding = embedding
-        self.positions = SinusoidalPositions(self.size)
+        self.positions = SinusoidalPositions(self.size) if isinstance(positions, str) else positions
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, inputs: Tensor, positions: Int[Tensor, " T"] | Int[Tensor, " R"]) -> Float[Tensor, "*rows D"]:
         """Of a sequence, (B, T) ids or (B, T, F) values at positions (T,); of a step, (R,) or (R, F) at (R,)."""
         embedded = self.embedding(inputs)
-        return self.dropout(embedded * math.sqrt(self.size) + self.positions(positions, embedded))
+        scaled = embedded * math.sqrt(self.size)
+        return self.dropout(scaled if self.positions is None else scaled + self.positions(positions, embedded))
+
+
+def _precise(device: torch.device) -> torch.dtype:
+    return torch.float32 if device.type == "mps" else torch.float64

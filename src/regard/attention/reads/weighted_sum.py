@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from regard.attention.contract import AbstractRead, Memory, Tree
-from regard.attention.heads import head_size, split
+from regard.attention.heads import group_size, head_size, split, weighted_sum
 from regard.shapes import Bool, Float, Int
-
-
-def weighted_sum(weights: Float[Tensor, "R H S"], values: Float[Tensor, "B S G V"]) -> Float[Tensor, "R HV"]:
-    """Σ_j α_j v_j for every head, heads side by side; values that heads share (G = 1) are read un-tiled."""
-    num_heads = weights.shape[1]
-    shared = weights.view(values.shape[0], -1, *weights.shape[1:]) if weights.numel() else None
-    if shared is None:
-        return values.new_zeros(weights.shape[0], num_heads * values.shape[-1])
-    equation = "bkhs,bsv->bkhv" if values.shape[2] == 1 else "bkhs,bshv->bkhv"
-    context = torch.einsum(equation, shared, values.squeeze(2) if values.shape[2] == 1 else values)
-    return context.reshape(weights.shape[0], -1)
 
 
 class WeightedSum(AbstractRead):
@@ -30,6 +18,8 @@ class WeightedSum(AbstractRead):
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), equation 5.
     """
+
+    is_positionwise = True
 
     def __init__(self, memory_size: int, *, num_heads: int = 1, split_heads: bool = False) -> None:
         super().__init__()
@@ -62,21 +52,36 @@ class WeightedSum(AbstractRead):
 class ProjectedSum(AbstractRead):
     """c = W_o [Σ_j α¹_j W¹_v h_j; …; Σ_j α^H_j W^H_v h_j]: the read of multi-head attention.
 
-    With `bias` W_v and W_o have biases; a row that sees nothing gets zeros all the same.
+    Args:
+        memory_size: M.
+        size: width of the heads' reads, all heads together.
+        num_key_value_heads: G, how many W_v there are; heads side by side share one. A W_v each if None.
+        output_size: width of the context, `size` if None.
+        bias: whether W_v and W_o have biases; a row that sees nothing gets zeros all the same.
 
-    Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2.2.
+    Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2.2; fewer key-value heads: Ainslie et al. 2023
+    (arXiv 2305.13245).
     """
 
-    sources = ("vaswani2017",)
+    is_positionwise = True
 
     def __init__(
-        self, memory_size: int, size: int, *, num_heads: int = 1, output_size: int | None = None, bias: bool = False
+        self,
+        memory_size: int,
+        size: int,
+        *,
+        num_heads: int = 1,
+        num_key_value_heads: int | None = None,
+        output_size: int | None = None,
+        bias: bool = False,
     ) -> None:
         super().__init__()
-        head_size(size, num_heads)
+        width, sharing = head_size(size, num_heads), group_size(num_heads, num_key_value_heads)
         self.num_heads = num_heads
+        self.num_key_value_heads = num_heads // sharing
+        self.sources = ("vaswani2017",) if sharing == 1 else ("vaswani2017", "ainslie2023")
         self.context_size = output_size or size
-        self.value_projection = nn.Linear(memory_size, size, bias=bias)
+        self.value_projection = nn.Linear(memory_size, width * self.num_key_value_heads, bias=bias)
         self.output_projection = nn.Linear(size, self.context_size, bias=bias)
 
     def prepare(
@@ -86,8 +91,8 @@ class ProjectedSum(AbstractRead):
         mask: Bool[Tensor, "B S"] | None,
         start: int = 0,
     ) -> Tree:
-        """W_v h, split into heads."""
-        return split(self.value_projection(values), self.num_heads)
+        """W_v h, split into key-value heads."""
+        return split(self.value_projection(values), self.num_key_value_heads)
 
     def forward(
         self,
@@ -97,7 +102,11 @@ class ProjectedSum(AbstractRead):
         position: Int[Tensor, " R"],
     ) -> Float[Tensor, "R V"]:
         """The context (R, output_size)."""
-        context = self.output_projection(weighted_sum(weights, memory.values))
+        return self.join(weighted_sum(weights, memory.values), weights)
+
+    def join(self, reads: Float[Tensor, "R HV"], weights: Float[Tensor, "R H S"]) -> Float[Tensor, "R V"]:
+        """W_o of the heads' reads; zeros for a row without weights."""
+        context = self.output_projection(reads)
         if self.output_projection.bias is None:
             return context
         return context.masked_fill(~(weights != 0).flatten(1).any(1, keepdim=True), 0)

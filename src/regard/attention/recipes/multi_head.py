@@ -1,12 +1,19 @@
-"""Multi-head scaled dot-product attention."""
+"""Multi-head scaled dot-product attention, and the ways in which it knows of positions."""
 
 from __future__ import annotations
 
+from typing import Any, Literal, get_args
+
 from regard.attention.alignments import SoftmaxAlignment
-from regard.attention.contract import AbstractWindow
+from regard.attention.contract import AbstractRead, AbstractScore, AbstractWindow
 from regard.attention.mechanism import Mechanism
-from regard.attention.reads import ProjectedSum
-from regard.attention.scores import ScaledDotScore
+from regard.attention.reads import ProjectedSum, RelativeSum
+from regard.attention.scores import RelativeDotScore, RotaryDotScore, ScaledDotScore, TransformerXLScore
+from regard.attention.windows import BucketBiasWindow, CausalWindow, Intersection, LinearBiasWindow
+from regard.errors import UnsupportedError
+
+Positions = Literal["rotary", "linear_bias", "buckets", "relative", "transformer_xl"]
+"""What of attention knows of positions."""
 
 
 def multi_head(
@@ -15,18 +22,55 @@ def multi_head(
     memory_size: int,
     size: int = 256,
     num_heads: int = 4,
+    num_key_value_heads: int | None = None,
+    positions: Positions | None = None,
+    causal: bool = False,
     bias: bool = False,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
     """Multi-head attention: softmax((W_q q)ᵀ(W_k h) / √d) reads W_v h in every head, and W_o joins the reads.
 
-    Self-attention is this mechanism with a sequence as queries and as memory; `CausalWindow` hides the future.
+    Self-attention is this mechanism with a sequence as queries and as memory, and then `positions` has a meaning:
+
+    - `rotary`: queries and keys turn with their places (RoFormer, arXiv 2104.09864).
+    - `linear_bias`: -m |i - j| is added, m a slope of each head (ALiBi, arXiv 2108.12409).
+    - `buckets`: a learned bias for each range of distances is added (T5, arXiv 1910.10683).
+    - `relative`: keys and values have learned vectors for offsets up to 16 (Shaw et al., arXiv 1803.02155).
+    - `transformer_xl`: sinusoids of the offset, compared with the query (arXiv 1901.02860).
+
+    Other settings of these (the layout of pairs, the number of buckets, …) are those of the parts: compose them.
+
+    Args:
+        query_size, memory_size: Q and M.
+        size: width of all heads together, and of the context.
+        num_key_value_heads: how many heads keys and values have, a divisor of num_heads; all if None
+            (arXiv 2305.13245).
+        positions: see above; None if what is fed knows of positions, or need not.
+        causal: whether step t may look at the positions 0 … t alone.
+        bias: whether the projections have biases.
+        window: a further window.
 
     Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762), section 3.2.
     """
+    if positions not in (None, *get_args(Positions)):
+        raise UnsupportedError(f"positions={positions!r} must be one of {', '.join(get_args(Positions))}, or None.")
+    heads: dict[str, Any] = {"num_heads": num_heads, "num_key_value_heads": num_key_value_heads, "bias": bias}
+    scores: dict[str | None, type[AbstractScore]] = {
+        "rotary": RotaryDotScore,
+        "relative": RelativeDotScore,
+        "transformer_xl": TransformerXLScore,
+    }
+    read: type[AbstractRead] = RelativeSum if positions == "relative" else ProjectedSum
+    windows: list[AbstractWindow] = [CausalWindow()] if causal else []
+    if positions == "linear_bias":
+        windows.append(LinearBiasWindow(num_heads))
+    elif positions == "buckets":
+        windows.append(BucketBiasWindow(num_heads, bidirectional=not causal))
+    if window is not None:
+        windows.append(window)
     return Mechanism(
-        ScaledDotScore(query_size, memory_size, size, num_heads=num_heads, bias=bias),
+        scores.get(positions, ScaledDotScore)(query_size, memory_size, size, **heads),
         SoftmaxAlignment(),
-        ProjectedSum(memory_size, size, num_heads=num_heads, bias=bias),
-        window,
+        read(memory_size, size, **heads),
+        Intersection(windows) if len(windows) > 1 else next(iter(windows), None),
     )

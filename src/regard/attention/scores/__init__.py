@@ -7,6 +7,9 @@ from regard.attention.scores.dot import DotScore, ScaledDotScore
 from regard.attention.scores.location import LocationScore
 from regard.attention.scores.mixture import MixtureScore
 from regard.attention.scores.pooling import PoolingScore
+from regard.attention.scores.relative import RelativeDotScore
+from regard.attention.scores.rotary import RotaryDotScore
+from regard.attention.scores.transformer_xl import TransformerXLScore
 
 __all__ = [
     "AdditiveScore",
@@ -16,5 +19,8 @@ __all__ = [
     "LocationScore",
     "MixtureScore",
     "PoolingScore",
+    "RelativeDotScore",
+    "RotaryDotScore",
     "ScaledDotScore",
+    "TransformerXLScore",
 ]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.contract import AbstractScore, Memory, Tree
-from regard.attention.heads import dot_energies, head_size, split
+from regard.attention.heads import dot_energies, group_size, head_size, split
 from regard.errors import ShapeError
 from regard.shapes import Bool, Float, Int
 
@@ -23,6 +23,7 @@ class DotScore(AbstractScore):
     """
 
     sources = ("luong2015",)
+    is_positionwise = True
 
     def __init__(self, query_size: int, memory_size: int, *, num_heads: int = 1, scale: float | None = 1.0) -> None:
         super().__init__()
@@ -57,20 +58,34 @@ class ScaledDotScore(AbstractScore):
 
     Args:
         query_size, memory_size: Q and M.
-        size: width of the projections, all heads together.
+        size: width of the queries' projection, all heads together.
+        num_key_value_heads: G, how many W_k there are; heads side by side share one. A W_k each if None.
         bias: whether the projections have biases.
 
-    Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2.
+    Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2; fewer key-value heads: Ainslie et al. 2023
+    (arXiv 2305.13245), with one for all: Shazeer 2019 (arXiv 1911.02150).
     """
 
-    sources = ("vaswani2017",)
+    is_positionwise = True
 
-    def __init__(self, query_size: int, memory_size: int, size: int, *, num_heads: int = 1, bias: bool = False) -> None:
+    def __init__(
+        self,
+        query_size: int,
+        memory_size: int,
+        size: int,
+        *,
+        num_heads: int = 1,
+        num_key_value_heads: int | None = None,
+        bias: bool = False,
+    ) -> None:
         super().__init__()
+        self.head_size, sharing = head_size(size, num_heads), group_size(num_heads, num_key_value_heads)
         self.num_heads = num_heads
-        self.scale = head_size(size, num_heads) ** -0.5
+        self.num_key_value_heads = num_heads // sharing
+        self.sources = ("vaswani2017",) if sharing == 1 else ("vaswani2017", "ainslie2023")
+        self.scale = self.head_size**-0.5
         self.query_projection = nn.Linear(query_size, size, bias=bias)
-        self.key_projection = nn.Linear(memory_size, size, bias=bias)
+        self.key_projection = nn.Linear(memory_size, self.head_size * self.num_key_value_heads, bias=bias)
 
     def prepare(
         self,
@@ -79,11 +94,15 @@ class ScaledDotScore(AbstractScore):
         mask: Bool[Tensor, "B S"] | None,
         start: int = 0,
     ) -> Tree:
-        """W_k h, split into heads."""
-        return split(self.key_projection(keys), self.num_heads)
+        """W_k h, split into key-value heads."""
+        return split(self.key_projection(keys), self.num_key_value_heads)
+
+    def project(self, query: Float[Tensor, "R Q"]) -> Float[Tensor, "R H D"]:
+        """W_q q / √d, split into heads."""
+        return split(self.query_projection(query) * self.scale, self.num_heads)
 
     def forward(
         self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
     ) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        return dot_energies(split(self.query_projection(query) * self.scale, self.num_heads), memory.keys), leaf
+        return dot_energies(self.project(query), memory.keys), leaf

@@ -1,8 +1,18 @@
 """Which positions may be looked at, and how likely are they beforehand?"""
 
 from regard.attention.windows.argmax import ArgmaxWindow
+from regard.attention.windows.bucket_bias import BucketBiasWindow
 from regard.attention.windows.full import FullWindow
 from regard.attention.windows.intersection import Intersection
+from regard.attention.windows.linear_bias import LinearBiasWindow
 from regard.attention.windows.sliding import CausalWindow, SlidingWindow
 
-__all__ = ["ArgmaxWindow", "CausalWindow", "FullWindow", "Intersection", "SlidingWindow"]
+__all__ = [
+    "ArgmaxWindow",
+    "BucketBiasWindow",
+    "CausalWindow",
+    "FullWindow",
+    "Intersection",
+    "LinearBiasWindow",
+    "SlidingWindow",
+]

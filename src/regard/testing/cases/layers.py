@@ -56,6 +56,24 @@ LAYERS: tuple[LayerCase, ...] = (
         lambda: (ids(3, 5), draw(3, 1)),
     ),
     LayerCase(
+        "sinusoidal positions of tensor2tensor",
+        (layers.SinusoidalPositions,),
+        lambda: layers.SinusoidalPositions(5, like="tensor2tensor"),
+        lambda: (ids(3, 5), draw(3, 1)),
+    ),
+    LayerCase(
+        "learned positions",
+        (layers.LearnedPositions,),
+        lambda: layers.LearnedPositions(7, 4),
+        lambda: (ids(3, 5), draw(3, 1)),
+    ),
+    LayerCase(
+        "scaled positions",
+        (layers.ScaledPositions,),
+        lambda: layers.ScaledPositions(layers.SinusoidalPositions(4)),
+        lambda: (ids(3, 5), draw(3, 1)),
+    ),
+    LayerCase(
         "positioned embedding",
         (layers.PositionedEmbedding,),
         lambda: layers.PositionedEmbedding(layers.TokenEmbedding(7, 4, padding=None)),

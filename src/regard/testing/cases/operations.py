@@ -34,6 +34,8 @@ OPERATIONS: tuple[OperationCase, ...] = (
     OperationCase("entmax of 2", (ops.entmax,), lambda: (draw(3, 5), None, 2.0)),
     OperationCase("entmax of 1.3", (ops.entmax,), lambda: (draw(3, 5), _SUPPORT, 1.3)),
     OperationCase("entmax, an alpha each", (ops.entmax,), lambda: (draw(3, 5), _SUPPORT, 1 + probabilities(3, 1))),
+    OperationCase("rotation", (ops.rotate,), lambda: (draw(3, 2, 5), draw(3, 2, seed=1))),
+    OperationCase("rotation of halves", (ops.rotate,), lambda: (draw(3, 2, 4), draw(3, 2, seed=1), "half")),
     OperationCase("safe logarithm", (ops.safe_log,), lambda: (probabilities(3, 5) + 0.1,)),
     OperationCase("sum of logarithms", (ops.log_add,), lambda: (draw(3, 5), draw(3, 5, seed=1))),
 )

@@ -33,11 +33,13 @@ def plain(read: Any, story: Story, weights: Sequence[Vector]) -> Vector:
 
 @oracle(ProjectedSum)
 def projected(read: Any, story: Story, weights: Sequence[Vector]) -> Vector:
-    """W_o of the heads' sums of W_v h_j; zeros when nothing is seen."""
+    """W_o of the heads' sums of W_v h_j, W_v that of the head's group; zeros when nothing is seen."""
     if not any(any(own) for own in weights):
         return [0.0] * read.context_size
     joined: Vector = []
     for head, own in enumerate(weights):
-        values = [head_slice(linear(read.value_projection, h), head, read.num_heads) for h in story.memory]
-        joined += weighted_sum(own, values, read.value_projection.out_features // read.num_heads)
+        groups = read.num_key_value_heads
+        shared = head * groups // read.num_heads
+        values = [head_slice(linear(read.value_projection, h), shared, groups) for h in story.memory]
+        joined += weighted_sum(own, values, read.value_projection.out_features // groups)
     return linear(read.output_projection, joined)

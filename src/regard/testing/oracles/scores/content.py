@@ -12,7 +12,8 @@ from regard.testing.oracles.story import Matrix, Story, Vector, oracle
 
 @oracle(AdditiveScore)
 def additive(score: Any, story: Story, located: Matrix | None = None) -> Vector:
-    """e_j = Σ_d v_d tanh((W q)_d + (U h_j)_d + b_d [+ located_jd]); normalised: v becomes g · v / ‖v‖."""
+    """e_j = Σ_d v_d tanh((W q)_d + (U h_j)_d + b_d [+ located_jd]) [+ c]; normalised: v becomes g · v / ‖v‖."""
+    shift = 0.0 if score.output_bias is None else number(score.output_bias[story.head])
     v = score.v[story.head].tolist()
     if score.gain is not None:
         norm = math.sqrt(sum(x * x for x in v))
@@ -22,7 +23,7 @@ def additive(score: Any, story: Story, located: Matrix | None = None) -> Vector:
     for j, h in enumerate(story.keys):
         k = head_slice(linear(score.key_projection, h), story.head, score.num_heads)
         f = [0.0] * len(v) if located is None else located[j]
-        energies.append(sum(v[d] * math.tanh(q[d] + k[d] + f[d]) for d in range(len(v))))
+        energies.append(shift + sum(v[d] * math.tanh(q[d] + k[d] + f[d]) for d in range(len(v))))
     return energies
 
 
@@ -64,10 +65,17 @@ def bilinear(score: Any, story: Story) -> Vector:
 
 @oracle(ScaledDotScore)
 def scaled_dot(score: Any, story: Story) -> Vector:
-    """e_j = (W_q q)ᵀ(W_k h_j) / √d over the head's slices, d their width."""
-    q = head_slice(linear(score.query_projection, story.query), story.head, score.num_heads)
-    keys = [head_slice(linear(score.key_projection, h), story.head, score.num_heads) for h in story.keys]
+    """e_j = (W_q q)ᵀ(W_k h_j) / √d over the head's slices, d their width, keys being those of the head's group."""
+    q, keys = projected(score, story)
     return [dot(q, k) / math.sqrt(len(q)) for k in keys]
+
+
+def projected(score: Any, story: Story) -> tuple[Vector, list[Vector]]:
+    """W_q q, and W_k h_j of the key-value head that this head shares."""
+    groups = score.num_key_value_heads
+    q = head_slice(linear(score.query_projection, story.query), story.head, score.num_heads)
+    shared = story.head * groups // score.num_heads
+    return q, [head_slice(linear(score.key_projection, h), shared, groups) for h in story.keys]
 
 
 @oracle(PoolingScore)

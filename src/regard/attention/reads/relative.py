@@ -1,0 +1,80 @@
+"""A weighted sum of values and vectors for offsets."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.attention.contract import AbstractRead, Memory, Tree
+from regard.attention.heads import weighted_sum
+from regard.attention.offsets import OffsetVectors
+from regard.attention.reads.weighted_sum import ProjectedSum
+from regard.errors import ShapeError
+from regard.shapes import Bool, Float, Int
+
+
+class RelativeSum(AbstractRead):
+    """c_i = W_o [Σ_j α_ij (W_v h_j + a_{clip(j-i)})] of all heads, with a learned vector a for every offset.
+
+    Args:
+        memory_size, size, num_heads, num_key_value_heads, output_size, bias: as in `ProjectedSum`.
+        max_distance: k; positions farther away are as those at k.
+        offsets: the vectors; those of a `RelativeDotScore` (its `offsets`) let keys and values share them, as
+            OpenNMT-py does. Vectors of its own if None.
+
+    Source: Shaw, Uszkoreit & Vaswani 2018 (arXiv 1803.02155), equation 3 (a^V there).
+    """
+
+    def __init__(
+        self,
+        memory_size: int,
+        size: int,
+        *,
+        num_heads: int = 1,
+        num_key_value_heads: int | None = None,
+        output_size: int | None = None,
+        max_distance: int = 16,
+        offsets: OffsetVectors | None = None,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.values = ProjectedSum(
+            memory_size,
+            size,
+            num_heads=num_heads,
+            num_key_value_heads=num_key_value_heads,
+            output_size=output_size,
+            bias=bias,
+        )
+        width = size // num_heads
+        self.offsets = OffsetVectors(max_distance, width) if offsets is None else offsets
+        if self.offsets.vectors.shape[1] != width:
+            raise ShapeError(
+                f"The vectors of offsets have {self.offsets.vectors.shape[1]} features and the values of a head "
+                f"{width} (size={size} / num_heads={num_heads}): sharing them needs one width."
+            )
+        self.context_size = self.values.context_size
+        self.sources = ("shaw2018", *self.values.sources)
+
+    def prepare(
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
+    ) -> Tree:
+        """W_v h, split into key-value heads."""
+        return self.values.prepare(values, keys, mask, start)
+
+    def forward(
+        self,
+        weights: Float[Tensor, "R H S"],
+        memory: Memory,
+        query: Float[Tensor, "R Q"],
+        position: Int[Tensor, " R"],
+    ) -> Float[Tensor, "R V"]:
+        """The context (R, output_size)."""
+        none = weights.new_zeros(*weights.shape[:2], len(self.offsets.vectors))
+        by_offset = none.scatter_add(2, self.offsets.index(position, weights), weights)
+        reads = torch.einsum("rhc,cv->rhv", by_offset, self.offsets.vectors).flatten(1)
+        return self.values.join(weighted_sum(weights, memory.values) + reads, weights)

@@ -1,0 +1,64 @@
+"""The scaled dot product with vectors for offsets."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.heads import dot_energies
+from regard.attention.offsets import OffsetVectors
+from regard.attention.scores.dot import ScaledDotScore
+from regard.shapes import Bool, Float, Int
+
+
+class RelativeDotScore(AbstractScore):
+    """e_ij = (W_q q_i)ᵀ(W_k h_j + a_{clip(j-i)}) / √d, with a learned vector a for every offset from -k to k.
+
+    Args:
+        query_size, memory_size: Q and M.
+        size: width of the queries' projection, all heads together.
+        num_key_value_heads: how many heads the keys have, as in `ScaledDotScore`.
+        max_distance: k; positions farther away are as those at k.
+        bias: whether the projections have biases.
+
+    Source: Shaw, Uszkoreit & Vaswani 2018 (arXiv 1803.02155), equation 4 (a^K there). `RelativeSum` is the read.
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        memory_size: int,
+        size: int,
+        *,
+        num_heads: int = 1,
+        num_key_value_heads: int | None = None,
+        max_distance: int = 16,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.content = ScaledDotScore(
+            query_size, memory_size, size, num_heads=num_heads, num_key_value_heads=num_key_value_heads, bias=bias
+        )
+        self.num_heads = num_heads
+        self.offsets = OffsetVectors(max_distance, self.content.head_size)
+        self.sources = ("shaw2018", *self.content.sources)
+
+    def prepare(
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
+    ) -> Tree:
+        """W_k h, split into key-value heads."""
+        return self.content.prepare(values, keys, mask, start)
+
+    def forward(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+        """Energies (R, H, S)."""
+        projected = self.content.project(query)
+        energies = dot_energies(projected, memory.keys)
+        by_offset = torch.einsum("rhd,cd->rhc", projected, self.offsets.vectors)
+        return energies + by_offset.gather(2, self.offsets.index(position, energies)), leaf

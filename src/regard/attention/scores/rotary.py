@@ -1,0 +1,87 @@
+"""The scaled dot product of queries and keys that turn with their positions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from regard import ops
+from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.heads import dot_energies
+from regard.attention.scores.dot import ScaledDotScore
+from regard.errors import ShapeError, UnsupportedError
+from regard.layers.positions import position_angles
+from regard.shapes import Bool, Float, Int
+
+
+class RotaryDotScore(AbstractScore):
+    """RoPE: e_ij = (R_i W_q q_i)ᵀ(R_j W_k h_j) / √d, where R_t turns pair p of a head's features by t / base^{2p/d'}.
+
+    Turned features compare as their offset says: R_iᵀ R_j = R_{j-i}. Keys are turned once, when they are prepared.
+
+    Args:
+        query_size, memory_size: Q and M.
+        size: width of the queries' projection, all heads together.
+        num_key_value_heads: how many heads the keys have, as in `ScaledDotScore`.
+        layout: which features are a pair: neighbours (`interleaved`, as the paper and x-transformers), or a feature of
+            the first half and one of the second (`half`, as Llama and GPT-NeoX). Weights that were trained with one
+            are wrong with the other.
+        base: of the angles.
+        rotary_size: d', how many features of a head turn, the first ones; all if None.
+        bias: whether the projections have biases.
+
+    Source: Su et al. 2021 (arXiv 2104.09864), section 3.2.2.
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        memory_size: int,
+        size: int,
+        *,
+        num_heads: int = 1,
+        num_key_value_heads: int | None = None,
+        layout: Literal["interleaved", "half"] = "interleaved",
+        base: float = 10000.0,
+        rotary_size: int | None = None,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.content = ScaledDotScore(
+            query_size, memory_size, size, num_heads=num_heads, num_key_value_heads=num_key_value_heads, bias=bias
+        )
+        width = self.content.head_size
+        self.rotary_size = width if rotary_size is None else rotary_size
+        if self.rotary_size % 2 or not 0 < self.rotary_size <= width:
+            raise ShapeError(
+                f"rotary_size={self.rotary_size} must be even and at most {width}, the width of a head (size={size} / "
+                f"num_heads={num_heads}): features turn in pairs."
+            )
+        if layout not in ("interleaved", "half"):
+            raise UnsupportedError(f"layout={layout!r} must be 'interleaved' or 'half'.")
+        self.num_heads = num_heads
+        self.layout: Literal["interleaved", "half"] = layout
+        self.base = base
+        self.sources = ("su2021", *self.content.sources)
+
+    def prepare(
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
+    ) -> Tree:
+        """R_j W_k h_j, split into key-value heads; j counts from `start`."""
+        places = torch.arange(start, start + keys.shape[1], device=keys.device)
+        return self._turn(self.content.prepare(values, keys, mask, start), places)
+
+    def forward(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+        """Energies (R, H, S)."""
+        return dot_energies(self._turn(self.content.project(query), position), memory.keys), leaf
+
+    def _turn(self, x: Tensor, places: Tensor) -> Tensor:
+        return ops.rotate(x, position_angles(places, self.rotary_size, self.base), self.layout)

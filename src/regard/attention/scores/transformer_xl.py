@@ -1,0 +1,86 @@
+"""The score of Transformer-XL: content and offset, each with a bias."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard import ops
+from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.heads import dot_energies, split
+from regard.attention.scores.dot import ScaledDotScore
+from regard.errors import ShapeError
+from regard.layers.positions import position_angles
+from regard.shapes import Bool, Float, Int
+
+
+class TransformerXLScore(AbstractScore):
+    """e_ij = [(W_q q_i + u)ᵀ W_k h_j + (W_q q_i + v)ᵀ W_r r_{i-j}] / √d, with r the sinusoids of the offset.
+
+    r_t = [sin(t ω_0), sin(t ω_1), …, cos(t ω_0), cos(t ω_1), …], ω_p = 10000^{-2p/P}. Offsets have their sign: what is
+    as far behind the query as before it has the opposite sines. (SpeechBrain's RelPosMHAXL gives both the same.)
+
+    Args:
+        query_size, memory_size: Q and M.
+        size: width of the queries' projection, all heads together.
+        num_key_value_heads: how many heads the keys have, as in `ScaledDotScore`; W_r has one for every head.
+        position_size: P, even; M if None, as in the paper, where both are the model's width.
+        bias: whether W_q and W_k have biases.
+
+    Numerics: r_{i-j} is never built. By the angles' addition theorem a query turned by i meets the sinusoids of j, so
+    memory is that of the energies. Cost: S·P a head instead of the S·d of the paper's shifted matrix.
+
+    Source: Dai et al. 2019 (arXiv 1901.02860), section 3.3.
+    """
+
+    def __init__(
+        self,
+        query_size: int,
+        memory_size: int,
+        size: int,
+        *,
+        num_heads: int = 1,
+        num_key_value_heads: int | None = None,
+        position_size: int | None = None,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.position_size = memory_size if position_size is None else position_size
+        if self.position_size < 2 or self.position_size % 2:
+            raise ShapeError(f"position_size={self.position_size} must be even: sines and cosines come in pairs.")
+        self.content = ScaledDotScore(
+            query_size, memory_size, size, num_heads=num_heads, num_key_value_heads=num_key_value_heads, bias=bias
+        )
+        self.num_heads = num_heads
+        self.offset_projection = nn.Linear(self.position_size, size, bias=False)
+        self.content_bias = nn.Parameter(torch.zeros(num_heads, self.content.head_size))
+        self.offset_bias = nn.Parameter(torch.zeros(num_heads, self.content.head_size))
+        self.sources = ("dai2019", *self.content.sources)
+
+    def prepare(
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
+    ) -> Tree:
+        """W_k h, split into key-value heads."""
+        return self.content.prepare(values, keys, mask, start)
+
+    def forward(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+        """Energies (R, H, S)."""
+        projected = self.content.project(query)
+        energies = dot_energies(projected + self.content_bias * self.content.scale, memory.keys)
+        return energies + self._by_offset(projected + self.offset_bias * self.content.scale, position, energies), leaf
+
+    def _by_offset(self, query: Tensor, position: Tensor, energies: Tensor) -> Tensor:
+        """qᵀ W_r r_{i-j}: with (x, y) = W_rᵀ q, Σ x sin((i-j)ω) + y cos((i-j)ω), turned by iω, at sines and cosines."""
+        weight = split(self.offset_projection.weight.T, self.num_heads)
+        turned = ops.rotate(
+            torch.einsum("rhd,phd->rhp", query, weight), position_angles(position, self.position_size), "half"
+        )
+        angles = position_angles(torch.arange(energies.shape[2], device=query.device), self.position_size)
+        places = torch.cat([-angles.sin(), angles.cos()], -1).to(query.dtype)
+        return torch.einsum("rhp,sp->rhs", turned, places)

@@ -1,0 +1,93 @@
+"""A learned bias for each range of distances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.contract import AbstractWindow, Memory, Support, Tree
+from regard.attention.offsets import offsets
+from regard.attention.windows.linear_bias import refuse_heads
+from regard.errors import ShapeError
+from regard.shapes import Float, Int
+
+
+class BucketBiasWindow(AbstractWindow):
+    """T5's relative positions: e_ij + b_{h, bucket(j - i)}.
+
+    Of N buckets the first N/2 hold one distance |i - j| each; the others hold ranges that widen logarithmically, and
+    the last one all from `max_distance`. The biases start at 0. All positions may be looked at: intersect with
+    `CausalWindow` to hide the future.
+
+    Args:
+        num_heads: H of the score, or 1 for a bias that heads share.
+        num_buckets: how many there are in all.
+        max_distance: where the last bucket begins, roughly: ranges are cut as the logarithm says.
+        bidirectional: half of the buckets for each direction, as in an encoder; otherwise all positions behind the
+            query share the bucket of distance 0, as in a decoder.
+
+    Source: Raffel et al. 2020 (arXiv 1910.10683), section 2.1, and the authors' code, with these differences: there the
+    bias is shared by all layers, energies are not divided by √d, and ranges are cut in float32 (here in integers).
+    """
+
+    sources = ("raffel2020",)
+
+    boundaries: Tensor
+
+    def __init__(
+        self, num_heads: int, *, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
+    ) -> None:
+        super().__init__()
+        one_way = num_buckets // 2 if bidirectional else num_buckets
+        if (bidirectional and num_buckets % 2) or one_way < 2:
+            needed = "an even number from 4" if bidirectional else "2 or more"
+            raise ShapeError(f"num_buckets={num_buckets} must be {needed} (bidirectional={bidirectional}).")
+        if max_distance <= one_way // 2:
+            raise ShapeError(
+                f"max_distance={max_distance} must be above {one_way // 2}, the distances that have their own bucket."
+            )
+        self.num_heads = num_heads
+        self.max_distance = max_distance
+        self.bidirectional = bidirectional
+        self.register_buffer("boundaries", torch.tensor(_boundaries(one_way, max_distance)), persistent=False)
+        self.biases = nn.Parameter(torch.zeros(num_buckets, num_heads))
+
+    def refuse(self, mechanism: Any) -> str | None:
+        """Every head has its own biases."""
+        return refuse_heads("biases", self.num_heads, mechanism.score.num_heads)
+
+    def buckets(self, offset: Int[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
+        """The bucket of every offset j - i.
+
+        >>> BucketBiasWindow(1, num_buckets=8, max_distance=6).buckets(torch.tensor([-9, -3, -2, -1, 0, 1, 2, 9]))
+        tensor([3, 2, 2, 1, 0, 5, 6, 7])
+        """
+        distance = offset.abs() if self.bidirectional else (-offset).clamp(min=0)
+        bucket = torch.bucketize(distance, self.boundaries, right=True)
+        return bucket + (offset > 0) * (len(self.boundaries) + 1) if self.bidirectional else bucket
+
+    def forward(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> tuple[Support, Tree]:
+        """The prior (R, H, S)."""
+        bucket = self.buckets(offsets(position, memory.values.shape[1]))
+        return Support(log_prior=nn.functional.embedding(bucket, self.biases).movedim(-1, 1)), leaf
+
+
+def _boundaries(num_buckets: int, max_distance: int) -> list[int]:
+    """Where every bucket but the first begins: n in bucket E + k when log(n/E) / log(max/E) ≥ k / (N - E), E = N/2.
+
+    >>> _boundaries(8, 64)
+    [1, 2, 3, 4, 8, 16, 32]
+    """
+    exact = num_buckets // 2
+    ranges = num_buckets - exact
+    begins = list(range(1, exact + 1))
+    for k in range(1, ranges):
+        n = begins[-1]
+        while n**ranges * exact**k < max_distance**k * exact**ranges:
+            n += 1
+        begins.append(n)
+    return begins

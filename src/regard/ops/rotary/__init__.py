@@ -1,0 +1,5 @@
+"""Features that turn with their position."""
+
+from regard.ops.rotary.reference import rotate
+
+__all__ = ["rotate"]

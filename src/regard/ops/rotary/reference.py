@@ -1,0 +1,38 @@
+"""The plain formula: pairs of features as vectors of the plane."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from regard.shapes import Float
+
+
+def rotate(
+    x: Float[Tensor, "*rows H D"],
+    angles: Float[Tensor, "*places P"],
+    layout: Literal["interleaved", "half"] = "interleaved",
+) -> Float[Tensor, "*rows H D"]:
+    """Turns pair p of the first 2P features by angle p: (a, b) becomes (a cos φ - b sin φ, a sin φ + b cos φ).
+
+    Args:
+        x: (…, H, D); features beyond 2P stay as they are.
+        angles: (…, P) in radians, the same for all heads; its other dimensions broadcast against those before H.
+        layout: which features are a pair: neighbours (`interleaved`), or feature p and P + p (`half`).
+
+    Numerics: sines and cosines have the precision of the angles, products at least that of float32.
+
+    Source: Su et al. 2021 (arXiv 2104.09864), equation 34, which is `interleaved`.
+
+    >>> rotate(torch.tensor([[1.0, 0.0, 5.0]]), torch.tensor([torch.pi / 2]))
+    tensor([[-4.3711e-08,  1.0000e+00,  5.0000e+00]])
+    """
+    num_pairs = angles.shape[-1]
+    shape, pair = ((num_pairs, 2), -1) if layout == "interleaved" else ((2, num_pairs), -2)
+    wide = torch.promote_types(x.dtype, torch.float32)
+    cos, sin = (part.to(wide)[..., None, :] for part in (angles.cos(), angles.sin()))
+    a, b = x[..., : 2 * num_pairs].to(wide).unflatten(-1, shape).unbind(pair)
+    turned = torch.stack([a * cos - b * sin, a * sin + b * cos], pair).flatten(-2)
+    return torch.cat([turned.to(x.dtype), x[..., 2 * num_pairs :]], -1)
