@@ -5,19 +5,33 @@ An operation offers its implementations in an ordered table; `explain` says whic
 
 from typing import Any
 
-from regard.ops.additive import additive_energies
+from regard.ops.additive import ADDITIVE_ENERGIES, additive_energies
 from regard.ops.choose import Implementation, describe
 from regard.ops.entmax import ENTMAX, entmax
+from regard.ops.forward import forward_alignment
+from regard.ops.hardmax import hardmax
 from regard.ops.logarithm import log_add, safe_log
-from regard.ops.monotonic import expected_monotonic_alignment, moving_chunk_softmax
+from regard.ops.monotonic import (
+    EXPECTED_MONOTONIC_ALIGNMENT,
+    MOVING_CHUNK_SOFTMAX,
+    clipped_monotonic_alignment,
+    expected_monotonic_alignment,
+    hard_monotonic_alignment,
+    moving_chunk_softmax,
+)
 from regard.ops.rotary import rotate
 from regard.ops.softmax import masked_softmax
 from regard.ops.sparsemax import sparsemax
 
 IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     operation.__name__: (Implementation("reference", operation),)
-    for operation in (additive_energies, expected_monotonic_alignment, masked_softmax, moving_chunk_softmax, sparsemax)
-} | {"entmax": ENTMAX}
+    for operation in (masked_softmax, sparsemax)
+} | {
+    "additive_energies": ADDITIVE_ENERGIES,
+    "entmax": ENTMAX,
+    "expected_monotonic_alignment": EXPECTED_MONOTONIC_ALIGNMENT,
+    "moving_chunk_softmax": MOVING_CHUNK_SOFTMAX,
+}
 """By operation, in the order in which they are asked."""
 
 
@@ -35,9 +49,13 @@ def explain(operation: str | None = None, *inputs: Any, **options: Any) -> str:
 __all__ = [
     "IMPLEMENTATIONS",
     "additive_energies",
+    "clipped_monotonic_alignment",
     "entmax",
     "expected_monotonic_alignment",
     "explain",
+    "forward_alignment",
+    "hard_monotonic_alignment",
+    "hardmax",
     "log_add",
     "masked_softmax",
     "moving_chunk_softmax",

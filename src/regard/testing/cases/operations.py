@@ -24,10 +24,26 @@ OPERATIONS: tuple[OperationCase, ...] = (
         lambda: (probabilities(3, 5), probabilities(3, 5, seed=1) / 5),
     ),
     OperationCase(
+        "expected monotonic alignment, long",
+        (ops.expected_monotonic_alignment,),
+        lambda: (probabilities(2, 21), probabilities(2, 21, seed=1) / 21),
+    ),
+    OperationCase(
+        "clipped monotonic alignment",
+        (ops.clipped_monotonic_alignment,),
+        lambda: (probabilities(3, 5), probabilities(3, 5, seed=1) / 5),
+    ),
+    OperationCase(
+        "hard monotonic alignment",
+        (ops.hard_monotonic_alignment,),
+        lambda: (probabilities(3, 5), probabilities(3, 5, seed=1) / 5),
+    ),
+    OperationCase(
         "moving chunk softmax",
         (ops.moving_chunk_softmax,),
         lambda: (probabilities(3, 2, 5) / 5, draw(3, 2, 5, seed=1), _SUPPORT[:, None], 3),
     ),
+    OperationCase("hardmax", (ops.hardmax,), lambda: (draw(3, 5), _SUPPORT)),
     OperationCase("sparsemax", (ops.sparsemax,), lambda: (draw(3, 5), _SUPPORT)),
     OperationCase("sparsemax without mask", (ops.sparsemax,), lambda: (draw(3, 5),)),
     OperationCase("entmax", (ops.entmax,), lambda: (draw(3, 5), _SUPPORT)),
@@ -36,6 +52,16 @@ OPERATIONS: tuple[OperationCase, ...] = (
     OperationCase("entmax, an alpha each", (ops.entmax,), lambda: (draw(3, 5), _SUPPORT, 1 + probabilities(3, 1))),
     OperationCase("rotation", (ops.rotate,), lambda: (draw(3, 2, 5), draw(3, 2, seed=1))),
     OperationCase("rotation of halves", (ops.rotate,), lambda: (draw(3, 2, 4), draw(3, 2, seed=1), "half")),
+    OperationCase(
+        "moving chunk softmax, infinite",
+        (ops.moving_chunk_softmax,),
+        lambda: (probabilities(3, 2, 5) / 5, draw(3, 2, 5, seed=1), _SUPPORT[:, None], None),
+    ),
+    OperationCase(
+        "forward alignment",
+        (ops.forward_alignment,),
+        lambda: (draw(3, 2, 5), probabilities(3, 2, 5, seed=1), probabilities(3, 2, seed=2), _SUPPORT[:, None]),
+    ),
     OperationCase("safe logarithm", (ops.safe_log,), lambda: (probabilities(3, 5) + 0.1,)),
     OperationCase("sum of logarithms", (ops.log_add,), lambda: (draw(3, 5), draw(3, 5, seed=1))),
 )

@@ -1,0 +1,52 @@
+"""The plain formula, in logarithms."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.ops.logarithm import safe_log
+from regard.ops.softmax import masked_softmax
+from regard.shapes import Bool, Float
+
+
+def move_on(previous: Float[Tensor, "R H S"], move: Float[Tensor, "R H"]) -> Float[Tensor, "R H S"]:
+    """m_n = (1 - u) α_{i-1,n} + u α_{i-1,n-1}: what stays, and what comes from one position before.
+
+    >>> move_on(torch.tensor([[[0.5, 0.5, 0.0]]]), torch.tensor([[0.25]]))
+    tensor([[[0.3750, 0.5000, 0.1250]]])
+    """
+    moved = torch.nn.functional.pad(previous, (1, 0))[..., :-1]
+    return (1 - move[..., None]) * previous + move[..., None] * moved
+
+
+def forward_alignment(
+    energies: Float[Tensor, "R H S"],
+    previous: Float[Tensor, "R H S"],
+    move: Float[Tensor, "R H"],
+    support: Bool[Tensor, "R G S"] | None,
+    floor: float = 0.0,
+) -> Float[Tensor, "R H S"]:
+    """α_n = m_n exp(e_n) / Σ_k m_k exp(e_k) over the support, with m_n = (1 - u) α_{i-1,n} + u α_{i-1,n-1} + ε.
+
+    Where the support holds no position with m > 0, the row begins anew with softmax(e): the limit ε → 0. A row
+    without support gives zeros.
+
+    Args:
+        move: u, how likely each row and head moves on.
+        floor: ε.
+
+    Numerics: a softmax of e + log m, so that energies of any size leave a distribution. Half types are computed in
+    float32.
+
+    Source: Zhang, Ling & Dai 2018 (arXiv 1807.06736); their y is softmax(e), whose denominator cancels.
+    """
+    working = torch.promote_types(energies.dtype, torch.float32)
+    reach = safe_log(move_on(previous.to(working), move.to(working)) + floor)
+    reached = ~reach.isneginf()
+    if support is not None:
+        reached = reached & support
+    anew = ~reached.any(-1, keepdim=True)
+    allowed = reached | (anew if support is None else anew & support)
+    weights = masked_softmax(energies.to(working) + reach.masked_fill(anew, 0.0), allowed)
+    return weights.to(torch.promote_types(energies.dtype, previous.dtype))

@@ -1,0 +1,51 @@
+"""Where a reader that moves from left to right stops, in expectation."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from regard.ops.choose import Implementation
+from regard.ops.choose import choose as choose_implementation
+from regard.ops.monotonic import parallel, reference
+from regard.shapes import Float
+
+FEW = 8
+"""Up to so many positions a loop is as fast as doubling."""
+
+
+def refuse_few(choose: Tensor | None = None, previous: Tensor | None = None) -> str | None:
+    """Doubling does not pay for a handful of positions."""
+    if choose is None or choose.shape[-1] > FEW:
+        return None
+    return f"{choose.shape[-1]} positions are as quickly read one after the other; it pays from {FEW + 1}"
+
+
+EXPECTED_MONOTONIC_ALIGNMENT = (
+    Implementation("parallel", parallel.expected_monotonic_alignment, refuse_few),
+    Implementation("reference", reference.expected_monotonic_alignment),
+)
+
+
+def expected_monotonic_alignment(
+    choose: Float[Tensor, "*rows S"], previous: Float[Tensor, "*rows S"]
+) -> Float[Tensor, "*rows S"]:
+    """Where a left-to-right reader stops, in expectation, when it starts at `previous`.
+
+    q_j = (1 - p_{j-1}) q_{j-1} + α_{i-1,j},  α_{i,j} = p_j q_j.
+
+    Args:
+        choose: p, the probability of stopping at each position once there.
+        previous: α_{i-1}, where the last step stopped.
+
+    Returns:
+        α_i; it sums to at most 1, less by the probability of running past the end.
+
+    Numerics: no division and no logarithm, so no mass is lost at any length. Half types are computed in float32.
+
+    Source: Raffel et al. 2017 (arXiv 1704.00784), equations 8 to 11.
+
+    >>> import torch
+    >>> expected_monotonic_alignment(torch.tensor([0.5, 0.5, 0.5]), torch.tensor([1.0, 0.0, 0.0]))
+    tensor([0.5000, 0.2500, 0.1250])
+    """
+    return choose_implementation(EXPECTED_MONOTONIC_ALIGNMENT, choose, previous).function(choose, previous)
