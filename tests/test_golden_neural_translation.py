@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from golden.parity import Parity, assert_parity
-from regard.attention import AdditiveScore, Mechanism, SoftmaxAlignment, WeightedSum, bahdanau, luong, multi_head
+from regard.attention import AdditiveScore, Mechanism, SoftmaxAlignment, WeightedSum, bahdanau, luong
 
 
 def attentional_state(activation=None):
@@ -41,16 +41,6 @@ def mlp(w):
     }
 
 
-def open_heads(w):
-    names = {
-        "score.query_projection": "linear_query",
-        "score.key_projection": "linear_keys",
-        "read.value_projection": "linear_values",
-        "read.output_projection": "final_linear",
-    }
-    return {f"{ours}.{kind}": w[f"{theirs}.{kind}"] for ours, theirs in names.items() for kind in ("weight", "bias")}
-
-
 CASES = [
     Parity("joeynmt/bahdanau", lambda: bahdanau(query_size=5, memory_size=6, size=4), joey_additive),
     Parity(
@@ -77,11 +67,6 @@ CASES = [
         attentional_state(torch.tanh),
     ),
     Parity("opennmt/mlp", biased_additive, mlp, attentional_state()),
-    Parity(
-        "opennmt/multi_head",
-        lambda: multi_head(query_size=8, memory_size=8, size=8, num_heads=2, bias=True),
-        open_heads,
-    ),
 ]
 
 

@@ -32,7 +32,7 @@ class Attend(nn.Module):
 
     def forward(self, given: Tensors) -> Tensors:
         """What `queries` (the memory itself when there are none) see in `memory`."""
-        memory = self.mechanism.prepare(given["memory"], lengths=given.get("lengths"))
+        memory = self.mechanism.prepare(given["memory"], keys=given.get("keys"), lengths=given.get("lengths"))
         state, steps = self.mechanism.initial_state(memory), []
         for i, query in enumerate(given.get("queries", given["memory"]).unbind(1)):
             inputs = given["previous_outputs"][:, i] if "previous_outputs" in given else None
@@ -52,6 +52,7 @@ class Parity:
         weights: the original's weights by name to our parameters by name.
         finish: (outputs, given, original's weights) to outputs, for what the original does after attention.
         state: what of our state the original gives out after every step.
+        given: the original's inputs to `memory`, `queries`, `keys`, `lengths` and `previous_outputs`.
         differentiable: whether gradients are compared.
     """
 
@@ -60,6 +61,7 @@ class Parity:
     weights: Weights
     finish: Callable[[Tensors, Tensors, Tensors], Tensors] = lambda outputs, given, weights: outputs
     state: Callable[[State], Tensors] = lambda state: {}
+    given: Callable[[Tensors], Tensors] = lambda inputs: inputs
     differentiable: bool = True
 
     def __str__(self) -> str:
@@ -71,10 +73,10 @@ class Parity:
         module = Attend(self.make(), self.state).to(dtype).eval()
         weights = leaves(golden.weights)
         inputs = leaves(golden.inputs)
-        mapped = {f"mechanism.{name}": value for name, value in self.weights(weights).items()}
+        mapped = {f"mechanism.{name}": value.to(dtype) for name, value in self.weights(weights).items()}
         shapes = {name: tuple(value.shape) for name, value in module.named_parameters()}
         assert shapes == {name: tuple(value.shape) for name, value in mapped.items()}
-        outputs = self.finish(functional_call(module, mapped, (inputs,), strict=True), inputs, weights)
+        outputs = self.finish(functional_call(module, mapped, (self.given(inputs),)), inputs, weights)
         return compare(golden, outputs, inputs | weights if self.differentiable else {})
 
 
