@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from golden.parity import Parity, assert_parity
-from regard.attention import bahdanau, location_sensitive
+from regard.attention import ArgmaxWindow, InEvaluation, bahdanau, location_sensitive
 
 
 def located():
@@ -48,6 +48,13 @@ def cumulative(state):
 CASES = [
     Parity("nvidia_tacotron2/attention", located, nvidia),
     Parity("coqui/original", lambda: bahdanau(query_size=5, memory_size=6, size=4), coqui_additive),
+    Parity(
+        "coqui/original_windowed",
+        lambda: bahdanau(query_size=5, memory_size=6, size=4, window=InEvaluation(ArgmaxWindow.like("coqui"))),
+        coqui_additive,
+        lambda outputs, given, w: {"context": outputs["context"][:, 1:], "alignment": outputs["alignment"][:, :, 1:]},
+        differentiable=False,
+    ),
     Parity("coqui/location", located, coqui_located, state=cumulative),
 ]
 

@@ -10,8 +10,9 @@ stack at import, so the two files that matter are loaded by themselves.
 
 All run in `eval`, so that the mixture has no dropout and the windows are on. The original replaces masked weights of
 Graves and of dynamic convolution by 1e-8, and does so behind autograd's back. The window writes into what autograd
-needs, so `location_windowed` has no gradients. The prior of dynamic convolution is stored in float32; for float64 it is
-computed again in float64.
+needs, so `original_windowed` has no gradients; it is kept from the second step on, because in the first the original
+raises the energy of position 0 to the highest there is. The prior of dynamic convolution is stored in float32; for
+float64 it is computed again in float64.
 """
 
 from __future__ import annotations
@@ -68,19 +69,12 @@ def run(attention, queries, memory, lengths):
 
 def one_at_a_time(attention, queries, memory, lengths):
     """The original's window follows the first sentence of a batch, so each sentence is alone."""
-    runs = [
-        run(attention, queries[i : i + 1], memory[i : i + 1, :length], lengths[i : i + 1])
-        for i, length in enumerate(lengths.tolist())
-    ]
-    pad = {"alignment", "cumulative"}
-    width = memory.shape[1]
-    return {
-        name: torch.cat([pad_to(got[name], width) if name in pad else got[name] for got in runs]) for name in runs[0]
-    }
-
-
-def pad_to(weights, width):
-    return torch.nn.functional.pad(weights, (0, width - weights.shape[-1]))
+    contexts, alignments = [], []
+    for i, length in enumerate(lengths.tolist()):
+        got = run(attention, queries[i : i + 1], memory[i : i + 1, :length], lengths[i : i + 1])
+        contexts.append(got["context"][:, 1:])
+        alignments.append(torch.nn.functional.pad(got["alignment"][:, :, 1:], (0, memory.shape[1] - length)))
+    return {"context": torch.cat(contexts), "alignment": torch.cat(alignments)}
 
 
 def main() -> None:
@@ -111,8 +105,8 @@ def main() -> None:
     record("coqui/location_sigmoid", original(location_attention=True, norm="sigmoid"), run, inputs)
     windowed = {"queries": draw(5, 3, 6, QUERY), "memory": draw(6, 3, 12, MEMORY), "lengths": np.array([12, 11, 9])}
     record(
-        "coqui/location_windowed",
-        original(location_attention=True, windowing=True),
+        "coqui/original_windowed",
+        original(windowing=True),
         one_at_a_time,
         windowed,
         differentiable=False,
