@@ -129,7 +129,7 @@ class AbstractPart(nn.Module):
 
     def observe_at(
         self,
-        places: Int[Tensor, "R G W"],
+        places: Int[Tensor, "#R #G W"],
         leaf: Tree,
         attended: Attended,
         query: Float[Tensor, "R Q"],
@@ -186,7 +186,7 @@ class AbstractWindow(AbstractPart):
 
     def at(
         self,
-        places: Int[Tensor, "R G W"],
+        places: Int[Tensor, "#R #G W"],
         query: Float[Tensor, "R Q"],
         memory: Memory,
         leaf: Tree,

@@ -62,14 +62,14 @@ def find(start: Int[Tensor, "R G"], width: int, num_positions: int) -> Int[Tenso
     return first[..., None] + torch.arange(width, device=start.device)
 
 
-def take(memory: Memory, places: Int[Tensor, "R G W"]) -> Memory:
+def take(memory: Memory, places: Int[Tensor, "#R #G W"]) -> Memory:
     """A memory of R rows that holds these places alone; the window keeps its own, and the mask is left out."""
     extras = {name: kept for name, kept in (memory.extras or {}).items() if name != "window"}
     keys, values, extras = tree.map(lambda leaf: _take(leaf, places), (memory.keys, memory.values, extras))
     return Memory(keys, values, None, extras or None)
 
 
-def _take(leaf: Tensor, places: Int[Tensor, "R G W"]) -> Tensor:
+def _take(leaf: Tensor, places: Int[Tensor, "#R #G W"]) -> Tensor:
     """(B, S, …) as (R, W, …); (B, S, G, …) as (R, W, H, …) when each head has its own places."""
     num_rows, num_heads, width = places.shape
     sentence = sentences(num_rows, len(leaf), places.device)[:, None, None]
@@ -85,12 +85,12 @@ def _take(leaf: Tensor, places: Int[Tensor, "R G W"]) -> Tensor:
     return leaf.flatten(0, 2).index_select(0, index.flatten()).unflatten(0, (num_rows, width, num_heads))
 
 
-def take_mask(mask: Tensor, places: Int[Tensor, "R G W"]) -> Tensor:
+def take_mask(mask: Tensor, places: Int[Tensor, "#R #G W"]) -> Tensor:
     """(B, S) as (R, 1 or H, W)."""
     return mask[sentences(len(places), len(mask), places.device)[:, None, None], places]
 
 
-def spread(weights: Float[Tensor, "R H W"], places: Int[Tensor, "R G W"], num_positions: int) -> Float[Tensor, "R H S"]:
+def spread(weights: Float[Tensor, "R H W"], places: Int[Tensor, "#R #G W"], num_positions: int) -> Float[Tensor, "R H S"]:
     """Weights in their places among all S, and exactly 0 elsewhere."""
     everywhere = weights.new_zeros(*weights.shape[:2], num_positions)
     return everywhere.scatter(-1, places.expand_as(weights), weights)

@@ -139,7 +139,7 @@ class ArgmaxWindow(AbstractReach):
 
     def observe_at(
         self,
-        places: Int[Tensor, "R G W"],
+        places: Int[Tensor, "#R #G W"],
         leaf: Tree,
         attended: Attended,
         query: Float[Tensor, "R Q"],

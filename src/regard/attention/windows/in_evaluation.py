@@ -67,7 +67,7 @@ class InEvaluation(AbstractWindow):
 
     def at(
         self,
-        places: Int[Tensor, "R G W"],
+        places: Int[Tensor, "#R #G W"],
         query: Float[Tensor, "R Q"],
         memory: Memory,
         leaf: Tree,
@@ -90,7 +90,7 @@ class InEvaluation(AbstractWindow):
 
     def observe_at(
         self,
-        places: Int[Tensor, "R G W"],
+        places: Int[Tensor, "#R #G W"],
         leaf: Tree,
         attended: Attended,
         query: Float[Tensor, "R Q"],

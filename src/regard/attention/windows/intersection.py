@@ -65,7 +65,7 @@ class Intersection(AbstractWindow):
 
     def at(
         self,
-        places: Int[Tensor, "R G W"],
+        places: Int[Tensor, "#R #G W"],
         query: Float[Tensor, "R Q"],
         memory: Memory,
         leaf: Tree,
@@ -88,7 +88,7 @@ class Intersection(AbstractWindow):
 
     def observe_at(
         self,
-        places: Int[Tensor, "R G W"],
+        places: Int[Tensor, "#R #G W"],
         leaf: Tree,
         attended: Attended,
         query: Float[Tensor, "R Q"],

@@ -91,7 +91,7 @@ class PredictiveWindow(AbstractWindow):
 
     def at(
         self,
-        places: Int[Tensor, "R G W"],
+        places: Int[Tensor, "#R #G W"],
         query: Float[Tensor, "R Q"],
         memory: Memory,
         leaf: Tree,

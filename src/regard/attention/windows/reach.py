@@ -18,14 +18,14 @@ class AbstractReach(AbstractWindow):
     """The positions c - back … c + front around a `centre` c that is known before the energies are.
 
     Args:
-        back, front: how far, both ends included; None means without limit.
+        back, front: how far, both ends included; None means without limit. Below 0 an end lies on the other side:
+            `back=3, front=-1` are the three positions before c.
     """
 
     def __init__(self, *, back: int | None, front: int | None) -> None:
         super().__init__()
-        for name, reach in (("back", back), ("front", front)):
-            if reach is not None and reach < 0:
-                raise ValueError(f"{name}={reach} must be 0 or more, or None for no limit.")
+        if back is not None and front is not None and back + front < 0:
+            raise ValueError(f"back={back} and front={front} leave no position: back + front must be 0 or more.")
         self.back = back
         self.front = front
 
@@ -46,7 +46,7 @@ class AbstractReach(AbstractWindow):
 
     def at(
         self,
-        places: Int[Tensor, "R G W"],
+        places: Int[Tensor, "#R #G W"],
         query: Float[Tensor, "R Q"],
         memory: Memory,
         leaf: Tree,
