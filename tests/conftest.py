@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from jaxtyping import install_import_hook
 
+OPERATIONS = sorted((Path(__file__).parents[1] / "src" / "regard" / "ops").glob("*/[a-z]*.py"))
+# Kernels are compiled from their source as it stands, without checks.
 # The front doors (`Mechanism`, `Parallel`, models) stay out: their own errors say more, and tests look at them.
 CHECKED = [
     *(f"regard.attention.{room}" for room in ("alignments", "heads", "reads", "scores", "windows")),
     "regard.layers",
-    "regard.ops",
+    *(f"regard.ops.{file.parent.name}.{file.stem}" for file in OPERATIONS if file.stem not in ("numba", "triton")),
 ]
 
 install_import_hook(CHECKED, "annotations.checked")

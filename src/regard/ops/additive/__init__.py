@@ -1,5 +1,5 @@
 """Additive energies: e_ts = Σ_d v_d · tanh(q_td + k_sd)."""
 
-from regard.ops.additive.reference import additive_energies
+from regard.ops.additive.operation import ADDITIVE_ENERGIES, additive_energies
 
-__all__ = ["additive_energies"]
+__all__ = ["ADDITIVE_ENERGIES", "additive_energies"]

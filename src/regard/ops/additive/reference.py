@@ -9,9 +9,9 @@ from regard.shapes import Float
 
 
 def additive_energies(
-    query: Float[Tensor, "B T D"], keys: Float[Tensor, "B S D"], v: Float[Tensor, " D"]
-) -> Float[Tensor, "B T S"]:
-    """e_ts = Σ_d v_d · tanh(q_td + k_sd).
+    query: Float[Tensor, "B T *heads D"], keys: Float[Tensor, "B S *heads D"], v: Float[Tensor, "*heads D"]
+) -> Float[Tensor, "B *heads T S"]:
+    """e_ts = Σ_d v_d · tanh(q_td + k_sd), for every head where there are heads.
 
     Cost: T·S·D hyperbolic tangents and as many numbers in memory, per sentence.
 
@@ -20,4 +20,5 @@ def additive_energies(
     >>> additive_energies(torch.zeros(1, 2, 3), torch.zeros(1, 4, 3), torch.ones(3)).shape
     torch.Size([1, 2, 4])
     """
-    return torch.tanh(query[:, :, None] + keys[:, None]) @ v
+    energies = (torch.tanh(query[:, :, None] + keys[:, None]) * v).sum(-1)
+    return energies if query.dim() == 3 else energies.movedim(3, 1)
