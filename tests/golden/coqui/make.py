@@ -8,11 +8,13 @@ stack at import, so the two files that matter are loaded by themselves.
     peers/bin/pip install --no-deps coqui-tts==0.28.0
     OMP_NUM_THREADS=1 peers/bin/python tests/golden/coqui/make.py
 
-All run in `eval`, so that the mixture has no dropout and the windows are on. The original replaces masked weights of
-Graves and of dynamic convolution by 1e-8, and does so behind autograd's back. The window writes into what autograd
-needs, so `original_windowed` has no gradients; it is kept from the second step on, because in the first the original
-raises the energy of position 0 to the highest there is. The prior of dynamic convolution is stored in float32; for
-float64 it is computed again in float64.
+All run in `eval`, so that the mixture has no dropout and the windows are on.
+
+Graves and dynamic convolution replace weights of padding by 1e-8 behind autograd's back, so their gradients are those
+of something else where there is padding: `…_padded` has none, and memory whose padding is zero. The window writes into
+what autograd needs, so `original_windowed` has none either; it is kept from the second step on, because in the first
+the original raises the energy of position 0 to the highest there is. The prior of dynamic convolution is stored in
+float32; for float64 it is computed again in float64.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import scipy.stats
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from record import MEMORY, QUERY, decoder_inputs, draw, record
+from record import MEMORY, QUERY, SOURCE, decoder_inputs, draw, record
 
 SIZE, FILTERS, KERNEL = 4, 3, 3
 
@@ -42,7 +44,7 @@ def tacotron():
     return importlib.import_module("TTS.tts.layers.tacotron.attentions")
 
 
-def run(attention, queries, memory, lengths):
+def run(attention, queries, memory, lengths=None):
     """Contexts, alignments and whatever is carried, step by step."""
     attention.eval()
     if hasattr(attention, "prior"):
@@ -51,7 +53,7 @@ def run(attention, queries, memory, lengths):
     attention.J = None
     attention.init_states(memory)
     keys = attention.preprocess_inputs(memory)
-    mask = torch.arange(memory.shape[1]) < lengths[:, None]
+    mask = None if lengths is None else torch.arange(memory.shape[1]) < lengths[:, None]
     kept: dict[str, list[torch.Tensor]] = {"context": [], "alignment": []}
     for query in queries.unbind(1):
         kept["context"].append(attention(query, memory, keys, mask))
@@ -115,13 +117,15 @@ def main() -> None:
     record("coqui/forward_location", original(forward_attn=True, location_attention=True), run, inputs)
     record("coqui/forward_agent", original(forward_attn=True, trans_agent=True), run, inputs)
     record("coqui/forward_masked", original(forward_attn=True, forward_attn_mask=True), run, inputs)
-    record("coqui/graves", lambda: attentions.GravesAttention(QUERY, 3), run, inputs)
-    record(
-        "coqui/dynamic_convolution",
-        lambda: attentions.MonotonicDynamicConvolutionAttention(QUERY, MEMORY, SIZE, 3, 5, 2, 5),
-        run,
-        inputs,
-    )
+    padding = np.arange(SOURCE) >= inputs["lengths"][:, None]
+    padded = inputs | {"memory": np.where(padding[..., None], np.float32(0), inputs["memory"])}
+    whole = {name: value for name, value in inputs.items() if name != "lengths"}
+    for name, build in {
+        "graves": lambda: attentions.GravesAttention(QUERY, 3),
+        "dynamic_convolution": lambda: attentions.MonotonicDynamicConvolutionAttention(QUERY, MEMORY, SIZE, 3, 5, 2, 5),
+    }.items():
+        record(f"coqui/{name}", build, run, whole)
+        record(f"coqui/{name}_padded", build, run, padded, differentiable=False)
 
 
 if __name__ == "__main__":
