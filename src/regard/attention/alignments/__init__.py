@@ -2,6 +2,31 @@
 
 from regard.attention.alignments.chunkwise import ChunkwiseAlignment
 from regard.attention.alignments.exponential import ExponentialAlignment
+from regard.attention.alignments.forward import ForwardAlignment
+from regard.attention.alignments.hardmax import HardmaxAlignment
+from regard.attention.alignments.monotonic import MonotonicAlignment
+from regard.attention.alignments.named import AlignmentName, alignment_named
+from regard.attention.alignments.sigmoid import SigmoidAlignment
 from regard.attention.alignments.softmax import SoftmaxAlignment
+from regard.attention.alignments.sparse import EntmaxAlignment, SparsemaxAlignment
+from regard.attention.alignments.stochastic import Choice, StochasticAlignment
+from regard.attention.alignments.transition import TransitionAgent
+from regard.attention.alignments.unmasked import UnmaskedAlignment
 
-__all__ = ["ChunkwiseAlignment", "ExponentialAlignment", "SoftmaxAlignment"]
+__all__ = [
+    "AlignmentName",
+    "Choice",
+    "ChunkwiseAlignment",
+    "EntmaxAlignment",
+    "ExponentialAlignment",
+    "ForwardAlignment",
+    "HardmaxAlignment",
+    "MonotonicAlignment",
+    "SigmoidAlignment",
+    "SoftmaxAlignment",
+    "SparsemaxAlignment",
+    "StochasticAlignment",
+    "TransitionAgent",
+    "UnmaskedAlignment",
+    "alignment_named",
+]

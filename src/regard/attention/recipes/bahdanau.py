@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regard.attention.alignments import SoftmaxAlignment
+from regard.attention.alignments import AlignmentName, alignment_named
 from regard.attention.contract import AbstractWindow
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import WeightedSum
@@ -16,6 +16,7 @@ def bahdanau(
     size: int = 256,
     num_heads: int = 1,
     normalised: bool = False,
+    alignment: AlignmentName = "softmax",
     sharpening: float = 1.0,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
@@ -26,6 +27,7 @@ def bahdanau(
         size: width of the hidden layer.
         num_heads: several v, each over its own slice of the hidden layer; the reads stand side by side.
         normalised: weight normalisation of v, with a bias.
+        alignment: what makes weights of energies (`alignment_named`): softmax, or one with exact zeros, say.
         sharpening: factor on the energies.
 
     The paper attends with the old decoder state (`order: attend_then_recur` of a decoder); tf.contrib.seq2seq's
@@ -36,7 +38,7 @@ def bahdanau(
     """
     return Mechanism(
         AdditiveScore(query_size, memory_size, size, num_heads=num_heads, normalised=normalised),
-        SoftmaxAlignment(sharpening=sharpening),
+        alignment_named(alignment, sharpening=sharpening, num_heads=num_heads),
         WeightedSum(memory_size, num_heads=num_heads),
         window,
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from regard.attention.alignments import SoftmaxAlignment
+from regard.attention.alignments import AlignmentName, alignment_named
 from regard.attention.contract import AbstractScore, AbstractWindow
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import WeightedSum
 from regard.attention.scores import BilinearScore, ConcatScore, DotScore
+from regard.attention.windows import Intersection, PredictiveWindow, SlidingWindow
 from regard.errors import UnsupportedError
 
 
@@ -20,7 +21,10 @@ def luong(
     size: int | None = None,
     learned_scale: bool = False,
     num_heads: int = 1,
+    alignment: AlignmentName = "softmax",
     sharpening: float = 1.0,
+    local: Literal["monotonic", "predictive"] | None = None,
+    reach: int = 10,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
     """Multiplicative attention: e_j = qᵀh_j (dot), qᵀ W h_j (general) or vᵀ tanh(W [q; h_j]) (concat).
@@ -30,9 +34,14 @@ def luong(
         score: dot, general or concat.
         size: width of concat's hidden layer, Q unless told; the others have none.
         learned_scale: dot and general times a learned number, 1 at first.
+        alignment: what makes weights of energies (`alignment_named`): softmax, or one with exact zeros, say.
+        local: looks at p - D … p + D alone: around the step number (`monotonic`), or around a place that the query
+            predicts, with weights that fade like a Gaussian (`predictive`, `PredictiveWindow`). Everywhere if None.
+        reach: D.
+        window: another window, with `local` both hold.
 
     Source: Luong, Pham & Manning 2015, Effective Approaches to Attention-based Neural Machine Translation
-    (arXiv 1508.04025), section 3.1.
+    (arXiv 1508.04025), section 3.1; local: section 3.2.
     """
     scale = None if learned_scale else 1.0
     scoring: AbstractScore
@@ -48,6 +57,24 @@ def luong(
         scoring = BilinearScore(query_size, memory_size, num_heads=num_heads, scale=scale)
     else:
         raise UnsupportedError(f"score={score!r} must be 'dot', 'general' or 'concat'.")
+    if local is not None:
+        near = _near(local, query_size, reach, num_heads)
+        window = near if window is None else Intersection([near, window])
+    elif reach != 10:
+        raise UnsupportedError(
+            f"reach={reach} is how far a local window reaches: give local='monotonic' or 'predictive'."
+        )
     return Mechanism(
-        scoring, SoftmaxAlignment(sharpening=sharpening), WeightedSum(memory_size, num_heads=num_heads), window
+        scoring,
+        alignment_named(alignment, sharpening=sharpening, num_heads=num_heads),
+        WeightedSum(memory_size, num_heads=num_heads),
+        window,
     )
+
+
+def _near(local: str, query_size: int, reach: int, num_heads: int) -> AbstractWindow:
+    if local == "monotonic":
+        return SlidingWindow(back=reach, front=reach)
+    if local == "predictive":
+        return PredictiveWindow(query_size, query_size, reach=reach, num_heads=num_heads)
+    raise UnsupportedError(f"local={local!r} must be 'monotonic', 'predictive' or None.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from regard.attention.alignments import SoftmaxAlignment
+from regard.attention.alignments import AlignmentName, alignment_named
 from regard.attention.contract import AbstractRead, AbstractScore, AbstractWindow
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import ProjectedSum, RelativeSum
@@ -26,6 +26,7 @@ def multi_head(
     positions: Positions | None = None,
     causal: bool = False,
     bias: bool = False,
+    alignment: AlignmentName = "softmax",
     window: AbstractWindow | None = None,
 ) -> Mechanism:
     """Multi-head attention: softmax((W_q q)ᵀ(W_k h) / √d) reads W_v h in every head, and W_o joins the reads.
@@ -48,6 +49,7 @@ def multi_head(
         positions: see above; None if what is fed knows of positions, or need not.
         causal: whether step t may look at the positions 0 … t alone.
         bias: whether the projections have biases.
+        alignment: what makes weights of energies (`alignment_named`): softmax, or one with exact zeros, say.
         window: a further window.
 
     Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762), section 3.2.
@@ -70,7 +72,7 @@ def multi_head(
         windows.append(window)
     return Mechanism(
         scores.get(positions, ScaledDotScore)(query_size, memory_size, size, **heads),
-        SoftmaxAlignment(),
+        alignment_named(alignment, num_heads=num_heads),
         read(memory_size, size, **heads),
         Intersection(windows) if len(windows) > 1 else next(iter(windows), None),
     )

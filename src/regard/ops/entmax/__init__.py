@@ -28,7 +28,7 @@ def entmax(
     Args:
         alpha: α ≥ 1, a number, or a tensor that is broadcast over S: (H, 1) is one for each head.
 
-    Source: Peters, Niculae & Martins 2019 (arXiv 1905.05702), equation 7 and algorithms 1 and 2; ∂w/∂α: Correia,
+    Source: Peters, Niculae & Martins 2019 (arXiv 1905.05702), section 3 and algorithms 1 and 2; ∂w/∂α: Correia,
     Niculae & Martins 2019 (arXiv 1909.00015), proposition 1.
 
     >>> import torch

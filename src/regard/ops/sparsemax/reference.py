@@ -24,7 +24,7 @@ def sparsemax(
 
     Cost: one sort of S numbers a row.
 
-    Source: Martins & Astudillo 2016 (arXiv 1602.02068), algorithm 1 and section 2.4.
+    Source: Martins & Astudillo 2016 (arXiv 1602.02068), algorithm 1 and section 2.5.
 
     >>> sparsemax(torch.tensor([[1.0, 0.5, -1.0], [3.0, 0.0, 0.0]]))
     tensor([[0.7500, 0.2500, 0.0000],

@@ -1,0 +1,105 @@
+"""Weights of which many are exactly zero: sparsemax and entmax."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from regard import ops
+from regard.attention.alignments.sharpening import checked, sharpen
+from regard.attention.contract import AbstractAlignment, Memory, Tree
+from regard.shapes import Bool, Float, Int
+
+
+class SparsemaxAlignment(AbstractAlignment):
+    """α = the distribution over the support that is nearest to β e: max(β e_j - τ, 0), whose sum is 1.
+
+    Args:
+        sharpening: β; above 1 the weights are more peaked, and fewer.
+
+    Source: Martins & Astudillo 2016 (arXiv 1602.02068), sections 2 and 4.2.
+    """
+
+    sources = ("martins2016",)
+
+    is_positionwise = True
+
+    def __init__(self, *, sharpening: float = 1.0) -> None:
+        super().__init__()
+        self.sharpening = checked(sharpening)
+
+    def forward(
+        self,
+        energies: Float[Tensor, "R H S"],
+        support: Bool[Tensor, "R G S"] | None,
+        query: Float[Tensor, "R Q"],
+        memory: Memory,
+        leaf: Tree,
+        position: Int[Tensor, " R"],
+        generator: Generator | None = None,
+    ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
+        """Weights (R, H, S)."""
+        return ops.sparsemax(sharpen(energies, self.sharpening), support), leaf, None
+
+
+class EntmaxAlignment(AbstractAlignment):
+    """α-entmax: weights max((α - 1) β e_j - τ, 0)^{1/(α - 1)}, whose sum is 1; softmax at α = 1, sparsemax at 2.
+
+    Args:
+        alpha: α, 1 or more; 1.5 is fast.
+        learned: whether each head learns its own α = 1 + σ(a), between 1 and 2, from `alpha` on.
+        num_heads: with `learned`, how many there are.
+        sharpening: β, a factor on the energies.
+
+    Source: Peters, Niculae & Martins 2019 (arXiv 1905.05702); learned: Correia, Niculae & Martins 2019
+    (arXiv 1909.00015), section 3.
+    """
+
+    is_positionwise = True
+
+    def __init__(
+        self, alpha: float = 1.5, *, learned: bool = False, num_heads: int = 1, sharpening: float = 1.0
+    ) -> None:
+        super().__init__()
+        if alpha < 1 or (learned and not 1 < alpha < 2):
+            between = "between 1 and 2 to be learned from there" if learned else "1 (softmax) or more"
+            raise ValueError(f"alpha={alpha} must be {between}.")
+        self.fixed_alpha = alpha
+        self.num_heads = num_heads
+        self.sharpening = checked(sharpening)
+        self.sources = ("peters2019", "correia2019") if learned else ("peters2019",)
+        start = math.log((alpha - 1) / (2 - alpha)) if learned else 0.0
+        self.alpha_logits = nn.Parameter(torch.full((num_heads, 1), start)) if learned else None
+
+    @property
+    def alpha(self) -> Tensor | float:
+        """α, (H, 1) where it is learned."""
+        if self.alpha_logits is None:
+            return self.fixed_alpha
+        return 1 + self.alpha_logits.to(torch.promote_types(self.alpha_logits.dtype, torch.float32)).sigmoid()
+
+    def refuse(self, mechanism: Any) -> str | None:
+        """Every head has its own α."""
+        heads = mechanism.score.num_heads
+        if self.alpha_logits is None or heads == self.num_heads:
+            return None
+        return (
+            f"EntmaxAlignment learns an alpha for {self.num_heads} heads and the score has {heads}: "
+            f"give it num_heads={heads}."
+        )
+
+    def forward(
+        self,
+        energies: Float[Tensor, "R H S"],
+        support: Bool[Tensor, "R G S"] | None,
+        query: Float[Tensor, "R Q"],
+        memory: Memory,
+        leaf: Tree,
+        position: Int[Tensor, " R"],
+        generator: Generator | None = None,
+    ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
+        """Weights (R, H, S)."""
+        return ops.entmax(sharpen(energies, self.sharpening), support, self.alpha), leaf, None

@@ -1,0 +1,117 @@
+"""Hard attention: one position, drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Generator, Tensor
+
+from regard import ops
+from regard.attention.contract import AbstractAlignment, Memory, Tree
+from regard.shapes import Bool, Float, Int
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What hard attention chose, in float32 or wider; after a sequence each is (R, T, H).
+
+    Args:
+        index: (R, H) long, the position that was read; -1 where it was the expectation, or where there is none.
+        log_probability: (R, H), log p of that position, 0 where the index is -1: what `losses.reinforce` raises.
+        entropy: (R, H), of p, in nats.
+    """
+
+    index: Int[Tensor, "*rows H"]
+    log_probability: Float[Tensor, "*rows H"]
+    entropy: Float[Tensor, "*rows H"]
+
+
+class StochasticAlignment(AbstractAlignment):
+    """In training α is 1 at one position, drawn from p = softmax(e / temperature), and 0 elsewhere.
+
+    What was drawn is a constant: nothing is learned through the weights. The score learns from the auxiliary, a
+    `Choice`, by `losses.reinforce`; a training that leaves it out trains all but the score. In evaluation the most
+    probable position is read, the first of equal ones, and nothing is drawn.
+
+    Draws come from the `generator` of the call, one number a row and head, however long the source is.
+
+    Args:
+        temperature: above 1 the draws are more even.
+        mix: how often, in training, a row gets its expectation α = p instead, which is learned from as usual; the
+            paper's lower variance with 0.5.
+        evaluation: "argmax", or "expectation" for α = p.
+
+    Source: Xu et al. 2015 (arXiv 1502.03044), section 4.1 (their s_t is our α).
+    """
+
+    sources = ("xu2015",)
+
+    is_random = True
+    trains_differently = True
+
+    def __init__(
+        self,
+        *,
+        temperature: float = 1.0,
+        mix: float = 0.0,
+        evaluation: Literal["argmax", "expectation"] = "argmax",
+    ) -> None:
+        super().__init__()
+        if temperature <= 0:
+            raise ValueError(f"temperature={temperature} must be above 0.")
+        if not 0 <= mix <= 1:
+            raise ValueError(f"mix={mix} is a probability, between 0 and 1.")
+        if evaluation not in ("argmax", "expectation"):
+            raise ValueError(f"evaluation={evaluation!r} must be 'argmax' or 'expectation'.")
+        self.temperature = temperature
+        self.mix = mix
+        self.evaluation = evaluation
+
+    def forward(
+        self,
+        energies: Float[Tensor, "R H S"],
+        support: Bool[Tensor, "R G S"] | None,
+        query: Float[Tensor, "R Q"],
+        memory: Memory,
+        leaf: Tree,
+        position: Int[Tensor, " R"],
+        generator: Generator | None = None,
+    ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
+        """Weights (R, H, S), and a `Choice`."""
+        working = energies.to(torch.promote_types(energies.dtype, torch.float32)) / self.temperature
+        expected = ops.masked_softmax(working, support)
+        if self.training:
+            chosen = _draw(expected.detach(), generator)
+            if self.mix > 0:
+                coin = torch.rand(len(energies), 1, 1, generator=generator, device=energies.device) < self.mix
+                chosen = chosen.masked_fill(coin, 0)
+        elif self.evaluation == "argmax":
+            chosen = ops.hardmax(working, support)
+        else:
+            chosen = torch.zeros_like(expected)
+        hard = chosen.any(-1, keepdim=True)
+        weights = torch.where(hard, chosen, expected)
+        return weights.to(energies.dtype), leaf, _choice(chosen, expected)
+
+
+def _draw(probabilities: Float[Tensor, "R H S"], generator: Generator | None) -> Float[Tensor, "R H S"]:
+    """1 at a position drawn for each row and head: where the mass up to it first exceeds a drawn part of all."""
+    if probabilities.shape[-1] == 0:
+        return torch.zeros_like(probabilities)
+    mass = probabilities.cumsum(-1)
+    part = torch.rand(*mass.shape[:-1], 1, generator=generator, device=mass.device, dtype=mass.dtype)
+    beyond = (mass > part * mass[..., -1:]) & (probabilities > 0)
+    return ops.hardmax(beyond.to(mass.dtype), beyond)
+
+
+def _choice(chosen: Float[Tensor, "R H S"], probabilities: Float[Tensor, "R H S"]) -> Choice:
+    logarithms = ops.safe_log(probabilities)
+    logarithms = logarithms.masked_fill(logarithms.isneginf(), 0)
+    places = torch.arange(1, chosen.shape[-1] + 1, device=chosen.device)
+    return Choice(
+        (chosen.bool() * places).sum(-1) - 1,
+        logarithms.masked_fill(chosen == 0, 0).sum(-1),
+        -(probabilities * logarithms).sum(-1),
+    )

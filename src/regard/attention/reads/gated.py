@@ -1,0 +1,68 @@
+"""A weighted sum behind a gate."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from regard.attention.contract import AbstractRead, Memory, Tree
+from regard.attention.reads.weighted_sum import WeightedSum
+from regard.shapes import Bool, Float, Int
+
+
+class GatedSum(AbstractRead):
+    """c = β · Σ_j α_j h_j with β = σ(W q + b): how much a step needs what is looked at.
+
+    Args:
+        query_size: Q.
+        memory_size: M; with several heads the gated reads stand side by side (H·M), unless `split_heads` lets each head
+            read its own slice (M).
+        gate: "scalar", one β for each head, or "vector", one for each feature of the context.
+
+    Source: Xu et al. 2015 (arXiv 1502.03044), section 4.2.1: a scalar (f_β there).
+    """
+
+    sources = ("xu2015",)
+
+    is_positionwise = True
+    uses_query = True
+
+    def __init__(
+        self,
+        query_size: int,
+        memory_size: int,
+        *,
+        gate: Literal["scalar", "vector"] = "scalar",
+        num_heads: int = 1,
+        split_heads: bool = False,
+    ) -> None:
+        super().__init__()
+        if gate not in ("scalar", "vector"):
+            raise ValueError(f"gate={gate!r} must be 'scalar' or 'vector'.")
+        self.sum = WeightedSum(memory_size, num_heads=num_heads, split_heads=split_heads)
+        self.context_size = self.sum.context_size
+        self.num_gates = num_heads if gate == "scalar" else self.context_size
+        self.gate = nn.Linear(query_size, self.num_gates)
+
+    def prepare(
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
+    ) -> Tree:
+        """The values, a view."""
+        return self.sum.prepare(values, keys, mask, start)
+
+    def forward(
+        self,
+        weights: Float[Tensor, "R H S"],
+        memory: Memory,
+        query: Float[Tensor, "R Q"],
+        position: Int[Tensor, " R"],
+    ) -> Float[Tensor, "R V"]:
+        """The context (R, M or H·M)."""
+        context = self.sum(weights, memory, query, position)
+        opened = self.gate(query).sigmoid()
+        return (context.unflatten(1, (self.num_gates, -1)) * opened[..., None]).flatten(1)

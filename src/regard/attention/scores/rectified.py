@@ -1,0 +1,49 @@
+"""An additive score with a rectifier."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.heads import share, split
+from regard.attention.scores.additive import AdditiveScore
+from regard.shapes import Bool, Float, Int
+
+
+class RectifiedScore(AbstractScore):
+    """e_j = vᵀ max(W q + U h_j + b, 0): the additive score with a rectifier in place of the hyperbolic tangent.
+
+    Args:
+        query_size, memory_size: Q and M.
+        size: width of the hidden layer, all heads together; each head has its own v over its own slice.
+
+    Source: Vinodababu's captioning of images in PyTorch, after Xu et al. 2015 (arXiv 1502.03044), section 3.1.2.
+    """
+
+    sources = ("xu2015",)
+
+    is_positionwise = True
+
+    def __init__(self, query_size: int, memory_size: int, size: int, *, num_heads: int = 1) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.additive = AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=True)
+
+    def prepare(
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
+    ) -> Tree:
+        """U h, split into heads."""
+        return self.additive.prepare(values, keys, mask, start)
+
+    def forward(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+        """Energies (R, H, S)."""
+        shared = share(split(self.additive.query_projection(query), self.num_heads), memory.keys)
+        hidden = (shared[:, :, None] + memory.keys[:, None]).relu()
+        return torch.einsum("bkshd,hd->bkhs", hidden, self.additive.v).flatten(0, 1), leaf
