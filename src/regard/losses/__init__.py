@@ -1,5 +1,20 @@
 """Losses: what outputs and alignments are trained on."""
 
+from regard.losses.coverage import coverage_loss, doubly_stochastic
 from regard.losses.cross_entropy import cross_entropy
+from regard.losses.forward_sum import forward_sum
+from regard.losses.guided_attention import guided_attention
+from regard.losses.reinforce import MovingBaseline, reinforce
+from regard.losses.supervision import alignment_supervision, attention_entropy
 
-__all__ = ["cross_entropy"]
+__all__ = [
+    "MovingBaseline",
+    "alignment_supervision",
+    "attention_entropy",
+    "coverage_loss",
+    "cross_entropy",
+    "doubly_stochastic",
+    "forward_sum",
+    "guided_attention",
+    "reinforce",
+]

@@ -1,0 +1,63 @@
+"""Looking twice, and looking everywhere."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.losses.cells import mean_over, real_cells, real_weights
+from regard.shapes import Bool, Float
+
+
+def coverage_loss(
+    alignments: Float[Tensor, "B H T S"],
+    source_mask: Bool[Tensor, "B S"] | None = None,
+    target_mask: Bool[Tensor, "B T"] | None = None,
+) -> Float[Tensor, ""]:
+    """The mean over real steps and heads of Σ_j min(α_tj, c_tj), c_t = Σ_{t' < t} α_t': a price for looking twice.
+
+    c_1 = 0, so a first step costs nothing, and a step at most 1.
+
+    Returns:
+        0-d, in float32 or wider; 0 when no cell is real.
+
+    Source: See, Liu & Manning 2017 (arXiv 1704.04368), equation 12.
+
+    >>> coverage_loss(torch.tensor([[[[1.0, 0.0], [0.5, 0.5]]]]))
+    tensor(0.2500)
+    """
+    cells = real_cells(alignments, source_mask, target_mask)
+    weights = real_weights(alignments, cells)
+    covered = weights.cumsum(2)
+    before = torch.cat([torch.zeros_like(weights[:, :, :1]), covered[:, :, :-1]], 2)
+    return mean_over(torch.minimum(weights, before).sum(), cells.any(2).sum() * alignments.shape[1])
+
+
+def doubly_stochastic(
+    alignments: Float[Tensor, "B H T S"],
+    source_mask: Bool[Tensor, "B S"] | None = None,
+    target_mask: Bool[Tensor, "B T"] | None = None,
+    *,
+    rate: float | None = 1.0,
+) -> Float[Tensor, ""]:
+    """The mean over sentences and heads of Σ_j (τ - Σ_t α_tj)²: every position is to be looked at, in total, by τ.
+
+    arctic-captions sums over all steps, padded ones included; here real ones count alone. The caller multiplies by λ.
+
+    Args:
+        rate: τ; None for T_b / S_b of each sentence, the equal share that weights which sum to 1 can reach.
+
+    Returns:
+        0-d, in float32 or wider; 0 when no cell is real.
+
+    Source: Xu et al. 2015 (arXiv 1502.03044), section 4.2.1.
+
+    >>> doubly_stochastic(torch.tensor([[[[1.0, 0.0], [1.0, 0.0]]]]))
+    tensor(2.)
+    """
+    cells = real_cells(alignments, source_mask, target_mask)
+    looked = real_weights(alignments, cells).sum(2)
+    source, steps = cells.any(1)[:, None], cells.any(2).sum(1)[:, None, None]
+    wanted = steps / source.sum(2, keepdim=True).clamp(min=1) if rate is None else rate
+    missed = (wanted - looked).masked_fill(~source, 0)
+    return mean_over(missed.square().sum(), source.any(2).sum() * alignments.shape[1])

@@ -1,0 +1,51 @@
+"""A prior for attention near the diagonal."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.losses.cells import mean_over, real_cells, real_weights
+from regard.shapes import Bool, Float
+
+
+def guided_attention(
+    alignments: Float[Tensor, "B H T S"],
+    source_mask: Bool[Tensor, "B S"] | None = None,
+    target_mask: Bool[Tensor, "B T"] | None = None,
+    *,
+    width: float = 0.2,
+) -> Float[Tensor, ""]:
+    """The mean over real cells and heads of α_tj W_tj, with W_tj = 1 - exp(-(j/S_b - t/T_b)² / 2g²).
+
+    S_b and T_b are each sentence's own lengths, so padding changes nothing. Whoever predicts r frames a step gives
+    the mask of the steps. For text and speech, whose alignments are nearly diagonal; a penalty on what is not.
+
+    Args:
+        alignments: (B, H, T, S) as decoders return them; some of the heads, `alignments[:, :2]`, if not all are to be
+            guided.
+        width: g; the paper's 0.2. ESPnet and Coqui have 0.4, and multiply the loss by a weight.
+
+    Returns:
+        0-d, in float32 or wider; 0 when no cell is real.
+
+    Source: Tachibana, Uenoyama & Aihara 2018 (arXiv 1710.08969), section 4.1 (their n, t are our j, t; A is αᵀ).
+
+    >>> diagonal = torch.eye(5)[None, None]
+    >>> guided_attention(diagonal), guided_attention(diagonal.flip(-1))
+    (tensor(0.), tensor(0.1491))
+    """
+    if width <= 0:
+        raise ValueError(f"width={width} must be above 0.")
+    cells = real_cells(alignments, source_mask, target_mask)
+    weights = real_weights(alignments, cells)
+    source, target = cells.any(1), cells.any(2)
+    distance = _places(source, weights.dtype)[:, None] - _places(target, weights.dtype)[:, :, None]
+    penalty = -torch.expm1(-distance.square() / (2 * width**2))
+    return mean_over((weights * penalty[:, None]).sum(), cells.sum() * alignments.shape[1])
+
+
+def _places(mask: Bool[Tensor, "B N"], dtype: torch.dtype) -> Float[Tensor, "B N"]:
+    """How many real ones stand before each one, as a part of all of them, wherever the real ones stand."""
+    count = mask.cumsum(1).to(dtype)
+    return (count - 1) / count[:, -1:].clamp(min=1)
