@@ -18,7 +18,6 @@ from regard.attention.contract import (
     Attended,
     Memory,
     State,
-    Tree,
     initial_position,
 )
 from regard.attention.windows import FullWindow
@@ -232,22 +231,18 @@ class Mechanism(nn.Module):
         )
         if gain is not None:
             weights = weights * gain
-        attended = whole = Attended(self.read(weights, seen, query, state.position), weights, auxiliary)
+        attended = Attended(self.read(weights, seen, query, state.position), weights, auxiliary)
+        whole = attended
         if places is not None and (alignment or any(part.observes_all for part in self.parts.values())):
             whole = replace(attended, alignment=narrowing.spread(weights, places, memory.values.shape[1]))
-
-        def observe(part: AbstractPart, leaf: Tree) -> Tree:
-            if places is None or part.observes_all:
-                return part.observe(leaf, whole, query, inputs)
-            return part.observe_at(places, leaf, attended, query, inputs)
-
-        state = State(
-            observe(self.score, score),
-            observe(self.window, window),
-            observe(self.alignment, leaf),
-            state.position + 1,
+        score, window, leaf = (
+            part.observe(own, whole, query, inputs)
+            if places is None or part.observes_all
+            else part.observe_at(places, own, attended, query, inputs)
+            for part, own in ((self.score, score), (self.window, window), (self.alignment, leaf))
         )
-        return replace(attended, alignment=whole.alignment if alignment else None), state
+        state = State(score, window, leaf, state.position + 1)
+        return whole if alignment else replace(attended, alignment=None), state
 
     def _support(
         self, query: Tensor, memory: Memory, state: State
@@ -274,24 +269,28 @@ class Mechanism(nn.Module):
 
     def _places(self, query: Tensor, memory: Memory, state: State) -> Tensor | None:
         """The positions (R, 1 or H, W) that this step looks at, or None for all."""
-        width, num_positions = self.window.width, memory.values.shape[1]
-        if width is None or narrowing.objection(self.parts, num_positions, self.narrow) is not None:
+        width, (sentences, num_positions) = self.window.width, memory.values.shape[:2]
+        rows = num_hypotheses(query.shape[0], sentences)
+        if width is None or narrowing.objection(self.parts, num_positions, rows, self.narrow) is not None:
             return None
         start = self.window.start(query, memory, state.window, state.position)
         return narrowing.find(start, width, num_positions)
 
-    def explain(self, memory: Memory) -> str:
-        """Whether steps look at all positions of a memory or at those of the window alone, and why.
+    def explain(self, memory: Memory, *, rows_per_sentence: int = 1) -> str:
+        """Whether a step looks at all positions of a memory or at those of the window alone, and why.
+
+        Args:
+            rows_per_sentence: hypotheses, times steps where `forward` takes them at once.
 
         >>> from regard.attention import SlidingWindow, luong
         >>> mechanism = luong(query_size=6, memory_size=6, window=SlidingWindow(back=1, front=1))
-        >>> print(mechanism.explain(mechanism.prepare(torch.zeros(1, 40, 6))))
-        narrow: a step looks at 3 of 40 positions
+        >>> print(mechanism.explain(mechanism.prepare(torch.zeros(1, 200, 6))))
+        narrow: a step looks at 3 of 200 positions
         >>> print(mechanism.explain(mechanism.prepare(torch.zeros(1, 5, 6))))
-        full: a step looks at all 5 positions; 3 are more than 1/4 of them
+        full: a step looks at all 5 positions; taking out 3 would cost as much as looking at 140
         """
         num_positions = memory.values.shape[1]
-        reason = narrowing.objection(self.parts, num_positions, self.narrow)
+        reason = narrowing.objection(self.parts, num_positions, rows_per_sentence, self.narrow)
         if reason is not None:
             return f"full: a step looks at all {num_positions} positions; {reason}"
         return f"narrow: a step looks at {min(self.window.width or 0, num_positions)} of {num_positions} positions"

@@ -18,8 +18,10 @@ from regard import tree
 from regard.attention.contract import Memory
 from regard.shapes import Float, Int, num_hypotheses
 
-ADVANTAGE = 4
-"""How many times narrower than S a window must be: taking positions out costs a copy, and matrix products do not."""
+COPY, SHARED, OVERHEAD = 4, 8, 128
+"""What looking at few positions costs, in positions looked at otherwise: each that is taken out counts for `COPY`,
+since it is copied, and as often as rows share a sentence, up to `SHARED` times, since one matrix product would serve
+them all; `OVERHEAD` comes on top. Measured by `benchmarks/windows.py`."""
 
 
 def obstacle(parts: Mapping[str, Any]) -> str | None:
@@ -33,7 +35,7 @@ def obstacle(parts: Mapping[str, Any]) -> str | None:
     return None
 
 
-def objection(parts: Mapping[str, Any], num_positions: int, asked: bool | None) -> str | None:
+def objection(parts: Mapping[str, Any], num_positions: int, rows_per_sentence: int, asked: bool | None) -> str | None:
     """Why a step looks at all S positions, or None where it looks at those of the window alone.
 
     Args:
@@ -50,8 +52,8 @@ def objection(parts: Mapping[str, Any], num_positions: int, asked: bool | None) 
         return None
     if not isinstance(num_positions, int):
         return "their number is not known while a program for any S is exported"
-    if width * ADVANTAGE > num_positions:
-        return f"{width} are more than 1/{ADVANTAGE} of them"
+    if (cost := OVERHEAD + COPY * width * min(rows_per_sentence, SHARED)) > num_positions:
+        return f"taking out {width} would cost as much as looking at {cost}"
     return None
 
 
@@ -72,9 +74,9 @@ def take(memory: Memory, places: Int[Tensor, "#R #G W"]) -> Memory:
 def _take(leaf: Tensor, places: Int[Tensor, "#R #G W"]) -> Tensor:
     """(B, S, …) as (R, W, …); (B, S, G, …) as (R, W, H, …) when each head has its own places."""
     num_rows, num_heads, width = places.shape
-    sentence = sentences(num_rows, len(leaf), places.device)[:, None, None]
+    sentence = sentences(num_rows, leaf.shape[0], places.device)[:, None, None]
     if leaf.stride(0) < leaf.stride(1):  # time-major, as recurrent encoders leave it: flattened as it lies, not copied
-        leaf, index = leaf.transpose(0, 1), places * len(leaf) + sentence
+        leaf, index = leaf.transpose(0, 1), places * leaf.shape[0] + sentence
     else:
         index = sentence * leaf.shape[1] + places
     if num_heads == 1:
@@ -87,10 +89,12 @@ def _take(leaf: Tensor, places: Int[Tensor, "#R #G W"]) -> Tensor:
 
 def take_mask(mask: Tensor, places: Int[Tensor, "#R #G W"]) -> Tensor:
     """(B, S) as (R, 1 or H, W)."""
-    return mask[sentences(len(places), len(mask), places.device)[:, None, None], places]
+    return mask[sentences(places.shape[0], mask.shape[0], places.device)[:, None, None], places]
 
 
-def spread(weights: Float[Tensor, "R H W"], places: Int[Tensor, "#R #G W"], num_positions: int) -> Float[Tensor, "R H S"]:
+def spread(
+    weights: Float[Tensor, "R H W"], places: Int[Tensor, "#R #G W"], num_positions: int
+) -> Float[Tensor, "R H S"]:
     """Weights in their places among all S, and exactly 0 elsewhere."""
     everywhere = weights.new_zeros(*weights.shape[:2], num_positions)
     return everywhere.scatter(-1, places.expand_as(weights), weights)

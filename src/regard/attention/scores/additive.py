@@ -25,6 +25,7 @@ class AdditiveScore(AbstractScore):
     """
 
     sources = ("bahdanau2015",)
+    is_positionwise = True
 
     def __init__(
         self,

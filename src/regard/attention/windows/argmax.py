@@ -67,6 +67,9 @@ class ArgmaxWindow(AbstractReach):
         num_heads: int = 1,
     ) -> None:
         super().__init__(back=back, front=front)
+        for name, reach in (("back", back), ("front", front)):
+            if reach < 0:
+                raise ValueError(f"{name}={reach} must be 0 or more.")
         if centre not in ("argmax", "median"):
             raise ValueError(f"centre={centre!r} must be 'argmax' or 'median'.")
         if first not in (0, -1):
@@ -125,7 +128,7 @@ class ArgmaxWindow(AbstractReach):
         start = torch.zeros(num_rows, dtype=torch.long, device=memory.values.device)
         if memory.mask is not None and memory.mask.numel():
             found = memory.mask.int().argmax(1)
-            start = found.repeat_interleave(num_hypotheses(num_rows, len(found)))
+            start = found.repeat_interleave(num_hypotheses(num_rows, found.shape[0]))
         return (start if self.first == 0 else ~start)[:, None].repeat(1, self.num_heads)
 
     def centre(self, leaf: Tree, position: Int[Tensor, " R"]) -> Int[Tensor, "R G"]:

@@ -17,6 +17,7 @@ class InEvaluation(AbstractWindow):
     too, so a state may pass from one mode to the other; a window that follows attention therefore makes training take
     its steps one after the other.
 
+    >>> import torch
     >>> from regard.attention import ArgmaxWindow, Memory
     >>> window, memory = InEvaluation(ArgmaxWindow(back=0, front=1)), Memory(None, torch.zeros(1, 4, 1, 1))
     >>> said = (torch.zeros(1, 1), memory, window.initial(memory, 1), torch.zeros(1, dtype=torch.long))

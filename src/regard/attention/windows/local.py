@@ -76,7 +76,7 @@ class PredictiveWindow(AbstractWindow):
         share = torch.sigmoid((hidden * v).sum(-1))
         if ends.shape[1] == 0:
             return share * 0
-        return ends.amax(1).repeat_interleave(num_hypotheses(len(query), len(ends)))[:, None] * share
+        return ends.amax(1).repeat_interleave(num_hypotheses(query.shape[0], ends.shape[0]))[:, None] * share
 
     @property
     def width(self) -> int:

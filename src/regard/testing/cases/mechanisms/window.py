@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 from regard import attention as a
 from regard.testing.cases.case import MechanismCase, PartCase, of_recipe
 from regard.testing.cases.mechanisms.location import LOCATION
+
+
+def narrow(recipe: Callable[..., a.Mechanism]) -> Callable[..., a.Mechanism]:
+    """The recipe, looking at the positions of its window alone, however short the source is."""
+
+    @functools.wraps(recipe)
+    def made(**options: Any) -> a.Mechanism:
+        mechanism = recipe(**options)
+        mechanism.narrow = True
+        return mechanism
+
+    return made
+
 
 CASES: tuple[MechanismCase, ...] = (
     of_recipe("sliding window", a.luong, (a.SlidingWindow,), window=a.SlidingWindow(back=1, front=1)),
@@ -16,6 +33,43 @@ CASES: tuple[MechanismCase, ...] = (
         num_heads=2,
         window=a.ArgmaxWindow(back=0, front=2, num_heads=2),
         **LOCATION,
+    ),
+    of_recipe(
+        "argmax window like coqui's in evaluation, narrow",
+        narrow(a.bahdanau),
+        (a.ArgmaxWindow, a.InEvaluation),
+        size=4,
+        window=a.InEvaluation(a.ArgmaxWindow.like("coqui")),
+    ),
+    of_recipe(
+        "median window, 2 heads, narrow",
+        narrow(a.multi_head),
+        (a.ArgmaxWindow,),
+        size=4,
+        num_heads=2,
+        bias=True,
+        window=a.ArgmaxWindow(back=1, front=1, centre="median", num_heads=2),
+    ),
+    of_recipe("luong local, monotonic", a.luong, (a.SlidingWindow,), local="monotonic", reach=1),
+    of_recipe("luong local, predictive", a.luong, (a.PredictiveWindow,), local="predictive", reach=2),
+    of_recipe(
+        "luong local, predictive, 2 heads, narrow",
+        narrow(a.luong),
+        (a.PredictiveWindow,),
+        query_size=4,
+        num_heads=2,
+        local="predictive",
+        reach=1,
+    ),
+    of_recipe(
+        "intersection of windows, narrow",
+        narrow(a.bahdanau),
+        (a.Intersection,),
+        size=4,
+        num_heads=2,
+        window=a.Intersection(
+            [a.ArgmaxWindow(back=2, front=1, num_heads=2), a.PredictiveWindow(5, 4, reach=2), a.CausalWindow()]
+        ),
     ),
     of_recipe(
         "intersection of windows",
@@ -37,6 +91,12 @@ PARTS: tuple[PartCase, ...] = (
     PartCase("causal", "window", lambda heads: a.CausalWindow()),
     PartCase("sliding", "window", lambda heads: a.SlidingWindow(back=1, front=1)),
     PartCase("argmax", "window", lambda heads: a.ArgmaxWindow(back=1, front=2, num_heads=heads)),
+    PartCase(
+        "median",
+        "window",
+        lambda heads: a.InEvaluation(a.ArgmaxWindow(back=2, front=2, centre="median", num_heads=heads)),
+    ),
+    PartCase("predictive", "window", lambda heads: a.PredictiveWindow(6, 4, reach=2, num_heads=heads)),
     PartCase(
         "intersection",
         "window",

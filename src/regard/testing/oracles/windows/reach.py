@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.attention import ArgmaxWindow, CausalWindow, FullWindow, Intersection, SlidingWindow
-from regard.testing.oracles.story import Seen, Story, ask, oracle
+from regard.attention import ArgmaxWindow, CausalWindow, FullWindow, InEvaluation, Intersection, SlidingWindow
+from regard.testing.oracles.story import Seen, Story, Vector, ask, oracle
 
 
 @oracle(FullWindow)
@@ -28,12 +28,33 @@ def sliding(window: Any, story: Story) -> Seen:
 
 @oracle(ArgmaxWindow)
 def argmax(window: Any, story: Story) -> Seen:
-    """p - back ≤ j ≤ p + front, p the first maximum of the last weights that were not all zero, 0 before."""
-    peak = 0
+    """p - back ≤ j ≤ p + front, p from the last weights that were not all zero, `first` before there were any.
+
+    p is their first maximum, or where half of them is reached; the first weights of a window that began at -1 count as
+    lying on position 0.
+    """
+    peak, seen = window.first, False
     for weights in story.weights:
         if max(weights, default=0.0) > 0:
-            peak = weights.index(max(weights))
+            peak = 0 if window.first == -1 and not seen else _centre(weights, window.statistic)
+            seen = True
     return Seen(around(peak, window.back, window.front, story.num_positions))
+
+
+def _centre(weights: Vector, statistic: str) -> int:
+    if statistic == "argmax":
+        return weights.index(max(weights))
+    reached, place = weights[0], 0
+    while reached < sum(weights) / 2:
+        place += 1
+        reached += weights[place]
+    return place
+
+
+@oracle(InEvaluation)
+def in_evaluation(window: Any, story: Story) -> Seen:
+    """As the window in evaluation; everything in training."""
+    return Seen([True] * story.num_positions) if window.training else ask(window.window, story)
 
 
 @oracle(Intersection)
