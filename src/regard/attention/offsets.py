@@ -1,4 +1,4 @@
-"""How far a position of the memory is from the query."""
+"""How far a position of the memory is from the query, as a vector."""
 
 from __future__ import annotations
 
@@ -7,16 +7,6 @@ from torch import Tensor, nn
 
 from regard.errors import ShapeError
 from regard.shapes import Float, Int
-
-
-def offsets(position: Int[Tensor, " R"], num_positions: int) -> Int[Tensor, "R S"]:
-    """j - i for every position j of the memory, i being each row's step; negative for the past.
-
-    >>> offsets(torch.tensor([0, 2]), 3)
-    tensor([[ 0,  1,  2],
-            [-2, -1,  0]])
-    """
-    return torch.arange(num_positions, device=position.device) - position[:, None]
 
 
 class OffsetVectors(nn.Module):
@@ -38,6 +28,12 @@ class OffsetVectors(nn.Module):
         nn.init.xavier_uniform_(self.vectors)
 
     def index(self, position: Int[Tensor, " R"], weights: Float[Tensor, "R H S"]) -> Int[Tensor, "R H S"]:
-        """Which vector belongs to each energy or weight."""
-        clipped = offsets(position, weights.shape[2]).clamp(-self.max_distance, self.max_distance)
-        return (clipped + self.max_distance)[:, None].expand_as(weights)
+        """Which vector belongs to each energy or weight: that of j - i, with i the row's step.
+
+        >>> OffsetVectors(1, 4).index(torch.tensor([0, 2]), torch.zeros(2, 1, 4))
+        tensor([[[1, 2, 2, 2]],
+        <BLANKLINE>
+                [[0, 0, 1, 2]]])
+        """
+        offset = torch.arange(weights.shape[2], device=weights.device) - position[:, None]
+        return (offset.clamp(-self.max_distance, self.max_distance) + self.max_distance)[:, None].expand_as(weights)

@@ -22,7 +22,7 @@ def position_angles(positions: Int[Tensor, "*rows"], size: int, base: float = 10
             [100.,   1.]], dtype=torch.float64)
     """
     even = torch.arange(0, size, 2, device=positions.device, dtype=_precise(positions.device))
-    return positions[..., None] * torch.exp(even * (-math.log(base) / size))
+    return positions[..., None] * base ** (-even / size)
 
 
 class SinusoidalPositions(nn.Module):
@@ -53,7 +53,7 @@ class SinusoidalPositions(nn.Module):
             return pairs[..., : self.size].to(like.dtype)
         count = self.size // 2
         index = torch.arange(count, device=positions.device, dtype=_precise(positions.device))
-        angles = positions[..., None] * torch.exp(index * (-math.log(10000.0) / max(count - 1, 1)))
+        angles = positions[..., None] * 10000.0 ** (-index / max(count - 1, 1))
         nothing = angles.new_zeros(*positions.shape, self.size % 2)
         return torch.cat([angles.sin(), angles.cos(), nothing], -1).to(like.dtype)
 

@@ -35,6 +35,8 @@ class RotaryDotScore(AbstractScore):
     Source: Su et al. 2021 (arXiv 2104.09864), section 3.2.2.
     """
 
+    is_positionwise = True
+
     def __init__(
         self,
         query_size: int,

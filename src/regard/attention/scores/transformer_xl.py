@@ -17,8 +17,9 @@ from regard.shapes import Bool, Float, Int
 class TransformerXLScore(AbstractScore):
     """e_ij = [(W_q q_i + u)ᵀ W_k h_j + (W_q q_i + v)ᵀ W_r r_{i-j}] / √d, with r the sinusoids of the offset.
 
-    r_t = [sin(t ω_0), sin(t ω_1), …, cos(t ω_0), cos(t ω_1), …], ω_p = 10000^{-2p/P}. Offsets have their sign: what is
-    as far behind the query as before it has the opposite sines. (SpeechBrain's RelPosMHAXL gives both the same.)
+    r_t = [sin(t ω_0), sin(t ω_1), …, cos(t ω_0), cos(t ω_1), …], ω_p = 10000^{-2p/P}. Offsets have their sign: what
+    comes after the query has the opposite sines of what came as long before. (SpeechBrain's RelPosMHAXL gives both the
+    same.)
 
     Args:
         query_size, memory_size: Q and M.

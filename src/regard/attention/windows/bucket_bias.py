@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractWindow, Memory, Support, Tree
-from regard.attention.offsets import offsets
-from regard.attention.windows.linear_bias import refuse_heads
+from regard.attention.windows.bias import AbstractBias
 from regard.errors import ShapeError
 from regard.shapes import Float, Int
 
 
-class BucketBiasWindow(AbstractWindow):
+class BucketBiasWindow(AbstractBias):
     """T5's relative positions: e_ij + b_{h, bucket(j - i)}.
 
     Of N buckets the first N/2 hold one distance |i - j| each; the others hold ranges that widen logarithmically, and
-    the last one all from `max_distance`. The biases start at 0. All positions may be looked at: intersect with
-    `CausalWindow` to hide the future.
+    the last one all from `max_distance`. The biases start at 0.
 
     Args:
         num_heads: H of the score, or 1 for a bias that heads share.
         num_buckets: how many there are in all.
         max_distance: where the last bucket begins, roughly: ranges are cut as the logarithm says.
-        bidirectional: half of the buckets for each direction, as in an encoder; otherwise all positions behind the
+        bidirectional: half of the buckets for each direction, as in an encoder; otherwise all positions after the
             query share the bucket of distance 0, as in a decoder.
 
     Source: Raffel et al. 2020 (arXiv 1910.10683), section 2.1, and the authors' code, with these differences: there the
@@ -39,7 +34,7 @@ class BucketBiasWindow(AbstractWindow):
     def __init__(
         self, num_heads: int, *, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
     ) -> None:
-        super().__init__()
+        super().__init__(num_heads)
         one_way = num_buckets // 2 if bidirectional else num_buckets
         if (bidirectional and num_buckets % 2) or one_way < 2:
             needed = "an even number from 4" if bidirectional else "2 or more"
@@ -48,15 +43,10 @@ class BucketBiasWindow(AbstractWindow):
             raise ShapeError(
                 f"max_distance={max_distance} must be above {one_way // 2}, the distances that have their own bucket."
             )
-        self.num_heads = num_heads
         self.max_distance = max_distance
         self.bidirectional = bidirectional
         self.register_buffer("boundaries", torch.tensor(_boundaries(one_way, max_distance)), persistent=False)
         self.biases = nn.Parameter(torch.zeros(num_buckets, num_heads))
-
-    def refuse(self, mechanism: Any) -> str | None:
-        """Every head has its own biases."""
-        return refuse_heads("biases", self.num_heads, mechanism.score.num_heads)
 
     def buckets(self, offset: Int[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
         """The bucket of every offset j - i.
@@ -68,12 +58,11 @@ class BucketBiasWindow(AbstractWindow):
         bucket = torch.bucketize(distance, self.boundaries, right=True)
         return bucket + (offset > 0) * (len(self.boundaries) + 1) if self.bidirectional else bucket
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Support, Tree]:
-        """The prior (R, H, S)."""
-        bucket = self.buckets(offsets(position, memory.values.shape[1]))
-        return Support(log_prior=nn.functional.embedding(bucket, self.biases).movedim(-1, 1)), leaf
+    def bias(self, offset: Int[Tensor, "R G W"], dtype: torch.dtype) -> Float[Tensor, "R H W"]:
+        """b_h of the bucket."""
+        heads = max(self.num_heads, offset.shape[1])
+        biases = self.biases.T.expand(len(offset), heads, -1)
+        return biases.gather(2, self.buckets(offset).expand(-1, heads, -1)).to(dtype)
 
 
 def _boundaries(num_buckets: int, max_distance: int) -> list[int]:

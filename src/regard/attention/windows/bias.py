@@ -1,0 +1,58 @@
+"""Windows that allow all positions and like some distances more than others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention.contract import AbstractWindow, Memory, Support, Tree
+from regard.attention.windows.reach import everywhere
+from regard.errors import ShapeError
+from regard.shapes import Float, Int
+
+
+class AbstractBias(AbstractWindow):
+    """e_ij + b_h(j - i). All positions may be looked at: intersect with `CausalWindow` to hide the future.
+
+    Args:
+        num_heads: H of the score, or 1 for a bias that heads share.
+    """
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__()
+        if num_heads < 1:
+            raise ShapeError(f"num_heads={num_heads} must be 1 or more.")
+        self.num_heads = num_heads
+
+    def refuse(self, mechanism: Any) -> str | None:
+        """Every head has its own bias, or there is one."""
+        heads = mechanism.score.num_heads
+        if self.num_heads in (1, heads):
+            return None
+        return (
+            f"{type(self).__name__} has a bias for each of {self.num_heads} heads and the score has {heads}: give the "
+            f"window num_heads={heads}, or 1 for a bias that they share."
+        )
+
+    def bias(self, offset: Int[Tensor, "R G W"], dtype: torch.dtype) -> Float[Tensor, "R H W"]:
+        """b_h of offsets j - i."""
+        raise NotImplementedError
+
+    def at(
+        self,
+        places: Int[Tensor, "#R #G W"],
+        query: Float[Tensor, "R Q"],
+        memory: Memory,
+        leaf: Tree,
+        position: Int[Tensor, " R"],
+    ) -> tuple[Support, Tree]:
+        """The prior at these places, in the type of the values."""
+        return Support(log_prior=self.bias(places - position[:, None, None], memory.values.dtype)), leaf
+
+    def forward(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
+    ) -> tuple[Support, Tree]:
+        """The prior (R, H, S), in the type of the values."""
+        return self.at(everywhere(memory), query, memory, leaf, position)
