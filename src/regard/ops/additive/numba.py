@@ -11,11 +11,15 @@ formula's is smaller relative to the result.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numba
 import numpy as np
 import torch
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 from torch import Tensor
 
 from regard.ops.threads import spread
@@ -29,6 +33,62 @@ GROUP = 1 << 15
 _compiled: Any = numba.njit(
     nogil=True, cache=True, error_model="numpy", fastmath={"nsz", "arcp", "contract", "reassoc"}
 )
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _times_power(context: Any, factor: Any, shifted: Any) -> Any:
+    """factor · 2ⁿ in float32, where shifted = n + `_SHIFT`: n stands in its last bits and is added to the exponent."""
+
+    def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
+        bits = [builder.bitcast(x, ir.IntType(32)) for x in given]
+        exponent = builder.shl(bits[1], ir.Constant(ir.IntType(32), 23))
+        return builder.bitcast(builder.add(bits[0], exponent), ir.FloatType())
+
+    return types.float32(types.float32, types.float32), make
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _magnitude(context: Any, x: Any) -> Any:
+    """The bits of |x| as an int32: larger for a larger |x|, for infinity larger still and for NaN largest."""
+
+    def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
+        return builder.and_(builder.bitcast(given[0], ir.IntType(32)), ir.Constant(ir.IntType(32), 0x7FFFFFFF))
+
+    return types.int32(types.float32), make
+
+
+_SHIFT = np.float32(1.5 * 2**23)
+_INVERSE, _HIGH, _LOW = np.float32(1 / np.log(2)), np.float32(0.693359375), np.float32(np.log(2) - 0.693359375)
+_TAYLOR = tuple(np.float32(1 / math.factorial(n)) for n in range(7, 0, -1))
+_FARTHEST = int(np.float32(REACH[torch.float32]).view(np.int32))
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})  # type: ignore[untyped-decorator]
+def _double_exponential(x: Any, out: Any, start: int, stop: int) -> int:
+    """out ← e^{2x} in float32: 2ⁿ eᶠ with |f| ≤ ln 2 / 2 and Taylor's polynomial of degree 7; within an ulp.
+
+    Returns:
+        The largest `_magnitude`; beyond `_FARTHEST` the results mean nothing.
+    """
+    farthest = np.int32(0)
+    given, part = x[start:stop], out[start:stop]
+    for i in range(len(given)):
+        magnitude = _magnitude(given[i])
+        farthest = magnitude if magnitude > farthest else farthest
+        y = given[i] + given[i]
+        shifted = y * _INVERSE + _SHIFT
+        n = shifted - _SHIFT
+        f = (y - n * _HIGH) - n * _LOW
+        p = _TAYLOR[0]
+        p = p * f + _TAYLOR[1]
+        p = p * f + _TAYLOR[2]
+        p = p * f + _TAYLOR[3]
+        p = p * f + _TAYLOR[4]
+        p = p * f + _TAYLOR[5]
+        p = p * f + _TAYLOR[6]
+        p = p * f + np.float32(1)
+        part[i] = _times_power(p, shifted)
+    return farthest
 
 
 @_compiled  # type: ignore[untyped-decorator]
@@ -72,23 +132,27 @@ def _gradients(
                     by_keys[c, n, s, d] += w
 
 
-def energies(query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-    """(B, *heads, T, S) from inputs within reach; float32 or float64."""
-    a, b, heads = _exponential(query, 1), _exponential(keys, 1), v.detach().reshape(-1, v.shape[-1])
+def energies(query: Tensor, keys: Tensor, v: Tensor) -> Tensor | None:
+    """(B, *heads, T, S) from float32 or float64; None when an input is beyond reach."""
+    a, b, heads = _exponential(query, 1), _exponential(keys, 1), v.detach().reshape(-1, v.shape[-1]).contiguous()
+    if a is None or b is None:
+        return None
     out = v.new_empty(a.shape[1], a.shape[2], b.shape[2])
-    given = [x.numpy() for x in (a[0], b[0], heads.contiguous(), heads.sum(1))]
+    given = [x.numpy() for x in (a[0], b[0], heads, heads.sum(1))]
     large, result = LARGE[v.dtype], out.numpy()
     rows = a.shape[1] * a.shape[2]
     spread(lambda start, stop: _energies(*given, large, result, start, stop), rows, rows * b.shape[2] * b.shape[3])
     return out.view(query.shape[0], *v.shape[:-1], query.shape[1], keys.shape[1])
 
 
-def gradients(gradient: Tensor, query: Tensor, keys: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """By query, by keys and by v, of the shapes of each."""
+def gradients(gradient: Tensor, query: Tensor, keys: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+    """By query, by keys and by v, of the shapes of each; None when an input is beyond reach."""
     heads = v.reshape(-1, v.shape[-1])
     groups, size = query.shape[0] * len(heads), v.shape[-1]
     slices = _slices(groups, keys.shape[1], size)
     a, b = _exponential(query, slices), _exponential(keys, slices)
+    if a is None or b is None:
+        return None
     g = gradient.reshape(groups, query.shape[1], keys.shape[1]).contiguous()
     by_query, by_keys = torch.zeros_like(a), torch.zeros_like(b)
     by_v = v.new_zeros(slices, groups, size // slices)
@@ -112,14 +176,22 @@ def gradients(gradient: Tensor, query: Tensor, keys: Tensor, v: Tensor) -> tuple
 
 def within_reach(*inputs: Tensor) -> bool:
     """Whether e^{2x} is a normal number for all x; NaN is not within reach."""
-    return all(bool(x.abs().amax() <= REACH[x.dtype]) for x in inputs if x.numel())
+    return all(bool(x.detach().abs().amax() <= REACH[x.dtype]) for x in inputs if x.numel())
 
 
-def _exponential(x: Tensor, slices: int) -> Tensor:
-    """e^{2x} of (B, S, *heads, D) as (slices, B·heads, S, D / slices), contiguous."""
-    rows = x if x.dim() == 4 else x[:, :, None]
-    sliced = rows.detach().unflatten(-1, (slices, -1)).permute(3, 0, 2, 1, 4)
-    return (sliced * 2).contiguous().exp_().flatten(1, 2)
+def _exponential(x: Tensor, slices: int) -> Tensor | None:
+    """e^{2x} of (B, S, *heads, D) as (slices, B·heads, S, D / slices), contiguous; None when x is beyond reach."""
+    rows = x.detach() if x.dim() == 4 else x.detach()[:, :, None]
+    sliced = rows.unflatten(-1, (slices, -1)).permute(3, 0, 2, 1, 4).contiguous()
+    if x.dtype != torch.float32:
+        return (sliced * 2).exp_().flatten(1, 2) if within_reach(x) else None
+    result = torch.empty_like(sliced)
+    given, out = sliced.view(-1).numpy(), result.view(-1).numpy()
+    farthest: list[int] = []
+    spread(
+        lambda start, stop: farthest.append(_double_exponential(given, out, start, stop)), len(given), 4 * len(given)
+    )
+    return result.flatten(1, 2) if max(farthest) <= _FARTHEST else None
 
 
 def _joined(x: Tensor, like: Tensor) -> Tensor:

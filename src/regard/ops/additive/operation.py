@@ -5,14 +5,13 @@ from __future__ import annotations
 import importlib
 from functools import partial
 from importlib.util import find_spec
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.ops.additive import reference
-from regard.ops.choose import Implementation, choose
+from regard.ops.choose import Implementation
 from regard.shapes import Float
 
 
@@ -32,7 +31,7 @@ def additive_energies(
     if torch.compiler.is_compiling():
         found: Tensor = torch.ops.regard.additive_energies(*inputs)
     else:
-        found = _run(_chosen(*inputs), *inputs)
+        found = _run(_candidates(inputs[0]), *inputs)
     return found.to(kind)
 
 
@@ -44,7 +43,9 @@ def _refuse_numba(*inputs: Tensor) -> str | None:
     if (device := inputs[0].device.type) != "cpu":
         return f"the inputs are on {device} and the kernels for the CPU"
     (query, keys, _), _ = _working(*inputs)
-    if not _module("numba").within_reach(query, keys):
+    from regard.ops.additive.numba import within_reach
+
+    if not within_reach(query, keys):
         return "a query or a key is too large for its exponential to be a normal number"
     return None
 
@@ -52,7 +53,7 @@ def _refuse_numba(*inputs: Tensor) -> str | None:
 def _with(name: str, *inputs: Tensor) -> Tensor:
     """By a certain implementation."""
     working, kind = _working(*inputs)
-    return _run(name, *working).to(kind)
+    return _run((name, "chunked"), *working).to(kind)
 
 
 ADDITIVE_ENERGIES = (
@@ -62,12 +63,15 @@ ADDITIVE_ENERGIES = (
 )
 
 
-def _chosen(*inputs: Tensor) -> str:
-    return choose(ADDITIVE_ENERGIES, *inputs).name
+def _candidates(query: Tensor) -> tuple[str, ...]:
+    """What is asked in turn; numbers beyond the reach of one are left to the next."""
+    on_cpu = query.device.type == "cpu" and find_spec("numba") is not None
+    return ("numba", "chunked") if on_cpu else ("chunked",)
 
 
-def _module(name: str) -> ModuleType:
-    return importlib.import_module(f"regard.ops.additive.{name}")
+def _ask(candidates: tuple[str, ...], verb: str, *inputs: Tensor) -> Any:
+    results = (getattr(importlib.import_module(f"regard.ops.additive.{name}"), verb)(*inputs) for name in candidates)
+    return next(result for result in results if result is not None)
 
 
 def _working(*inputs: Tensor) -> tuple[tuple[Tensor, ...], torch.dtype]:
@@ -79,26 +83,26 @@ def _working(*inputs: Tensor) -> tuple[tuple[Tensor, ...], torch.dtype]:
     return tuple(x.to(working) for x in inputs), kind
 
 
-def _run(name: str, *inputs: Tensor) -> Tensor:
+def _run(candidates: tuple[str, ...], *inputs: Tensor) -> Tensor:
     if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
-        return _Energies.apply(name, *inputs)  # type: ignore[no-untyped-call]
-    return _module(name).energies(*inputs)
+        return _Energies.apply(candidates, *inputs)  # type: ignore[no-untyped-call]
+    return _ask(candidates, "energies", *inputs)
 
 
 class _Energies(torch.autograd.Function):
     """Keeps the inputs alone; a second derivative is that of the reference."""
 
     @staticmethod
-    def forward(ctx: Any, name: str, query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-        ctx.name = name
+    def forward(ctx: Any, candidates: tuple[str, ...], query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+        ctx.candidates = candidates
         ctx.save_for_backward(query, keys, v)
-        return _module(name).energies(query, keys, v)
+        return _ask(candidates, "energies", query, keys, v)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         inputs = ctx.saved_tensors
         if not torch.is_grad_enabled():
-            return None, *_module(ctx.name).gradients(gradient, *inputs)
+            return None, *_ask(ctx.candidates, "gradients", gradient, *inputs)
         wanted = [x for x in inputs if x.requires_grad]
         found = iter(torch.autograd.grad(reference.additive_energies(*inputs), wanted, gradient, create_graph=True))
         return None, *(next(found) if x.requires_grad else None for x in inputs)
@@ -108,7 +112,7 @@ class _Energies(torch.autograd.Function):
     "regard::additive_energies", mutates_args=(), schema="(Tensor query, Tensor keys, Tensor v) -> Tensor"
 )
 def _operation(query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-    return _module(_chosen(query, keys, v)).energies(query, keys, v)
+    return _ask(_candidates(query), "energies", query, keys, v)
 
 
 @torch.library.custom_op(
@@ -117,7 +121,7 @@ def _operation(query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     schema="(Tensor gradient, Tensor query, Tensor keys, Tensor v) -> (Tensor, Tensor, Tensor)",
 )
 def _gradients(gradient: Tensor, query: Tensor, keys: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return _module(_chosen(query, keys, v)).gradients(gradient, query, keys, v)
+    return _ask(_candidates(query), "gradients", gradient, query, keys, v)
 
 
 @_operation.register_fake
