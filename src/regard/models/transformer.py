@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Generator, Tensor, nn
 
 from regard import tree
-from regard.attention import CausalWindow, multi_head
+from regard.attention import multi_head
 from regard.attention.contract import Tree, initial_position
 from regard.errors import UnsupportedError
 from regard.layers import Norm, PositionedEmbedding
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.naming import main_name, named
+from regard.models.positions import Positions, divide_positions
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState
 from regard.shapes import Bool, Int, keep_mask
 
@@ -36,6 +37,7 @@ class TransformerEncoder(nn.Module):
     Args:
         embedding: from inputs (B, S) ids or (B, S, F) values to D features; has `size`.
         layers: at least one.
+        positions: what is added to embeddings (`PositionedEmbedding`); None where the layers know of positions.
         norm: that of the layers; with `pre` a last layer norm follows them.
         dropout: of embeddings and positions.
 
@@ -43,10 +45,16 @@ class TransformerEncoder(nn.Module):
     """
 
     def __init__(
-        self, embedding: Any, layers: Sequence[EncoderLayer], *, norm: Norm = "pre", dropout: float = 0.0
+        self,
+        embedding: Any,
+        layers: Sequence[EncoderLayer],
+        *,
+        positions: nn.Module | Literal["sinusoidal"] | None = "sinusoidal",
+        norm: Norm = "pre",
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.embedding = PositionedEmbedding(embedding, dropout=dropout)
+        self.embedding = PositionedEmbedding(embedding, positions=positions, dropout=dropout)
         self.layers: Any = nn.ModuleList(layers)
         self.norm = _last_norm(self.embedding.size, layers, norm)
 
@@ -83,6 +91,7 @@ class TransformerDecoder(nn.Module):
         embedding: from inputs to D features; has `size`.
         layers: at least one.
         head: from D features to log-probabilities; `TokenHead(..., tied=embedding)` shares the embedding's matrix.
+        positions: as in `TransformerEncoder`.
         norm: that of the layers; with `pre` a last layer norm follows them.
         dropout: of embeddings and positions.
 
@@ -95,11 +104,12 @@ class TransformerDecoder(nn.Module):
         layers: Sequence[DecoderLayer],
         head: nn.Module,
         *,
+        positions: nn.Module | Literal["sinusoidal"] | None = "sinusoidal",
         norm: Norm = "pre",
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.embedding = PositionedEmbedding(embedding, dropout=dropout)
+        self.embedding = PositionedEmbedding(embedding, positions=positions, dropout=dropout)
         self.layers: Any = nn.ModuleList(layers)
         self.norm = _last_norm(self.embedding.size, layers, norm)
         self.head = head
@@ -172,26 +182,39 @@ def transformer_encoder(
     *,
     num_layers: int = 6,
     num_heads: int = 8,
+    num_key_value_heads: int | None = None,
     feed_forward_size: int = 2048,
+    positions: Positions | None = "sinusoidal",
+    max_length: int | None = None,
     norm: Norm = "pre",
     dropout: float = 0.1,
 ) -> TransformerEncoder:
     """An encoder of multi-head self-attention; the published one has D = 512 and `norm="post"`.
 
+    Args:
+        num_key_value_heads: how many heads keys and values of self-attention have; all if None.
+        positions: `sinusoidal`, `scaled_sinusoidal` (times a learned number) or `learned` vectors are added to the
+            embeddings. `rotary`, `linear_bias`, `buckets`, `relative` and `transformer_xl` are options of the
+            self-attention (`multi_head`) in each layer, with weights of their own where there are any (T5 shares its
+            buckets' biases between layers), and nothing is added. None: order is not known.
+        max_length: how many positions are learned, with `learned` alone.
+
     Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762).
     """
     size: int = embedding.size
+    added, inside = divide_positions(positions, size, max_length)
+    heads: dict[str, Any] = {"num_heads": num_heads, "num_key_value_heads": num_key_value_heads}
     layers = [
         EncoderLayer(
             size,
-            multi_head(query_size=size, memory_size=size, size=size, num_heads=num_heads),
+            multi_head(query_size=size, memory_size=size, size=size, positions=inside, **heads),
             feed_forward_size=feed_forward_size,
             norm=norm,
             dropout=dropout,
         )
         for _ in range(num_layers)
     ]
-    return TransformerEncoder(embedding, layers, norm=norm, dropout=dropout)
+    return TransformerEncoder(embedding, layers, positions=added, norm=norm, dropout=dropout)
 
 
 def transformer_decoder(
@@ -201,7 +224,10 @@ def transformer_decoder(
     memory_size: int,
     num_layers: int = 6,
     num_heads: int = 8,
+    num_key_value_heads: int | None = None,
     feed_forward_size: int = 2048,
+    positions: Positions | None = "sinusoidal",
+    max_length: int | None = None,
     norm: Norm = "pre",
     dropout: float = 0.1,
 ) -> TransformerDecoder:
@@ -209,22 +235,27 @@ def transformer_decoder(
 
     Args:
         memory_size: M, the width of the encoder's outputs.
+        num_key_value_heads: how many heads keys and values of self- and cross-attention have; all if None.
+        positions, max_length: as in `transformer_encoder`; self-attention is causal, and cross-attention has no
+            positions. With None the number of positions looked at is all that tells of order.
 
     Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762).
     """
     size: int = embedding.size
+    added, inside = divide_positions(positions, size, max_length)
+    heads: dict[str, Any] = {"num_heads": num_heads, "num_key_value_heads": num_key_value_heads}
     layers = [
         DecoderLayer(
             size,
-            multi_head(query_size=size, memory_size=size, size=size, num_heads=num_heads, window=CausalWindow()),
-            multi_head(query_size=size, memory_size=memory_size, size=size, num_heads=num_heads),
+            multi_head(query_size=size, memory_size=size, size=size, positions=inside, causal=True, **heads),
+            multi_head(query_size=size, memory_size=memory_size, size=size, **heads),
             feed_forward_size=feed_forward_size,
             norm=norm,
             dropout=dropout,
         )
         for _ in range(num_layers)
     ]
-    return TransformerDecoder(embedding, layers, head, norm=norm, dropout=dropout)
+    return TransformerDecoder(embedding, layers, head, positions=added, norm=norm, dropout=dropout)
 
 
 def _last_norm(size: int, layers: Sequence[nn.Module], norm: Norm) -> nn.Module:

@@ -73,7 +73,7 @@ def pointer(attention: Mechanism, **options: Any) -> PointerDecoder:
     return PointerDecoder(recurrent(attention, **options)).double()
 
 
-def transformer(norm: Any = "pre", num_layers: int = 2) -> TransformerDecoder:
+def transformer(norm: Any = "pre", num_layers: int = 2, **options: Any) -> TransformerDecoder:
     """A Transformer decoder with two heads."""
     torch.manual_seed(2)
     return transformer_decoder(
@@ -85,6 +85,7 @@ def transformer(norm: Any = "pre", num_layers: int = 2) -> TransformerDecoder:
         feed_forward_size=5,
         norm=norm,
         dropout=0.0,
+        **options,
     ).double()
 
 

@@ -10,6 +10,19 @@ from regard.testing import tiny
 from regard.testing.cases.case import DecoderCase, EncoderCase
 from regard.testing.cases.mechanisms.location import LOCATION
 
+_POSITIONS: dict[Any, dict[str, Any]] = {
+    "sinusoidal": {},
+    "scaled_sinusoidal": {},
+    "learned": {"max_length": 80},
+    "rotary": {"num_key_value_heads": 1},
+    "linear_bias": {},
+    "buckets": {},
+    "relative": {},
+    "transformer_xl": {},
+    None: {},
+}
+"""What a Transformer can know of positions, with what else it is told."""
+
 ENCODERS: tuple[EncoderCase, ...] = (
     EncoderCase(
         "recurrent encoder",
@@ -18,12 +31,15 @@ ENCODERS: tuple[EncoderCase, ...] = (
             layers.TokenEmbedding(7, 3), layers.RecurrentStack(3, 2, 2, cell="lstm", bidirectional=True)
         ),
     ),
-    EncoderCase(
-        "transformer encoder",
-        (models.transformer_encoder, models.TransformerEncoder, models.EncoderLayer),
-        lambda: models.transformer_encoder(
-            layers.TokenEmbedding(7, 4), num_layers=2, num_heads=2, feed_forward_size=5, dropout=0.0
-        ),
+    *(
+        EncoderCase(
+            f"transformer encoder, {positions}",
+            (models.transformer_encoder, models.TransformerEncoder, models.EncoderLayer),
+            lambda options={"positions": positions, **options}: models.transformer_encoder(  # type: ignore[misc]
+                layers.TokenEmbedding(7, 4), num_layers=2, num_heads=2, feed_forward_size=5, dropout=0.0, **options
+            ),
+        )
+        for positions, options in _POSITIONS.items()
     ),
 )
 
@@ -65,6 +81,15 @@ DECODERS: tuple[DecoderCase, ...] = (
         "transformer", (models.TransformerDecoder, models.DecoderLayer, models.transformer_decoder), tiny.transformer
     ),
     DecoderCase("transformer, post-norm", (models.TransformerDecoder,), lambda: tiny.transformer("post", 1)),
+    *(
+        DecoderCase(
+            f"transformer, {positions}",
+            (models.TransformerDecoder,),
+            lambda options={"positions": positions, **options}: tiny.transformer(num_layers=1, **options),  # type: ignore[misc]
+        )
+        for positions, options in _POSITIONS.items()
+        if positions not in ("sinusoidal", "scaled_sinusoidal", None)
+    ),
     DecoderCase(
         "pointer",
         (models.PointerDecoder,),
