@@ -1,20 +1,31 @@
 """Parity with ESPnet's RNN attentions.
 
 The bias of its last layer (`gvec.bias`) adds the same number to every energy, which a softmax does not see: its
-gradient is zero in both.
+gradient is zero in both. The key's bias, and that of the coverage, are our only one.
 """
 
 from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.functional import pad
 
 from golden.parity import Parity, assert_parity
-from regard.attention import AdditiveScore, Mechanism, ProjectedSum, SoftmaxAlignment, WeightedSum
+from regard.attention import (
+    AdditiveScore,
+    ArgmaxWindow,
+    LocationScore,
+    Mechanism,
+    ProjectedSum,
+    SoftmaxAlignment,
+    WeightedSum,
+    coverage,
+    forward_attention,
+    location_sensitive,
+)
 
 
 def additive(w, part="score"):
-    """The key's bias is our only one."""
     return {
         f"{part}.query_projection.weight": w["mlp_dec.weight"],
         f"{part}.query_projection.bias": w["mlp_enc.bias"],
@@ -23,20 +34,80 @@ def additive(w, part="score"):
     }
 
 
-def heads(w, name):
-    """The layers of all heads, one above the other."""
-    return torch.cat([w[f"{name.format(head)}"] for head in range(2)])
+def located(w):
+    return additive(w, "score.content") | {
+        "score.filters.weight": w["loc_conv.weight"].squeeze(1),
+        "score.location_projection": w["mlp_att.weight"].T[None],
+    }
 
 
-def many_additive(w):
+def covered(w):
+    content = additive(w, "score.content")
+    return content | {
+        "score.content.query_projection.bias": w["mlp_enc.bias"] + w["wvec.bias"],
+        "score.coverage_projection": w["wvec.weight"].T,
+    }
+
+
+def every_head(w, name):
+    """The layers of both heads, one above the other."""
+    return torch.cat([w[name.format(head)] for head in range(2)])
+
+
+def many_additive(w, part="score"):
     return {
-        "score.query_projection.weight": heads(w, "mlp_q.{}.weight"),
-        "score.query_projection.bias": heads(w, "mlp_q.{}.bias"),
-        "score.key_projection.weight": heads(w, "mlp_k.{}.weight"),
-        "score.v": heads(w, "gvec.{}.weight"),
-        "read.value_projection.weight": heads(w, "mlp_v.{}.weight"),
+        f"{part}.query_projection.weight": every_head(w, "mlp_q.{}.weight"),
+        f"{part}.query_projection.bias": every_head(w, "mlp_q.{}.bias"),
+        f"{part}.key_projection.weight": every_head(w, "mlp_k.{}.weight"),
+        f"{part}.v": every_head(w, "gvec.{}.weight"),
+        "read.value_projection.weight": every_head(w, "mlp_v.{}.weight"),
         "read.output_projection.weight": w["mlp_o.weight"],
     }
+
+
+def many_located(w):
+    """Where heads have filters of their own widths, the shorter ones are longer ones with zeros at both ends."""
+    kernels = [w[f"loc_conv.{head}.weight"].flatten(1, 2) for head in range(2)]
+    widest = max(kernel.shape[2] for kernel in kernels)
+    return many_additive(w, "score.content") | {
+        "score.filters.weight": torch.cat([pad(k, ((widest - k.shape[2]) // 2,) * 2) for k in kernels]),
+        "score.location_projection": torch.stack([w[f"mlp_att.{head}.weight"].T for head in range(2)]),
+    }
+
+
+def agent(w):
+    """It tells the probability to stay."""
+    return located(w) | {f"alignment.agent.output.{kind}": -w[f"mlp_ta.{kind}"] for kind in ("weight", "bias")}
+
+
+def stay(state):
+    return {"stay": 1 - state.alignment.move}
+
+
+SIZES = {"query_size": 5, "memory_size": 6, "size": 4}
+LOCATION = SIZES | {"num_filters": 3, "kernel_size": 3}
+
+
+def location(**options):
+    return lambda: location_sensitive(**LOCATION, like="espnet", **options)
+
+
+def forward(**options):
+    return forward_attention(**LOCATION, like="espnet", **options)
+
+
+def forward_with_agent():
+    return forward(input_size=2, transition_agent=True)
+
+
+def many(score, sharpening):
+    return Mechanism(score, SoftmaxAlignment(sharpening=sharpening), ProjectedSum(6, 6, num_heads=2))
+
+
+def many_location(kernel_size):
+    return LocationScore(
+        5, 6, 8, num_heads=2, location="previous", num_filters=3, kernel_size=kernel_size, first_alignment="uniform"
+    )
 
 
 CASES = [
@@ -45,15 +116,23 @@ CASES = [
         lambda: Mechanism(AdditiveScore(5, 6, 4, bias=True), SoftmaxAlignment(sharpening=2.0), WeightedSum(6)),
         additive,
     ),
+    Parity("espnet/att_loc", location(location="previous"), located),
+    Parity("espnet/att_loc_cumulative", location(), located),
+    Parity("espnet/att_loc_constrained", location(location="previous", window=ArgmaxWindow.like("espnet")), located),
+    Parity("espnet/att_loc2d", location(location="previous", num_previous=3), located),
+    Parity("espnet/att_cov", lambda: coverage(**SIZES, like="espnet"), covered),
+    Parity("espnet/att_cov_loc", location(accumulate_first=True), located),
+    Parity("espnet/att_forward", forward, located),
+    Parity("espnet/att_forward_padded", forward, located, differentiable=False),
+    Parity("espnet/att_forward_ta", forward_with_agent, agent, state=stay),
+    Parity("espnet/att_forward_ta_padded", forward_with_agent, agent, state=stay, differentiable=False),
     Parity(
         "espnet/att_multi_head_add",
-        lambda: Mechanism(
-            AdditiveScore(5, 6, 8, num_heads=2, bias=True),
-            SoftmaxAlignment(sharpening=0.5),
-            ProjectedSum(6, 6, num_heads=2, output_size=6),
-        ),
+        lambda: many(AdditiveScore(5, 6, 8, num_heads=2, bias=True), 0.5),
         many_additive,
     ),
+    Parity("espnet/att_multi_head_loc", lambda: many(many_location(3), 2.0), many_located),
+    Parity("espnet/att_multi_head_multi_res_loc", lambda: many(many_location(5), 0.5), many_located),
 ]
 
 

@@ -66,6 +66,13 @@ CASES = [
         lambda w: {"score.key_projection.weight": w["linear_in.weight"].T},
         attentional_state(torch.tanh),
     ),
+    Parity(
+        "opennmt/general_sparsemax",
+        lambda: luong(query_size=8, memory_size=8, alignment="sparsemax"),
+        lambda w: {"score.key_projection.weight": w["linear_in.weight"].T},
+        attentional_state(torch.tanh),
+        differentiable=False,
+    ),
     Parity("opennmt/mlp", biased_additive, mlp, attentional_state()),
 ]
 

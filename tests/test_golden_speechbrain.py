@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from golden.parity import Parity, assert_parity
-from regard.attention import AdditiveScore, Mechanism, ProjectedSum, ScaledDotScore, SoftmaxAlignment, WeightedSum
+from regard.attention import (
+    AdditiveScore,
+    Mechanism,
+    ProjectedSum,
+    ScaledDotScore,
+    SoftmaxAlignment,
+    WeightedSum,
+    location_sensitive,
+)
 
 
 def additive(w, part="score"):
@@ -24,6 +32,16 @@ def output_layer(outputs, given, w):
     return outputs | {"context": context}
 
 
+def located(w):
+    """So are the biases of the location layer."""
+    content = additive(w, "score.content")
+    return content | {
+        "score.content.query_projection.bias": w["mlp_dec.bias"] + w["mlp_enc.bias"] + w["mlp_loc.bias"],
+        "score.filters.weight": w["conv_loc.weight"],
+        "score.location_projection": w["mlp_loc.weight"].T[None],
+    }
+
+
 def key_value(w):
     """The values are not projected again, so our output layer is the identity."""
     names = {"score.query_projection": "query", "score.key_projection": "key", "read.value_projection": "value"}
@@ -39,6 +57,14 @@ CASES = [
         "speechbrain/content_based",
         lambda: Mechanism(AdditiveScore(5, 6, 4, bias=True), SoftmaxAlignment(), WeightedSum(6)),
         additive,
+        output_layer,
+    ),
+    Parity(
+        "speechbrain/location_aware",
+        lambda: location_sensitive(
+            query_size=5, memory_size=6, size=4, num_filters=3, kernel_size=3, like="speechbrain"
+        ),
+        located,
         output_layer,
     ),
     Parity(

@@ -9,7 +9,7 @@ from torch.func import functional_call
 
 from golden.archive import load
 from golden.parity import TOLERANCE, Parity, assert_parity, compare, leaves
-from regard.attention import bahdanau, luong
+from regard.attention import BilinearScore, HardmaxAlignment, Mechanism, WeightedSum, bahdanau, luong
 from regard.layers import RecurrentStack
 from regard.models import Bridge, Encoded, RecurrentDecoder
 
@@ -42,6 +42,11 @@ CASES = [
         normalised,
     ),
     Parity("tensorflow_addons/luong", lambda: luong(query_size=5, memory_size=6), general),
+    Parity(
+        "tensorflow_addons/luong_hardmax",
+        lambda: Mechanism(BilinearScore(5, 6), HardmaxAlignment(), WeightedSum(6)),
+        general,
+    ),
     Parity("tensorflow_addons/luong_scale", lambda: luong(query_size=5, memory_size=6, learned_scale=True), scaled),
 ]
 

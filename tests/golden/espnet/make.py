@@ -10,7 +10,8 @@ on torch 2.13.0 (CPU).
 
 Each attention is called step by step with what it returned before, as its decoder does. AttLoc is recorded with the
 previous alignment (speech recognition) and with the sum of alignments as Tacotron2's decoder forms it: nothing at
-first, then the first alignment, then sums; the uniform start is never part of a sum.
+first, then the first alignment, then sums; the uniform start is never part of a sum. Forward attention gives padding
+1e-6 of weight and so of gradient; `…_padded` has zeros in the padding of its memory, and no gradients.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from espnet.nets.pytorch_backend.nets_utils import make_non_pad_mask
 from espnet.nets.pytorch_backend.rnn import attentions
-from record import BATCH, MEMORY, QUERY, STEPS, decoder_inputs, draw, record
+from record import BATCH, LENGTHS, MEMORY, QUERY, SOURCE, STEPS, decoder_inputs, draw, record
 
 SIZE, CHANNELS, FILTERS, OUTPUT = 4, 3, 1, 2
 
@@ -122,8 +123,7 @@ def guided_attention_loss():
 
 
 def guided(loss, alignment, source_lengths, target_lengths):
-    mask = loss._make_guided_attention_masks(source_lengths, target_lengths)
-    return {"loss": loss(alignment, source_lengths, target_lengths), "weights": mask.to(alignment.dtype)}
+    return {"loss": loss(alignment, source_lengths, target_lengths)}
 
 
 def main() -> None:
@@ -151,8 +151,14 @@ def main() -> None:
         heads,
         inputs,
     )
-    record("espnet/att_forward", lambda: attentions.AttForward(*located), single(), inputs)
-    record("espnet/att_forward_ta", lambda: attentions.AttForwardTA(*located, OUTPUT), transition, with_outputs)
+    hidden = np.arange(SOURCE) >= LENGTHS[:, None]
+    memory = np.where(hidden[..., None], np.float32(0), inputs["memory"])
+    for name, build, run, given in (
+        ("att_forward", lambda: attentions.AttForward(*located), single(), inputs),
+        ("att_forward_ta", lambda: attentions.AttForwardTA(*located, OUTPUT), transition, with_outputs),
+    ):
+        record(f"espnet/{name}", build, run, given | {"lengths": np.full(BATCH, SOURCE)})
+        record(f"espnet/{name}_padded", build, run, given | {"memory": memory}, differentiable=False)
     weights = np.abs(draw(4, BATCH, STEPS, 7))
     record(
         "espnet/guided_attention_loss",

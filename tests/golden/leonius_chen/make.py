@@ -10,8 +10,8 @@ Program: LeoniusChen/Attentions-in-Tacotron at commit 8215012, on torch 2.13.0 (
 
 All run in `eval`, so there is no noise. It has no key projection, so the memory is `keys` and `memory` is what is read.
 The mixtures mask with 1e-8 behind autograd's back, so they run without a mask, as does stepwise attention's long run,
-where mass leaves the end. Dynamic convolution starts on a GPU; its start is set here. Its prior is stored in float32
-and computed again in float64.
+where mass leaves the end; what they add to widths (1e-5) is set to 0. Dynamic convolution starts on a GPU; its start is
+set here. Its prior is stored in float32 and computed again in float64.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ SIZE, MIXTURES = 4, 3
 def run(attention, queries, memory, keys, lengths=None):
     attention.eval()
     hidden = None if lengths is None else torch.arange(memory.shape[1]) >= lengths[:, None]
+    if hasattr(attention, "eps"):
+        attention.eps = 0.0
     if hasattr(attention, "P"):
         attention.P = torch.tensor(betabinom.pmf(range(11), 10, 0.1, 0.9), dtype=memory.dtype).flip(0)
         attention.alignment_pre = torch.eye(1, memory.shape[1]).expand(len(memory), -1)

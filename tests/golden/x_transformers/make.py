@@ -62,7 +62,6 @@ def main() -> None:
         "t5": lambda: Biased(bias()),
         "t5_causal": lambda: Biased(bias(causal=True), causal=True),
         "grouped": lambda: Biased(heads=4, kv_heads=2),
-        "qk_norm": lambda: Biased(qk_norm=True),
     }.items():
         record(f"x_transformers/{name}", build, run, inputs)
 
