@@ -1,46 +1,60 @@
-"""Monotonic chunkwise alignment (MoChA)."""
+"""Monotonic chunkwise alignment (MoChA), and its infinite look back (MILk)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-import torch
 from torch import Generator, Tensor
 
 from regard import ops
+from regard.attention.alignments.monotonic import MonotonicAlignment
 from regard.attention.contract import AbstractAlignment, AbstractScore, Memory, Tree
 from regard.shapes import Bool, Float, Int
 
 
 class ChunkwiseAlignment(AbstractAlignment):
-    """A reader stops at one position, in expectation, and looks softly at the chunk that ends there.
+    """A reader stops at one position and looks softly at the chunk that ends there.
 
-    p_ij = σ(e_ij + r);  α_i from p_i and α_{i-1} (`ops.expected_monotonic_alignment`);
-    β_i from α_i and a second score's energies u_i (`ops.moving_chunk_softmax`).
-    What is carried to the next step is α; what is read is β. α starts at position 0.
+    α_i is the reader's (`MonotonicAlignment`); β_i comes from α_i and a second score's energies u_i
+    (`ops.moving_chunk_softmax`). What is carried to the next step is α; what is read is β.
 
     Args:
         chunk_score: the second score; it keeps no leaf of its own.
-        chunk_size: w; 1 is plain monotonic attention.
-        bias: r, where it starts; below 0 the reader tends to read on. It is learned.
+        chunk_size: w; 1 is plain monotonic attention, None looks back to the first position.
+        reader: who stops, with noise or hard, say; one with the defaults for the heads of `chunk_score` if None.
 
-    Source: Chiu & Raffel 2018 (arXiv 1712.05382); r: Raffel et al. 2017 (arXiv 1704.00784), section 2.4.
+    Source: Chiu & Raffel 2018 (arXiv 1712.05382); without a chunk size Arivazhagan et al. 2019 (arXiv 1906.05218).
     """
 
     is_recurrent = True
-    is_normalised = False
 
-    def __init__(self, chunk_score: AbstractScore, *, chunk_size: int, bias: float = -1.0) -> None:
+    def __init__(
+        self, chunk_score: AbstractScore, *, chunk_size: int | None, reader: MonotonicAlignment | None = None
+    ) -> None:
         super().__init__()
-        if chunk_size < 1:
-            raise ValueError(f"chunk_size={chunk_size} must be 1 or more.")
+        if chunk_size is not None and chunk_size < 1:
+            raise ValueError(f"chunk_size={chunk_size} must be 1 or more, or None for all that was passed.")
         if chunk_score.is_recurrent:
             raise ValueError(f"The chunk score keeps no state of its own; {type(chunk_score).__name__} needs one.")
-        self.sources = ("raffel2017", "chiu2018", *chunk_score.sources)
-        self.uses_query = chunk_score.uses_query
         self.chunk_score = chunk_score
         self.chunk_size = chunk_size
-        self.bias = torch.nn.Parameter(torch.tensor(bias))
+        self.reader = reader if reader is not None else MonotonicAlignment(num_heads=chunk_score.num_heads)
+        if self.reader.num_heads != chunk_score.num_heads:
+            raise ValueError(
+                f"The reader has {self.reader.num_heads} heads and the chunk score {chunk_score.num_heads}: "
+                "give both the same num_heads."
+            )
+        published = "arivazhagan2019" if chunk_size is None else "chiu2018"
+        self.sources = (published, *self.reader.sources, *chunk_score.sources)
+        self.uses_query = chunk_score.uses_query
+        self.is_normalised = self.reader.is_normalised
+        self.is_random = self.reader.is_random
+        self.trains_differently = self.reader.trains_differently or chunk_score.trains_differently
+
+    def refuse(self, mechanism: Any) -> str | None:
+        """What the reader objects to."""
+        return self.reader.refuse(mechanism)
 
     def prepare(
         self,
@@ -52,11 +66,9 @@ class ChunkwiseAlignment(AbstractAlignment):
         """The second score's keys."""
         return self.chunk_score.prepare(values, keys, mask, start)
 
-    def initial(self, memory: Memory, num_rows: int) -> Tensor:
-        """α_0: all mass at position 0, (R, H, S)."""
-        start = memory.values.new_zeros(num_rows, self.chunk_score.num_heads, memory.values.shape[1])
-        start[..., :1] = 1
-        return start
+    def initial(self, memory: Memory, num_rows: int) -> Tree:
+        """The reader's α_0, (R, H, S)."""
+        return self.reader.initial(memory, num_rows)
 
     def forward(
         self,
@@ -69,9 +81,6 @@ class ChunkwiseAlignment(AbstractAlignment):
         generator: Generator | None = None,
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """β (R, H, S), and α as the leaf."""
-        choose = torch.sigmoid(energies + self.bias)
-        if support is not None:
-            choose = choose.masked_fill(~support, 0)
-        stops = ops.expected_monotonic_alignment(choose, leaf)
+        stops, leaf, _ = self.reader(energies, support, query, memory, leaf, position, generator)
         chunk, _ = self.chunk_score(query, replace(memory, keys=memory.extras["alignment"]), None, position)
-        return ops.moving_chunk_softmax(stops, chunk, support, self.chunk_size), stops, None
+        return ops.moving_chunk_softmax(stops, chunk, support, self.chunk_size), leaf, None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from regard.attention import ChunkwiseAlignment
+from regard.attention import ChunkwiseAlignment, MonotonicAlignment
 from regard.testing.oracles.arithmetic import masked_softmax, number, sigmoid
 from regard.testing.oracles.story import Story, Vector, ask, oracle
 
@@ -36,11 +36,24 @@ def chunk(stops: Vector, energies: Vector, support: list[bool], width: int) -> V
     return result
 
 
-@oracle(ChunkwiseAlignment)
-def chunkwise(alignment: Any, story: Story, energies: Sequence[Vector], supports: Sequence[list[bool]]) -> Vector:
-    """β of the last step; α runs through all steps from the first position."""
+@oracle(MonotonicAlignment)
+def reader(alignment: Any, story: Story, energies: Sequence[Vector], supports: Sequence[list[bool]]) -> Vector:
+    """α of the last step, run through all steps from the first position; in evaluation, so without noise."""
     stops = [1.0] + [0.0] * (story.num_positions - 1)
     for step, support in zip(energies, supports, strict=True):
         choose = [sigmoid(e + number(alignment.bias)) for e in step]
+        if alignment.hard != "never":
+            choose = [1.0 if p > 0.5 else 0.0 for p in choose]
         stops = monotonic([p if inside else 0.0 for p, inside in zip(choose, support, strict=True)], stops)
-    return chunk(stops, ask(alignment.chunk_score, story), supports[-1], alignment.chunk_size)
+        if alignment.remaining == "last" and any(support):
+            last = max(j for j, inside in enumerate(support) if inside)
+            stops[last] += 1 - sum(stops)
+    return stops
+
+
+@oracle(ChunkwiseAlignment)
+def chunkwise(alignment: Any, story: Story, energies: Sequence[Vector], supports: Sequence[list[bool]]) -> Vector:
+    """β of the last step from the reader's α; without a chunk size all that was passed is one chunk."""
+    stops = ask(alignment.reader, story, energies, supports)
+    width = alignment.chunk_size or story.num_positions
+    return chunk(stops, ask(alignment.chunk_score, story), supports[-1], width)

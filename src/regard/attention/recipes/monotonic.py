@@ -1,0 +1,76 @@
+"""Monotonic attention."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from regard.attention.alignments import MonotonicAlignment
+from regard.attention.alignments.monotonic import Hard, Remaining
+from regard.attention.contract import AbstractScore, AbstractWindow
+from regard.attention.mechanism import Mechanism
+from regard.attention.reads import WeightedSum
+from regard.attention.scores import AdditiveScore, BilinearScore, DotScore
+from regard.errors import UnsupportedError
+
+
+def monotonic(
+    *,
+    query_size: int,
+    memory_size: int,
+    score: Literal["additive", "dot", "general"] = "additive",
+    size: int | None = None,
+    learned_scale: bool = True,
+    num_heads: int = 1,
+    bias: float = -1.0,
+    learned_bias: bool = True,
+    noise: float = 0.0,
+    hard: Hard = "never",
+    remaining: Remaining = "lost",
+    like: Literal["tfa"] | None = None,
+    window: AbstractWindow | None = None,
+) -> Mechanism:
+    """A reader that never goes back: it stops at j with p_ij = σ(e_ij + r), from where it stopped before.
+
+    α_ij = p_ij q_ij with q_ij = (1 - p_i,j-1) q_i,j-1 + α_i-1,j: where it stops, in expectation.
+
+    Args:
+        query_size, memory_size: Q and M; equal for `dot`.
+        score: additive (tf.contrib.seq2seq's BahdanauMonotonicAttention), general (its LuongMonotonicAttention: qᵀ W h)
+            or dot.
+        size: width of the additive score's hidden layer, 128 unless told; the others have none.
+        learned_scale: a learned number on the energies, by which they fit σ: with weight normalisation and a bias in
+            the additive score, a factor that starts at 1 in the others.
+        bias, learned_bias: r, where it starts, and whether it is learned.
+        noise: the deviation of normal noise on the energies in training; 1 prepares for `hard`.
+        hard: whether the reader decides for the first p > 1/2: never, in evaluation or always.
+        remaining: what the reader passes to the end is `lost`, or the `last` position gets it.
+        like: `tfa` expects as tensorflow-addons' mode `parallel`, which loses mass in long sources; see
+            `MonotonicAlignment`.
+
+    Source: Raffel et al. 2017, Online and Linear-Time Attention by Enforcing Monotonic Alignments (arXiv 1704.00784).
+    """
+    scoring: AbstractScore
+    if score == "additive":
+        scoring = AdditiveScore(query_size, memory_size, size or 128, num_heads=num_heads, normalised=learned_scale)
+    elif size is not None:
+        raise UnsupportedError(f"size={size} is the width of additive's hidden layer; score={score!r} has none.")
+    elif score == "dot":
+        scoring = DotScore(query_size, memory_size, num_heads=num_heads, scale=None if learned_scale else 1.0)
+    elif score == "general":
+        scoring = BilinearScore(query_size, memory_size, num_heads=num_heads, scale=None if learned_scale else 1.0)
+    else:
+        raise UnsupportedError(f"score={score!r} must be 'additive', 'dot' or 'general'.")
+    return Mechanism(
+        scoring,
+        MonotonicAlignment(
+            num_heads=num_heads,
+            bias=bias,
+            learned_bias=learned_bias,
+            noise=noise,
+            hard=hard,
+            remaining=remaining,
+            like=like,
+        ),
+        WeightedSum(memory_size, num_heads=num_heads),
+        window,
+    )

@@ -1,0 +1,38 @@
+"""Attention that stays or moves on by one position."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard import attention as a
+from regard.testing.cases.case import MechanismCase, PartCase, of_recipe
+from regard.testing.cases.mechanisms.location import LOCATION
+
+
+def _with_agent(name: str, **options: Any) -> MechanismCase:
+    """Forward attention whose agent sees inputs of 3 features."""
+    options |= {"score": "additive", "size": 4, "transition_agent": True, "agent_size": 4}
+    return MechanismCase(
+        name,
+        (a.forward_attention, a.ForwardAlignment),
+        lambda: a.forward_attention(query_size=5, memory_size=6, input_size=3, **options),
+        input_size=3,
+    )
+
+
+CASES: tuple[MechanismCase, ...] = (
+    of_recipe("forward attention", a.forward_attention, (a.ForwardAlignment,), **LOCATION),
+    _with_agent("forward attention, agent, 2 heads", num_heads=2),
+    _with_agent("forward attention, agent, like coqui", like="coqui"),
+)
+
+PARTS: tuple[PartCase, ...] = (
+    PartCase("forward", "alignment", lambda heads: a.ForwardAlignment(num_heads=heads)),
+    PartCase(
+        "forward, agent",
+        "alignment",
+        lambda heads: a.ForwardAlignment(
+            num_heads=heads, agent=a.TransitionAgent(6, 6, input_size=6, hidden_size=4, num_heads=heads)
+        ),
+    ),
+)
