@@ -71,6 +71,7 @@ from regard.attention.scores import (
     RotaryDotScore,
     ScaledDotScore,
     SigmoidMixtureScore,
+    TanhDotScore,
     TransformerXLScore,
 )
 from regard.attention.self_attention import SelfAttention
@@ -140,6 +141,7 @@ __all__ = [
     "State",
     "StochasticAlignment",
     "Support",
+    "TanhDotScore",
     "TransformerXLScore",
     "TransitionAgent",
     "UnmaskedAlignment",
