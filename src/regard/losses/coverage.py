@@ -58,6 +58,6 @@ def doubly_stochastic(
     cells = real_cells(alignments, source_mask, target_mask)
     looked = real_weights(alignments, cells).sum(2)
     source, steps = cells.any(1)[:, None], cells.any(2).sum(1)[:, None, None]
-    wanted = steps / source.sum(2, keepdim=True).clamp(min=1) if rate is None else rate
+    wanted = steps.to(looked.dtype) / source.sum(2, keepdim=True).clamp(min=1) if rate is None else rate
     missed = (wanted - looked).masked_fill(~source, 0)
     return mean_over(missed.square().sum(), source.any(2).sum() * alignments.shape[1])

@@ -52,9 +52,9 @@ def forward_sum(
     if energies.numel() == 0:
         return energies.new_zeros((), dtype=torch.promote_types(energies.dtype, torch.float32))
     working = energies.to(torch.promote_types(energies.dtype, torch.float32))
-    working = working.masked_fill(~cells.any(2)[:, None, :, None], 0).masked_fill(
-        ~cells.any(1)[:, None, None], -torch.inf
-    )
+    working = working.masked_fill(~cells.any(2)[:, None, :, None], 0)
+    nothing = torch.finfo(working.dtype).min / 2  # ctc_loss has no gradient where a log-probability is -inf
+    working = working.masked_fill(~cells.any(1)[:, None, None], nothing)
     said = functional.pad(working, (1, 0), value=blank).log_softmax(-1).flatten(0, 1)
     labels = torch.arange(1, energies.shape[3] + 1, device=energies.device).expand(len(said), -1)
     sources, targets = sources.repeat_interleave(heads), targets.repeat_interleave(heads)

@@ -1,21 +1,32 @@
-"""THE LIST: every score, window, alignment, read, recipe, operation, layer, encoder and decoder.
+"""THE LIST: every score, window, alignment, read, recipe, operation, loss, layer, encoder and decoder.
 
 Whatever is public and shown by no case is found by `regard.testing.coverage.missing`, and a test fails.
 """
 
-from regard.testing.cases.case import Case, DecoderCase, EncoderCase, LayerCase, MechanismCase, OperationCase, PartCase
+from regard.testing.cases.case import (
+    Case,
+    DecoderCase,
+    EncoderCase,
+    LayerCase,
+    LossCase,
+    MechanismCase,
+    OperationCase,
+    PartCase,
+)
 from regard.testing.cases.layers import LAYERS
+from regard.testing.cases.losses import LOSSES
 from regard.testing.cases.mechanisms import MECHANISMS, PARTS
 from regard.testing.cases.models import DECODERS, ENCODERS
 from regard.testing.cases.operations import OPERATIONS
 
-CASES: tuple[Case, ...] = (*MECHANISMS, *OPERATIONS, *LAYERS, *ENCODERS, *DECODERS)
+CASES: tuple[Case, ...] = (*MECHANISMS, *OPERATIONS, *LOSSES, *LAYERS, *ENCODERS, *DECODERS)
 
 __all__ = [
     "CASES",
     "DECODERS",
     "ENCODERS",
     "LAYERS",
+    "LOSSES",
     "MECHANISMS",
     "OPERATIONS",
     "PARTS",
@@ -23,6 +34,7 @@ __all__ = [
     "DecoderCase",
     "EncoderCase",
     "LayerCase",
+    "LossCase",
     "MechanismCase",
     "OperationCase",
     "PartCase",

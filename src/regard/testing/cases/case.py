@@ -54,6 +54,19 @@ class OperationCase:
 
 
 @dataclass(frozen=True)
+class LossCase:
+    """A loss and its inputs, each with its letters, which say what may be permuted (B) and padded (T, S).
+
+    Inputs of type bool are masks; without any real cell the loss is 0.
+    """
+
+    name: str
+    shows: tuple[Any, ...]
+    inputs: Callable[[], tuple[tuple[str, Tensor], ...]]
+    call: Callable[..., Tensor]
+
+
+@dataclass(frozen=True)
 class LayerCase:
     """A layer and inputs for its `forward` (or `call`), rows first."""
 
@@ -92,4 +105,4 @@ def of_recipe(name: str, recipe: Callable[..., Any], shows: tuple[Any, ...], **o
     return MechanismCase(name, (recipe, Mechanism, *shows), lambda: recipe(**sizes, **options), **sizes)
 
 
-Case = MechanismCase | OperationCase | LayerCase | EncoderCase | DecoderCase
+Case = MechanismCase | OperationCase | LossCase | LayerCase | EncoderCase | DecoderCase

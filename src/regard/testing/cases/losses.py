@@ -1,0 +1,75 @@
+"""Every loss, with inputs in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from regard import losses
+from regard.testing.cases.case import LossCase
+from regard.testing.cases.draws import draw, ids, probabilities
+
+SOURCE_MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0]]).bool()
+TARGET_MASK = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 1, 1, 1, 0]]).bool()
+_MASKS = (("B S", SOURCE_MASK), ("B T", TARGET_MASK))
+
+
+def _of_alignments(name: str, loss: Any, **options: Any) -> LossCase:
+    weights = draw(3, 2, 5, 4).softmax(-1)
+    return LossCase(name, (loss,), lambda: (("B H T S", weights), *_MASKS), lambda *inputs: loss(*inputs, **options))
+
+
+LOSSES: tuple[LossCase, ...] = (
+    LossCase(
+        "cross-entropy",
+        (losses.cross_entropy,),
+        lambda: (("B T N", draw(3, 5, 7).log_softmax(-1)), ("B T", ids(3, 5)), ("B T", TARGET_MASK)),
+        lambda *inputs: losses.cross_entropy(*inputs, smoothing=0.1)[0],
+    ),
+    _of_alignments("guided attention", losses.guided_attention, width=0.4),
+    _of_alignments("coverage", losses.coverage_loss),
+    _of_alignments("doubly stochastic", losses.doubly_stochastic),
+    _of_alignments("doubly stochastic, equal shares", losses.doubly_stochastic, rate=None),
+    _of_alignments("entropy of attention", losses.attention_entropy),
+    LossCase(
+        "supervision by weights",
+        (losses.alignment_supervision,),
+        lambda: (
+            ("B H T S", draw(3, 2, 5, 4).softmax(-1)),
+            ("B T S", (probabilities(3, 5, 4, seed=1) > 0.6).double()),
+            *_MASKS,
+        ),
+        lambda alignments, known, *masks: losses.alignment_supervision(alignments, known.detach(), *masks),
+    ),
+    LossCase(
+        "supervision by positions",
+        (losses.alignment_supervision,),
+        lambda: (("B H T S", draw(3, 2, 5, 4).softmax(-1)), ("B T", ids(3, 5) - 2), *_MASKS),
+        losses.alignment_supervision,
+    ),
+    LossCase(
+        "forward sum", (losses.forward_sum,), lambda: (("B H T S", draw(3, 2, 5, 4)), *_MASKS), losses.forward_sum
+    ),
+    LossCase(
+        "reinforce, a reward a sentence",
+        (losses.reinforce, losses.MovingBaseline),
+        lambda: (("B T H", draw(3, 5, 2)), ("B", draw(3, seed=1)), ("B T", TARGET_MASK)),
+        lambda log_probability, reward, mask: losses.reinforce(
+            log_probability, reward.detach(), losses.MovingBaseline().value, mask
+        ),
+    ),
+    LossCase(
+        "reinforce, a reward a step, with entropy",
+        (losses.reinforce,),
+        lambda: (
+            ("B T H", draw(3, 5, 2)),
+            ("B T", draw(3, 5, seed=1)),
+            ("B T", TARGET_MASK),
+            ("B T H", draw(3, 5, 2, seed=2)),
+        ),
+        lambda log_probability, reward, mask, entropy: losses.reinforce(
+            log_probability, reward.detach(), 0.5, mask, entropy=entropy, entropy_weight=0.3
+        ),
+    ),
+)
