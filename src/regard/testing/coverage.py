@@ -10,19 +10,22 @@ from typing import Any
 
 from torch import nn
 
-from regard import attention, layers, models, ops
+from regard import attention, layers, losses, models, ops
 from regard.testing.cases import CASES, MECHANISMS, PARTS
 
 ASSEMBLIES: dict[Any, str] = {models.EncoderDecoder: "an encoder and a decoder, each with cases of its own"}
 """What needs no case, and why."""
 
+UNDRAWN: dict[type, str] = {attention.UnmaskedAlignment: "it breaks laws of padding by design"}
+"""Parts that no composition is drawn from, and why."""
+
 
 def public() -> list[Any]:
-    """Every public part, recipe, mechanism, operation, layer, encoder and decoder of the package."""
+    """Every public part, recipe, mechanism, operation, loss, layer, encoder and decoder of the package."""
     parts = [part for part in _defined_in(attention) if issubclass(part, attention.AbstractPart)]
     operations = [getattr(ops, name) for name in ops.__all__ if name not in ("explain", "IMPLEMENTATIONS")]
     found = [*parts, *attention.RECIPES.values(), attention.Mechanism, attention.Parallel, *operations]
-    for room in (layers, models):
+    for room in (layers, losses, models):
         found += [part for part in _defined_in(room) if issubclass(part, nn.Module)]
         found += [thing for name in room.__all__ if inspect.isfunction(thing := getattr(room, name))]
     return [thing for thing in dict.fromkeys(found) if thing not in ASSEMBLIES]
@@ -52,7 +55,7 @@ def parts_missing() -> list[str]:
     """Public parts that no composition is drawn from."""
     drawn = {type(part.make(1)) for part in PARTS}
     parts = [part for part in _defined_in(attention) if issubclass(part, attention.AbstractPart)]
-    return [part.__name__ for part in parts if part not in drawn]
+    return [part.__name__ for part in parts if part not in drawn and part not in UNDRAWN]
 
 
 def _arguments(part: type) -> list[str]:

@@ -99,10 +99,15 @@ class Subject:
         return torch.sin(queries @ spread + torch.arange(self.input_size))
 
     def keys(self, sources: Sources) -> Tensor | None:
-        """Keys (B, S, M2), each from its value; None for mechanisms that compare with the values."""
+        """Keys (B, S, M2), each from its value; None for mechanisms that compare with the values.
+
+        Padding holds what it holds in the values, by itself: no gradient goes there.
+        """
         if self.key_size is None:
             return None
-        return torch.sin(sources.values[0] @ self.draw(self.memory_sizes[0], self.key_size, seed=9))
+        values, real = sources.values[0], sources.masks[0][..., None]
+        keys = torch.sin(values.masked_fill(~real, 0) @ self.draw(self.memory_sizes[0], self.key_size, seed=9))
+        return torch.where(real, keys, values[..., :1].detach())
 
     def prepare(self, sources: Sources, *, masked: bool = True) -> Any:
         """The memory of sources."""

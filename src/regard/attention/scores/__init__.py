@@ -13,6 +13,7 @@ from regard.attention.scores.rectified import RectifiedScore
 from regard.attention.scores.relative import RelativeDotScore
 from regard.attention.scores.rotary import RotaryDotScore
 from regard.attention.scores.sigmoid_mixture import SigmoidMixtureScore
+from regard.attention.scores.tanh_dot import TanhDotScore
 from regard.attention.scores.transformer_xl import TransformerXLScore
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "RotaryDotScore",
     "ScaledDotScore",
     "SigmoidMixtureScore",
+    "TanhDotScore",
     "TransformerXLScore",
 ]

@@ -8,32 +8,45 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard import ops
+from regard.attention.beginning import FirstAlignment, first_alignment
 from regard.attention.contract import AbstractScore, Attended, Memory, Tree
-from regard.attention.heads import split
 from regard.attention.scores.additive import AdditiveScore
-from regard.shapes import Bool, Float, Int, num_hypotheses
+from regard.attention.scores.located import located_energies
+from regard.shapes import Bool, Float, Int
+
+Location = Literal["previous", "cumulative", "both"]
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Where attention was: the last step's weights and the sum of all steps' weights, (R, H, S) each."""
+    """Where attention was.
 
-    previous: Float[Tensor, "R H S"]
+    Args:
+        recent: (R, H, P, S), the weights of the last P steps, oldest first.
+        cumulative: (R, H, S), the sum of all steps' weights.
+    """
+
+    recent: Float[Tensor, "R H P S"]
     cumulative: Float[Tensor, "R H S"]
 
 
 class LocationScore(AbstractScore):
     """e_ij = vᵀ tanh(W q_i + U h_j + L f_ij + b),  f_i = F * [what attention did before].
 
+    What lies beyond the source counts as zero, so padding changes nothing.
+
     Args:
         query_size, memory_size: Q and M.
         size: width of the hidden layer, all heads together.
         location: what the filters F see: the `previous` alignment (Chorowski), the `cumulative` one (Tacotron 2), or
-            `both` as two channels.
+            `both` as channels.
         num_filters, kernel_size: of F; each head has its own filters on its own alignments. The kernel is odd.
-
-    The first step sees zeros.
+        num_previous: how many alignments `previous` is, each a channel, oldest first; `cumulative` takes 1.
+        first_alignment: what the first step sees as the alignments before it: `zeros`, `uniform` over the source, or
+            all on its `first` position.
+        accumulate_first: whether that stays in the sum; else the second step sees the first step's weights alone.
+        bias: whether there is b.
+        detached: no gradient goes from a step to the alignments before it.
 
     Source: Chorowski et al. 2015 (arXiv 1506.07503), section 2.1 (their V h_j is our U h_j, their U f our L f);
     Shen et al. 2018 (arXiv 1712.05884), section 2.2.
@@ -48,19 +61,34 @@ class LocationScore(AbstractScore):
         size: int,
         *,
         num_heads: int = 1,
-        location: Literal["previous", "cumulative", "both"] = "cumulative",
+        location: Location = "cumulative",
         num_filters: int = 32,
         kernel_size: int = 31,
+        num_previous: int = 1,
+        first_alignment: FirstAlignment = "zeros",
+        accumulate_first: bool = False,
+        bias: bool = True,
+        detached: bool = False,
     ) -> None:
         super().__init__()
         if kernel_size % 2 == 0:
             raise ValueError(f"kernel_size={kernel_size} must be odd, so that a filter looks equally far both ways.")
+        if num_previous < 1 or (num_previous > 1 and location == "cumulative"):
+            raise ValueError(
+                f"num_previous={num_previous} with location={location!r}: it must be 1, or with 'previous' and 'both' "
+                "1 or more."
+            )
         self.num_heads = num_heads
         self.location = location
+        self.num_previous = num_previous
+        self.first_alignment: FirstAlignment = first_alignment
+        self.accumulate_first = accumulate_first
+        self.detached = detached
         self.sources = ("chorowski2015",) if location == "previous" else ("chorowski2015", "shen2018")
-        self.content = AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=True)
+        self.content = AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=bias)
+        channels = {"previous": num_previous, "cumulative": 1, "both": num_previous + 1}[location]
         self.filters = nn.Conv1d(
-            num_heads * (2 if location == "both" else 1),
+            num_heads * channels,
             num_heads * num_filters,
             kernel_size,
             padding=kernel_size // 2,
@@ -81,29 +109,30 @@ class LocationScore(AbstractScore):
         return self.content.prepare(values, keys, mask, start)
 
     def initial(self, memory: Memory, num_rows: int) -> Trace:
-        """Zeros: attention was nowhere yet."""
-        zeros = memory.values.new_zeros(num_rows, self.num_heads, memory.values.shape[1])
-        return Trace(zeros, zeros)
+        """The first alignment, as often as the filters look back."""
+        first = first_alignment(self.first_alignment, memory, num_rows, self.num_heads)
+        recent = first[:, :, None].expand(-1, -1, self.num_previous, -1)
+        return Trace(recent, first if self.accumulate_first else torch.zeros_like(first))
 
     def forward(
         self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Trace, position: Int[Tensor, " R"]
     ) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        rows, num_positions = query.shape[0], memory.values.shape[1]
-        if num_positions == 0:
-            return leaf.previous, leaf
-        seen = {"previous": [leaf.previous], "cumulative": [leaf.cumulative], "both": [leaf.previous, leaf.cumulative]}
-        features = self.filters(torch.stack(seen[self.location], 2).flatten(1, 2)).unflatten(1, (self.num_heads, -1))
+        if memory.values.shape[1] == 0:
+            return leaf.cumulative, leaf
+        features = self.filters(self._channels(leaf, position).flatten(1, 2)).unflatten(1, (self.num_heads, -1))
         located = torch.einsum("rhfs,hfd->rshd", features, self.location_projection)
-        hypotheses = num_hypotheses(rows, memory.keys.shape[0])
-        keys = (memory.keys[:, None] + located.unflatten(0, (memory.keys.shape[0], hypotheses))).flatten(0, 1)
-        projected = split(self.content.query_projection(query), self.num_heads)
-        heads = [
-            ops.additive_energies(projected[:, None, head], keys[:, :, head], v)
-            for head, v in enumerate(self.content.direction)
-        ]
-        return torch.cat(heads, 1), leaf
+        return located_energies(self.content, query, memory, located), leaf
+
+    def _channels(self, leaf: Trace, position: Int[Tensor, " R"]) -> Float[Tensor, "R H C S"]:
+        """What the filters see; the first alignment stands for the sum of no weights."""
+        if self.location == "previous":
+            return leaf.recent
+        begins = (position == 0)[:, None, None]
+        cumulative = torch.where(begins, leaf.recent[:, :, -1], leaf.cumulative)[:, :, None]
+        return cumulative if self.location == "cumulative" else torch.cat([leaf.recent, cumulative], 2)
 
     def observe(self, leaf: Trace, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Trace:
         """Remembers the step's weights and adds them up."""
-        return Trace(attended.alignment, leaf.cumulative + attended.alignment)
+        weights = attended.alignment.detach() if self.detached else attended.alignment
+        return Trace(torch.cat([leaf.recent[:, :, 1:], weights[:, :, None]], 2), leaf.cumulative + weights)

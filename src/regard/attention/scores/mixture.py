@@ -1,8 +1,9 @@
-"""The mixture score of Graves: Gaussians that move along the source."""
+"""The mixture score of Graves: bells that move along the source."""
 
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -11,24 +12,39 @@ from torch.nn import functional
 from regard.attention.contract import AbstractScore, Memory, Tree
 from regard.shapes import Float, Int
 
+Family = Literal["gaussian", "logistic"]
+Version = Literal["V0", "V1", "V2"]
+
+_HIGHEST = 10.0
+_NARROWEST = 1e-5
+
 
 class MixtureScore(AbstractScore):
-    """e_ij = log Σ_c ω_ic N(j; μ_ic, σ_ic²),  μ_ic = μ_{i-1,c} + Δ_ic: exp(e) is the alignment, which sums to about 1.
+    """e_ij = log Σ_c ω_ic B(j; μ_ic, σ_ic),  μ_ic = μ_{i-1,c} + Δ_ic: exp(e) is the alignment, which sums to about 1.
 
-    (ω̂, Δ̂, σ̂) = V tanh(W q + b);  ω = softmax(ω̂), Δ = softplus(Δ̂), σ = softplus(σ̂): version V2 of Battenberg et al.
-    With `initial_step` and `initial_width` the biases make Δ and σ start there (V2b). The source is never compared
-    with the query, so there are no keys; positions j count from 0 and μ starts at 0.
+    (ω̂, Δ̂, σ̂) = V tanh(W q + b) become weights, steps and widths:
+
+    - V0: ω = exp ω̂, Δ = exp Δ̂, σ = √(exp(-σ̂) / 2), and B has height 1 (Graves); nothing bounds these weights.
+    - V1: ω = softmax ω̂, Δ = exp Δ̂, σ = √(exp σ̂).
+    - V2: ω = softmax ω̂, Δ = softplus Δ̂, σ = softplus σ̂.
+
+    With `initial_step` and `initial_width` the biases make Δ and σ start there (versions V1b and V2b: 1 and 10).
+    The source is never compared with the query, so there are no keys; positions j count from 0 and μ starts at 0.
 
     Args:
         query_size: Q.
         size: width of the hidden layer.
         num_components: C, for each head.
+        family: B is the density of a `gaussian` at j, or the mass of a `logistic` distribution between j - ½ and j + ½,
+            which sums to exactly 1 over all integers.
+        version: as above.
+        initial_step, initial_width: Δ and σ before training, in positions; None leaves the biases at zero.
+
+    Numerics: half types are computed in float32. Exponents are cut at 10 (a step of 22,026 positions), widths at 1e-5.
 
     Source: Graves 2013 (arXiv 1308.0850), section 5.1 (his κ is our μ, his 1/β our 2σ²); Battenberg et al. 2020
-    (arXiv 1910.10288), table 1.
+    (arXiv 1910.10288), table 1; logistic: Vasquez & Lewis 2019 (arXiv 1906.01083), section 4.
     """
-
-    sources = ("graves2013", "battenberg2020")
 
     is_recurrent = True
     is_log_density = True
@@ -40,33 +56,68 @@ class MixtureScore(AbstractScore):
         *,
         num_heads: int = 1,
         num_components: int = 5,
-        initial_step: float = 1.0,
-        initial_width: float = 10.0,
+        family: Family = "gaussian",
+        version: Version = "V2",
+        initial_step: float | None = 1.0,
+        initial_width: float | None = 10.0,
     ) -> None:
         super().__init__()
+        if family == "logistic" and version == "V0":
+            raise ValueError("version='V0' is Graves' bells of height 1, which are Gaussian: take 'V1' or 'V2'.")
         self.num_heads = num_heads
         self.num_components = num_components
+        self.family = family
+        self.version = version
+        self.sources = ("graves2013", "battenberg2020", *(("vasquez2019",) if family == "logistic" else ()))
         self.hidden = nn.Linear(query_size, size)
         self.parameters_of_mixture = nn.Linear(size, num_heads * 3 * num_components)
         with torch.no_grad():
             bias = self.parameters_of_mixture.bias.view(num_heads, 3, num_components)
             bias.zero_()
-            bias[:, 1] = math.log(math.expm1(initial_step))
-            bias[:, 2] = math.log(math.expm1(initial_width))
+            if initial_step is not None:
+                bias[:, 1] = math.log(math.expm1(initial_step) if version == "V2" else initial_step)
+            if initial_width is not None:
+                bias[:, 2] = {
+                    "V0": -math.log(2 * initial_width**2),
+                    "V1": 2 * math.log(initial_width),
+                    "V2": math.log(math.expm1(initial_width)),
+                }[version]
 
     def initial(self, memory: Memory, num_rows: int) -> Tensor:
         """μ = 0, (R, H, C)."""
-        return memory.values.new_zeros(num_rows, self.num_heads, self.num_components)
+        zeros = memory.values.new_zeros(num_rows, self.num_heads, self.num_components)
+        return zeros.float() if zeros.element_size() < 4 else zeros
 
     def forward(
         self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tensor, position: Int[Tensor, " R"]
     ) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Log-densities (R, H, S) and the moved means."""
-        raw = self.parameters_of_mixture(torch.tanh(self.hidden(query)))
+        raw = self.parameters_of_mixture(torch.tanh(self.hidden(query))).to(leaf.dtype)
         weight, step, width = raw.view(-1, self.num_heads, 3, self.num_components).unbind(2)
-        mean = leaf + functional.softplus(step)
-        deviation = functional.softplus(width) + torch.finfo(width.dtype).tiny
-        places = torch.arange(memory.values.shape[1], device=query.device, dtype=query.dtype)
-        distance = (places - mean[..., None]) / deviation[..., None]
-        log_scale = weight.log_softmax(-1) - deviation.log() - 0.5 * math.log(2 * math.pi)
-        return torch.logsumexp(log_scale[..., None] - 0.5 * distance.square(), 2), mean
+        mean, log_weight = leaf + self._step(step), self._log_weight(weight)
+        deviation = self._deviation(width)[..., None]
+        places = torch.arange(memory.values.shape[1], device=query.device, dtype=leaf.dtype)
+        distance = (places - mean[..., None]) / deviation
+        bell = self._log_logistic(distance, deviation) if self.family == "logistic" else -0.5 * distance.square()
+        if self.family == "gaussian" and self.version != "V0":
+            bell = bell - deviation.log() - 0.5 * math.log(2 * math.pi)
+        return torch.logsumexp(log_weight[..., None] + bell, 2).to(query.dtype), mean
+
+    def _log_weight(self, raw: Tensor) -> Tensor:
+        return raw.clamp(max=_HIGHEST) if self.version == "V0" else raw.log_softmax(-1)
+
+    def _step(self, raw: Tensor) -> Tensor:
+        return functional.softplus(raw) if self.version == "V2" else raw.clamp(max=_HIGHEST).exp()
+
+    def _deviation(self, raw: Tensor) -> Tensor:
+        if self.version == "V2":
+            return functional.softplus(raw).clamp(min=_NARROWEST)
+        logarithm = raw / 2 if self.version == "V1" else -(raw + math.log(2)) / 2
+        return logarithm.clamp(math.log(_NARROWEST), _HIGHEST).exp()
+
+    @staticmethod
+    def _log_logistic(distance: Tensor, deviation: Tensor) -> Tensor:
+        """log (F(j + ½) - F(j - ½)), from F(a) - F(b) = F(a) F(-b) (1 - exp(b - a))."""
+        half = 0.5 / deviation
+        tails = functional.logsigmoid(distance + half) + functional.logsigmoid(half - distance)
+        return tails + torch.log(-torch.expm1(-2 * half))

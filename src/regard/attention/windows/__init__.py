@@ -7,12 +7,14 @@ from regard.attention.windows.in_evaluation import InEvaluation
 from regard.attention.windows.intersection import Intersection
 from regard.attention.windows.linear_bias import LinearBiasWindow
 from regard.attention.windows.local import PredictiveWindow
+from regard.attention.windows.prior import ForwardPriorWindow
 from regard.attention.windows.sliding import CausalWindow, SlidingWindow
 
 __all__ = [
     "ArgmaxWindow",
     "BucketBiasWindow",
     "CausalWindow",
+    "ForwardPriorWindow",
     "FullWindow",
     "InEvaluation",
     "Intersection",

@@ -158,7 +158,7 @@ class ArgmaxWindow(AbstractReach):
             reached = (weights.float() if weights.element_size() < 4 else weights).cumsum(-1)
             highest = reached[..., -1:]
             index = (reached < highest / 2).sum(-1, keepdim=True)
-        seen = torch.take_along_dim(places, index, -1)
+        seen = places.expand_as(weights).gather(-1, index)
         return torch.where(highest > 0, torch.where(leaf[..., None] < 0, ~leaf[..., None], seen), leaf[..., None])[
             ..., 0
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from regard.attention import Divided
 from regard.testing.oracles.story import Matrix, Story, Vector, ask
 
 
@@ -22,13 +23,18 @@ def attend(
     floats, so parameters in float64 give float64.
 
     Args:
-        mechanism: a `Mechanism` whose parts have oracles.
+        mechanism: a `Mechanism` whose parts have oracles, or a `Divided` around one.
         memory, keys: (S, M) and, where they are not the memory, (S, M2).
         queries, inputs: (T, Q) and, where the mechanism reads what the decoder was fed, (T, F).
 
     Returns:
         contexts (T, V) and weights (T, H, S).
     """
+    if isinstance(mechanism, Divided):
+        parts = [_parts(h, mechanism.sizes) for h in memory]
+        asked = [_parts(h, mechanism.sizes)[0] for h in queries]
+        values, own = [h[min(1, len(h) - 1)] for h in parts], [h[0] for h in parts]
+        return attend(mechanism.mechanism, values, asked, keys=own, inputs=inputs)
     heads = range(mechanism.num_heads)
     energies: list[list[Vector]] = [[] for _ in heads]
     supports: list[list[list[bool]]] = [[] for _ in heads]
@@ -46,6 +52,12 @@ def attend(
             weights[h].append([w * gain for w, gain in zip(found, seen.gain or [1.0] * len(found), strict=True)])
         contexts.append(ask(mechanism.read, story, [weights[h][-1] for h in heads]))
     return contexts, [[weights[h][step] for h in heads] for step in range(len(queries))]
+
+
+def _parts(h: Vector, sizes: Sequence[int]) -> Matrix:
+    """[k; v; p] in its parts."""
+    starts = [sum(sizes[:index]) for index in range(len(sizes))]
+    return [h[start : start + size] for start, size in zip(starts, sizes, strict=True)]
 
 
 def attend_in_parallel(

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from regard import attention as a
 from regard.testing.cases.case import MechanismCase, PartCase, of_recipe
 
 CASES: tuple[MechanismCase, ...] = (
     of_recipe("gmm", a.gmm, (a.MixtureScore, a.ExponentialAlignment), size=4, num_components=2),
     of_recipe("gmm, 2 heads", a.gmm, (a.MixtureScore, a.ExponentialAlignment), size=4, num_components=3, num_heads=2),
+    of_recipe("gmm, as Graves", a.gmm, (a.MixtureScore,), size=4, num_components=2, version="V0"),
+    of_recipe("gmm, V1b, 2 heads", a.gmm, (a.MixtureScore,), size=4, num_components=2, version="V1b", num_heads=2),
+    of_recipe("gmm, logistic", a.gmm, (a.MixtureScore,), size=4, num_components=2, family="logistic", version="V2"),
+    replace(
+        of_recipe("gmm, as coqui", a.gmm, (a.SigmoidMixtureScore, a.UnmaskedAlignment), num_components=2, like="coqui"),
+        exempt={law: "padding gets 1e-8" for law in ("padding_gets_exactly_zero", "row_without_support_sees_nothing")},
+    ),
+    MechanismCase(
+        "sigmoid mixture, 2 heads",
+        (a.SigmoidMixtureScore,),
+        lambda: a.Mechanism(
+            a.SigmoidMixtureScore(5, num_heads=2, num_components=2, dropout=0.0),
+            a.ExponentialAlignment(),
+            a.WeightedSum(6, num_heads=2),
+        ),
+    ),
 )
 
 PARTS: tuple[PartCase, ...] = (
     PartCase("mixture", "score", lambda heads: a.MixtureScore(6, 4, num_heads=heads, num_components=2)),
+    PartCase(
+        "logistic mixture",
+        "score",
+        lambda heads: a.MixtureScore(6, 4, num_heads=heads, num_components=2, family="logistic", version="V1"),
+    ),
+    PartCase(
+        "sigmoid mixture",
+        "score",
+        lambda heads: a.SigmoidMixtureScore(6, num_heads=heads, num_components=2, dropout=0.0),
+    ),
     PartCase("exponential", "alignment", lambda heads: a.ExponentialAlignment()),
 )

@@ -12,8 +12,7 @@ from regard.testing.oracles.story import Matrix, Story, Vector, oracle
 
 @oracle(AdditiveScore)
 def additive(score: Any, story: Story, located: Matrix | None = None) -> Vector:
-    """e_j = Σ_d v_d tanh((W q)_d + (U h_j)_d + b_d [+ located_jd]) [+ c]; normalised: v becomes g · v / ‖v‖."""
-    shift = 0.0 if score.output_bias is None else number(score.output_bias[story.head])
+    """e_j = Σ_d v_d tanh((W q)_d + (U h_j)_d + b_d [+ located_jd]); normalised: v becomes g · v / ‖v‖."""
     v = score.v[story.head].tolist()
     if score.gain is not None:
         norm = math.sqrt(sum(x * x for x in v))
@@ -23,7 +22,7 @@ def additive(score: Any, story: Story, located: Matrix | None = None) -> Vector:
     for j, h in enumerate(story.keys):
         k = head_slice(linear(score.key_projection, h), story.head, score.num_heads)
         f = [0.0] * len(v) if located is None else located[j]
-        energies.append(shift + sum(v[d] * math.tanh(q[d] + k[d] + f[d]) for d in range(len(v))))
+        energies.append(sum(v[d] * math.tanh(q[d] + k[d] + f[d]) for d in range(len(v))))
     return energies
 
 

@@ -2,34 +2,93 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from regard.attention import LocationScore
+from regard.attention import CoverageScore, DynamicConvolutionScore, LocationScore
+from regard.testing.oracles.arithmetic import apply, dot, head_slice, linear
 from regard.testing.oracles.scores.content import additive
-from regard.testing.oracles.story import Story, Vector, oracle
+from regard.testing.oracles.story import Matrix, Story, Vector, oracle
+
+
+def first_weights(kind: str, num_positions: int) -> Vector:
+    """What the first step takes for the weights before it.
+
+    >>> first_weights("uniform", 2), first_weights("first", 2), first_weights("zeros", 2)
+    ([0.5, 0.5], [1.0, 0.0], [0.0, 0.0])
+    """
+    even = 1 / max(num_positions, 1)
+    return [{"zeros": 0.0, "uniform": even, "first": float(j == 0)}[kind] for j in range(num_positions)]
+
+
+def total(story: Story, start: Vector) -> Vector:
+    """All weights so far, and what was there at first."""
+    return [start[j] + sum(weights[j] for weights in story.weights) for j in range(story.num_positions)]
+
+
+def correlate(kernels: Matrix, channels: Matrix, j: int) -> float:
+    """Σ_c Σ_n K_cn a_c,j+n with the kernel's middle at j; zero beyond the ends."""
+    found = 0.0
+    for kernel, channel in zip(kernels, channels, strict=True):
+        for n, factor in enumerate(kernel):
+            place = j + n - len(kernel) // 2
+            found += factor * channel[place] if 0 <= place < len(channel) else 0.0
+    return found
+
+
+def projected(features: Vector, projection: Matrix) -> Vector:
+    """Σ_f x_f P_fd."""
+    return [sum(x * row[d] for x, row in zip(features, projection, strict=True)) for d in range(len(projection[0]))]
 
 
 @oracle(LocationScore)
 def location(score: Any, story: Story) -> Vector:
     """e_ij = vᵀ tanh(W q_i + U h_j + L f_ij + b); f_ij = Σ_n F_n a_{j+n}, a the previous weights or all their sums."""
-    num_positions = story.num_positions
-    previous = story.weights[-1] if story.weights else [0.0] * num_positions
-    cumulative = [sum(weights[j] for weights in story.weights) for j in range(num_positions)]
-    channels = {"previous": [previous], "cumulative": [cumulative], "both": [previous, cumulative]}[score.location]
+    start = first_weights(score.first_alignment, story.num_positions)
+    recent = [*[start] * score.num_previous, *story.weights][-score.num_previous :]
+    stays = score.accumulate_first or not story.weights
+    cumulative = total(story, start if stays else [0.0] * story.num_positions)
+    channels = {"previous": recent, "cumulative": [cumulative], "both": [*recent, cumulative]}[score.location]
     filters = score.filters.weight.tolist()  # (H * num_filters, channels of a head, kernel)
-    num_filters = len(filters) // score.num_heads
+    width = len(filters) // score.num_heads
+    own = filters[story.head * width : (story.head + 1) * width]
     projection = score.location_projection[story.head].tolist()  # (num_filters, D / H)
     located = []
-    for j in range(num_positions):
-        features = []
-        for kernels in filters[story.head * num_filters : (story.head + 1) * num_filters]:
-            total = 0.0
-            for kernel, channel in zip(kernels, channels, strict=True):
-                for n, factor in enumerate(kernel):
-                    place = j + n - len(kernel) // 2
-                    total += factor * channel[place] if 0 <= place < num_positions else 0.0
-            features.append(total)
-        located.append(
-            [sum(features[f] * projection[f][d] for f in range(num_filters)) for d in range(len(projection[0]))]
-        )
+    for j in range(story.num_positions):
+        located.append(projected([correlate(kernels, channels, j) for kernels in own], projection))
     return additive(score.content, story, located)
+
+
+@oracle(CoverageScore)
+def coverage(score: Any, story: Story) -> Vector:
+    """e_ij = vᵀ tanh(W q_i + U h_j + w c_ij + b), c_ij the sum of all weights that j had."""
+    seen = total(story, first_weights(score.first_alignment, story.num_positions))
+    w = score.coverage_projection[story.head].tolist()
+    return additive(score.content, story, [[c * x for x in w] for c in seen])
+
+
+@oracle(DynamicConvolutionScore)
+def dynamic_convolution(score: Any, story: Story) -> Vector:
+    """e_ij = vᵀ tanh(U f_ij + T g_ij + b): fixed filters, and filters V tanh(W q + b), on the previous weights."""
+    start = first_weights(score.first_alignment, story.num_positions)
+    previous = story.weights[-1] if story.weights else start
+    fixed = score.static_filters.weight.tolist()
+    fixed = fixed[story.head * len(fixed) // score.num_heads : (story.head + 1) * len(fixed) // score.num_heads]
+    made = apply(
+        score.filter_projection.weight.tolist(), [math.tanh(x) for x in linear(score.query_projection, story.query)]
+    )
+    made = head_slice(made, story.head, score.num_heads)
+    chosen = [made[n : n + score.kernel_size] for n in range(0, len(made), score.kernel_size)]
+    bias, v = score.bias[story.head].tolist(), score.v[story.head].tolist()
+    energies = []
+    for j in range(story.num_positions):
+        f = [correlate(kernels, [previous], j) for kernels in fixed]
+        g = [correlate([kernel], [previous], j) for kernel in chosen]
+        hidden = zip(
+            projected(f, score.static_projection[story.head].tolist()),
+            projected(g, score.dynamic_projection[story.head].tolist()),
+            bias,
+            strict=True,
+        )
+        energies.append(dot(v, [math.tanh(a + b + c) for a, b, c in hidden]))
+    return energies

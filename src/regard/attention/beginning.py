@@ -1,0 +1,40 @@
+"""Where attention stands before the first step."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from regard.attention.contract import Memory
+from regard.shapes import Float, num_hypotheses
+
+FirstAlignment = Literal["zeros", "uniform", "first"]
+
+
+def first_alignment(kind: FirstAlignment, memory: Memory, num_rows: int, num_heads: int) -> Float[Tensor, "R H S"]:
+    """The weights that the first step takes for those of the step before.
+
+    Args:
+        kind: `zeros`; `uniform` over the positions that may be looked at; all on the `first` of them. Without any such
+            position they are zeros.
+        memory: says which positions may be looked at.
+        num_rows, num_heads: R and H.
+
+    >>> memory = Memory(None, torch.zeros(1, 3, 1, 1), mask=torch.tensor([[True, True, False]]))
+    >>> first_alignment("uniform", memory, 1, 1)
+    tensor([[[0.5000, 0.5000, 0.0000]]])
+    """
+    values = memory.values
+    sentences, num_positions = values.shape[:2]
+    if kind == "zeros":
+        return values.new_zeros(num_rows, num_heads, num_positions)
+    mask = values.new_ones(sentences, num_positions, dtype=torch.bool) if memory.mask is None else memory.mask
+    if kind == "uniform":
+        weights = mask.to(values.dtype) / mask.sum(1, keepdim=True).clamp(min=1)
+    else:
+        weights = (mask & (mask.cumsum(1) == 1)).to(values.dtype)
+    hypotheses = num_hypotheses(num_rows, sentences)
+    shared = weights[:, None, None].expand(-1, hypotheses, num_heads, -1)
+    return shared.reshape(num_rows, num_heads, num_positions)

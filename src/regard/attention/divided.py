@@ -1,0 +1,142 @@
+"""One vector that does several jobs: key, value, and what predicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Generator, Tensor, nn
+
+from regard.attention.contract import Attended, Memory, State
+from regard.attention.mechanism import Mechanism
+from regard.errors import ShapeError
+from regard.shapes import Bool, Float, Int, describe
+
+
+class Divided(nn.Module):
+    """A mechanism over vectors h = [k; v; p] with its verbs: k is compared, v is read, p is left to whoever predicts.
+
+    Values and queries are given whole: of values k becomes the keys and v the values, of queries k asks. `divide` gives
+    the parts. With two sizes h = [k; v], and v predicts too; with one size h does everything.
+
+    Args:
+        mechanism: compares queries and keys of the first size and reads values of the second.
+        sizes: of k, v and p, or of k and v, or of h.
+
+    Source: Daniluk et al. 2017 (arXiv 1702.04521), sections 2.2 and 2.3.
+
+    >>> import torch
+    >>> from regard.attention import key_value_predict
+    >>> attention = key_value_predict(size=6, reach=2)
+    >>> h = torch.randn(1, 4, 6)
+    >>> attended, _ = attention(h, attention.prepare(h), alignment=True)
+    >>> attended.context.shape
+    torch.Size([1, 4, 2])
+    >>> (attended.alignment[0, 0] > 0).int()
+    tensor([[0, 0, 0, 0],
+            [1, 0, 0, 0],
+            [1, 1, 0, 0],
+            [0, 1, 1, 0]], dtype=torch.int32)
+    """
+
+    sources = ("daniluk2017",)
+
+    def __init__(self, mechanism: Mechanism, sizes: tuple[int, ...]) -> None:
+        super().__init__()
+        if len(sizes) not in (1, 2, 3) or min(sizes) < 1:
+            raise ShapeError(f"sizes={sizes} must be the widths of (k, v, p), of (k, v), or of h alone.")
+        self.mechanism = mechanism
+        self.sizes = sizes
+
+    def divide(self, h: Float[Tensor, "*rows D"]) -> tuple[Tensor, Tensor, Tensor]:
+        """k, v and p."""
+        if h.shape[-1] != sum(self.sizes):
+            raise ShapeError(
+                f"h must have {sum(self.sizes)} features, {' + '.join(map(str, self.sizes))}.\n"
+                + describe({"h": (" ".join("BTD"[-h.dim() :]), h)})
+            )
+        parts = h.split(self.sizes, -1)
+        return parts[0], parts[min(1, len(parts) - 1)], parts[-1]
+
+    @property
+    def context_size(self) -> int:
+        """V."""
+        return self.mechanism.context_size
+
+    @property
+    def num_heads(self) -> int:
+        """H."""
+        return self.mechanism.num_heads
+
+    @property
+    def is_recurrent(self) -> bool:
+        """As the mechanism."""
+        return self.mechanism.is_recurrent
+
+    @property
+    def is_normalised(self) -> bool:
+        """As the mechanism."""
+        return self.mechanism.is_normalised
+
+    @property
+    def uses_query(self) -> bool:
+        """As the mechanism."""
+        return self.mechanism.uses_query
+
+    @property
+    def is_random(self) -> bool:
+        """As the mechanism."""
+        return self.mechanism.is_random
+
+    @property
+    def trains_differently(self) -> bool:
+        """As the mechanism."""
+        return self.mechanism.trains_differently
+
+    def prepare(
+        self,
+        values: Float[Tensor, "B S D"],
+        *,
+        mask: Bool[Tensor, "B S"] | None = None,
+        lengths: Int[Tensor, " B"] | None = None,
+    ) -> Memory:
+        """All that depends on h_1 … h_S alone."""
+        keys, read, _ = self.divide(values)
+        return self.mechanism.prepare(read, keys=keys, mask=mask, lengths=lengths)
+
+    def extend(
+        self, memory: Memory, values: Float[Tensor, "B S2 D"], *, mask: Bool[Tensor, "B S2"] | None = None
+    ) -> Memory:
+        """A memory that has grown by further h, as that of a language model does after every step."""
+        keys, read, _ = self.divide(values)
+        return self.mechanism.extend(memory, read, keys=keys, mask=mask)
+
+    def initial_state(self, memory: Memory, num_hypotheses: int = 1) -> State:
+        """The state before the first step."""
+        return self.mechanism.initial_state(memory, num_hypotheses)
+
+    def step(self, query: Float[Tensor, "R D"], memory: Memory, state: State, **options: Any) -> tuple[Attended, State]:
+        """One look of h (R, D); options as those of `Mechanism.step`."""
+        return self.mechanism.step(self._ask(query), memory, state, **options)
+
+    def forward(
+        self,
+        queries: Float[Tensor, "R T D"],
+        memory: Memory,
+        state: State | None = None,
+        *,
+        inputs: Tensor | None = None,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[Attended, State]:
+        """All looks of a sequence (R, T, D); agrees with the loop of `step`."""
+        found: tuple[Attended, State] = self.mechanism(
+            self._ask(queries), memory, state, inputs=inputs, alignment=alignment, generator=generator
+        )
+        return found
+
+    def pool(self, memory: Memory) -> Attended:
+        """What a mechanism without a query sees in each memory."""
+        return self.mechanism.pool(memory)
+
+    def _ask(self, query: Float[Tensor, "*rows D"]) -> Tensor:
+        return self.divide(query)[0] if self.mechanism.uses_query else query

@@ -1,0 +1,61 @@
+"""Dynamic convolution attention."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from regard.attention.alignments import SoftmaxAlignment, UnmaskedAlignment
+from regard.attention.contract import AbstractWindow
+from regard.attention.mechanism import Mechanism
+from regard.attention.reads import WeightedSum
+from regard.attention.scores import DynamicConvolutionScore
+from regard.attention.windows import ForwardPriorWindow, Intersection
+
+
+def dynamic_convolution(
+    *,
+    query_size: int,
+    memory_size: int,
+    size: int = 128,
+    num_heads: int = 1,
+    static_filters: int = 8,
+    static_kernel: int = 21,
+    dynamic_filters: int = 8,
+    dynamic_kernel: int = 21,
+    reach: int = 10,
+    alpha: float = 0.1,
+    beta: float = 0.9,
+    like: Literal["coqui"] | None = None,
+    window: AbstractWindow | None = None,
+) -> Mechanism:
+    """Attention by location alone, moved by a prior: e_i = vᵀ tanh(U (F * α) + T (G_i * α) + b) + log(P * α), α of before.
+
+    Args:
+        query_size, memory_size: Q and M.
+        size: width of the hidden layers, all heads together.
+        num_heads: each follows its own weights; the reads stand side by side.
+        static_filters, static_kernel, dynamic_filters, dynamic_kernel: of F, and of G_i, which the query makes.
+        reach, alpha, beta: of the prior P, beta-binomial: the largest step, and a mean step of
+            reach · alpha / (alpha + beta), 1 unless told.
+        like: `coqui` normalises over padding too and gives it 10⁻⁸ afterwards, so that its sentences depend on how far
+            they are padded; bshall's original and the default agree.
+        window: where it may look, besides.
+
+    Source: Battenberg et al. 2020, Location-Relative Attention Mechanisms for Robust Long-Form Speech Synthesis
+    (arXiv 1910.10288).
+    """
+    prior = ForwardPriorWindow(reach=reach, alpha=alpha, beta=beta, num_heads=num_heads)
+    return Mechanism(
+        DynamicConvolutionScore(
+            query_size,
+            size,
+            num_heads=num_heads,
+            static_filters=static_filters,
+            static_kernel=static_kernel,
+            dynamic_filters=dynamic_filters,
+            dynamic_kernel=dynamic_kernel,
+        ),
+        UnmaskedAlignment(SoftmaxAlignment()) if like == "coqui" else SoftmaxAlignment(),
+        WeightedSum(memory_size, num_heads=num_heads),
+        prior if window is None else Intersection([prior, window]),
+    )

@@ -1,0 +1,75 @@
+"""The coverage score: content, and how much of each position was seen already."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.beginning import first_alignment
+from regard.attention.contract import AbstractScore, Attended, Memory, Tree
+from regard.attention.scores.additive import AdditiveScore
+from regard.attention.scores.located import located_energies
+from regard.shapes import Bool, Float, Int
+
+
+class CoverageScore(AbstractScore):
+    """e_ij = vᵀ tanh(W q_i + U h_j + w c_ij + b),  c_i = Σ_{i' < i} α_i'.
+
+    Coverage counts without limit, so a position that was seen twice has 2. The original leaves the term out of the
+    first training step, which is c = 0.
+
+    Args:
+        query_size, memory_size: Q and M.
+        size: width of the hidden layer, all heads together; each head has its own coverage and its own w.
+        first_alignment: what stands in the sum from the beginning: `zeros`, or `uniform` over the source (ESPnet).
+
+    Source: See, Liu & Manning 2017 (arXiv 1704.04368), section 2.3 (W_s, W_h, w_c, b_attn there).
+    """
+
+    sources = ("see2017",)
+
+    is_recurrent = True
+
+    def __init__(
+        self,
+        query_size: int,
+        memory_size: int,
+        size: int,
+        *,
+        num_heads: int = 1,
+        first_alignment: Literal["zeros", "uniform"] = "zeros",
+    ) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.first_alignment: Literal["zeros", "uniform"] = first_alignment
+        self.content = AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=True)
+        self.coverage_projection = nn.Parameter(torch.empty(num_heads, size // num_heads))
+        bound = (6 / (1 + size // num_heads)) ** 0.5
+        nn.init.uniform_(self.coverage_projection, -bound, bound)
+
+    def prepare(
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
+    ) -> Tree:
+        """U h, split into heads."""
+        return self.content.prepare(values, keys, mask, start)
+
+    def initial(self, memory: Memory, num_rows: int) -> Tensor:
+        """c before the first step, (R, H, S)."""
+        return first_alignment(self.first_alignment, memory, num_rows, self.num_heads)
+
+    def forward(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tensor, position: Int[Tensor, " R"]
+    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+        """Energies (R, H, S)."""
+        located = torch.einsum("rhs,hd->rshd", leaf, self.coverage_projection)
+        return located_energies(self.content, query, memory, located), leaf
+
+    def observe(self, leaf: Tensor, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Tensor:
+        """Adds the step's weights."""
+        return leaf + attended.alignment

@@ -1,0 +1,64 @@
+"""A sequence that looks at itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch import Tensor, nn
+
+from regard.attention.contract import Attended
+from regard.attention.divided import Divided
+from regard.attention.mechanism import Mechanism
+from regard.shapes import Bool, Float, Int, keep_mask
+
+
+class SelfAttention(nn.Module):
+    """A mechanism whose queries and memory are one sequence, for use without a decoder.
+
+    Rows of padding are neither looked at nor look: their contexts and their alignments are zero, whatever they hold.
+
+    >>> import torch
+    >>> from regard.attention import self_attention
+    >>> attention = SelfAttention(self_attention(size=8, num_heads=2))
+    >>> attended = attention(torch.randn(2, 5, 8), lengths=torch.tensor([5, 3]), alignment=True)
+    >>> attended.context.shape, attended.alignment.shape
+    (torch.Size([2, 5, 8]), torch.Size([2, 2, 5, 5]))
+    """
+
+    def __init__(self, mechanism: Mechanism | Divided) -> None:
+        super().__init__()
+        self.mechanism = mechanism
+
+    @property
+    def context_size(self) -> int:
+        """V."""
+        return self.mechanism.context_size
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        *,
+        mask: Bool[Tensor, "B T"] | None = None,
+        lengths: Int[Tensor, " B"] | None = None,
+        alignment: bool = False,
+    ) -> Attended:
+        """What every position sees: context (B, T, V), and alignment (B, H, T, T) if asked for.
+
+        Args:
+            x: (B, T, D).
+            mask: (B, T) bool, True at real positions.
+            lengths: (B,) integers, instead of a mask.
+            alignment: whether it is filled.
+        """
+        real = keep_mask(x, mask, lengths)
+        if real is not None:
+            x = x.masked_fill(~real[..., None], 0)
+        attended: Attended = self.mechanism(x, self.mechanism.prepare(x, mask=real), alignment=alignment)[0]
+        if real is None:
+            return attended
+        weights = attended.alignment
+        return replace(
+            attended,
+            context=attended.context.masked_fill(~real[..., None], 0),
+            alignment=None if weights is None else weights.masked_fill(~real[:, None, :, None], 0),
+        )
