@@ -18,6 +18,7 @@ from regard.attention import (
     Mechanism,
     ProjectedSum,
     SoftmaxAlignment,
+    TanhDotScore,
     WeightedSum,
     coverage,
     forward_attention,
@@ -75,6 +76,27 @@ def many_located(w):
     }
 
 
+def bounded(w):
+    names = {"query": "mlp_dec", "key": "mlp_enc"}
+    return {
+        f"score.content.{ours}_projection.{kind}": w[f"{theirs}.{kind}"]
+        for ours, theirs in names.items()
+        for kind in ("weight", "bias")
+    }
+
+
+def many_bounded(w):
+    """Its keys have no bias."""
+    return {
+        "score.content.query_projection.weight": every_head(w, "mlp_q.{}.weight"),
+        "score.content.query_projection.bias": every_head(w, "mlp_q.{}.bias"),
+        "score.content.key_projection.weight": every_head(w, "mlp_k.{}.weight"),
+        "score.content.key_projection.bias": torch.zeros(8),
+        "read.value_projection.weight": every_head(w, "mlp_v.{}.weight"),
+        "read.output_projection.weight": w["mlp_o.weight"],
+    }
+
+
 def agent(w):
     """It tells the probability to stay."""
     return located(w) | {f"alignment.agent.output.{kind}": -w[f"mlp_ta.{kind}"] for kind in ("weight", "bias")}
@@ -111,6 +133,12 @@ def many_location(kernel_size):
 
 
 CASES = [
+    Parity(
+        "espnet/att_dot",
+        lambda: Mechanism(TanhDotScore(5, 6, 4), SoftmaxAlignment(sharpening=4.0), WeightedSum(6)),
+        bounded,
+    ),
+    Parity("espnet/att_multi_head_dot", lambda: many(TanhDotScore(5, 6, 8, num_heads=2), 1.0), many_bounded),
     Parity(
         "espnet/att_add",
         lambda: Mechanism(AdditiveScore(5, 6, 4, bias=True), SoftmaxAlignment(sharpening=2.0), WeightedSum(6)),

@@ -10,10 +10,21 @@ CASES: tuple[MechanismCase, ...] = (
     of_recipe(
         "multi-head, biases, 2 heads", a.multi_head, (a.ScaledDotScore, a.ProjectedSum), size=4, num_heads=2, bias=True
     ),
+    *(
+        MechanismCase(
+            f"tanh dot, {heads} head{'s' * (heads > 1)}",
+            (a.TanhDotScore,),
+            lambda heads=heads: a.Mechanism(
+                a.TanhDotScore(5, 6, 4, num_heads=heads), a.SoftmaxAlignment(), a.WeightedSum(6, num_heads=heads)
+            ),
+        )
+        for heads in (1, 2)
+    ),
     of_recipe("multi-head, causal", a.multi_head, (a.CausalWindow,), size=4, num_heads=2, window=a.CausalWindow()),
 )
 
 PARTS: tuple[PartCase, ...] = (
     PartCase("scaled dot", "score", lambda heads: a.ScaledDotScore(6, 6, 4, num_heads=heads, bias=True)),
+    PartCase("tanh dot", "score", lambda heads: a.TanhDotScore(6, 6, 4, num_heads=heads)),
     PartCase("projected sum", "read", lambda heads: a.ProjectedSum(6, 4, num_heads=heads, bias=True)),
 )
