@@ -172,6 +172,8 @@ class AbstractWindow(AbstractPart):
 
     has_gain: bool = False
     """Whether a gain is multiplied onto the weights, which then do not sum to 1."""
+    is_bounded: bool = True
+    """Whether the prior has an upper bound; a learned bias has none."""
 
     @property
     def width(self) -> int | None:
@@ -194,7 +196,12 @@ class AbstractWindow(AbstractPart):
     ) -> tuple[Support, Tree]:
         """What `forward` returns, at these places (1 or R, 1 or H, W) of the source alone."""
         support, leaf = self(query, memory, leaf, position)
-        return tree.map(lambda said: torch.take_along_dim(said, places, -1), support), leaf
+
+        def pick(said: Tensor) -> Tensor:
+            shape = torch.broadcast_shapes(said.shape[:2], places.shape[:2])
+            return said.expand(*shape, -1).gather(-1, places.expand(*shape, -1))
+
+        return tree.map(pick, support), leaf
 
     def forward(
         self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]

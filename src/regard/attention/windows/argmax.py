@@ -158,7 +158,5 @@ class ArgmaxWindow(AbstractReach):
             reached = (weights.float() if weights.element_size() < 4 else weights).cumsum(-1)
             highest = reached[..., -1:]
             index = (reached < highest / 2).sum(-1, keepdim=True)
-        seen = places.expand_as(weights).gather(-1, index)
-        return torch.where(highest > 0, torch.where(leaf[..., None] < 0, ~leaf[..., None], seen), leaf[..., None])[
-            ..., 0
-        ]
+        found = places.expand_as(weights).gather(-1, index)[..., 0]
+        return torch.where(highest[..., 0] > 0, torch.where(leaf < 0, ~leaf, found), leaf)
