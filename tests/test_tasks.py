@@ -11,6 +11,7 @@ import torch
 
 import regard
 from regard.config import Configuration
+from regard.config import load as read_config
 from regard.config.schema import AttentionConfig, Config, ModelConfig
 from regard.data import Field, synthetic
 from regard.errors import ConfigError, DataError, RegardError
@@ -155,7 +156,7 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
 )
 def test_a_wrong_attention_is_refused_with_its_place(attention: dict, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
-        build_mechanism(AttentionConfig(**attention), query_size=10, memory_size=16)
+        build_mechanism(AttentionConfig(**attention), query_size=10, memory_size=16, input_size=6)
     assert caught.value.path[:2] == ("model", "attention")
 
 
@@ -221,6 +222,23 @@ def test_training_leaves_a_model_that_predicts(tmp_path: Path, training: dict) -
     assert (run / "config.yaml").exists()
     assert (run / "metrics.jsonl").exists()
     assert list(run.glob("pictures/*/*.png"))
+
+
+def test_a_recipe_that_sees_what_the_decoder_is_fed_is_told_its_size(tmp_path: Path) -> None:
+    trained(tmp_path)
+    text = (
+        "data: {train: pairs.tsv, dev: dev.tsv, source: {units: whitespace}, target: {units: whitespace}}\n"
+        "model:\n"
+        "  encoder: {size: 8, embedding_size: 6}\n"
+        "  decoder: {size: 10, embedding_size: 7}\n"
+        "  attention: {recipe: forward_attention, transition_agent: true, size: 8, num_heads: 2}\n"
+        "training: {epochs: 1, batch_tokens: 64, device: cpu, samples: 1, threads: 1}\n"
+    )
+    (tmp_path / "run.yaml").write_text(text, encoding="utf-8")
+    assert train(read_config(tmp_path / "run.yaml"), tmp_path / "forward").steps > 0
+    model = load(tmp_path / "forward")
+    assert model.module.decoder.attention.alignment.agent.input_size == 7
+    assert model.predict(["0 1 2"], beam=2)[0].alignments["attention"].shape[0] == 2
 
 
 def test_a_finished_run_says_so_and_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from regard.errors import ConfigError, RegardError
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import Bridge, EncoderDecoder, FixedContext, RecurrentDecoder, RecurrentEncoder
 
-GIVEN = ("query_size", "memory_size")
+GIVEN = ("query_size", "memory_size", "input_size")
 
 
 def build_model(config: ModelConfig, *, num_source: int, num_target: int) -> EncoderDecoder:
@@ -42,7 +42,12 @@ def build_model(config: ModelConfig, *, num_source: int, num_target: int) -> Enc
     _check(config)
     attention = context = None
     if config.attention is not None:
-        attention = build_mechanism(config.attention, query_size=decoder.size, memory_size=stack.output_size)
+        attention = build_mechanism(
+            config.attention,
+            query_size=decoder.size,
+            memory_size=stack.output_size,
+            input_size=decoder.embedding_size,
+        )
     else:
         context = FixedContext(decoder.context, stack.output_size)
     options: dict[str, Any] = {
@@ -68,8 +73,13 @@ def build_model(config: ModelConfig, *, num_source: int, num_target: int) -> Enc
     )
 
 
-def build_mechanism(config: AttentionConfig, *, query_size: int, memory_size: int) -> Mechanism:
+def build_mechanism(config: AttentionConfig, *, query_size: int, memory_size: int, input_size: int) -> Mechanism:
     """The mechanism that a recipe's name and options describe.
+
+    Args:
+        config: the recipe and its options.
+        query_size, memory_size, input_size: of the decoder's state, of the encoder's, and of what the decoder is fed;
+            a recipe gets those that it asks for.
 
     Raises:
         ConfigError: for an unknown recipe or option, or a value of the wrong type; with the nearest right name.
@@ -91,7 +101,7 @@ def build_mechanism(config: AttentionConfig, *, query_size: int, memory_size: in
         except ValidationError as error:
             what = error.errors()[0]["msg"]
             raise ConfigError(f"{value!r} does not fit {config.recipe}'s option: {what}", (*place, name)) from None
-    sizes = {"query_size": query_size, "memory_size": memory_size}
+    sizes = {"query_size": query_size, "memory_size": memory_size, "input_size": input_size}
     try:
         mechanism = recipe(**{name: size for name, size in sizes.items() if name in signature.parameters}, **options)
     except ValueError as error:
