@@ -31,6 +31,7 @@ def check(one, laws):
         memory_size=case.memory_size,
         input_size=case.input_size,
         only=[law for law in LAWS if law in laws],
+        exempt=case.exempt,
     )
 
 

@@ -53,7 +53,8 @@ class Composition:
     @property
     def case(self) -> MechanismCase:
         """As a case for the laws and the oracles."""
-        return MechanismCase(self.name, (), self.make, PART_SIZE, PART_SIZE, PART_SIZE)
+        exempt = {law: reason for part in self.parts for law, reason in part.exempt.items()}
+        return MechanismCase(self.name, (), self.make, PART_SIZE, PART_SIZE, PART_SIZE, exempt=exempt)
 
 
 def parts_of(kind: Kind) -> list[PartCase]:

@@ -37,11 +37,13 @@ class PartCase:
     Args:
         kind: score, window, alignment or read.
         make: from the number of heads, 1 or 2.
+        exempt: laws that no mechanism with the part keeps by design, with the reasons.
     """
 
     name: str
     kind: Kind
     make: Callable[[int], Any]
+    exempt: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
