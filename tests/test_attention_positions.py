@@ -49,9 +49,9 @@ def moved(module):
     return module
 
 
-def reading(score, window=None, **options):
+def reading(score, window=None, *, read=None, **options):
     """A mechanism of 2 heads over a memory of 6 features."""
-    return Mechanism(score, SoftmaxAlignment(), WeightedSum(6, num_heads=2), window, **options)
+    return Mechanism(score, SoftmaxAlignment(), read or WeightedSum(6, num_heads=2), window, **options)
 
 
 def energies(score, queries, values, *, first=0):
@@ -363,7 +363,11 @@ def test_what_knows_of_positions_is_cited(positions, keys):
         (lambda: RotaryDotScore(5, 6, 6, num_heads=2), r"rotary_size=3 must be even and at most 3.*size=6 / num_heads"),
         (lambda: RotaryDotScore(5, 6, 8, num_heads=2, rotary_size=6), "rotary_size=6 must be even and at most 4"),
         (lambda: RotaryDotScore(5, 6, 8, layout="quarter"), "'quarter'"),
-        (lambda: TransformerXLScore(5, 5, 8), "position_size=5 must be even"),
+        (lambda: TransformerXLScore(5, 6, 8, position_size=5), "position_size=5 must be even"),
+        (
+            lambda: reading(ScaledDotScore(5, 6, 8, num_heads=2), read=RelativeSum(6, 8, num_heads=4)),
+            "joins 4 heads and the score has 2",
+        ),
         (lambda: RelativeDotScore(5, 6, 8, max_distance=-1), "max_distance=-1 must be 0 or more"),
         (lambda: LinearBiasWindow(0), "num_heads=0 must be 1 or more"),
         (lambda: BucketBiasWindow(1, num_buckets=7), r"num_buckets=7 must be an even number from 4 \(bidir.*True"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -55,6 +57,10 @@ class RelativeSum(AbstractRead):
             )
         self.context_size = self.values.context_size
         self.sources = ("shaw2018", *self.values.sources)
+
+    def refuse(self, mechanism: Any) -> str | None:
+        """As many heads as the score has."""
+        return self.values.refuse(mechanism)
 
     def prepare(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from regard.attention.contract import AbstractRead, Memory, Tree
@@ -83,6 +85,13 @@ class ProjectedSum(AbstractRead):
         self.context_size = output_size or size
         self.value_projection = nn.Linear(memory_size, width * self.num_key_value_heads, bias=bias)
         self.output_projection = nn.Linear(size, self.context_size, bias=bias)
+
+    def refuse(self, mechanism: Any) -> str | None:
+        """W_o joins as many heads as it was made for."""
+        heads = mechanism.score.num_heads
+        if heads == self.num_heads:
+            return None
+        return f"The read joins {self.num_heads} heads and the score has {heads}: give both the same num_heads."
 
     def prepare(
         self,

@@ -25,7 +25,7 @@ class TransformerXLScore(AbstractScore):
         query_size, memory_size: Q and M.
         size: width of the queries' projection, all heads together.
         num_key_value_heads: how many heads the keys have, as in `ScaledDotScore`; W_r has one for every head.
-        position_size: P, even; M if None, as in the paper, where both are the model's width.
+        position_size: P, even; M if None (the next even number), as in the paper, where both are the model's width.
         bias: whether W_q and W_k have biases.
 
     Numerics: r_{i-j} is never built. By the angles' addition theorem a query turned by i meets the sinusoids of j, so
@@ -46,7 +46,7 @@ class TransformerXLScore(AbstractScore):
         bias: bool = False,
     ) -> None:
         super().__init__()
-        self.position_size = memory_size if position_size is None else position_size
+        self.position_size = memory_size + memory_size % 2 if position_size is None else position_size
         if self.position_size < 2 or self.position_size % 2:
             raise ShapeError(f"position_size={self.position_size} must be even: sines and cosines come in pairs.")
         self.content = ScaledDotScore(
