@@ -24,8 +24,8 @@ class Memory:
     """What is looked at, prepared once per source; every leaf has B rows.
 
     Args:
-        keys: (B, S, H, D) what queries are compared with, or None where energies do not depend on the source.
-        values: (B, S, 1 or H, V) what is read.
+        keys: (B, S, G, D) what queries are compared with, or None where energies do not depend on the source.
+        values: (B, S, G, V) what is read. G divides H: heads that stand side by side share keys or values.
         mask: (B, S) bool, True where a position may be looked at; None means everywhere.
         extras: a dict from a part's name to what that part keeps per source.
     """
@@ -238,7 +238,7 @@ class AbstractAlignment(AbstractPart):
 class AbstractRead(AbstractPart):
     """Weights and values become a context. A read keeps no leaf; a row without weights reads zeros.
 
-    `prepare` returns the values, (B, S, 1 or H, V).
+    `prepare` returns the values, (B, S, G, V) with G a divisor of H.
     """
 
     context_size: int
