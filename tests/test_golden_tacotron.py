@@ -55,6 +55,10 @@ coqui_additive = additive("inputs_layer")
 coqui_located = located("inputs_layer", "location_conv1d")
 
 
+def coqui_unmoved(w):
+    return {name.replace("score.", "score.location."): value for name, value in coqui_located(w).items()}
+
+
 def smoothed(weights):
     """A sigmoid sees the bias of v."""
     return lambda w: weights(w) | {"alignment.bias": w["v.linear_layer.bias"].squeeze(0)}
@@ -191,6 +195,12 @@ CASES = [
         state=cumulative,
     ),
     Parity("coqui/forward", forward(), coqui_additive, state=move),
+    Parity(
+        "coqui/forward_location",
+        lambda: forward_attention(**LOCATION, like="coqui"),
+        coqui_unmoved,
+        state=lambda state: move(state) | {"cumulative": state.score.trace.cumulative[:, 0]},
+    ),
     Parity("coqui/forward_agent", forward(transition_agent=True), with_agent, state=move),
     Parity("coqui/graves", lambda: gmm(**SIZES, num_components=3, like="coqui"), graves, state=means),
     Parity(

@@ -73,6 +73,7 @@ from regard.attention.scores import (
     SigmoidMixtureScore,
     TanhDotScore,
     TransformerXLScore,
+    UnmovedLocationScore,
 )
 from regard.attention.self_attention import SelfAttention
 from regard.attention.windows import (
@@ -144,6 +145,7 @@ __all__ = [
     "TanhDotScore",
     "TransformerXLScore",
     "TransitionAgent",
+    "UnmovedLocationScore",
     "UnmaskedAlignment",
     "WeightedSum",
     "alignment_named",

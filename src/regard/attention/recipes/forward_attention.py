@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from regard.attention.alignments import ForwardAlignment, TransitionAgent
 from regard.attention.contract import AbstractScore, AbstractWindow
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import WeightedSum
-from regard.attention.scores import AdditiveScore, LocationScore
+from regard.attention.scores import AdditiveScore, LocationScore, UnmovedLocationScore
 from regard.errors import UnsupportedError
 
 
@@ -46,24 +46,18 @@ def forward_attention(
             - `espnet` (AttForward, AttForwardTA): weights of at least 1e-6, also on padding; an agent without hidden
               layer, whose W and b are minus theirs.
             - `coqui`: a floor of 1e-8; an agent without hidden layer that does not see what was fed. Its location
-              score sees the previous weights and the sum, and has no b. It adds up softmax(e) where ours adds up α:
-              with score="location" the numbers part after the second step.
+              score has no b, and sees the previous weights and the sum of softmax(e) (`UnmovedLocationScore`).
 
     Source: Zhang, Ling & Dai 2018, Forward Attention in Sequence-to-Sequence Acoustic Modeling for Speech Synthesis
     (arXiv 1807.06736).
     """
     scoring: AbstractScore
-    if score == "location":
+    heads_and_filters: dict[str, Any] = {"num_heads": num_heads, "num_filters": num_filters, "kernel_size": kernel_size}
+    if score == "location" and like == "coqui":
+        scoring = UnmovedLocationScore(query_size, memory_size, size, bias=False, **heads_and_filters)
+    elif score == "location":
         scoring = LocationScore(
-            query_size,
-            memory_size,
-            size,
-            num_heads=num_heads,
-            location="both" if like == "coqui" else "previous",
-            num_filters=num_filters,
-            kernel_size=kernel_size,
-            first_alignment="zeros" if like == "coqui" else "first",
-            bias=like != "coqui",
+            query_size, memory_size, size, location="previous", first_alignment="first", **heads_and_filters
         )
     elif score == "additive":
         scoring = AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=like != "coqui")

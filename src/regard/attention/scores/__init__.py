@@ -15,6 +15,7 @@ from regard.attention.scores.rotary import RotaryDotScore
 from regard.attention.scores.sigmoid_mixture import SigmoidMixtureScore
 from regard.attention.scores.tanh_dot import TanhDotScore
 from regard.attention.scores.transformer_xl import TransformerXLScore
+from regard.attention.scores.unmoved_location import UnmovedLocationScore
 
 __all__ = [
     "AdditiveScore",
@@ -33,4 +34,5 @@ __all__ = [
     "SigmoidMixtureScore",
     "TanhDotScore",
     "TransformerXLScore",
+    "UnmovedLocationScore",
 ]

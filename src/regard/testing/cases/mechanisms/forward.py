@@ -22,12 +22,24 @@ def _with_agent(name: str, **options: Any) -> MechanismCase:
 
 CASES: tuple[MechanismCase, ...] = (
     of_recipe("forward attention", a.forward_attention, (a.ForwardAlignment,), **LOCATION),
+    *(
+        of_recipe(
+            f"forward attention, like coqui, {heads} head{'s' * (heads > 1)}",
+            a.forward_attention,
+            (a.ForwardAlignment, a.UnmovedLocationScore),
+            like="coqui",
+            num_heads=heads,
+            **LOCATION,
+        )
+        for heads in (1, 2)
+    ),
     _with_agent("forward attention, agent, 2 heads", num_heads=2),
     _with_agent("forward attention, agent, like coqui", like="coqui"),
 )
 
 PARTS: tuple[PartCase, ...] = (
     PartCase("forward", "alignment", lambda heads: a.ForwardAlignment(num_heads=heads)),
+    PartCase("unmoved location", "score", lambda heads: a.UnmovedLocationScore(6, 6, **LOCATION, num_heads=heads)),
     PartCase(
         "forward, agent",
         "alignment",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
-from regard.attention import CoverageScore, DynamicConvolutionScore, LocationScore
+from regard.attention import CoverageScore, DynamicConvolutionScore, LocationScore, UnmovedLocationScore
 from regard.testing.oracles.arithmetic import apply, dot, head_slice, linear
 from regard.testing.oracles.scores.content import additive
 from regard.testing.oracles.story import Matrix, Story, Vector, oracle
@@ -49,6 +50,11 @@ def location(score: Any, story: Story) -> Vector:
     stays = score.accumulate_first or not story.weights
     cumulative = total(story, start if stays else [0.0] * story.num_positions)
     channels = {"previous": recent, "cumulative": [cumulative], "both": [*recent, cumulative]}[score.location]
+    return filtered(score, story, channels)
+
+
+def filtered(score: Any, story: Story, channels: Matrix) -> Vector:
+    """e_ij for what the filters see."""
     filters = score.filters.weight.tolist()  # (H * num_filters, channels of a head, kernel)
     width = len(filters) // score.num_heads
     own = filters[story.head * width : (story.head + 1) * width]
@@ -57,6 +63,20 @@ def location(score: Any, story: Story) -> Vector:
     for j in range(story.num_positions):
         located.append(projected([correlate(kernels, channels, j) for kernels in own], projection))
     return additive(score.content, story, located)
+
+
+@oracle(UnmovedLocationScore)
+def unmoved_location(score: Any, story: Story) -> Vector:
+    """The same of the previous weights, and of the sum of softmax(e) of all steps before, each computed again."""
+    summed = [0.0] * story.num_positions
+    previous = summed
+    for t in range(story.step):
+        earlier = replace(story, queries=story.queries[: t + 1], weights=story.weights[:t])
+        energies = filtered(score.location, earlier, [previous, summed])
+        exponents = [math.exp(e - max(energies)) for e in energies]
+        summed = [c + x / sum(exponents) for c, x in zip(summed, exponents, strict=True)]
+        previous = story.weights[t]
+    return filtered(score.location, story, [previous, summed])
 
 
 @oracle(CoverageScore)

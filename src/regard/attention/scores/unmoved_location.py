@@ -1,0 +1,98 @@
+"""A location score that adds up what forward attention has not moved yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from regard import ops
+from regard.attention.contract import AbstractScore, Attended, Memory, Tree
+from regard.attention.scores.location import LocationScore, Trace
+from regard.shapes import Bool, Float, Int, num_hypotheses
+
+
+@dataclass(frozen=True, slots=True)
+class Unmoved:
+    """What is carried from step to step.
+
+    Args:
+        trace: the last weights, and the sum of softmax(e) of all steps.
+        energies: (R, H, S), e of the last step.
+        mask: (R, 1, S), the memory's.
+    """
+
+    trace: Trace
+    energies: Float[Tensor, "R H S"]
+    mask: Bool[Tensor, "R G S"]
+
+
+class UnmovedLocationScore(AbstractScore):
+    """`LocationScore` of both channels, whose sum adds up softmax(e) instead of the weights that follow from it.
+
+    The two are the same under a softmax and part under forward attention, where Coqui TTS does this. A window has no
+    part in the sum.
+
+    Args:
+        query_size, memory_size, size, num_heads, num_filters, kernel_size, bias: as in `LocationScore`.
+    """
+
+    sources = ("chorowski2015", "shen2018")
+
+    is_recurrent = True
+
+    def __init__(
+        self,
+        query_size: int,
+        memory_size: int,
+        size: int,
+        *,
+        num_heads: int = 1,
+        num_filters: int = 32,
+        kernel_size: int = 31,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.location = LocationScore(
+            query_size,
+            memory_size,
+            size,
+            num_heads=num_heads,
+            location="both",
+            num_filters=num_filters,
+            kernel_size=kernel_size,
+            bias=bias,
+        )
+
+    def prepare(
+        self,
+        values: Float[Tensor, "B S M"],
+        keys: Float[Tensor, "B S M2"],
+        mask: Bool[Tensor, "B S"] | None,
+        start: int = 0,
+    ) -> Tree:
+        """U h, split into heads."""
+        return self.location.prepare(values, keys, mask, start)
+
+    def initial(self, memory: Memory, num_rows: int) -> Unmoved:
+        """Zeros, and the mask."""
+        trace = self.location.initial(memory, num_rows)
+        mask = torch.ones_like(trace.cumulative[:, :1], dtype=torch.bool)
+        if memory.mask is not None:
+            mask = memory.mask.repeat_interleave(num_hypotheses(num_rows, len(memory.mask)), 0)[:, None]
+        return Unmoved(trace, torch.zeros_like(trace.cumulative), mask)
+
+    def forward(
+        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Unmoved, position: Int[Tensor, " R"]
+    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+        """Energies (R, H, S)."""
+        energies, trace = self.location(query, memory, leaf.trace, position)
+        return energies, replace(leaf, trace=trace, energies=energies)
+
+    def observe(self, leaf: Unmoved, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Unmoved:
+        """Remembers the step's weights and adds up softmax(e)."""
+        trace = self.location.observe(leaf.trace, attended, query, inputs)
+        added = ops.masked_softmax(leaf.energies, leaf.mask)
+        return replace(leaf, trace=replace(trace, cumulative=leaf.trace.cumulative + added))
