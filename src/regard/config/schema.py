@@ -88,6 +88,11 @@ class DecoderConfig(Section):
     embedding_size: Size = Field(default=128, description="numbers a symbol is embedded in")
     dropout: Fraction = Field(default=0.3, description="on embeddings, between layers and before the output layer")
     residual: bool = Field(default=False, description="layers above the first add their input to their output")
+    query: Literal["output", "state"] = Field(
+        default="output",
+        description="what attention is asked with: the top layer's output, or the states of all layers side by side "
+        "(h and, of an LSTM, c; Vinyals 2015)",
+    )
     order: Literal["recur_then_attend", "attend_then_recur"] = Field(
         default="recur_then_attend",
         description="Luong's order (attend with the new state) or Bahdanau's (with the old one)",

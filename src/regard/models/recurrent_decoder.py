@@ -11,13 +11,14 @@ from torch import Generator, Tensor, nn
 from regard import tree
 from regard.attention.contract import Tree
 from regard.errors import UnsupportedError
-from regard.layers.recurrent import CellState, RecurrentStack
+from regard.layers.recurrent import Cell, CellState, RecurrentStack
 from regard.models.bridge import Bridge, FixedContext
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.naming import main_name, named
 from regard.shapes import Float
 
 Order = Literal["recur_then_attend", "attend_then_recur"]
+Query = Literal["output", "state"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class RecurrentDecoder(nn.Module):
     """A recurrent decoder.
 
     recur_then_attend (Luong):    s_t = cell([x_t; õ_{t-1}], s_{t-1}),  c_t = attend(s_t),  õ_t = tanh(W [s_t; c_t]);
-    õ_{t-1} only with `input_feeding`; without it all steps of `forward` run at once.
+    õ_{t-1} only with `input_feeding`; without it all steps of `forward` run at once, unless all states are the query.
     attend_then_recur (Bahdanau): c_t = attend(s_{t-1}),  s_t = cell([x_t; c_t], s_{t-1}),
     õ_t = tanh(W [s_t; x_t; c_t]).
     Without attention: s_t = cell([x_t; c], s_{t-1}),  õ_t = tanh(W [s_t; c]), where c is fed with `every_step`; else
@@ -73,14 +74,17 @@ class RecurrentDecoder(nn.Module):
         stack: one direction, over E features and what is fed back (`input_size` tells how many).
         head: from (…, D) to log-probabilities, or to values with `continuous`.
         bridge: the first state from the encoder's.
-        attention: a `Mechanism` or `Parallel` whose query is the top layer's state; None for a fixed context.
+        attention: a `Mechanism` or `Parallel`; None for a fixed context.
         context: the fixed context vector, where there is no attention.
+        query: what attention is asked with, s_t or s_{t-1}: the top layer's `output`, or the `state` of all layers side
+            by side, h and, of an LSTM, c (`query_size` tells how many features).
         every_step: the fixed context is fed at every step; else it makes the first state only.
         dropout: on õ before the head.
         continuous: outputs are `values`.
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2 (with tanh for their maxout); Luong, Pham & Manning
-    2015 (arXiv 1508.04025), sections 3 and 3.3; Cho et al. 2014 (arXiv 1406.1078) without attention.
+    2015 (arXiv 1508.04025), sections 3 and 3.3; Cho et al. 2014 (arXiv 1406.1078) without attention; all states as the
+    query: Vinyals et al. 2015 (arXiv 1412.7449), section 2.
     """
 
     embedding: Any
@@ -95,6 +99,7 @@ class RecurrentDecoder(nn.Module):
         *,
         attention: Any = None,
         context: FixedContext | None = None,
+        query: Query = "output",
         order: Order = "recur_then_attend",
         input_feeding: bool = True,
         every_step: bool = False,
@@ -106,6 +111,10 @@ class RecurrentDecoder(nn.Module):
             raise UnsupportedError("A decoder has either attention or a fixed context.")
         if stack.bidirectional:
             raise UnsupportedError("A decoder cannot run backwards: its stack must have one direction.")
+        if query not in ("output", "state"):
+            raise UnsupportedError(f"query={query!r} must be 'output' or 'state'.")
+        if attention is None and query != "output":
+            raise UnsupportedError(f"query={query!r}: without attention nothing is asked.")
         self.embedding = embedding
         self.stack = stack
         self.head = head
@@ -113,6 +122,7 @@ class RecurrentDecoder(nn.Module):
         self.attention = attention
         self.main_attention = main_name("attention", attention)
         self.context = context
+        self.query: Query = query
         self.order = order
         self.every_step = every_step
         self.input_feeding = attention is not None and input_feeding and order == "recur_then_attend"
@@ -139,6 +149,11 @@ class RecurrentDecoder(nn.Module):
         if order == "attend_then_recur":
             return embedding_size + attention.context_size
         return embedding_size + (size if input_feeding else 0)
+
+    @staticmethod
+    def query_size(stack_size: int, num_layers: int = 1, *, cell: Cell, query: Query = "output") -> int:
+        """The number of features that attention is asked with, for these options."""
+        return stack_size if query == "output" else stack_size * num_layers * (2 if cell == "lstm" else 1)
 
     def prepare(self, encoded: Encoded) -> RecurrentMemory:
         """All that depends on the source alone, B rows."""
@@ -214,12 +229,14 @@ class RecurrentDecoder(nn.Module):
 
     @property
     def feeds_back(self) -> str | None:
-        """Why a step needs the one before, beyond its cell; None where all steps run at once."""
+        """Why steps are taken one by one; None where all run at once."""
         if self.attention is None:
             return None
         if self.order == "attend_then_recur":
             return "the context goes into the cell"
-        return "the last attentional output goes into the cell" if self.input_feeding else None
+        if self.input_feeding:
+            return "the last attentional output goes into the cell"
+        return "attention is asked with the states of all layers" if self.query == "state" else None
 
     def explain(self) -> str:
         """Which way `forward` takes and why."""
@@ -245,14 +262,20 @@ class RecurrentDecoder(nn.Module):
             return self._read_out(output, context, embedded), RecurrentState(cell, None, None)
         options: dict[str, Any] = {"inputs": embedded, "alignment": alignment, "generator": generator}
         if self.order == "attend_then_recur":
-            attended, looked = self.attention.step(state.cell[-1][0], memory.attention, state.attention, **options)
+            query = self._query(state.cell[-1][0], state.cell)
+            attended, looked = self.attention.step(query, memory.attention, state.attention, **options)
             output, cell = self.stack.step(torch.cat([embedded, attended.context], -1), state.cell)
         else:
             fed = embedded if state.feed is None else torch.cat([embedded, state.feed], -1)
             output, cell = self.stack.step(fed, state.cell)
-            attended, looked = self.attention.step(output, memory.attention, state.attention, **options)
+            query = self._query(output, cell)
+            attended, looked = self.attention.step(query, memory.attention, state.attention, **options)
         found = self._read_out(output, attended.context, embedded, attended.alignment)
         return found, RecurrentState(cell, looked, found.output if self.input_feeding else None)
+
+    def _query(self, output: Tensor, cell: CellState) -> Tensor:
+        """What attention is asked with: the top layer's output, or the states of all layers."""
+        return output if self.query == "output" else torch.cat([part for layer in cell for part in layer], -1)
 
     def _at_once(
         self,

@@ -44,7 +44,9 @@ def build_model(config: ModelConfig, *, num_source: int, num_target: int) -> Enc
     if config.attention is not None:
         attention = build_mechanism(
             config.attention,
-            query_size=decoder.size,
+            query_size=RecurrentDecoder.query_size(
+                decoder.size, decoder.layers, cell=decoder.cell, query=decoder.query
+            ),
             memory_size=stack.output_size,
             input_size=decoder.embedding_size,
         )
@@ -69,7 +71,8 @@ def build_model(config: ModelConfig, *, num_source: int, num_target: int) -> Enc
     embedding = TokenEmbedding(num_target, decoder.embedding_size, dropout=decoder.dropout)
     head = TokenHead(decoder.size, num_target, tied=embedding if decoder.tied_weights else None, never=(PAD, BOS))
     return EncoderDecoder(
-        encoding, RecurrentDecoder(embedding, cells, head, bridge, dropout=decoder.dropout, **options)
+        encoding,
+        RecurrentDecoder(embedding, cells, head, bridge, query=decoder.query, dropout=decoder.dropout, **options),
     )
 
 
@@ -91,6 +94,8 @@ def build_mechanism(config: AttentionConfig, *, query_size: int, memory_size: in
             f"there is no recipe {config.recipe!r}{_nearest(config.recipe, list(RECIPES))}", (*place, "recipe")
         )
     signature, hints = inspect.signature(recipe), get_type_hints(recipe)
+    if "query_size" not in signature.parameters:
+        raise ConfigError(f"{config.recipe} has no query from outside, so a decoder cannot ask it", (*place, "recipe"))
     known = [name for name in signature.parameters if name not in GIVEN and not _is_part(hints[name])]
     options: dict[str, Any] = {}
     for name, value in config.options.items():
@@ -106,8 +111,7 @@ def build_mechanism(config: AttentionConfig, *, query_size: int, memory_size: in
         mechanism = recipe(**{name: size for name, size in sizes.items() if name in signature.parameters}, **options)
     except ValueError as error:
         raise ConfigError(f"{config.recipe}: {error}", place) from None
-    if not mechanism.uses_query:
-        raise ConfigError(f"{config.recipe} has no query, so a decoder cannot ask it", (*place, "recipe"))
+    assert isinstance(mechanism, Mechanism)
     return mechanism
 
 
@@ -117,6 +121,8 @@ def _check(config: ModelConfig) -> None:
     if config.attention is None:
         if decoder.order == "attend_then_recur":
             raise ConfigError("without attention there is no order of attending; leave it out", (*place, "order"))
+        if decoder.query != "output":
+            raise ConfigError("without attention nothing is asked; leave it out", (*place, "query"))
         if decoder.input_feeding:
             raise ConfigError(
                 "without attention there is no attentional output to feed back; leave it out", (*place, "input_feeding")

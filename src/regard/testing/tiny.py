@@ -43,6 +43,8 @@ def recurrent(
     continuous: bool = False,
     size: int = QUERY_SIZE,
     embedding_size: int = EMBEDDING_SIZE,
+    num_layers: int = 1,
+    query: Any = "output",
     **options: Any,
 ) -> RecurrentDecoder:
     """A recurrent decoder of four tokens, or of two features with `continuous`."""
@@ -50,7 +52,7 @@ def recurrent(
     context = options.get("context")
     told = {key: value for key, value in options.items() if key != "bridge"}
     fed = RecurrentDecoder.input_size(embedding_size, size, attention=attention, **told)
-    stack = RecurrentStack(fed, size, cell=cell)
+    stack = RecurrentStack(fed, size, num_layers, cell=cell)
     encoder = RecurrentStack(1, MEMORY_SIZE // 2, cell=cell, bidirectional=True)
     width = None if context is None or context.kind == "last" else MEMORY_SIZE
     bridge = Bridge(encoder, stack, options.pop("bridge", "dense"), context_size=width)
@@ -59,7 +61,7 @@ def recurrent(
     if continuous:
         embedding, head = Features(2, embedding_size), nn.Linear(size, 2)
     return RecurrentDecoder(
-        embedding, stack, head, bridge, attention=attention, continuous=continuous, **options
+        embedding, stack, head, bridge, attention=attention, query=query, continuous=continuous, **options
     ).double()
 
 

@@ -21,6 +21,11 @@ class ExponentialAlignment(AbstractAlignment):
 
     def refuse(self, mechanism: Any) -> str | None:
         """Weights that are no densities have no bound."""
+        if not mechanism.window.is_bounded:
+            return (
+                f"{type(mechanism.window).__name__} adds a bias that has no bound, and neither has exp(e) then: "
+                "ExponentialAlignment needs densities. Use SoftmaxAlignment."
+            )
         if mechanism.score.is_log_density:
             return None
         return (

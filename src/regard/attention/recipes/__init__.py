@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from regard.attention.divided import Divided
 from regard.attention.mechanism import Mechanism
 from regard.attention.recipes.bahdanau import bahdanau
 from regard.attention.recipes.coverage import coverage
@@ -22,7 +23,7 @@ from regard.attention.recipes.self_pooling import self_pooling
 from regard.attention.recipes.show_attend_tell import show_attend_tell
 from regard.attention.recipes.vinyals import vinyals
 
-RECIPES: dict[str, Callable[..., Mechanism]] = {
+RECIPES: dict[str, Callable[..., Mechanism | Divided]] = {
     recipe.__name__: recipe
     for recipe in (
         bahdanau,

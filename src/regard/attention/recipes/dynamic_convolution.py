@@ -28,7 +28,9 @@ def dynamic_convolution(
     like: Literal["coqui"] | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
-    """Attention by location alone, moved by a prior: e_i = vᵀ tanh(U (F * α) + T (G_i * α) + b) + log(P * α), α of before.
+    """Attention by location alone, moved by a prior: e_i = vᵀ tanh(U (F * α) + T (G_i * α) + b) + log(P * α).
+
+    α are the weights of the step before.
 
     Args:
         query_size, memory_size: Q and M.

@@ -49,9 +49,7 @@ def key_value(
     )
 
 
-def key_value_predict(
-    *, size: int, num_parts: Literal[1, 2, 3] = 3, reach: int = 10, num_heads: int = 1
-) -> Divided:
+def key_value_predict(*, size: int, num_parts: Literal[1, 2, 3] = 3, reach: int = 10, num_heads: int = 1) -> Divided:
     """A language model's look at its own last steps: h = [k; v; p], softmax of wᵀ tanh(W k_i + U k_j), c = Σ α_j v_j.
 
     The memory of step t is h_{t-1} … h_{t-reach}, without h_t; the first step sees nothing and reads zeros. Training:

@@ -40,7 +40,8 @@ class MixtureScore(AbstractScore):
         version: as above.
         initial_step, initial_width: Δ and σ before training, in positions; None leaves the biases at zero.
 
-    Numerics: half types are computed in float32. Exponents are cut at 10 (a step of 22,026 positions), widths at 1e-5.
+    Numerics: half types are computed in float32. Exponents are cut at 10 (a step of 22,026 positions), widths at 1e-5,
+    energies at half of the least number.
 
     Source: Graves 2013 (arXiv 1308.0850), section 5.1 (his κ is our μ, his 1/β our 2σ²); Battenberg et al. 2020
     (arXiv 1910.10288), table 1; logistic: Vasquez & Lewis 2019 (arXiv 1906.01083), section 4.
@@ -101,7 +102,8 @@ class MixtureScore(AbstractScore):
         bell = self._log_logistic(distance, deviation) if self.family == "logistic" else -0.5 * distance.square()
         if self.family == "gaussian" and self.version != "V0":
             bell = bell - deviation.log() - 0.5 * math.log(2 * math.pi)
-        return torch.logsumexp(log_weight[..., None] + bell, 2).to(query.dtype), mean
+        energies = torch.logsumexp(log_weight[..., None] + bell, 2)
+        return energies.clamp(min=torch.finfo(query.dtype).min / 2).to(query.dtype), mean
 
     def _log_weight(self, raw: Tensor) -> Tensor:
         return raw.clamp(max=_HIGHEST) if self.version == "V0" else raw.log_softmax(-1)

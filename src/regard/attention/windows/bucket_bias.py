@@ -29,6 +29,8 @@ class BucketBiasWindow(AbstractBias):
 
     sources = ("raffel2020",)
 
+    is_bounded = False
+
     boundaries: Tensor
 
     def __init__(

@@ -35,6 +35,7 @@ class InEvaluation(AbstractWindow):
         self.is_recurrent = window.is_recurrent
         self.uses_query = window.uses_query
         self.has_gain = window.has_gain
+        self.is_bounded = window.is_bounded
         self.sources = window.sources
 
     def refuse(self, mechanism: Any) -> str | None:

@@ -23,6 +23,7 @@ class Intersection(AbstractWindow):
         self.is_recurrent = any(window.is_recurrent for window in windows)
         self.uses_query = any(window.uses_query for window in windows)
         self.has_gain = any(window.has_gain for window in windows)
+        self.is_bounded = all(window.is_bounded for window in windows)
         self.trains_differently = any(window.trains_differently for window in windows)
         self.sources = tuple(key for window in windows for key in window.sources)
 

@@ -59,6 +59,12 @@ def _two_sources(combined: bool) -> Any:
     )
 
 
+def _asking_with_states(num_layers: int, cell: Any, **options: Any) -> models.RecurrentDecoder:
+    size = models.RecurrentDecoder.query_size(tiny.QUERY_SIZE, num_layers, cell=cell, query="state")
+    attention = a.vinyals(query_size=size, memory_size=tiny.MEMORY_SIZE, num_heads=2, size=3)
+    return tiny.recurrent(attention, cell=cell, num_layers=num_layers, query="state", **options)
+
+
 DECODERS: tuple[DecoderCase, ...] = (
     DecoderCase(
         "bahdanau", _RECURRENT, lambda: tiny.recurrent(a.bahdanau(**_SIZES, size=4), order="attend_then_recur")
@@ -74,6 +80,17 @@ DECODERS: tuple[DecoderCase, ...] = (
         "location-sensitive with 4 heads",
         _RECURRENT,
         lambda: tiny.recurrent(a.location_sensitive(**_SIZES, num_heads=4, **LOCATION)),
+    ),
+    DecoderCase(
+        "vinyals, asked with the states of two LSTM layers",
+        _RECURRENT,
+        lambda: _asking_with_states(2, "lstm", input_feeding=False),
+        lambda: tiny.sources(cell="lstm"),
+    ),
+    DecoderCase(
+        "vinyals, asked with the old states of two GRU layers",
+        _RECURRENT,
+        lambda: _asking_with_states(2, "gru", order="attend_then_recur"),
     ),
     DecoderCase("mocha", _RECURRENT, lambda: tiny.recurrent(a.mocha(**_SIZES, size=4, chunk_size=2))),
     DecoderCase("gmm", _RECURRENT, lambda: tiny.recurrent(a.gmm(**_SIZES, size=4, num_components=2))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -76,4 +77,4 @@ def sigmoid_mixture(score: Any, story: Story) -> Vector:
     for j in range(story.num_positions + 1):
         bells = zip(weights, means, widths, strict=True)
         passed.append(sum(w / (1 + sigmoid((mean - j - 0.5) / s)) for w, mean, s in bells))
-    return [math.log(after - before or 1e-8) for before, after in zip(passed, passed[1:])]
+    return [math.log(after - before or 1e-8) for before, after in itertools.pairwise(passed)]
