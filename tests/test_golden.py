@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+import test_golden_neural_translation as translation
 from golden.archive import FOLDER, load
+from golden.parity import TOLERANCE, assert_parity
 
 FILES = sorted(FOLDER.glob("*/*.npz"))
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -25,6 +28,16 @@ def test_an_original_agrees_with_its_own_float64(path):
             torch.testing.assert_close(value.double(), expected[name], rtol=0, atol=1e-5 * size)
 
 
+def test_a_weight_that_is_a_little_off_is_found():
+    exact = next(case for case in translation.CASES if case.name == "joeynmt/bahdanau")
+    off = replace(exact, weights=lambda w: exact.weights(w) | {"score.v": w["energy_layer.weight"] * (1 + 1e-6)})
+    found = off.differences(torch.float64)
+    assert found["alignment"] > TOLERANCE[torch.float64]
+    assert found["gradient of energy_layer.weight"] > TOLERANCE[torch.float64]
+    with pytest.raises(AssertionError):
+        assert_parity(off, torch.float64)
+
+
 def test_every_golden_is_in_the_table_and_every_original_says_how_it_was_run():
     assert [path for path in FILES if f"`{path.parent.name}/{path.stem}`" not in README] == []
     assert {path.parent for path in FILES} == {path.parent for path in FOLDER.glob("*/make.py")}
@@ -32,6 +45,15 @@ def test_every_golden_is_in_the_table_and_every_original_says_how_it_was_run():
         text = Path(make).read_text(encoding="utf-8")
         assert f"tests/golden/{make.parent.name}/make.py" in text
         assert "Program: " in text
+
+
+def test_every_golden_is_compared_or_said_not_to_be():
+    tests = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_golden_*.py"))
+    excused = README.partition("no counterpart")[2].partition("| Original")[0]
+    for path in FILES:
+        name = f"{path.parent.name}/{path.stem}"
+        compared = f'"{name}"' in tests or (f'"{path.parent.name}"' in tests and f'"{path.stem}"' in tests)
+        assert compared != (f"`{name}`" in excused), name
 
 
 def test_goldens_stay_small():

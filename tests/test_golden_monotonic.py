@@ -51,12 +51,13 @@ def scaled():
     return BilinearScore(5, 6, scale=None)
 
 
-MODES = {"recursive": {}, "parallel": {"like": "tfa"}, "hard": {"hard": "always"}}
-
 ADDONS = [
-    Parity(f"tensorflow_addons/{name}_monotonic_{mode}", reader(score, **options), weights)
-    for mode, options in MODES.items()
-    for name, score, weights in (("bahdanau", normalised, addons_additive), ("luong", scaled, addons_dot))
+    Parity("tensorflow_addons/bahdanau_monotonic_recursive", reader(normalised), addons_additive),
+    Parity("tensorflow_addons/bahdanau_monotonic_parallel", reader(normalised, like="tfa"), addons_additive),
+    Parity("tensorflow_addons/bahdanau_monotonic_hard", reader(normalised, hard="always"), addons_additive),
+    Parity("tensorflow_addons/luong_monotonic_recursive", reader(scaled), addons_dot),
+    Parity("tensorflow_addons/luong_monotonic_parallel", reader(scaled, like="tfa"), addons_dot),
+    Parity("tensorflow_addons/luong_monotonic_hard", reader(scaled, hard="always"), addons_dot),
 ]
 
 
