@@ -68,7 +68,7 @@ def allowed(window, num_positions, past=(), mask=None):
     past=st.lists(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=5, max_size=5), max_size=4),
 )
 def test_an_argmax_window_follows_attention_and_stays_where_nothing_was_seen(back, front, centre, first, past):
-    window = ArgmaxWindow(back=back, front=front, centre=centre, first=first)
+    window = ArgmaxWindow(back=back, front=max(front, -first), centre=centre, first=first)
     assert allowed(window, 5, past) == ask(window, story(5, len(past), past)).allowed
 
 
@@ -222,7 +222,7 @@ def test_the_place_of_a_predictive_window_is_learned_through_the_gaussian():
         optimizer.zero_grad()
         off.backward()
         optimizer.step()
-    assert abs(float(mechanism.window.predict(query[0], memory)) - target) < 1
+    assert (mechanism.window.predict(query[0], memory) - target).abs() < 1
 
 
 def test_gain_is_not_renormalised_and_the_softmax_is_that_of_the_window():
@@ -289,7 +289,7 @@ def test_what_a_window_allows_lies_within_its_width_and_at_says_what_it_says_of_
         if kind == 0:
             return SlidingWindow(back=data.draw(reach), front=front)
         if kind == 1:
-            return ArgmaxWindow(back=back, front=front, num_heads=heads, first=data.draw(st.sampled_from([0, -1])))
+            return ArgmaxWindow(back=back, front=front + 1, num_heads=heads, first=data.draw(st.sampled_from([0, -1])))
         return CausalWindow() if kind == 2 else PredictiveWindow(3, 4, reach=back + 1, num_heads=heads)
 
     window = wraps(data.draw, draw_one, 2).eval()
@@ -338,6 +338,7 @@ def test_a_window_that_reaches_less_than_nowhere_is_refused(name):
     [
         (lambda: ArgmaxWindow(back=1, front=1, centre="mean"), "'mean'"),
         (lambda: ArgmaxWindow(back=1, front=1, first=1), "first=1|Actual value: 1"),
+        (lambda: ArgmaxWindow(back=1, front=0, first=-1), "front=0 with first=-1"),
         (lambda: ArgmaxWindow.like("nobody"), "'nobody'"),
         (lambda: ArgmaxWindow.like("chorowski"), "reach=None: 'chorowski' has no width of its own"),
         (lambda: ArgmaxWindow.like("coqui", reach=3), "reach=3"),

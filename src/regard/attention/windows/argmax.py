@@ -69,11 +69,13 @@ class ArgmaxWindow(AbstractReach):
         super().__init__(back=back, front=front)
         for name, reach in (("back", back), ("front", front)):
             if reach < 0:
-                raise ValueError(f"{name}={reach} must be 0 or more.")
+                raise ValueError(f"{name}={reach} must be 0 or more: a window holds its own centre.")
         if centre not in ("argmax", "median"):
             raise ValueError(f"centre={centre!r} must be 'argmax' or 'median'.")
         if first not in (0, -1):
             raise ValueError(f"first={first} must be 0, the first position, or -1, the place before it.")
+        if first + front < 0:
+            raise ValueError(f"front={front} with first={first}: the first step could look at nothing.")
         self.statistic = centre
         self.first = first
         self.num_heads = num_heads
