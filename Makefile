@@ -10,6 +10,9 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; 
 TORCH_INDEX ?= $(shell [ "$$(uname -s)" = Linux ] && ! command -v nvidia-smi >/dev/null && \
 	echo https://download.pytorch.org/whl/cpu)
 
+# Where `make bench` writes, with pictures beside it.
+BENCH ?= bench/speed.md
+
 export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -45,7 +48,8 @@ docs: install
 	@echo docs/_build/html/index.html
 
 bench: install
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/regard bench --threads 1,2 --output $(BENCH)
+	@echo $(BENCH)
 
 clean:
 	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -19,7 +19,7 @@ ROOT = Path(regard.__file__).parent
 FILES = sorted(path for path in ROOT.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
-ORDER = ["ops", "layers", "attention", "losses", "models", "decoding", "training", "tasks", "serve", "cli"]
+ORDER = ["ops", "layers", "attention", "losses", "models", "decoding", "training", "tasks", "bench", "serve", "cli"]
 GROUND = {"errors", "shapes", "tree"}
 BESIDE = {"data", "config", "viz", "health"}
 
@@ -40,7 +40,9 @@ def allowed(room):
     if room in ORDER:
         below = set(ORDER[: ORDER.index(room)])
         beside = BESIDE | {"pretrained"} if ORDER.index(room) >= ORDER.index("training") else set()
-        return GROUND | below | beside | ({"__init__"} if room in ("tasks", "cli", "training", "serve") else set())
+        beside = beside | ({"testing"} if room == "bench" else set())
+        front = {"__init__"} if room in ("tasks", "bench", "cli", "training", "serve") else set()
+        return GROUND | below | beside | front
     return None
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from regard.cli import data, evaluate, explain, info, plot, predict, train
+from regard.cli import bench, data, evaluate, explain, info, plot, predict, train
 from regard.cli import list as catalogue
 from regard.cli.failure import report
 from regard.cli.standard import hush
@@ -41,7 +41,7 @@ application = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for verb in (train, evaluate, predict, plot, info, explain, catalogue):
+for verb in (train, evaluate, predict, plot, info, explain, catalogue, bench):
     verb.register(application)
 application.add_typer(data.application)
 

@@ -1,0 +1,66 @@
+"""What jobs cannot do without, counted: floating-point operations (a multiply-add is two) and bytes in float32.
+
+A backward pass of products costs twice its forward pass: a product for the inputs and one for the weights.
+"""
+
+from __future__ import annotations
+
+from regard.bench.case import Work
+
+FLOAT = 4
+_FORWARD, _BACKWARD = 6, 10
+"""Operations of a factored tangent: forward a·b, min, 1 + …, the quotient, a multiply-add; backward its two products
+more, and three sums."""
+
+
+def lstm(rows: int, inputs: int, size: int) -> int:
+    """Products of as many steps of one row."""
+    return 2 * rows * 4 * size * (inputs + size)
+
+
+def linear(rows: int, inputs: int, outputs: int) -> int:
+    """The product of a linear map."""
+    return 2 * rows * inputs * outputs
+
+
+def tangents(rows: int, positions: int, size: int, *, backward: bool) -> int:
+    """Additive energies of `rows` queries."""
+    return rows * positions * size * (_FORWARD + (_BACKWARD if backward else 0))
+
+
+def energies(B: int, T: int, S: int, D: int, *, backward: bool = False) -> Work:
+    """Additive energies alone."""
+    given, made = B * T * D + B * S * D + D, B * T * S
+    passes = (given + made) + (2 * given + made if backward else 0)
+    return Work(tangents(B * T, S, D, backward=backward), FLOAT * passes)
+
+
+def attending(rows: int, S: int, size: int, memory: int) -> int:
+    """A query's projection, its context, and what is read out of both; without the tangents."""
+    return linear(rows, size, size) + linear(rows, S, memory) + linear(rows, size + memory, size)
+
+
+def decoder_pass(B: int, T: int, S: int, E: int, D: int, *, feeds: bool = True) -> Work:
+    """Forward and backward of an LSTM decoder that attends, without its output layer; the memory has 2·D features."""
+    inputs = E + (D if feeds else 0)
+    products = lstm(B * T, inputs, D) + linear(B * S, 2 * D, D) + attending(B * T, S, D, 2 * D)
+    weights = 4 * D * (inputs + D) + 2 * D * D + D * D + 3 * D * D
+    numbers = 2 * weights + 2 * (B * T * E + B * S * 2 * D) + B * T * D
+    return Work(3 * products + tangents(B * T, S, D, backward=True), FLOAT * numbers)
+
+
+def training_step(B: int, T: int, S: int, E: int, D: int, N: int) -> Work:
+    """Encoder, decoder, output layer and loss, forward and backward, and Adam."""
+    decoder = decoder_pass(B, T, S, E, D).operations
+    outside = 2 * lstm(B * S, E, D) + linear(B * T, D, N)
+    weights = 2 * N * E + 2 * 4 * D * (E + D) + 4 * D * (E + 2 * D) + 6 * D * D + D * N
+    return Work(decoder + 3 * outside, FLOAT * 7 * weights)
+
+
+def beam(B: int, K: int, T: int, S: int, E: int, D: int, N: int) -> Work:
+    """A search of T tokens with K hypotheses of every sentence, its encoder included."""
+    rows = B * K * T
+    once = 2 * lstm(B * S, E, D) + linear(B * S, 2 * D, D)
+    steps = lstm(rows, E + D, D) + attending(rows, S, D, 2 * D) + linear(rows, D, N)
+    weights = 2 * 4 * D * (E + D) + 4 * D * (E + 2 * D) + 6 * D * D + D * N
+    return Work(once + steps + tangents(rows, S, D, backward=False), FLOAT * T * weights)

@@ -1,0 +1,10 @@
+"""All cases, by the names that the command line knows."""
+
+from regard.bench.case import Case
+from regard.bench.cases.energies import ENERGIES
+from regard.bench.cases.models import MODELS
+from regard.bench.cases.operations import OPERATIONS
+
+CASES: dict[str, Case] = {case.name: case for case in (*ENERGIES, *OPERATIONS, *MODELS)}
+
+__all__ = ["CASES"]

@@ -1,0 +1,112 @@
+"""Additive energies: in training, in a step of a search, and where nothing of size T·S·D fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from regard import ops
+from regard.bench import arithmetic
+from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest
+from regard.testing.cases.draws import draw
+
+Operation = Callable[[Tensor, Tensor, Tensor], Tensor]
+PRODUCT = "plain, a product with v"
+
+
+def drawn(dtype: torch.dtype, scale: float, B: int, T: int, S: int, D: int) -> list[Tensor]:
+    """Query, keys and v, the same float32 numbers in any type."""
+    tensors = [scale * draw(B, T, D), scale * draw(B, S, D, seed=1), draw(D, seed=2) / D**0.5]
+    return [x.float().to(dtype) for x in tensors]
+
+
+def with_product(query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+    """The plain formula as most write it, with a linear map to one number in place of a sum."""
+    return torch.tanh(query[:, :, None] + keys[:, None]) @ v
+
+
+def forward(operation: Operation, inputs: Sequence[Tensor]) -> Answer:
+    """Energies without gradients."""
+    with torch.no_grad():
+        return {"energies": operation(*inputs)}
+
+
+def forward_backward(operation: Operation, inputs: Sequence[Tensor], probe: Tensor) -> Answer:
+    """Energies, and the gradients of their sum weighted by the probe."""
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    energies = operation(*leaves)
+    names = ("by query", "by keys", "by v")
+    return {"energies": energies.detach(), **dict(zip(names, torch.autograd.grad(energies, leaves, probe)))}
+
+
+def contest(
+    dtype: torch.dtype, *, backward: bool = True, scale: float = 1.0, B: int, T: int, S: int, D: int
+) -> Contest:
+    """All ways to the energies; the plain ways are the reference and its like with a product."""
+    inputs = drawn(dtype, scale, B, T, S, D)
+    probe = draw(B, T, S, seed=3).float().to(dtype)
+    v, weights = inputs[2].abs(), probe.abs()
+    terms = {
+        "energies": float(v.sum()),
+        "by query": float(weights.sum(2).max() * v.max()),
+        "by keys": float(weights.sum(1).max() * v.max()),
+        "by v": float(weights.sum()),
+    }
+    ways = {
+        OURS: ops.additive_energies,
+        PRODUCT: with_product,
+        PLAIN: ops.IMPLEMENTATIONS["additive_energies"][-1].function,
+    }
+    job = partial(forward_backward, probe=probe) if backward else forward
+    return Contest({name: partial(job, way, inputs) for name, way in ways.items()}, terms=terms)
+
+
+_QUICK = {"B": 4}
+_TRAINING = {"B": 32, "T": 40, "S": 50, "D": 512}
+
+ENERGIES = (
+    Case(
+        "additive",
+        "additive energies, forward and backward",
+        contest,
+        _TRAINING,
+        _QUICK,
+        aims=(Aim(PLAIN, 15),),
+        work=partial(arithmetic.energies, backward=True),
+        measures_memory=True,
+        share=0.03,
+    ),
+    Case(
+        "additive-forward",
+        "additive energies, forward",
+        partial(contest, backward=False),
+        _TRAINING,
+        _QUICK,
+        aims=(Aim(PLAIN, 15),),
+        work=arithmetic.energies,
+    ),
+    Case(
+        "additive-step",
+        "additive energies, one step of a search",
+        partial(contest, backward=False),
+        {"B": 64, "T": 1, "S": 20, "D": 256},
+        _QUICK,
+        aims=(Aim(PLAIN, 4),),
+        work=arithmetic.energies,
+    ),
+    Case(
+        "additive-long",
+        "additive energies of long sequences, forward and backward",
+        contest,
+        {"B": 8, "T": 1000, "S": 1000, "D": 256},
+        {"B": 2, "T": 100, "S": 100},
+        gate={"B": 1, "T": 200, "S": 1000},
+        untimed=(PRODUCT, PLAIN),
+        work=partial(arithmetic.energies, backward=True),
+        measures_memory=True,
+        megabytes=150,
+    ),
+)

@@ -1,0 +1,223 @@
+"""Models: a decoder's training pass with and without feedback, a whole training step, a beam."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.bench import arithmetic, plain
+from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest
+from regard.config import Config, from_preset
+from regard.data import BOS, EOS, Field, Pair, Pairs
+from regard.decoding import Search, search
+from regard.models import Encoded, EncoderDecoder
+from regard.tasks.build import build_model
+from regard.tasks.text_to_text import TextToText
+from regard.tasks.trainee import TextTrainee
+from regard.testing.cases.draws import draw
+from regard.training.step import Stepper
+
+LSTM, STEPS, PRODUCTS = "nn.LSTM alone", "regard, step by step", "products alone"
+_SIZES = {"B": 64, "T": 20, "S": 20, "E": 128, "D": 256}
+_TINY = {"B": 4, "T": 6, "S": 6, "E": 16, "D": 32}
+
+
+class Embedded(nn.Identity):
+    """What is fed is embedded already."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+
+def configuration(E: int, D: int, *, feeds: bool = True) -> Config:
+    """A bidirectional LSTM, and an LSTM that attends additively; no dropout."""
+    wanted = {
+        "data.train": "none.tsv",
+        "data.source.units": "whitespace",
+        "model.encoder": f"{{cell: lstm, size: {D}, bidirectional: true, embedding_size: {E}, dropout: 0}}",
+        "model.decoder": f"{{cell: lstm, size: {D}, embedding_size: {E}, dropout: 0, input_feeding: {feeds}}}",
+        "model.attention": f"{{recipe: bahdanau, size: {D}}}",
+        "training.label_smoothing": 0,
+    }
+    return from_preset("text-to-text", [f"{key}={value}" for key, value in wanted.items()]).config
+
+
+def build(dtype: torch.dtype, E: int, D: int, N: int, *, feeds: bool = True) -> EncoderDecoder:
+    """The model, the same weights each time."""
+    torch.manual_seed(1)
+    return build_model(configuration(E, D, feeds=feeds).model, num_source=N, num_target=N).to(dtype)
+
+
+def decoder_pass(dtype: torch.dtype, *, feeds: bool = True, B: int, T: int, S: int, E: int, D: int) -> Contest:
+    """Forward and backward of the decoder alone, its output layer left out; gradients by inputs and all weights."""
+    decoder: Any = build(dtype, E, D, 8, feeds=feeds).decoder
+    decoder.embedding = Embedded(E)
+    embedded, values, *first = (
+        draw(*shape, seed=seed).float().to(dtype).requires_grad_()
+        for seed, shape in enumerate([(B, T, E), (B, S, 2 * D), (B, 2 * D), (B, 2 * D)])
+    )
+    probe = draw(B, T, D, seed=9).float().to(dtype)
+    learned = {name: p for name, p in decoder.named_parameters() if not name.startswith("head")}
+    by = {"inputs": embedded, "memory": values, **learned}
+    encoded = Encoded(values, None, (tuple(first),))
+    by_hand = plain.PlainDecoder(decoder)
+    alone = nn.LSTM(E + D if feeds else E, D, batch_first=True).to(dtype)
+    fed = draw(B, T, alone.input_size, seed=8).float().to(dtype).requires_grad_()
+
+    def answer(outputs: Tensor) -> Answer:
+        found = torch.autograd.grad(outputs, list(by.values()), probe)
+        return {"outputs": outputs.detach(), **dict(zip(by, found))}
+
+    def stepwise() -> Answer:
+        memory = decoder.prepare(encoded)
+        state, outputs = decoder.initial_state(memory), []
+        for x in embedded.unbind(1):
+            found, state = decoder.advance(x, memory, state)
+            outputs.append(found.output)
+        return answer(torch.stack(outputs, 1))
+
+    sides = {
+        OURS: lambda: answer(decoder.run(embedded, decoder.prepare(encoded)).output),
+        STEPS: stepwise,
+        PLAIN: lambda: answer(by_hand.run(embedded, values, decoder.bridge(encoded)[0])),
+    }
+    lstm = {LSTM: lambda: torch.autograd.grad(alone(fed)[0], [fed, *alone.parameters()], probe)}
+    return Contest(sides, yardsticks=lstm if feeds else {}, shares_terms=True)
+
+
+class Drawn(Pairs):
+    """Pairs of random words, all of one length."""
+
+    def __init__(self, count: int, source: int, target: int, num_words: int) -> None:
+        words = torch.randint(num_words, (count, source + target), generator=torch.Generator().manual_seed(1))
+        self.texts = [[" ".join(map(str, row[side])) for row in words.tolist()] for side in _sides(source)]
+
+    def __len__(self) -> int:
+        return len(self.texts[0])
+
+    def read(self, index: int) -> Pair:
+        """The pair at an index."""
+        return Pair(self.texts[0][index], self.texts[1][index], Path("drawn"), index + 1)
+
+
+def _sides(source: int) -> tuple[slice, slice]:
+    return slice(0, source), slice(source, None)
+
+
+def training_step(dtype: torch.dtype, *, B: int, T: int, S: int, E: int, D: int, N: int) -> Contest:
+    """One step of the trainer's own on one batch of text: T and S count the end symbol, N the four special ones."""
+    config = configuration(E, D)
+    pairs = Drawn(B, S - 1, T - 1, N - 4)
+    field = Field.build(config.data.source, [" ".join(map(str, range(N - 4)))], name="words")
+    torch.manual_seed(1)
+    model = TextToText.build(config, field, field)
+    model.module.to(dtype).train()
+    trainee = TextTrainee(model, pairs, pairs)
+    batch = trainee.batch(range(B))
+    training = config.training
+    assert training.clip_norm is not None
+    by_hand = plain.training_step(
+        model.module,
+        batch["source"],
+        batch["inputs"],
+        batch["targets"],
+        learning_rate=training.learning_rate,
+        clip_norm=training.clip_norm,
+    )
+    stepper = Stepper(trainee, training, torch.device("cpu"))
+    generator = torch.Generator()
+
+    def step() -> Answer:
+        figures = stepper([("drawn", batch)], step=0, learning_rate=training.learning_rate, generator=generator)
+        return {"loss": torch.tensor(figures.loss, dtype=dtype), **plain.gradients(model.module)}
+
+    return Contest({OURS: step, PLAIN: by_hand}, shares_terms=True)
+
+
+def beam(dtype: torch.dtype, *, B: int, K: int, T: int, S: int, E: int, D: int, N: int) -> Contest:
+    """A beam of K over B sources of S tokens, each output T tokens; from ids to the best outputs."""
+    model = build(dtype, E, D, N).eval()
+    source = torch.randint(4, N, (B, S), generator=torch.Generator().manual_seed(1))
+    options = Search(beam=K, length_penalty="none", min_length=T)
+
+    def ours() -> Answer:
+        with torch.inference_mode():
+            memory = model.prepare(source)
+        found = search(model.decoder, memory, options, bos=BOS, eos=EOS, max_length=T)
+        return {"log-probabilities": torch.tensor([best.log_probability for (best,) in found], dtype=dtype)}
+
+    def by_hand() -> Answer:
+        return {"log-probabilities": plain.beam(model, source, width=K, length=T, bos=BOS, eos=EOS)}
+
+    return Contest({OURS: ours, PLAIN: by_hand}, yardsticks={PRODUCTS: _products(dtype, B, K, T, S, E, D, N)})
+
+
+def _products(dtype: torch.dtype, B: int, K: int, T: int, S: int, E: int, D: int, N: int) -> Any:
+    """The matrix products of a beam alone: no gates, tangents, softmax, ranking or copying."""
+    make = partial(torch.randn, dtype=dtype)
+    rows = B * K
+    steps = [(E + 2 * D, 4 * D), (D, D), (3 * D, D), (D, N)]
+    each = [(make(rows, a), make(b, a).T) for a, b in steps]
+    attended = make(B, K, S), make(B, S, 2 * D)
+    embedded, state = (make(B * S, E), make(E, 8 * D)), (make(B, D), make(D, 4 * D))
+    memory, keys = make(B * S, 2 * D), make(2 * D, D)
+
+    @torch.inference_mode()
+    def products() -> None:
+        torch.mm(*embedded)
+        for _ in range(2 * S):
+            torch.mm(*state)
+        torch.mm(memory, keys)
+        for _ in range(T):
+            for a, b in each:
+                torch.mm(a, b)
+            torch.bmm(*attended)
+
+    return products
+
+
+MODELS = (
+    Case(
+        "decoder",
+        "decoder's training pass: LSTM, additive attention, input feeding",
+        decoder_pass,
+        _SIZES,
+        _TINY,
+        aims=(Aim(PLAIN, 1.7), Aim(LSTM, 1 / 1.8)),
+        work=arithmetic.decoder_pass,
+        measures_memory=True,
+    ),
+    Case(
+        "decoder-no-feedback",
+        "decoder's training pass without input feeding",
+        partial(decoder_pass, feeds=False),
+        {**_SIZES, "T": 50, "S": 50},
+        _TINY,
+        aims=(Aim(PLAIN, 5),),
+        work=partial(arithmetic.decoder_pass, feeds=False),
+        measures_memory=True,
+    ),
+    Case(
+        "training",
+        "whole training step: encoder, decoder, output layer, loss, clipping, AdamW",
+        training_step,
+        {**_SIZES, "N": 5000},
+        {**_TINY, "N": 50},
+        work=arithmetic.training_step,
+        measures_memory=True,
+    ),
+    Case(
+        "beam",
+        "beam search, from source to best output",
+        beam,
+        {**_SIZES, "K": 5, "N": 5000},
+        {**_TINY, "K": 3, "N": 50},
+        aims=(Aim(PRODUCTS, 1 / 1.4),),
+        work=arithmetic.beam,
+    ),
+)

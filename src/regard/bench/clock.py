@@ -1,0 +1,77 @@
+"""Time, turn by turn: all sides in one process, each round in another order, so that a busy machine is fair to all."""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The median of some numbers and their quartiles."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, numbers: Sequence[float]) -> Spread:
+        """Of any numbers, one at least.
+
+        >>> Spread.of([1, 2, 3, 4, 5])
+        Spread(median=3, low=2.0, high=4.0)
+        """
+        if len(numbers) == 1:
+            return cls(numbers[0], numbers[0], numbers[0])
+        low, _, high = statistics.quantiles(numbers, n=4, method="inclusive")
+        return cls(statistics.median(numbers), low, high)
+
+    @property
+    def range(self) -> float:
+        """The interquartile range."""
+        return self.high - self.low
+
+
+def turns(sides: Mapping[str, Callable[[], object]], *, rounds: int, turn: float) -> dict[str, list[float]]:
+    """Seconds a call of every side, a number each round.
+
+    Two calls of each that do not count come first: the first of all may compile or allocate.
+
+    Args:
+        rounds: how often each side has its turn.
+        turn: the least seconds of a turn; a fast side is called several times in it.
+    """
+    calls = {}
+    for name, side in sides.items():
+        side()
+        calls[name] = max(1, math.ceil(turn / _seconds(side, 1)))
+    found: dict[str, list[float]] = {name: [] for name in sides}
+    names = list(sides)
+    collecting = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(rounds):
+            first = number % len(names)
+            for name in names[first:] + names[:first]:
+                found[name].append(_seconds(sides[name], calls[name]))
+    finally:
+        if collecting:
+            gc.enable()
+    return found
+
+
+def ratio(slow: Sequence[float], fast: Sequence[float]) -> Spread:
+    """How many times faster, round by round."""
+    return Spread.of([a / b for a, b in zip(slow, fast, strict=True)])
+
+
+def _seconds(side: Callable[[], object], calls: int) -> float:
+    start = time.perf_counter()
+    for _ in range(calls):
+        side()
+    return (time.perf_counter() - start) / calls

@@ -1,0 +1,60 @@
+"""How cost grows: one size of a case after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from regard.bench.case import OURS, PLAIN
+from regard.bench.cases import CASES
+from regard.bench.clock import Spread, turns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sweep:
+    """One size of a case that changes while the others stay.
+
+    Args:
+        case: its name.
+        letter: the size.
+        values: what it takes.
+        others: all other sizes.
+    """
+
+    case: str
+    letter: str
+    values: Sequence[int]
+    others: Mapping[str, int]
+
+
+_ENERGIES = {"B": 8, "T": 40, "S": 50, "D": 256}
+_MODEL = {"B": 16, "T": 20, "S": 20, "E": 128, "D": 256}
+_BEAM = {**_MODEL, "K": 5, "N": 5000}
+
+SWEEPS = (
+    Sweep("additive", "T", (10, 20, 40, 80, 160), _ENERGIES),
+    Sweep("additive", "S", (10, 20, 50, 100, 200), _ENERGIES),
+    Sweep("additive", "D", (64, 128, 256, 512, 1024), _ENERGIES),
+    Sweep("additive", "B", (1, 4, 8, 16, 32), _ENERGIES),
+    Sweep("decoder", "T", (5, 10, 20, 40, 80), _MODEL),
+    Sweep("decoder", "S", (10, 20, 50, 100, 200), _MODEL),
+    Sweep("decoder", "D", (64, 128, 256, 512), _MODEL),
+    Sweep("decoder", "B", (1, 4, 16, 64), _MODEL),
+    Sweep("beam", "K", (2, 5, 10, 20), _BEAM),
+    Sweep("beam", "T", (10, 20, 40, 80), _BEAM),
+    Sweep("beam", "S", (10, 20, 50, 100), _BEAM),
+    Sweep("beam", "B", (1, 4, 16, 64), _BEAM),
+)
+QUICK = (Sweep("additive", "T", (5, 10), {**_ENERGIES, "D": 64}),)
+
+
+def measure(sweep: Sweep, *, rounds: int, turn: float) -> dict[str, dict[int, Spread]]:
+    """Seconds of our way and of the plain one, by the value of the size."""
+    found: dict[str, dict[int, Spread]] = {OURS: {}, PLAIN: {}}
+    for value in sweep.values:
+        contest = CASES[sweep.case].contest(torch.float32, {**sweep.others, sweep.letter: value})
+        for side, seconds in turns({name: contest.sides[name] for name in found}, rounds=rounds, turn=turn).items():
+            found[side][value] = Spread.of(seconds)
+    return found

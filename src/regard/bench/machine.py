@@ -1,0 +1,73 @@
+"""The machine: what it is, and how fast it multiplies and copies."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from regard import __version__
+from regard.bench.case import Work
+from regard.bench.clock import Spread, turns
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What this machine does a second, measured.
+
+    Args:
+        operations: of a product of two float32 matrices, 1024 wide.
+        traffic: bytes read and written by a copy of 256 MB.
+    """
+
+    operations: float
+    traffic: float
+
+    def seconds(self, work: Work) -> float:
+        """The least time for some work: its arithmetic or its traffic, whichever takes longer."""
+        return max(work.operations / self.operations, work.traffic / self.traffic)
+
+
+def measure_rates(*, rounds: int, width: int = 1024, megabytes: int = 256) -> Rates:
+    """The rates with the threads that torch has now."""
+    a, b, out = (torch.randn(width, width) for _ in range(3))
+    source = torch.zeros(megabytes << 18)
+    target = torch.empty_like(source)
+    sides = {"product": lambda: torch.mm(a, b, out=out), "copy": lambda: target.copy_(source)}
+    found = turns(sides, rounds=rounds, turn=0.02)
+    product, copy = (Spread.of(found[name]).median for name in sides)
+    return Rates(2 * width**3 / product, 2 * source.nbytes / copy)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Torch, and with it every kernel of regard, computes with so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def describe() -> str:
+    """Processor, cores, load and versions, a line."""
+    load = f"load {os.getloadavg()[0]:.1f} before" if hasattr(os, "getloadavg") else "load unknown"
+    return (
+        f"{_processor()}, {os.cpu_count()} cores, {load}; {platform.system()}, Python {platform.python_version()}, "
+        f"torch {torch.__version__}, regard {__version__}; float32"
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.machine())

@@ -1,0 +1,78 @@
+"""A case measured: the gate, then the clock, then memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from regard.bench import memory
+from regard.bench.case import OURS, PLAIN, Case
+from regard.bench.clock import turns
+from regard.bench.gate import Error, judge
+from regard.bench.machine import threads
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long to measure.
+
+    Args:
+        rounds: turns of each side.
+        turn: the least seconds of one.
+        quick: small sizes.
+    """
+
+    rounds: int
+    turn: float
+    quick: bool
+
+
+FULL, QUICK = Effort(15, 0.1, False), Effort(3, 0.005, True)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What was found for one case.
+
+    Args:
+        errors: of every result and gradient, as the gate saw them.
+        seconds: by the number of threads and the side, a number each round; empty when the gate failed.
+        bytes: at the peak, beyond inputs, results and gradients, by side; empty where it was not measured.
+    """
+
+    case: Case
+    sizes: Mapping[str, int]
+    errors: Mapping[str, Error]
+    seconds: Mapping[int, Mapping[str, list[float]]]
+    bytes: Mapping[str, int]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the sizes are those that its aims are about."""
+        return dict(self.sizes) == dict(self.case.sizes)
+
+    @property
+    def passes(self) -> bool:
+        """Whether the gate let it through."""
+        return all(error.passes for error in self.errors.values())
+
+
+def measure(case: Case, counts: tuple[int, ...], effort: Effort) -> Measurement:
+    """Measures a case with each number of threads; one that fails the gate is not timed."""
+    sizes = case.sized(quick=effort.quick)
+    with threads(max(counts)):
+        errors = judge(case, sizes)
+    if not all(error.passes for error in errors.values()):
+        return Measurement(case, sizes, errors, {}, {})
+    contest = case.contest(torch.float32, sizes)
+    sides = {name: side for name, side in contest.sides.items() if name not in case.untimed}
+    seconds = {}
+    for count in counts:
+        with threads(count):
+            seconds[count] = turns({**sides, **contest.yardsticks}, rounds=effort.rounds, turn=effort.turn)
+    peaks = {}
+    if case.measures_memory and memory.available() and not (effort.quick and case.has_no_room):
+        peaks = {side: memory.extra(case.name, side, sizes) for side in (OURS, PLAIN) if side in sides}
+    return Measurement(case, sizes, errors, seconds, peaks)

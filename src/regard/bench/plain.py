@@ -1,0 +1,124 @@
+"""The plain way, as it is written by hand in torch: a loop of steps, the tangents of all pairs, tiled beams.
+
+It takes the weights of a model of regard, so both have the same job, and shares no code with it: what it computes is
+what the model is judged by.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.models import Encoded, EncoderDecoder
+
+Pair = tuple[Tensor, Tensor]
+
+
+class PlainDecoder:
+    """An LSTM decoder with additive attention that recurs, then attends; with input feeding or without.
+
+    Args:
+        decoder: whose weights it takes.
+    """
+
+    def __init__(self, decoder: Any) -> None:
+        self.decoder = decoder
+        (layer,) = decoder.stack.layers
+        self.cell = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)
+        self.score = decoder.attention.score
+
+    def keys(self, memory: Tensor) -> Tensor:
+        """(B, S, D), once a source."""
+        return F.linear(memory, self.score.key_projection.weight)
+
+    def step(self, embedded: Tensor, state: Pair, feed: Tensor | None, keys: Tensor, memory: Tensor) -> tuple[Any, ...]:
+        """What is read out of the cell and its context, and the cell's new state."""
+        fed = embedded if feed is None else torch.cat([embedded, feed], -1)
+        h, c = torch.lstm_cell(fed, state, *self.cell)
+        query = F.linear(h, self.score.query_projection.weight)
+        weights = torch.softmax(torch.tanh(query[:, None] + keys) @ self.score.v[0], -1)
+        context = torch.bmm(weights[:, None], memory)[:, 0]
+        return torch.tanh(self.decoder.readout(torch.cat([h, context], -1))), (h, c)
+
+    def run(self, embedded: Tensor, memory: Tensor, state: Pair) -> Tensor:
+        """All steps, teacher-forced: (B, T, D)."""
+        keys, outputs = self.keys(memory), []
+        feeds = self.decoder.input_feeding
+        feed = torch.zeros_like(state[0]) if feeds else None
+        for x in embedded.unbind(1):
+            output, state = self.step(x, state, feed, keys, memory)
+            feed = output if feeds else None
+            outputs.append(output)
+        return torch.stack(outputs, 1)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """What the output layer says; of what it never says, -inf."""
+        head = self.decoder.head
+        bias = head.projection.bias.masked_fill(head.never, float("-inf"))
+        return F.linear(features, head.projection.weight, bias)
+
+
+def encode(model: EncoderDecoder, source: Tensor) -> tuple[Tensor, Pair]:
+    """The memory (B, S, 2·D) of sources of one length, and the decoder's first state."""
+    (layer,) = model.encoder.stack.layers
+    memory, final = layer(F.embedding(source, model.encoder.embedding.table.weight))
+    states = tuple(part.transpose(0, 1).flatten(1) for part in final)
+    ((h, c),) = model.decoder.bridge(Encoded(memory, None, (states,)))
+    return memory, (h, c)
+
+
+def training_step(
+    model: EncoderDecoder, source: Tensor, inputs: Tensor, targets: Tensor, *, learning_rate: float, clip_norm: float
+) -> Callable[[], dict[str, Tensor]]:
+    """A step on a copy of the model: forward, backward, clipping, AdamW. Gives the summed loss and the gradients."""
+    own = copy.deepcopy(model)
+    decoder = PlainDecoder(own.decoder)
+    optimizer = torch.optim.AdamW(own.parameters(), lr=learning_rate, weight_decay=0.0, fused=True)
+
+    def step() -> dict[str, Tensor]:
+        optimizer.zero_grad()
+        memory, state = encode(own, source)
+        embedded = F.embedding(inputs, own.decoder.embedding.table.weight)
+        logits = decoder.logits(decoder.run(embedded, memory, state))
+        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        loss.backward()
+        nn.utils.clip_grad_norm_(own.parameters(), clip_norm)
+        optimizer.step()
+        return {"loss": loss.detach() * targets.numel(), **gradients(own)}
+
+    return step
+
+
+def gradients(model: nn.Module) -> dict[str, Tensor]:
+    """By the parameters' names."""
+    return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+@torch.inference_mode()
+def beam(model: EncoderDecoder, source: Tensor, *, width: int, length: int, bos: int, eos: int) -> Tensor:
+    """Log-probabilities (B,) of the best outputs of a length that a beam finds: memories tiled, states copied."""
+    decoder = PlainDecoder(model.decoder)
+    memory, state = encode(model, source)
+    batch = len(source)
+    memory, h, c = (x.repeat_interleave(width, 0) for x in (memory, *state))
+    keys, feed = decoder.keys(memory), torch.zeros_like(h)
+    tokens = torch.full((batch * width,), bos)
+    totals = memory.new_full((batch, width), float("-inf"))
+    totals[:, 0] = 0
+    first = width * torch.arange(batch)[:, None]
+    for _ in range(length):
+        embedded = F.embedding(tokens, model.decoder.embedding.table.weight)
+        output, (h, c) = decoder.step(embedded, (h, c), feed, keys, memory)
+        said = decoder.logits(output).log_softmax(-1)
+        said[:, eos] = float("-inf")
+        candidates = (totals[..., None] + said.view(batch, width, -1)).flatten(1)
+        totals, places = candidates.topk(width)
+        rows = (first + places // said.shape[1]).flatten()
+        tokens = (places % said.shape[1]).flatten()
+        h, c, feed = h[rows], c[rows], output[rows]
+    return totals[:, 0]
