@@ -152,6 +152,8 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
         ({"recipe": "luong", "score": "dot"}, "must be equal"),
         ({"recipe": "bahdanau", "window": 3}, "no option 'window'"),
         ({"recipe": "self_pooling"}, "no query"),
+        ({"recipe": "self_attention"}, "no query"),
+        ({"recipe": "key_value_predict"}, "no query"),
     ],
 )
 def test_a_wrong_attention_is_refused_with_its_place(attention: dict, message: str) -> None:
@@ -166,6 +168,7 @@ def test_a_wrong_attention_is_refused_with_its_place(attention: dict, message: s
         ({"attention": None, "decoder": {"input_feeding": True}}, "input_feeding"),
         ({"attention": None, "decoder": {"order": "attend_then_recur"}}, "order"),
         ({"decoder": {"order": "attend_then_recur", "input_feeding": False}}, "input_feeding"),
+        ({"attention": None, "decoder": {"query": "state"}}, "query"),
         ({"decoder": {"context": "mean"}}, "context"),
         ({"decoder": {"context_use": "every_step"}}, "context_use"),
         ({"decoder": {"bridge": "copy", "size": 7}}, "bridge"),
@@ -176,6 +179,15 @@ def test_settings_that_would_be_ignored_are_refused(model: dict, key: str) -> No
     with pytest.raises(ConfigError) as caught:
         build_model(ModelConfig(**model), num_source=5, num_target=5)
     assert caught.value.path == ("model", "decoder", key)
+
+
+@pytest.mark.parametrize(("cell", "width"), [("lstm", 40), ("gru", 20)])
+def test_a_decoder_may_ask_with_the_states_of_all_its_layers(cell: str, width: int) -> None:
+    decoder = {"query": "state", "cell": cell, "size": 10, "layers": 2}
+    config = ModelConfig(**{"attention": {"recipe": "vinyals", "size": 4}, "decoder": decoder})
+    built = build_model(config, num_source=5, num_target=5).decoder
+    assert built.query == "state"
+    assert built.attention.score.query_projection.in_features == width
 
 
 @pytest.mark.parametrize("order", ["recur_then_attend", "attend_then_recur"])

@@ -75,7 +75,7 @@ from regard.attention.scores import (
     TransformerXLScore,
     UnmovedLocationScore,
 )
-from regard.attention.self_attention import SelfAttention
+from regard.attention.sequence import SelfAttention
 from regard.attention.windows import (
     ArgmaxWindow,
     BucketBiasWindow,

@@ -18,8 +18,8 @@ class SigmoidMixtureScore(AbstractScore):
 
     For models that were trained so:
     (ω̂, ŝ, Δ̂) = V relu(W q + b);  ω = softmax(dropout(ω̂)) + 10⁻⁵, s = softplus(ŝ) + 10⁻⁵, μ grows by softplus(Δ̂).
-    A logistic distribution has exp where this has the sigmoid σ. So the weights of a row sum to a half at most and wide
-    bells peak behind μ; `MixtureScore(family="logistic")` is the right form. A weight of 0 becomes 10⁻⁸.
+    A logistic distribution has exp where this has the sigmoid σ. So the weights of a row sum to about a half at most,
+    and wide bells peak beyond μ; `MixtureScore(family="logistic")` is the right form. A weight of 0 becomes 10⁻⁸.
 
     Args:
         query_size: Q, also the width of the hidden layer.
