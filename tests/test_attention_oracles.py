@@ -4,51 +4,15 @@ import pytest
 import torch
 
 from regard import attention
-from regard.attention import Parallel, bahdanau, mocha
+from regard.attention import bahdanau, mocha
 from regard.testing import coverage, oracles
 from regard.testing.cases import MECHANISMS
-from regard.testing.mechanism import move_weights
-from regard.testing.subject import Subject
-
-LENGTHS = (6, 1, 4)
-STEPS = 4
-
-
-def compare(case, hypotheses=1):
-    """Asserts that a mechanism sees what the oracle of its parts sees, sentence by sentence."""
-    mechanism = case.make().double().eval()
-    move_weights(mechanism)
-    several = isinstance(mechanism, Parallel)
-    sizes = case.memory_size if several else (case.memory_size,)
-    subject = Subject(mechanism, case.query_size, sizes, several, case.input_size, case.key_size)
-    sources = subject.sources(LENGTHS)
-    queries = subject.queries(hypotheses * len(LENGTHS), STEPS)
-    with torch.no_grad():
-        looks = subject.loop(subject.prepare(sources), queries, num_hypotheses=hypotheses)
-    fed, keys = subject.inputs(queries), subject.keys(sources)
-    for row, query in enumerate(queries.tolist()):
-        options = {} if fed is None else {"inputs": fed[row].tolist()}
-        real = [
-            values[row // hypotheses][mask[row // hypotheses]].tolist()
-            for values, mask in zip(sources.values, sources.masks)
-        ]
-        if several:
-            contexts, weights = oracles.attend_in_parallel(mechanism, real, query)
-        else:
-            if keys is not None:
-                options["keys"] = keys[row // hypotheses][sources.masks[0][row // hypotheses]].tolist()
-            contexts, weights = oracles.attend(mechanism, real[0], query, **options)
-            weights = [weights]
-        torch.testing.assert_close(looks.contexts[row].tolist(), contexts, rtol=0, atol=1e-11)
-        for ours, theirs in zip(looks.alignments, weights, strict=True):
-            expected = torch.tensor(theirs, dtype=torch.float64).transpose(0, 1)
-            torch.testing.assert_close(ours[row, ..., : expected.shape[-1]], expected, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("hypotheses", [1, 2])
 @pytest.mark.parametrize("case", MECHANISMS, ids=lambda case: case.name)
 def test_every_mechanism_sees_what_its_equations_say(case, hypotheses):
-    compare(case, hypotheses)
+    oracles.require_agreement(case, hypotheses)
 
 
 def test_every_part_has_an_oracle():

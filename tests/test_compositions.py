@@ -12,10 +12,11 @@ from regard.testing.cases import PARTS
 from regard.testing.cases.case import PART_SIZE
 from regard.testing.compositions import Composition, compositions, cover_pairs, refusals
 from regard.testing.coverage import parts_missing
-from test_attention_oracles import compare
+from regard.testing.oracles import require_agreement
 
 DRAWN = cover_pairs()
 SLOW = {"step_can_be_exported", "gradients_are_those_of_finite_differences"}
+ALWAYS = {"forward_is_the_loop_of_step", "padding_gets_exactly_zero", "saved_weights_give_the_same"}
 BEAM = ("forward_is_the_loop_of_step", "beam_of_a_sentence_is_as_alone", "hypotheses_are_what_teacher_forcing_says")
 
 
@@ -35,18 +36,20 @@ def check(one, laws):
     )
 
 
-@pytest.mark.parametrize("one", DRAWN, ids=by_name)
-def test_a_composition_keeps_the_laws_and_sees_what_its_equations_say(one):
-    check(one, set(LAWS) - SLOW)
-    compare(one.case)
+@pytest.mark.parametrize("index", range(len(DRAWN)), ids=lambda index: DRAWN[index].name)
+def test_a_composition_keeps_the_laws_and_sees_what_its_equations_say(index):
+    """Every third of the other laws; `benchmarks/compositions.py` checks all laws of all compositions."""
+    others = sorted(set(LAWS) - SLOW - ALWAYS)
+    check(DRAWN[index], ALWAYS | set(others[index % 3 :: 3]))
+    require_agreement(DRAWN[index].case)
 
 
-@pytest.mark.parametrize("one", DRAWN[::9], ids=by_name)
+@pytest.mark.parametrize("one", DRAWN[::12], ids=by_name)
 def test_a_composition_can_be_exported_and_has_true_gradients(one):
     check(one, SLOW)
 
 
-@pytest.mark.parametrize("one", [one for one in DRAWN if one.make().uses_query][::9], ids=by_name)
+@pytest.mark.parametrize("one", [one for one in DRAWN if one.make().uses_query][::12], ids=by_name)
 def test_a_composition_survives_a_beam(one):
     decoder = tiny.recurrent(one.make(), size=PART_SIZE, embedding_size=PART_SIZE)
     check_decoder(decoder, sources=tiny.sources(), num_tokens=tiny.NUM_TOKENS, only=BEAM)

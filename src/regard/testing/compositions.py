@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, get_args
 
 import torch
@@ -38,17 +39,7 @@ class Composition:
             UnsupportedError: when a part refuses the others.
         """
         torch.manual_seed(0)
-        made: dict[str, Any] = {part.kind: part.make(self.num_heads) for part in self.parts}
-        return Mechanism(**made)
-
-    @property
-    def refusal(self) -> str | None:
-        """Why there is no such mechanism, or None."""
-        try:
-            self.make()
-        except UnsupportedError as error:
-            return str(error)
-        return None
+        return compose([part.make(self.num_heads) for part in self.parts], self.parts)
 
     @property
     def case(self) -> MechanismCase:
@@ -62,6 +53,11 @@ def parts_of(kind: Kind) -> list[PartCase]:
     return [part for part in PARTS if part.kind == kind]
 
 
+def compose(made: Sequence[Any], cases: Sequence[PartCase]) -> Mechanism:
+    """A mechanism of parts of all kinds."""
+    return Mechanism(**{case.kind: part for case, part in zip(cases, made, strict=True)})
+
+
 def compositions() -> Iterator[Composition]:
     """Every score with every window, alignment and read, with one head and with two; refused ones too."""
     for heads in HEADS:
@@ -69,35 +65,53 @@ def compositions() -> Iterator[Composition]:
             yield Composition(parts, heads)
 
 
+@cache
+def judged() -> tuple[tuple[Composition, str | None], ...]:
+    """Every composition with the reason why it is refused, or None; each part is made once."""
+    made = {(case.kind, case.name, heads): case.make(heads) for heads in HEADS for case in PARTS}
+    found: list[tuple[Composition, str | None]] = []
+    for one in compositions():
+        try:
+            compose([made[case.kind, case.name, one.num_heads] for case in one.parts], one.parts)
+            found.append((one, None))
+        except UnsupportedError as error:
+            found.append((one, str(error)))
+    return tuple(found)
+
+
+def accepted() -> list[Composition]:
+    """What is not refused."""
+    return [one for one, reason in judged() if reason is None]
+
+
 def cover_pairs(seed: int = 0) -> list[Composition]:
-    """A small draw of what is not refused, in which every two parts that go together meet, each with 1 and 2 heads.
+    """A small draw of what is not refused, in which every two parts that go together meet, with 1 head or with 2.
 
     Another seed draws other company for every pair.
     """
     draw = torch.Generator().manual_seed(seed)
-    accepted = [one for one in compositions() if one.refusal is None]
-    order = torch.randperm(len(accepted), generator=draw).tolist()
-    missing = {pair for one in accepted for pair in _pairs(one)}
+    candidates = accepted()
+    order = torch.randperm(len(candidates), generator=draw).tolist()
+    missing = {pair for one in candidates for pair in _pairs(one)}
     chosen = []
-    for wanted in (6, 5, 4, 3, 2, 1):
+    for wanted in range(6, 0, -1):
         for index in order:
-            new = missing & _pairs(accepted[index])
+            new = missing & _pairs(candidates[index])
             if len(new) >= wanted:
                 missing -= new
-                chosen.append(accepted[index])
+                chosen.append(candidates[index])
     return chosen
 
 
-def refusals() -> dict[tuple[str, ...], str]:
-    """What never goes together, as pairs of parts (`score: mixture`), with the reason that the part gives."""
-    reasons: dict[tuple[str, ...], list[str | None]] = {}
-    for one in compositions():
-        reason = one.refusal
+def refusals() -> dict[tuple[str, str], str]:
+    """What never goes together, as pairs of parts (`score: mixture`), with the reason that a part gives."""
+    reasons: dict[tuple[str, str], list[str | None]] = {}
+    for one, reason in judged():
         for pair in _pairs(one):
-            reasons.setdefault(pair[:2], []).append(reason)
+            reasons.setdefault(pair, []).append(reason)
     return {pair: found[0] for pair, found in sorted(reasons.items()) if found[0] is not None and None not in found}
 
 
-def _pairs(one: Composition) -> set[tuple[str, str, int]]:
-    names: Sequence[str] = [f"{part.kind}: {part.name}" for part in one.parts]
-    return {(a, b, one.num_heads) for a, b in itertools.combinations(names, 2)}
+def _pairs(one: Composition) -> set[tuple[str, str]]:
+    names = [f"{part.kind}: {part.name}" for part in one.parts]
+    return set(itertools.combinations(names, 2))

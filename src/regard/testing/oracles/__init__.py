@@ -7,6 +7,7 @@ of the four folders enlists its oracles in `ORACLES` when it is imported, which 
 import importlib
 import pkgutil
 
+from regard.testing.oracles.agreement import require_agreement
 from regard.testing.oracles.attend import attend, attend_in_parallel
 from regard.testing.oracles.recurrent import run as run_recurrent_stack
 from regard.testing.oracles.story import ORACLES, Seen, Story, ask, oracle
@@ -22,5 +23,6 @@ __all__ = [
     "attend",
     "attend_in_parallel",
     "oracle",
+    "require_agreement",
     "run_recurrent_stack",
 ]

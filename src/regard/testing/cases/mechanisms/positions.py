@@ -90,5 +90,5 @@ PARTS: tuple[PartCase, ...] = (
     PartCase("transformer-xl", "score", lambda heads: a.TransformerXLScore(6, 6, 4, num_heads=heads, bias=True)),
     PartCase("linear bias", "window", lambda heads: a.LinearBiasWindow(heads)),
     PartCase("buckets", "window", lambda heads: a.BucketBiasWindow(heads, num_buckets=8, max_distance=4)),
-    PartCase("relative sum", "read", lambda heads: a.RelativeSum(6, 4, num_heads=heads, max_distance=2, bias=True)),
+    PartCase("relative sum", "read", lambda heads: a.RelativeSum(6, 4, num_heads=heads, output_size=6, max_distance=2)),
 )
