@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Generator, Tensor, nn
@@ -56,14 +56,14 @@ class MonotonicAlignment(AbstractAlignment):
         if noise < 0:
             raise ValueError(f"noise={noise} is a deviation: 0 or more.")
         for name, value, known in (
-            ("hard", hard, ("never", "evaluation", "always")),
-            ("remaining", remaining, ("lost", "last")),
+            ("hard", hard, get_args(Hard)),
+            ("remaining", remaining, get_args(Remaining)),
             ("like", like, ("tfa", None)),
         ):
             if value not in known:
                 raise UnsupportedError(f"{name}={value!r} must be one of {', '.join(map(repr, known))}.")
         self.num_heads = num_heads
-        self.bias: float | nn.Parameter = nn.Parameter(torch.tensor(bias)) if learned_bias else bias
+        self.bias: float | nn.Parameter = nn.Parameter(torch.tensor(float(bias))) if learned_bias else bias
         self.noise = noise
         self.hard = hard
         self.remaining = remaining
