@@ -30,6 +30,12 @@ CASES: tuple[MechanismCase, ...] = (
             (2, 4),
         ),
     ),
+    MechanismCase(
+        "self-attention, 2 heads, of what is before",
+        (a.self_attention, a.SlidingWindow),
+        lambda: a.self_attention(size=6, num_heads=2, window=a.SlidingWindow(back=2, front=-1)),
+        query_size=6,
+    ),
     of_recipe("vinyals", a.vinyals, (a.AdditiveScore,)),
     of_recipe("vinyals, 2 heads", a.vinyals, (a.AdditiveScore,), size=3, num_heads=2),
 )
