@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from itertools import pairwise
 
 import torch
@@ -35,13 +35,23 @@ def spread(kernel: Callable[[int, int], None], count: int, work: int) -> None:
 
 
 _growing = threading.Lock()
+_pools: dict[int, ThreadPoolExecutor] = {}
 
 
 def _pool(size: int) -> ThreadPoolExecutor:
     with _growing:
-        return _pool_of(1 << (size - 1).bit_length())
+        room = 1 << (size - 1).bit_length()
+        if room not in _pools:
+            _pools[room] = ThreadPoolExecutor(room, thread_name_prefix="regard-kernel")
+        return _pools[room]
 
 
-@cache
-def _pool_of(size: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(size, thread_name_prefix="regard-kernel")
+def _forget() -> None:
+    """A forked process has none of its parent's threads, and nobody to open a lock that one of them held."""
+    global _growing
+    _growing = threading.Lock()
+    _pools.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,4 +1,4 @@
-"""The plain formula a few steps at a time: exact for any input, and no tensor of size T·S·D."""
+"""The plain formula a few steps at a time: for any device, and no tensor of size T·S·D."""
 
 from __future__ import annotations
 
@@ -7,28 +7,39 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from regard.ops.additive import reference
+from regard.ops.additive.activation import activate
 
 CHUNK = 1 << 22
 """About how many tangents are held at once."""
 
 
-def energies(query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Tensor:
     """(B, *heads, T, S), as the reference."""
-    out = [reference.additive_energies(query[:, steps], keys, v) for steps in _chunks(query, keys)]
-    return torch.cat(out, -2) if out else reference.additive_energies(query, keys, v)
-
-
-def gradients(gradient: Tensor, query: Tensor, keys: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """By query, by keys and by v, of the shapes of each."""
-    by_query, by_keys, by_v = torch.zeros_like(query), torch.zeros_like(keys), torch.zeros_like(v)
+    out = query.new_empty(query.shape[0], *v.shape[:-1], query.shape[1], keys.shape[1])
     for steps in _chunks(query, keys):
-        tangent = torch.tanh(query[:, steps, None] + keys[:, None])
+        hidden = activate(query[:, steps, None] + keys[:, None], slope).mul_(v)
+        part = hidden.sum(-1)
+        out[..., steps, :] = part if query.dim() == 3 else part.movedim(3, 1)
+    return out
+
+
+def gradients(
+    gradient: Tensor, query: Tensor, keys: Tensor, v: Tensor, slope: float | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """By query, by keys and by v, of the shapes of each."""
+    by_query, by_keys, by_v = (torch.zeros_like(x, memory_format=torch.contiguous_format) for x in (query, keys, v))
+    for steps in _chunks(query, keys):
+        x = query[:, steps, None] + keys[:, None]
+        hidden = activate(x, slope)
         g = gradient[..., steps, :] if query.dim() == 3 else gradient[..., steps, :].movedim(1, 3)
-        by_v += torch.einsum("btshd,btsh->hd" if query.dim() == 4 else "btsd,bts->d", tangent, g)
-        slope = (1 - tangent.square_()).mul_(v).mul_(g[..., None])
-        by_query[:, steps] = slope.sum(2)
-        by_keys += slope.sum(1)
+        by_v += torch.einsum("btshd,btsh->hd" if query.dim() == 4 else "btsd,bts->d", hidden, g)
+        if slope is None:
+            derivative = hidden.square_().neg_().add_(1)
+        else:
+            derivative = torch.ones_like(x).masked_fill_(x <= 0, slope)
+        derivative.mul_(v).mul_(g[..., None])
+        by_query[:, steps] = derivative.sum(2)
+        by_keys += derivative.sum(1)
     return by_query, by_keys, by_v
 
 

@@ -2,139 +2,145 @@
 
 from __future__ import annotations
 
-import importlib
-from functools import partial
+import os
+from functools import cache, partial
+from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.errors import ShapeError
 from regard.ops.additive import reference
+from regard.ops.additive.activation import Activation, find_slope
+from regard.ops.additive.autograd import run
 from regard.ops.choose import Implementation
-from regard.shapes import Float
+from regard.shapes import Float, describe
+
+_PLAIN = (Tensor, torch.nn.Parameter)
+"""Others, as tensors without numbers, have ways of their own, which only the operation for compilers knows."""
 
 
 def additive_energies(
-    query: Float[Tensor, "B T *heads D"], keys: Float[Tensor, "B S *heads D"], v: Float[Tensor, "*heads D"]
+    query: Float[Tensor, "B T *heads D"],
+    keys: Float[Tensor, "B S *heads D"],
+    v: Float[Tensor, "*heads D"],
+    activation: Activation = "tanh",
+    *,
+    slope: float | None = None,
 ) -> Float[Tensor, "B *heads T S"]:
-    """e_ts = Σ_d v_d · tanh(q_td + k_sd), for every head where there are heads.
+    """e_ts = Σ_d v_d · tanh(q_td + k_sd), for every head where there are heads; or a rectifier in place of tanh.
 
     Nothing of size T·S·D exists, neither forward nor backward. Half types are computed in float32.
+
+    Args:
+        slope: of leaky_relu below 0; 0.01 when nothing is said.
+
+    Raises:
+        ShapeError: for sizes or devices that do not fit together.
+        RegardError: for an unknown activation, or a slope without leaky_relu.
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.1.2, with query and keys already projected.
 
     >>> additive_energies(torch.zeros(1, 2, 3), torch.zeros(1, 4, 3), torch.ones(3)).shape
     torch.Size([1, 2, 4])
     """
+    found_slope = find_slope(activation, slope)
     inputs, kind = _working(query, keys, v)
-    if torch.compiler.is_compiling():
-        found: Tensor = torch.ops.regard.additive_energies(*inputs)
+    if torch.compiler.is_compiling() or not all(type(x) in _PLAIN for x in inputs):
+        found: Tensor = torch.ops.regard.additive_energies(*inputs, found_slope)
     else:
-        found = _run(_candidates(inputs[0]), *inputs)
-    return found.to(kind)
+        found = run(kernels_for(query.device.type), found_slope, *inputs)
+    return found if found.dtype == kind else found.to(kind)
 
 
-def _refuse_numba(*inputs: Tensor) -> str | None:
-    if find_spec("numba") is None:
-        return "numba is not installed"
-    if not inputs:
-        return None
-    if (device := inputs[0].device.type) != "cpu":
-        return f"the inputs are on {device} and the kernels for the CPU"
-    (query, keys, _), _ = _working(*inputs)
-    from regard.ops.additive.numba import within_reach
+def additive_gradients(
+    gradient: Float[Tensor, "B *heads T S"],
+    query: Float[Tensor, "B T *heads D"],
+    keys: Float[Tensor, "B S *heads D"],
+    v: Float[Tensor, "*heads D"],
+    activation: Activation = "tanh",
+    *,
+    slope: float | None = None,
+) -> tuple[Float[Tensor, "B T *heads D"], Float[Tensor, "B S *heads D"], Float[Tensor, "*heads D"]]:
+    """By query, keys and v in float32 or float64, for passes that do without autograd."""
+    return kernels_for(query.device.type).gradients(gradient, query, keys, v, find_slope(activation, slope))
 
-    if not within_reach(query, keys):
-        return "a query or a key is too large for its exponential to be a normal number"
+
+def _working(query: Tensor, keys: Tensor, v: Tensor) -> tuple[tuple[Tensor, Tensor, Tensor], torch.dtype]:
+    """The inputs in the type that is computed in, and the type of the result."""
+    if (
+        query.dim() not in (3, 4)
+        or query.shape[0] != keys.shape[0]
+        or query.shape[2:] != keys.shape[2:]
+        or query.shape[2:] != v.shape
+        or not query.device == keys.device == v.device
+    ):
+        shown = {"query": ("B T H D", query), "keys": ("B S H D", keys), "v": ("H D", v)}
+        if query.dim() == 3:
+            shown = {name: (letters.replace("H ", ""), x) for name, (letters, x) in shown.items()}
+        raise ShapeError(
+            "query, keys and v must agree on B, H (heads) and D, and be on one device.\n"
+            + describe(shown)
+            + f"\n  They are on {query.device}, {keys.device} and {v.device}. Without heads: (B, T, D), (B, S, D), (D)."
+        )
+    kind = query.dtype
+    if kind == keys.dtype == v.dtype and kind in (torch.float32, torch.float64):
+        return (query, keys, v), kind
+    kind = torch.promote_types(torch.promote_types(kind, keys.dtype), v.dtype)
+    working = torch.float32 if kind.itemsize < 4 else kind
+    return (query.to(working), keys.to(working), v.to(working)), kind
+
+
+@cache
+def _missing(package: str) -> str | None:
+    """Why the implementation in `regard.ops.additive.<package>` is not here."""
+    if find_spec(package) is None:
+        return f"{package} is not installed"
+    try:
+        import_module(f"regard.ops.additive.{package}")
+    except ImportError as error:
+        return f"{package} cannot be imported: {error}"
     return None
 
 
-def _with(name: str, *inputs: Tensor) -> Tensor:
+def _refuse_triton(*inputs: Tensor, **options: Any) -> str | None:
+    if inputs and inputs[0].device.type != "cuda":
+        return f"the inputs are on {inputs[0].device.type} and the kernels for a GPU"
+    if not torch.cuda.is_available():
+        return "there is no GPU that torch can use"
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        return "TRITON_INTERPRET=1 would run the kernels in Python"
+    return _missing("triton")
+
+
+def _refuse_numba(*inputs: Tensor, **options: Any) -> str | None:
+    if inputs and inputs[0].device.type != "cpu":
+        return f"the inputs are on {inputs[0].device.type} and the kernels for the CPU"
+    return _missing("numba")
+
+
+def _with(
+    name: str, query: Tensor, keys: Tensor, v: Tensor, activation: Activation = "tanh", *, slope: float | None = None
+) -> Tensor:
     """By a certain implementation."""
-    working, kind = _working(*inputs)
-    return _run((name, "chunked"), *working).to(kind)
+    working, kind = _working(query, keys, v)
+    return run(import_module(f"regard.ops.additive.{name}"), find_slope(activation, slope), *working).to(kind)
 
 
 ADDITIVE_ENERGIES = (
+    Implementation("triton", partial(_with, "triton"), _refuse_triton),
     Implementation("numba", partial(_with, "numba"), _refuse_numba),
     Implementation("chunked", partial(_with, "chunked")),
     Implementation("reference", reference.additive_energies),
 )
 
 
-def _candidates(query: Tensor) -> tuple[str, ...]:
-    """What is asked in turn; numbers beyond the reach of one are left to the next."""
-    on_cpu = query.device.type == "cpu" and find_spec("numba") is not None
-    return ("numba", "chunked") if on_cpu else ("chunked",)
-
-
-def _ask(candidates: tuple[str, ...], verb: str, *inputs: Tensor) -> Any:
-    results = (getattr(importlib.import_module(f"regard.ops.additive.{name}"), verb)(*inputs) for name in candidates)
-    return next(result for result in results if result is not None)
-
-
-def _working(*inputs: Tensor) -> tuple[tuple[Tensor, ...], torch.dtype]:
-    """The inputs in the type that is computed in, and the type of the result."""
-    kind = inputs[0].dtype
-    for other in inputs[1:]:
-        kind = torch.promote_types(kind, other.dtype)
-    working = torch.float32 if kind.itemsize < 4 else kind
-    return tuple(x.to(working) for x in inputs), kind
-
-
-def _run(candidates: tuple[str, ...], *inputs: Tensor) -> Tensor:
-    if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
-        return _Energies.apply(candidates, *inputs)  # type: ignore[no-untyped-call]
-    return _ask(candidates, "energies", *inputs)
-
-
-class _Energies(torch.autograd.Function):
-    """Keeps the inputs alone; a second derivative is that of the reference."""
-
-    @staticmethod
-    def forward(ctx: Any, candidates: tuple[str, ...], query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-        ctx.candidates = candidates
-        ctx.save_for_backward(query, keys, v)
-        return _ask(candidates, "energies", query, keys, v)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        inputs = ctx.saved_tensors
-        if not torch.is_grad_enabled():
-            return None, *_ask(ctx.candidates, "gradients", gradient, *inputs)
-        wanted = [x for x in inputs if x.requires_grad]
-        found = iter(torch.autograd.grad(reference.additive_energies(*inputs), wanted, gradient, create_graph=True))
-        return None, *(next(found) if x.requires_grad else None for x in inputs)
-
-
-@torch.library.custom_op(
-    "regard::additive_energies", mutates_args=(), schema="(Tensor query, Tensor keys, Tensor v) -> Tensor"
-)
-def _operation(query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-    return _ask(_candidates(query), "energies", query, keys, v)
-
-
-@torch.library.custom_op(
-    "regard::additive_gradients",
-    mutates_args=(),
-    schema="(Tensor gradient, Tensor query, Tensor keys, Tensor v) -> (Tensor, Tensor, Tensor)",
-)
-def _gradients(gradient: Tensor, query: Tensor, keys: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return _ask(_candidates(query), "gradients", gradient, query, keys, v)
-
-
-@_operation.register_fake
-def _(query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-    return query.new_empty(query.shape[0], *v.shape[:-1], query.shape[1], keys.shape[1])
-
-
-@_gradients.register_fake
-def _(gradient: Tensor, query: Tensor, keys: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return query.new_empty(query.shape), keys.new_empty(keys.shape), v.new_empty(v.shape)
-
-
-_operation.register_autograd(
-    lambda ctx, gradient: torch.ops.regard.additive_gradients(gradient, *ctx.saved_tensors),
-    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
-)
+@cache
+def kernels_for(device: str) -> ModuleType:
+    """The module of the first implementation in the table that computes on a device."""
+    asked = torch.empty(0, device=device)
+    name = next(one.name for one in ADDITIVE_ENERGIES if one.refuse(asked) is None)
+    return import_module(f"regard.ops.additive.{name}")

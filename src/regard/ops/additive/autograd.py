@@ -1,0 +1,40 @@
+"""Gradients of additive energies, by the module of kernels that computed them."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.ops.additive import reference
+
+
+def run(module: ModuleType, slope: float | None, *inputs: Tensor) -> Tensor:
+    """The energies by a module of kernels, with gradients where they are asked for."""
+    if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+        return _Energies.apply(module, slope, *inputs)  # type: ignore[no-untyped-call]
+    return module.energies(*inputs, slope)
+
+
+class _Energies(torch.autograd.Function):
+    """Keeps the inputs alone; a second derivative is that of the reference."""
+
+    @staticmethod
+    def forward(ctx: Any, module: ModuleType, slope: float | None, query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+        ctx.module, ctx.slope = module, slope
+        ctx.save_for_backward(query, keys, v)
+        return module.energies(query, keys, v, slope)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        inputs, wanted = ctx.saved_tensors, ctx.needs_input_grad[2:]
+        if not torch.is_grad_enabled():
+            found = ctx.module.gradients(gradient, *inputs, ctx.slope)
+            return None, None, *(x if wants else None for x, wants in zip(found, wanted, strict=True))
+        query, keys, v = inputs
+        asked = [x for x, wants in zip(inputs, wanted, strict=True) if wants]
+        energies = reference.energies(query, keys, v, ctx.slope)
+        left = iter(torch.autograd.grad(energies, asked, gradient, create_graph=True))
+        return None, None, *(next(left) if wants else None for wants in wanted)

@@ -1,0 +1,85 @@
+"""Kernels for the CPU: no tensor of size T·S·D, and a tangent without its exponential.
+
+tanh(x) = 1 - 2 / (1 + e^{2x}) and e^{2(q+k)} = e^{2q} · e^{2k}: with A = e^{2q} and B = e^{2k} computed once a row,
+
+    e_ts = 2 Σ_d v_d (½ - r_tsd),   r = 1 / (1 + A B),   1 - tanh² = 4 r (1 - r).
+
+How the work is cut depends on sizes alone, never on the number of threads, and so the results do not either.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from regard.ops.additive.numba import rectifier, tangent
+from regard.ops.threads import spread
+
+KEPT = 1 << 15
+"""Numbers that should stay in a core's cache: as many powers of keys are kept at once."""
+UNITS = 16
+"""A small batch is cut further, into about as many parts."""
+
+
+def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Tensor:
+    """(B, *heads, T, S) from float32 or float64."""
+    heads = _heads(v)
+    (count, size), steps, positions = heads.shape, query.shape[1], keys.shape[1]
+    groups = query.shape[0] * count
+    out = query.new_empty(groups, steps, positions)
+    if out.numel() and size:
+        chunks = max(1, min(-(-UNITS // groups), steps // 16))
+        result = out.numpy()
+        given: tuple[Any, ...] = (*_flat(query), *_flat(keys), heads)
+        if slope is None:
+            width = min(max(1, KEPT // size), positions)
+            kernel, given = tangent.energies, (*given, *_limits(heads), result, width, chunks)
+        else:
+            kernel, given = rectifier.energies, (*given, heads.dtype.type(slope), result, chunks)
+        spread(lambda start, stop: kernel(*given, start, stop), groups * chunks, out.numel() * size)
+    else:
+        out.zero_()
+    return out.view(query.shape[0], *v.shape[:-1], steps, positions)
+
+
+def gradients(
+    gradient: Tensor, query: Tensor, keys: Tensor, v: Tensor, slope: float | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """By query, by keys and by v, of the shapes of each."""
+    heads = _heads(v)
+    (count, size), sentences, steps, positions = heads.shape, query.shape[0], query.shape[1], keys.shape[1]
+    groups = sentences * count
+    by_query, by_keys = (x.new_zeros(sentences, x.shape[1], count, size) for x in (query, keys))
+    by_v = v.new_zeros(groups, size)
+    if gradient.numel() and size:
+        slices = max(1, min(max(-(-UNITS // groups), positions * size // KEPT), size // 32))
+        g = gradient.detach().reshape(groups, steps, positions).contiguous().numpy()
+        results = (g, by_query.numpy(), by_keys.numpy(), by_v.numpy(), slices)
+        given: tuple[Any, ...] = (*_flat(query), *_flat(keys), heads)
+        if slope is None:
+            kernel, given = tangent.gradients, (*given, *_limits(heads), *results)
+        else:
+            kernel, given = rectifier.gradients, (*given, heads.dtype.type(slope), *results)
+        spread(lambda start, stop: kernel(*given, start, stop), groups * slices, gradient.numel() * size)
+    shares = by_v.view(sentences, count, size).sum(0)
+    return by_query.view(query.shape), by_keys.view(keys.shape), shares.view(v.shape)
+
+
+def _flat(x: Tensor) -> tuple[Any, tuple[int, int, int]]:
+    """The numbers of (B, S, *heads, D) and what stands between sentences, rows and heads."""
+    x = x.detach()
+    if x.stride(-1) != 1:
+        x = x.contiguous()
+    strides = (*x.stride(), 0) if x.dim() == 3 else x.stride()
+    span = 1 + sum((n - 1) * stride for n, stride in zip(x.shape, x.stride(), strict=True))
+    sentence, row, head = strides[0], strides[1], 0 if x.dim() == 3 else strides[2]
+    return x.as_strided((span,), (1,)).numpy(), (sentence, row, head)
+
+
+def _heads(v: Tensor) -> Any:
+    return v.detach().reshape(-1, v.shape[-1]).contiguous().numpy()
+
+
+def _limits(heads: Any) -> tuple[Any, Any]:
+    return tangent.REACH[heads.dtype.name], tangent.LARGE[heads.dtype.name]

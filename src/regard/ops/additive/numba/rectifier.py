@@ -1,0 +1,87 @@
+"""Kernels of the rectifier max(x, 0) and the leaky one; arguments as in `regard.ops.additive.numba.tangent`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard.ops.additive.numba.compiled import compiled
+
+
+@compiled
+def energies(
+    q: Any, q_strides: Any, k: Any, k_strides: Any, v: Any, slope: Any, out: Any, chunks: int, start: int, stop: int
+) -> None:
+    """out (groups, T, S) for the units start … stop: each group's steps in chunks. v (heads, D)."""
+    (heads, size), (_, steps, positions) = v.shape, out.shape
+    zero = slope - slope
+    for unit in range(start, stop):
+        group, chunk = unit // chunks, unit % chunks
+        sentence, head = group // heads, group % heads
+        factor = v[head]
+        for t in range(steps * chunk // chunks, steps * (chunk + 1) // chunks):
+            place = sentence * q_strides[0] + t * q_strides[1] + head * q_strides[2]
+            row = q[place : place + size]
+            for s in range(positions):
+                place = sentence * k_strides[0] + s * k_strides[1] + head * k_strides[2]
+                key = k[place : place + size]
+                total = zero
+                if slope == zero:
+                    for d in range(size):
+                        x = row[d] + key[d]
+                        total += factor[d] * (zero if x < zero else x)
+                else:
+                    for d in range(size):
+                        x = row[d] + key[d]
+                        total += factor[d] * (slope * x if x < zero else x)
+                out[group, t, s] = total
+
+
+@compiled
+def gradients(
+    q: Any,
+    q_strides: Any,
+    k: Any,
+    k_strides: Any,
+    v: Any,
+    slope: Any,
+    g: Any,
+    by_query: Any,
+    by_keys: Any,
+    by_v: Any,
+    slices: int,
+    start: int,
+    stop: int,
+) -> None:
+    """Sums of g v where x > 0 and of slope · g v elsewhere, and of g times the rectified x.
+
+    For the units start … stop: each group's features in slices. g (groups, T, S); by_query (B, T, heads, D);
+    by_keys (B, S, heads, D) and by_v (groups, D), zeros.
+    """
+    (heads, size), (_, steps, positions) = v.shape, g.shape
+    zero = slope - slope
+    for unit in range(start, stop):
+        group, low, high = unit // slices, size * (unit % slices) // slices, size * (unit % slices + 1) // slices
+        sentence, head = group // heads, group % heads
+        factor, shares = v[head, low:high], by_v[group, low:high]
+        for t in range(steps):
+            place = sentence * q_strides[0] + t * q_strides[1] + head * q_strides[2]
+            row = q[place + low : place + high]
+            sums = by_query[sentence, t, head, low:high]
+            for s in range(positions):
+                gradient = g[group, t, s]
+                flat = slope * gradient
+                place = sentence * k_strides[0] + s * k_strides[1] + head * k_strides[2]
+                key = k[place + low : place + high]
+                sums_k = by_keys[sentence, s, head, low:high]
+                for d in range(high - low):
+                    x = row[d] + key[d]
+                    w = gradient if x > zero else flat
+                    sums[d] += w
+                    sums_k[d] += w
+                    shares[d] += w * x
+            for d in range(high - low):
+                sums[d] *= factor[d]
+        for s in range(positions):
+            sums_k = by_keys[sentence, s, head, low:high]
+            for d in range(high - low):
+                sums_k[d] *= factor[d]
