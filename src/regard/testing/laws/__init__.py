@@ -24,6 +24,7 @@ from regard.testing.laws.numerics import (
     extreme_energies_stay_finite,
     gradients_are_those_of_finite_differences,
     half_types_are_close_to_float32,
+    half_types_bear_a_thousandfold_energies,
 )
 from regard.testing.laws.steps import (
     asking_for_the_alignment_changes_nothing_else,
@@ -41,6 +42,7 @@ __all__ = [
     "further_padding_changes_nothing",
     "gradients_are_those_of_finite_differences",
     "half_types_are_close_to_float32",
+    "half_types_bear_a_thousandfold_energies",
     "hypotheses_are_independent",
     "mask_and_lengths_mean_the_same",
     "memory_may_grow",

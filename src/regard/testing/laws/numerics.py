@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.attention import AbstractScore
 from regard.testing.assertion import require, require_close, require_finite
 from regard.testing.subject import Looks, Subject
 
@@ -67,6 +68,30 @@ def extreme_energies_stay_finite(subject: Subject) -> None:
         loss = sum((weights.sum() for weights in looks.alignments), start=looks.contexts.mean())
         for gradient in large.gradients(loss, queries, *sources.values):
             require_finite(gradient, f"a gradient of large energies in {dtype}")
+
+
+def half_types_bear_a_thousandfold_energies(subject: Subject) -> None:
+    """bfloat16 and float16 stay finite, forward and backward, where every energy is a thousand times as large."""
+    for dtype in HALF:
+        large = convert(subject, dtype)
+        for part in large.mechanism.modules():
+            if isinstance(part, AbstractScore) and not part.is_log_density:
+                part.register_forward_hook(_a_thousandfold)
+        sources = large.sources(LENGTHS).require_grad()
+        queries = large.queries(len(LENGTHS), STEPS).requires_grad_()
+        looks = large.loop(large.prepare(sources), queries)
+        require_finite(looks.contexts, f"the context of a thousandfold energies in {dtype}")
+        for weights in looks.alignments:
+            require_finite(weights, f"the alignment of a thousandfold energies in {dtype}")
+        loss = sum((weights.sum() for weights in looks.alignments), start=looks.contexts.mean())
+        for gradient in large.gradients(loss, queries, *sources.values):
+            require_finite(gradient, f"a gradient of a thousandfold energies in {dtype}")
+
+
+def _a_thousandfold(score: Any, given: Any, result: tuple[Tensor, Any]) -> tuple[Tensor, Any]:
+    energies, leaf = result
+    reach = torch.finfo(energies.dtype).max
+    return (energies.float() * 1000).clamp(-reach, reach).to(energies.dtype), leaf
 
 
 def convert(subject: Subject, dtype: torch.dtype) -> Subject:
