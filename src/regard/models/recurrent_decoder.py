@@ -151,9 +151,9 @@ class RecurrentDecoder(nn.Module):
         return embedding_size + (size if input_feeding else 0)
 
     @staticmethod
-    def query_size(stack_size: int, num_layers: int = 1, *, cell: Cell, query: Query = "output") -> int:
+    def query_size(size: int, num_layers: int = 1, *, cell: Cell, query: Query = "output") -> int:
         """The number of features that attention is asked with, for these options."""
-        return stack_size if query == "output" else stack_size * num_layers * (2 if cell == "lstm" else 1)
+        return size if query == "output" else size * num_layers * (2 if cell == "lstm" else 1)
 
     def prepare(self, encoded: Encoded) -> RecurrentMemory:
         """All that depends on the source alone, B rows."""
