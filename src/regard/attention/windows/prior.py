@@ -16,8 +16,8 @@ from regard.shapes import Float, Int
 def beta_binomial(num_trials: int, alpha: float, beta: float) -> list[float]:
     """The probabilities of 0 … n successes: C(n, k) B(k + α, n - k + β) / B(α, β).
 
-    >>> [round(p, 2) for p in beta_binomial(10, 0.1, 0.9)[:4]]
-    [0.74, 0.08, 0.04, 0.03]
+    >>> [round(p, 3) for p in beta_binomial(10, 0.1, 0.9)[:4]]
+    [0.74, 0.075, 0.042, 0.029]
     """
 
     def log_beta(a: float, b: float) -> float:
