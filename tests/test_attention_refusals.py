@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import inspect
+
 import pytest
 import torch
 
@@ -14,7 +16,6 @@ from regard.attention import (
     bahdanau,
     location_sensitive,
     luong,
-    self_pooling,
 )
 from regard.errors import RegardError, ShapeError, UnsupportedError
 
@@ -140,7 +141,8 @@ def test_parallel_takes_one_entry_a_memory(verb):
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_an_unknown_option_of_a_recipe_is_an_error_and_never_ignored(name):
-    sizes = {"memory_size": 6} if RECIPES[name] is self_pooling else {"query_size": 6, "memory_size": 6}
+    required = inspect.signature(RECIPES[name]).parameters.values()
+    sizes = {parameter.name: 6 for parameter in required if parameter.default is parameter.empty}
     with pytest.raises(TypeError, match="colour"):
         RECIPES[name](**sizes, colour="red")
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from regard.attention import Parallel
-from regard.testing.cases.case import MechanismCase
 from regard.testing.mechanism import move_weights
 from regard.testing.oracles.attend import attend, attend_in_parallel
 from regard.testing.subject import Subject
+
+if TYPE_CHECKING:
+    from regard.testing.cases.case import MechanismCase
 
 LENGTHS = (6, 1, 4)
 STEPS = 4
