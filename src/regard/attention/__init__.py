@@ -15,6 +15,7 @@ from regard.attention.alignments import (
     SigmoidAlignment,
     SoftmaxAlignment,
     SparsemaxAlignment,
+    StepwiseAlignment,
     StochasticAlignment,
     TransitionAgent,
     UnmaskedAlignment,
@@ -54,6 +55,7 @@ from regard.attention.recipes import (
     self_attention,
     self_pooling,
     show_attend_tell,
+    stepwise_monotonic,
     vinyals,
 )
 from regard.attention.scores import (
@@ -140,6 +142,7 @@ __all__ = [
     "SoftmaxAlignment",
     "SparsemaxAlignment",
     "State",
+    "StepwiseAlignment",
     "StochasticAlignment",
     "Support",
     "TanhDotScore",
@@ -166,5 +169,6 @@ __all__ = [
     "self_attention",
     "self_pooling",
     "show_attend_tell",
+    "stepwise_monotonic",
     "vinyals",
 ]

@@ -9,6 +9,7 @@ from regard.attention.alignments.named import AlignmentName, alignment_named
 from regard.attention.alignments.sigmoid import SigmoidAlignment
 from regard.attention.alignments.softmax import SoftmaxAlignment
 from regard.attention.alignments.sparse import EntmaxAlignment, SparsemaxAlignment
+from regard.attention.alignments.stepwise import StepwiseAlignment
 from regard.attention.alignments.stochastic import Choice, StochasticAlignment
 from regard.attention.alignments.transition import TransitionAgent
 from regard.attention.alignments.unmasked import UnmaskedAlignment
@@ -25,6 +26,7 @@ __all__ = [
     "SigmoidAlignment",
     "SoftmaxAlignment",
     "SparsemaxAlignment",
+    "StepwiseAlignment",
     "StochasticAlignment",
     "TransitionAgent",
     "UnmaskedAlignment",

@@ -21,6 +21,7 @@ from regard.attention.recipes.multi_head import multi_head
 from regard.attention.recipes.self_attention import self_attention
 from regard.attention.recipes.self_pooling import self_pooling
 from regard.attention.recipes.show_attend_tell import show_attend_tell
+from regard.attention.recipes.stepwise_monotonic import stepwise_monotonic
 from regard.attention.recipes.vinyals import vinyals
 
 RECIPES: dict[str, Callable[..., Mechanism | Divided]] = {
@@ -42,6 +43,7 @@ RECIPES: dict[str, Callable[..., Mechanism | Divided]] = {
         self_attention,
         self_pooling,
         show_attend_tell,
+        stepwise_monotonic,
         vinyals,
     )
 }
@@ -65,5 +67,6 @@ __all__ = [
     "self_attention",
     "self_pooling",
     "show_attend_tell",
+    "stepwise_monotonic",
     "vinyals",
 ]
