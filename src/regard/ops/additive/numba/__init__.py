@@ -78,7 +78,8 @@ def _flat(x: Tensor) -> tuple[Any, tuple[int, int, int]]:
 
 
 def _heads(v: Tensor) -> Any:
-    return v.detach().reshape(-1, v.shape[-1]).contiguous().numpy()
+    heads = v.detach().contiguous()
+    return (heads if heads.dim() == 2 else heads[None]).numpy()
 
 
 def _limits(heads: Any) -> tuple[Any, Any]:

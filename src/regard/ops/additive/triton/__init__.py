@@ -17,7 +17,7 @@ from regard.ops.additive.triton.powers import powers_kernel
 
 def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Tensor:
     """(B, *heads, T, S) from float32 or float64."""
-    q, k, heads = _groups(query), _groups(keys), v.detach().reshape(-1, v.shape[-1]).contiguous()
+    q, k, heads = _groups(query), _groups(keys), _heads(v)
     (groups, steps, size), positions = q.shape, k.shape[1]
     out = v.new_empty(groups, steps, positions)
     form = _form(slope, q)
@@ -43,7 +43,7 @@ def gradients(
     gradient: Tensor, query: Tensor, keys: Tensor, v: Tensor, slope: float | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """By query, by keys and by v, of the shapes of each."""
-    q, k, heads = _groups(query), _groups(keys), v.detach().reshape(-1, v.shape[-1]).contiguous()
+    q, k, heads = _groups(query), _groups(keys), _heads(v)
     (groups, steps, size), positions = q.shape, k.shape[1]
     g = gradient.reshape(groups, steps, positions)
     by_query, by_keys = torch.zeros_like(q), torch.zeros_like(k)
@@ -71,6 +71,11 @@ def _groups(x: Tensor) -> Tensor:
     """(B, T, *heads, D) as (B·heads, T, D), contiguous."""
     x = x.detach()
     return x.contiguous() if x.dim() == 3 else x.transpose(1, 2).flatten(0, 1).contiguous()
+
+
+def _heads(v: Tensor) -> Tensor:
+    heads = v.detach().contiguous()
+    return heads if heads.dim() == 2 else heads[None]
 
 
 def _joined(x: Tensor, like: Tensor) -> Tensor:
