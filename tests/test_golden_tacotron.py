@@ -14,6 +14,7 @@ from regard.attention import (
     LocationScore,
     Mechanism,
     SigmoidAlignment,
+    StepwiseAlignment,
     WeightedSum,
     bahdanau,
     dynamic_convolution,
@@ -125,6 +126,10 @@ def leonius_mixture(w):
     return {f"{ours}.{kind}": w[f"{theirs}.{kind}"] for ours, theirs in names.items() for kind in ("weight", "bias")}
 
 
+def leonius_stepwise(w):
+    return leonius("score")(w) | {"alignment.bias": 0 * w["v.weight"].sum()}
+
+
 def without_keys(inputs):
     return {name: value for name, value in inputs.items() if name != "keys"}
 
@@ -168,6 +173,10 @@ def mixture(version):
 def keyed_location():
     score = LocationScore(5, 4, 4, num_filters=3, kernel_size=3)
     return Mechanism(score, location_sensitive(**LOCATION).alignment, WeightedSum(6))
+
+
+def stepwise():
+    return Mechanism(AdditiveScore(5, 4, 4), StepwiseAlignment(remaining="lost"), WeightedSum(6))
 
 
 CASES = [
@@ -222,6 +231,7 @@ CASES = [
         "leonius_chen/dynamic_convolution", lambda: dynamic_convolution(**DYNAMIC), bshall_dynamic, given=without_keys
     ),
     Parity("leonius_chen/location", keyed_location, leonius_located),
+    Parity("leonius_chen/stepwise_long", stepwise, leonius_stepwise),
     Parity("leonius_chen/gmm_v0", mixture("V0"), leonius_mixture, given=without_keys),
     Parity("leonius_chen/gmm_v1", mixture("V1"), leonius_mixture, given=without_keys),
     Parity("leonius_chen/gmm_v2", mixture("V2"), leonius_mixture, given=without_keys),
