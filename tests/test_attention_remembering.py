@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jaxtyping
 import pytest
 import torch
 
@@ -39,6 +40,10 @@ def same_numbers():
 
 def prepared(mechanism, lengths=LENGTHS, width=7):
     return mechanism.double().prepare(torch.randn(2, width, 6, dtype=torch.float64), lengths=lengths)
+
+
+def prepared_state(mechanism):
+    return mechanism.initial_state(prepared(mechanism))
 
 
 def queries(steps):
@@ -224,6 +229,17 @@ def test_coquis_mixture_drops_logits_in_training_alone():
         (ValueError, lambda: LocationScore(5, 6, 4, kernel_size=4), "kernel_size=4 must be odd"),
         (ValueError, lambda: LocationScore(5, 6, 4, num_previous=2), "num_previous=2 with location='cumulative'"),
         (ValueError, lambda: LocationScore(5, 6, 4, location="both", num_previous=0), "num_previous=0"),
+        (ValueError, lambda: LocationScore(5, 6, 4, location="before"), "location='before' must be one of previous, "),
+        (ValueError, lambda: LocationScore(5, 6, 4, location="previous", accumulate_first=True), "there is no sum"),
+        (
+            ValueError,
+            lambda: prepared_state(location_sensitive(**LOCATION, first_alignment="last")),
+            "first_alignment='last' must be one of zeros, uniform, first",
+        ),
+        (ValueError, lambda: MixtureScore(5, 4, version="V3"), "version='V3' must be one of V0, V1, V2"),
+        (UnsupportedError, lambda: coverage(**SIZES, like="see"), "like='see' must be 'espnet'"),
+        (UnsupportedError, lambda: dynamic_convolution(**SIZES, like="bshall"), "like='bshall' must be 'coqui'"),
+        (UnsupportedError, lambda: gmm(**SIZES, like="espnet"), "like='espnet' must be 'coqui'"),
         (ValueError, lambda: DynamicConvolutionScore(5, 4, dynamic_kernel=2), "dynamic_kernel=2 must be odd"),
         (ValueError, lambda: ForwardPriorWindow(alpha=0.0), "alpha=0.0"),
         (ValueError, lambda: MixtureScore(5, 4, family="logistic", version="V0"), "take 'V1' or 'V2'"),
@@ -247,7 +263,8 @@ def test_coquis_mixture_drops_logits_in_training_alone():
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_a_reason(error, make, message):
+def test_what_makes_no_sense_is_refused_with_a_reason(error, make, message, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as outside tests, where types are not checked
     with pytest.raises(error) as caught:
         make()
     assert message in str(caught.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -22,10 +22,15 @@ def first_alignment(kind: FirstAlignment, memory: Memory, num_rows: int, num_hea
         memory: says which positions may be looked at.
         num_rows, num_heads: R and H.
 
+    Raises:
+        ValueError: for another kind.
+
     >>> memory = Memory(None, torch.zeros(1, 3, 1, 1), mask=torch.tensor([[True, True, False]]))
     >>> first_alignment("uniform", memory, 1, 1)
     tensor([[[0.5000, 0.5000, 0.0000]]])
     """
+    if kind not in get_args(FirstAlignment):
+        raise ValueError(f"first_alignment={kind!r} must be one of {', '.join(get_args(FirstAlignment))}.")
     values = memory.values
     sentences, num_positions = values.shape[:2]
     if kind == "zeros":

@@ -9,6 +9,7 @@ from regard.attention.contract import AbstractWindow
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import WeightedSum
 from regard.attention.scores import CoverageScore
+from regard.errors import UnsupportedError
 
 
 def coverage(
@@ -36,6 +37,8 @@ def coverage(
 
     Source: See, Liu & Manning 2017, Get To The Point: Summarization with Pointer-Generator Networks (arXiv 1704.04368).
     """
+    if like not in (None, "espnet"):
+        raise UnsupportedError(f"like={like!r} must be 'espnet', or None.")
     factor = sharpening if sharpening is not None else 2.0 if like == "espnet" else 1.0
     return Mechanism(
         CoverageScore(

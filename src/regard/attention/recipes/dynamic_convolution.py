@@ -10,6 +10,7 @@ from regard.attention.mechanism import Mechanism
 from regard.attention.reads import WeightedSum
 from regard.attention.scores import DynamicConvolutionScore
 from regard.attention.windows import ForwardPriorWindow, Intersection
+from regard.errors import UnsupportedError
 
 
 def dynamic_convolution(
@@ -46,6 +47,8 @@ def dynamic_convolution(
     Source: Battenberg et al. 2020, Location-Relative Attention Mechanisms for Robust Long-Form Speech Synthesis
     (arXiv 1910.10288).
     """
+    if like not in (None, "coqui"):
+        raise UnsupportedError(f"like={like!r} must be 'coqui', or None.")
     prior = ForwardPriorWindow(reach=reach, alpha=alpha, beta=beta, num_heads=num_heads)
     return Mechanism(
         DynamicConvolutionScore(

@@ -38,6 +38,8 @@ def gmm(
     Source: Graves 2013, Generating Sequences With Recurrent Neural Networks (arXiv 1308.0850); V2b: Battenberg et al.
     2020 (arXiv 1910.10288).
     """
+    if like not in (None, "coqui"):
+        raise UnsupportedError(f"like={like!r} must be 'coqui', or None.")
     read = WeightedSum(memory_size, num_heads=num_heads)
     if like == "coqui":
         for name, told in (("size", size), ("version", version), ("family", family)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -73,6 +73,10 @@ class LocationScore(AbstractScore):
         super().__init__()
         if kernel_size % 2 == 0:
             raise ValueError(f"kernel_size={kernel_size} must be odd, so that a filter looks equally far both ways.")
+        if location not in get_args(Location):
+            raise ValueError(f"location={location!r} must be one of {', '.join(get_args(Location))}.")
+        if accumulate_first and location == "previous":
+            raise ValueError("accumulate_first=True with location='previous': there is no sum; leave it out.")
         if num_previous < 1 or (num_previous > 1 and location == "cumulative"):
             raise ValueError(
                 f"num_previous={num_previous} with location={location!r}: it must be 1, or with 'previous' and 'both' "

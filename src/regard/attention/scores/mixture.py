@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -63,6 +63,9 @@ class MixtureScore(AbstractScore):
         initial_width: float | None = 10.0,
     ) -> None:
         super().__init__()
+        for name, told, known in (("family", family, get_args(Family)), ("version", version, get_args(Version))):
+            if told not in known:
+                raise ValueError(f"{name}={told!r} must be one of {', '.join(known)}.")
         if family == "logistic" and version == "V0":
             raise ValueError("version='V0' is Graves' bells of height 1, which are Gaussian: take 'V1' or 'V2'.")
         self.num_heads = num_heads
