@@ -16,7 +16,7 @@ BENCH ?= bench/speed.md
 export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: install demo test check docs bench clean
+.PHONY: install demo test check docs bench bench-peers clean
 
 install: $(VENV)/.installed
 
@@ -50,6 +50,10 @@ docs: install
 bench: install
 	$(BIN)/regard bench --threads 1,2 --output $(BENCH)
 	@echo $(BENCH)
+
+# The same jobs by other libraries, at the end of the same file; their environments need some GB.
+bench-peers: install
+	$(BIN)/python benchmarks/peers/run.py --folder .venv-peers --append --output $(BENCH)
 
 clean:
 	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -68,9 +68,9 @@ def judge(case: Case, sizes: Mapping[str, int], dtype: torch.dtype = torch.float
     exact, rough = case.contest(torch.float64, sizes), case.contest(dtype, sizes)
     truth = exact.sides[PLAIN]()
     _, *gradients = truth
-    terms = exact.terms
+    terms = dict(exact.terms)
     if exact.shares_terms:
-        terms = dict.fromkeys(gradients, max(_largest(truth[name]) for name in gradients))
+        terms |= dict.fromkeys(gradients, max(_largest(truth[name]) for name in gradients))
     return errors(rough.sides[OURS](), rough.sides[PLAIN](), truth, terms)
 
 

@@ -50,7 +50,8 @@ def _timed(one: Measurement) -> Iterator[Row]:
 def _aim(one: Measurement, side: str, faster: float) -> str:
     for aim in one.case.aims:
         if aim.rival == side and one.is_full:
-            return f"≥ {aim.speed:.2g} ×: {'met' if faster >= aim.speed else 'not met'}"
+            wanted = f"≥ {aim.speed:g} ×" if aim.speed >= 1 else f"≤ {1 / aim.speed:.2g} × its time"
+            return f"{wanted}: {'met' if faster >= aim.speed else 'not met'}"
     return ""
 
 
