@@ -12,26 +12,40 @@ import torch
 
 ENOUGH = 1 << 19
 """Work below this many innermost steps for each thread is not worth handing over."""
+SHARES = 4
+"""Parts for each thread."""
 
 
 def spread(kernel: Callable[[int, int], None], count: int, work: int) -> None:
     """Calls `kernel(start, stop)` for parts that make up range(count).
 
-    One part for each of torch's threads, fewer for little work. A thread of torch's own pool never waits for ours,
-    and several Python threads may come at once: they share one pool, and each takes a part itself.
+    As many threads as torch has, fewer for little work, take the parts one by one; the one that calls takes them too
+    and waits for nobody who has not begun, so that a busy machine costs little. Several Python threads may come at
+    once: they share one pool, and none of them needs it.
 
     Args:
         work: all the innermost steps of all `count`.
     """
-    parts = max(1, min(torch.get_num_threads(), count, work // ENOUGH))
-    cuts = [count * part // parts for part in range(parts + 1)]
-    if parts == 1:
+    hands = max(1, min(torch.get_num_threads(), count, work // ENOUGH))
+    if hands == 1:
         kernel(0, count)
         return
-    waiting = [_pool(parts).submit(kernel, start, stop) for start, stop in pairwise(cuts[1:])]
-    kernel(cuts[0], cuts[1])
-    for part in waiting:
-        part.result()
+    pieces = min(count, hands * SHARES)
+    left = list(pairwise(count * piece // pieces for piece in range(pieces + 1)))
+
+    def take() -> None:
+        while True:
+            try:
+                start, stop = left.pop()
+            except IndexError:
+                return
+            kernel(start, stop)
+
+    others = [_pool(hands).submit(take) for _ in range(hands - 1)]
+    take()
+    for other in others:
+        if not other.cancel():
+            other.result()
 
 
 _growing = threading.Lock()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
+from regard import ops
 from regard.attention.contract import AbstractScore, Memory, Tree
 from regard.attention.heads import share, split
 from regard.attention.scores.additive import AdditiveScore
@@ -45,5 +45,5 @@ class RectifiedScore(AbstractScore):
     ) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
         shared = share(split(self.additive.query_projection(query), self.num_heads), memory.keys)
-        hidden = (shared[:, :, None] + memory.keys[:, None]).relu()
-        return torch.einsum("bkshd,hd->bkhs", hidden, self.additive.v).flatten(0, 1), leaf
+        energies = ops.additive_energies(shared, memory.keys, self.additive.v, "relu")
+        return energies.transpose(1, 2).flatten(0, 1), leaf

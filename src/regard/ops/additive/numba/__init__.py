@@ -34,7 +34,10 @@ def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Ten
         given: tuple[Any, ...] = (*_flat(query), *_flat(keys), heads)
         if slope is None:
             width = min(max(1, KEPT // size), positions)
-            kernel, given = tangent.energies, (*given, *_limits(heads), result, width, chunks)
+            kernel, given = (
+                tangent.energies,
+                (*given, tangent.REACH[heads.dtype], tangent.LARGE[heads.dtype], result, width, chunks),
+            )
         else:
             kernel, given = rectifier.energies, (*given, heads.dtype.type(slope), result, chunks)
         spread(lambda start, stop: kernel(*given, start, stop), groups * chunks, out.numel() * size)
@@ -50,15 +53,20 @@ def gradients(
     heads = _heads(v)
     (count, size), sentences, steps, positions = heads.shape, query.shape[0], query.shape[1], keys.shape[1]
     groups = sentences * count
-    by_query, by_keys = (x.new_zeros(sentences, x.shape[1], count, size) for x in (query, keys))
-    by_v = v.new_zeros(groups, size)
-    if gradient.numel() and size:
+    busy = bool(gradient.numel() and size)
+    make = query.new_empty if busy else query.new_zeros
+    by_query, by_keys = (make(sentences, x.shape[1], count, size) for x in (query, keys))
+    by_v = make(groups, size)
+    if busy:
         slices = max(1, min(max(-(-UNITS // groups), positions * size // KEPT), size // 32))
         g = gradient.detach().reshape(groups, steps, positions).contiguous().numpy()
         results = (g, by_query.numpy(), by_keys.numpy(), by_v.numpy(), slices)
         given: tuple[Any, ...] = (*_flat(query), *_flat(keys), heads)
         if slope is None:
-            kernel, given = tangent.gradients, (*given, *_limits(heads), *results)
+            kernel, given = (
+                tangent.gradients,
+                (*given, tangent.REACH[heads.dtype], tangent.LARGE[heads.dtype], *results),
+            )
         else:
             kernel, given = rectifier.gradients, (*given, heads.dtype.type(slope), *results)
         spread(lambda start, stop: kernel(*given, start, stop), groups * slices, gradient.numel() * size)
@@ -66,21 +74,19 @@ def gradients(
     return by_query.view(query.shape), by_keys.view(keys.shape), shares.view(v.shape)
 
 
-def _flat(x: Tensor) -> tuple[Any, tuple[int, int, int]]:
+def _flat(x: Tensor) -> tuple[Any, tuple[int, ...]]:
     """The numbers of (B, S, *heads, D) and what stands between sentences, rows and heads."""
     x = x.detach()
     if x.stride(-1) != 1:
         x = x.contiguous()
-    strides = (*x.stride(), 0) if x.dim() == 3 else x.stride()
-    span = 1 + sum((n - 1) * stride for n, stride in zip(x.shape, x.stride(), strict=True))
-    sentence, row, head = strides[0], strides[1], 0 if x.dim() == 3 else strides[2]
-    return x.as_strided((span,), (1,)).numpy(), (sentence, row, head)
+    strides = x.stride()
+    if x.is_contiguous():
+        flat = x.view(-1)
+    else:
+        flat = x.as_strided((1 + sum((n - 1) * stride for n, stride in zip(x.shape, strides, strict=True)),), (1,))
+    return flat.numpy(), strides[:3] if len(strides) == 4 else (*strides[:2], 0)
 
 
 def _heads(v: Tensor) -> Any:
     heads = v.detach().contiguous()
     return (heads if heads.dim() == 2 else heads[None]).numpy()
-
-
-def _limits(heads: Any) -> tuple[Any, Any]:
-    return tangent.REACH[heads.dtype.name], tangent.LARGE[heads.dtype.name]

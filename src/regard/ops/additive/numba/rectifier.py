@@ -55,7 +55,7 @@ def gradients(
     """Sums of g v where x > 0 and of slope · g v elsewhere, and of g times the rectified x.
 
     For the units start … stop: each group's features in slices. g (groups, T, S); by_query (B, T, heads, D);
-    by_keys (B, S, heads, D) and by_v (groups, D), zeros.
+    by_keys (B, S, heads, D); by_v (groups, D).
     """
     (heads, size), (_, steps, positions) = v.shape, g.shape
     zero = slope - slope
@@ -63,10 +63,14 @@ def gradients(
         group, low, high = unit // slices, size * (unit % slices) // slices, size * (unit % slices + 1) // slices
         sentence, head = group // heads, group % heads
         factor, shares = v[head, low:high], by_v[group, low:high]
+        shares[:] = zero
+        for s in range(positions):
+            by_keys[sentence, s, head, low:high] = zero
         for t in range(steps):
             place = sentence * q_strides[0] + t * q_strides[1] + head * q_strides[2]
             row = q[place + low : place + high]
             sums = by_query[sentence, t, head, low:high]
+            sums[:] = zero
             for s in range(positions):
                 gradient = g[group, t, s]
                 flat = slope * gradient

@@ -20,8 +20,8 @@ from numba.extending import overload
 
 from regard.ops.additive.numba.compiled import compiled, inlined, intrinsic
 
-REACH: dict[str, Any] = {"float32": np.float32(43), "float64": np.float64(350)}
-LARGE: dict[str, Any] = {"float32": np.float32(1e9), "float64": np.float64(1e18)}
+REACH: dict[Any, Any] = {np.dtype(kind): kind(x) for kind, x in ((np.float32, 43), (np.float64, 350))}
+LARGE: dict[Any, Any] = {np.dtype(kind): kind(x) for kind, x in ((np.float32, 1e9), (np.float64, 1e18))}
 
 
 def _bits(kind: Any) -> Any:
@@ -59,7 +59,7 @@ def _power(x: Any) -> Any:
 def _choose_power(x: Any) -> Any:
     kind: Any = np.float32 if x == types.float32 else np.float64
     degree, mantissa = (7, 23) if x == types.float32 else (13, 52)
-    limit, one, shift = kind(2 * REACH[x.name]), kind(1), kind(1.5 * 2.0**mantissa)
+    limit, one, shift = kind(2 * REACH[np.dtype(kind)]), kind(1), kind(1.5 * 2.0**mantissa)
     inverse, high = kind(1 / math.log(2)), kind(0.693359375 if x == types.float32 else 0.6931471803691238)
     low = kind(math.log(2) - 0.693359375 if x == types.float32 else 1.9082149292705877e-10)
     taylor = tuple(kind(1 / math.factorial(n)) for n in range(degree, -1, -1))
@@ -171,7 +171,7 @@ def gradients(
 ) -> None:
     """Sums of 4 v g r (1 - r), and of g tanh, for the units start … stop: each group's features in slices.
 
-    g (groups, T, S); by_query (B, T, heads, D); by_keys (B, S, heads, D), zeros; by_v (groups, D).
+    g (groups, T, S); by_query (B, T, heads, D); by_keys (B, S, heads, D); by_v (groups, D).
     """
     (heads, size), (_, steps, positions) = v.shape, g.shape
     one = large / large
@@ -191,6 +191,8 @@ def gradients(
                 place = k_start + s * k_strides[1]
                 near &= _powers(k[place : place + size_here], b[s], reach)
         shares[:] = one - one
+        for s in range(positions):
+            by_keys[sentence, s, head, low:high] = one - one
         for t in range(steps):
             sums[:] = one - one
             place = q_start + t * q_strides[1]
