@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any
 
@@ -9,9 +10,13 @@ import typer
 from typer.testing import CliRunner
 
 import regard
+from regard import tasks
 from regard.attention import RECIPES
+from regard.attention.citation import bibliography, sources
 from regard.cli.application import application
 from regard.config import describe, presets
+from regard.tasks.catalogue import PARTS
+from regard.testing.compositions import accepted, judged, refusals
 
 project = "regard"
 author = "the regard developers"
@@ -45,9 +50,54 @@ def preset_list() -> str:
 
 
 def catalogue() -> str:
-    """Every recipe with its equation, options and source."""
-    directive = "```{{eval-rst}}\n.. autofunction:: regard.attention.{0}\n   :no-index:\n```"
-    return "\n\n".join(f"## {name}\n\n{directive.format(name)}" for name in sorted(RECIPES))
+    """Every recipe with its picture, equation, options and papers."""
+    return "\n\n".join(_entry(name) for name in sorted(RECIPES))
+
+
+def _entry(name: str) -> str:
+    required = [p.name for p in inspect.signature(RECIPES[name]).parameters.values() if p.default is p.empty]
+    papers = [_paper(key) for key in sources(RECIPES[name](**dict.fromkeys(required, 12)))]
+    return "\n\n".join(
+        [
+            f"## {name}",
+            f"![What {name} looks at](pictures/mechanisms/{name}.svg)",
+            f"```{{eval-rst}}\n.. autofunction:: regard.attention.{name}\n   :no-index:\n```",
+            "`cite` of its parts: " + " · ".join(papers),
+        ]
+    )
+
+
+def _paper(key: str) -> str:
+    fields = dict(re.findall(r"(\w+)\s*= \{(.*)\},?\n", bibliography()[key]))
+    title = re.sub(r"[{}]", "", fields["title"])
+    return f"[{title}]({fields['url']}) ({fields['year']})"
+
+
+def parts() -> str:
+    """Every part by kind, with the first line of its docstring."""
+    tables = []
+    for kind in PARTS:
+        rows = [f"| `{name}` | {_cell(line)} |" for found, name, line in tasks.catalogue() if found == kind]
+        tables.append("\n".join([f"| {kind} | |", "|---|---|", *rows]))
+    return "\n\n".join(tables)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def refused() -> str:
+    """What does not go together, and why; the numbers of compositions."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for (first, second), reason in refusals().items():
+        grouped.setdefault((second, re.sub(r"^exp\(e\) of an? \w+", "exp(e)", reason)), []).append(first)
+    rows = [
+        f"| {second} | {', '.join(one.partition(': ')[2] for one in firsts)} | {reason} |"
+        for (second, reason), firsts in grouped.items()
+    ]
+    table = "\n".join(["| part | does not go with | because |", "|---|---|---|", *rows])
+    total, good = len(judged()), len(accepted())
+    return f"Of {total:,} compositions with one head and with two, {good:,} are mechanisms.\n\n{table}"
 
 
 def verbs() -> str:
@@ -63,7 +113,14 @@ def verbs() -> str:
     return "\n\n".join(sections)
 
 
-GENERATED = {"configuration": configuration, "presets": preset_list, "mechanisms": catalogue, "verbs": verbs}
+GENERATED = {
+    "configuration": configuration,
+    "presets": preset_list,
+    "mechanisms": catalogue,
+    "parts": parts,
+    "refusals": refused,
+    "verbs": verbs,
+}
 
 
 def fill_in(app: Any, name: str, source: list[str]) -> None:

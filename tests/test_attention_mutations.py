@@ -192,6 +192,7 @@ BROKEN = {
     "half_types_are_close_to_float32": lambda: reading(
         lambda context, *_: context * (1.0 if context.element_size() > 2 else 1.2)
     ),
+    "half_types_bear_a_thousandfold_energies": lambda: built(alignment=BrokenAlignment(naive_softmax)),
     "extreme_energies_stay_finite": lambda: built(
         score=BrokenScore(lambda energies, _: energies * 10), alignment=BrokenAlignment(naive_softmax)
     ),
