@@ -21,5 +21,5 @@ def by_scale(
     found = {}
     for scale in scales:
         exact, rough = (contest(kind, backward=True, scale=scale, **sizes) for kind in (torch.float64, dtype))
-        found[scale] = errors(rough.sides[OURS](), rough.sides[PLAIN](), exact.sides[PLAIN](), exact.terms)
+        found[scale] = errors(rough.sides[OURS](), [rough.sides[PLAIN]()], exact.sides[PLAIN](), exact.terms)
     return found

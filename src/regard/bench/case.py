@@ -19,7 +19,7 @@ class Contest:
     """A case made ready in one type of number.
 
     Args:
-        sides: by name, what does the job once; `OURS` and `PLAIN` always, further ways between them.
+        sides: by name, what does the job once; `OURS` first and `PLAIN` last, further ways between them.
         yardsticks: by name, another job to compare the time with.
         terms: the size of the terms that a result is summed of, by the result's name; where it is not said, the
             largest number of the result stands for it.

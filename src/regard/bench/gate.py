@@ -1,18 +1,18 @@
 """The gate: no time is printed for what is wrong.
 
-A result may be off float64 by twice what the plain way in the same precision is off, or by twice the precision's
+A result may be off float64 by twice what the plain ways in the same precision are off, or by twice the precision's
 epsilon times the size of the terms it is summed of, whichever is larger. Results and every gradient have to pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from regard.bench.case import OURS, PLAIN, Answer, Case
+from regard.bench.case import OURS, PLAIN, Answer, Case, Contest
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Error:
     """The largest absolute error of one result.
 
     Args:
-        ours, plain: of either way, against the plain way in float64.
+        ours, plain: of ours and of the plain ways, against the plain way in float64.
         terms: the size of the terms.
         epsilon: of the precision.
     """
@@ -46,19 +46,21 @@ class Error:
         return self.share <= 1
 
 
-def errors(ours: Answer, plain: Answer, truth: Answer, terms: Mapping[str, float]) -> dict[str, Error]:
+def errors(ours: Answer, plain: Iterable[Answer], truth: Answer, terms: Mapping[str, float]) -> dict[str, Error]:
     """The errors of every result and gradient.
 
     Args:
-        ours, plain: in the precision that is judged.
+        ours, plain: in the precision that is judged; of several plain ways the one that is farthest off counts.
         truth: the plain way's in float64.
         terms: by name, where they are known; else the largest number of the truth.
     """
+    others = list(plain)
     found = {}
     for name, right in truth.items():
         exact = right.detach().double()
-        ours_off, plain_off = (float((x[name].detach().double() - exact).abs().max()) for x in (ours, plain))
-        found[name] = Error(ours_off, plain_off, terms.get(name, _largest(right)), torch.finfo(plain[name].dtype).eps)
+        off, *others_off = (float((x[name].detach().double() - exact).abs().max()) for x in (ours, *others))
+        epsilon = torch.finfo(others[0][name].dtype).eps
+        found[name] = Error(off, max(others_off), terms.get(name, _largest(right)), epsilon)
     return found
 
 
@@ -71,7 +73,12 @@ def judge(case: Case, sizes: Mapping[str, int], dtype: torch.dtype = torch.float
     terms = dict(exact.terms)
     if exact.shares_terms:
         terms |= dict.fromkeys(gradients, max(_largest(truth[name]) for name in gradients))
-    return errors(rough.sides[OURS](), rough.sides[PLAIN](), truth, terms)
+    return errors(rough.sides[OURS](), plainly(rough), truth, terms)
+
+
+def plainly(contest: Contest) -> list[Answer]:
+    """What the plain ways come to: sides whose names begin with `PLAIN`."""
+    return [side() for name, side in contest.sides.items() if name.startswith(PLAIN)]
 
 
 def worst(found: Mapping[str, Error]) -> tuple[str, Error]:

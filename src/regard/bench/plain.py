@@ -56,6 +56,15 @@ class PlainDecoder:
             outputs.append(output)
         return torch.stack(outputs, 1)
 
+    def run_at_once(self, embedded: Tensor, memory: Tensor, state: Pair) -> Tensor:
+        """The same for a decoder without input feeding, as torch's LSTM and the tangents of all pairs of all steps."""
+        (layer,) = self.decoder.stack.layers
+        h, _ = layer(embedded, (state[0][None], state[1][None]))
+        query = F.linear(h, self.score.query_projection.weight)
+        energies = torch.tanh(query[:, :, None] + self.keys(memory)[:, None]) @ self.score.v[0]
+        context = torch.bmm(torch.softmax(energies, -1), memory)
+        return torch.tanh(self.decoder.readout(torch.cat([h, context], -1)))
+
     def logits(self, features: Tensor) -> Tensor:
         """What the output layer says; of what it never says, -inf."""
         head = self.decoder.head

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from regard.testing.cases.draws import draw
 from regard.training.step import Stepper
 
 LSTM, STEPS, PRODUCTS = "nn.LSTM alone", "regard, step by step", "products alone"
+AT_ONCE = "plain, nn.LSTM and all steps at once"
 _SIZES = {"B": 64, "T": 20, "S": 20, "E": 128, "D": 256}
 _TINY = {"B": 4, "T": 6, "S": 6, "E": 16, "D": 32}
 
@@ -81,10 +83,14 @@ def decoder_pass(dtype: torch.dtype, *, feeds: bool = True, B: int, T: int, S: i
             outputs.append(found.output)
         return answer(torch.stack(outputs, 1))
 
+    def plainly(way: Callable[..., Tensor]) -> Callable[[], Answer]:
+        return lambda: answer(way(embedded, values, decoder.bridge(encoded)[0]))
+
     sides = {
         OURS: lambda: answer(decoder.run(embedded, decoder.prepare(encoded)).output),
         STEPS: stepwise,
-        PLAIN: lambda: answer(by_hand.run(embedded, values, decoder.bridge(encoded)[0])),
+        **({} if feeds else {AT_ONCE: plainly(by_hand.run_at_once)}),
+        PLAIN: plainly(by_hand.run),
     }
     lstm = {LSTM: lambda: torch.autograd.grad(alone(fed)[0], [fed, *alone.parameters()], probe)}
     return Contest(sides, yardsticks=lstm if feeds else {}, shares_terms=True)
