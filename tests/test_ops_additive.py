@@ -239,6 +239,23 @@ def test_gradients_without_autograd_are_those_with_it(activation, heads):
     assert all(map(torch.equal, found, results[1:]))
 
 
+TRANSFORMS = {
+    "gradients of each sentence": lambda f, q, k, v: torch.vmap(
+        torch.func.grad(lambda v, q, k: f(q[None], k[None], v).square().sum()), (None, 0, 0)
+    )(v, q, k),
+    "a Jacobian": lambda f, q, k, v: torch.func.jacrev(lambda v: f(q, k, v))(v),
+    "a second derivative": lambda f, q, k, v: torch.func.jacrev(torch.func.grad(lambda q: f(q, k, v).sum()))(q),
+    "a batch of batches": lambda f, q, k, v: torch.vmap(lambda q, k: f(q[None], k[None], v))(q, k),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_of_functions_are_those_of_the_plain_formula(name):
+    inputs = draw(3, 2, 5, 4, dtype=torch.float64)
+    found, expected = (TRANSFORMS[name](f, *inputs) for f in (ops.additive_energies, reference.additive_energies))
+    torch.testing.assert_close(found, expected)
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_inference_gives_the_same_bits(mode):
     inputs = [x.requires_grad_() for x in draw(2, 3, 4, 5)]
@@ -388,7 +405,7 @@ def test_memory_does_not_hold_a_number_for_every_step_position_and_feature():
     done = python(MEMORY)
     assert done.returncode == 0, done.stderr
     plain = 4 * 400 * 400 * 256 * 4 / 2**20
-    assert float(done.stdout) < 0.06 * plain
+    assert float(done.stdout) < 0.03 * plain
 
 
 FORK = """

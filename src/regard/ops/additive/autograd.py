@@ -13,7 +13,8 @@ from regard.ops.additive import reference
 
 def run(module: ModuleType, slope: float | None, *inputs: Tensor) -> Tensor:
     """The energies by a module of kernels, with gradients where they are asked for."""
-    if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+    asked = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
+    if asked or torch._C._are_functorch_transforms_active():
         return _Energies.apply(module, slope, *inputs)  # type: ignore[no-untyped-call]
     return module.energies(*inputs, slope)
 
@@ -22,10 +23,17 @@ class _Energies(torch.autograd.Function):
     """Keeps the inputs alone; a second derivative is that of the reference."""
 
     @staticmethod
-    def forward(ctx: Any, module: ModuleType, slope: float | None, query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-        ctx.module, ctx.slope = module, slope
-        ctx.save_for_backward(query, keys, v)
+    def forward(module: ModuleType, slope: float | None, query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
         return module.energies(query, keys, v, slope)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
+        ctx.module, ctx.slope, *tensors = inputs
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, module: ModuleType, slope: float | None, *inputs: Tensor) -> tuple[Tensor, int]:
+        return torch.vmap(lambda query, keys, v: reference.energies(query, keys, v, slope), in_dims[2:])(*inputs), 0
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
@@ -33,8 +41,7 @@ class _Energies(torch.autograd.Function):
         if not torch.is_grad_enabled():
             found = ctx.module.gradients(gradient, *inputs, ctx.slope)
             return None, None, *(x if wants else None for x, wants in zip(found, wanted, strict=True))
-        query, keys, v = inputs
-        asked = [x for x, wants in zip(inputs, wanted, strict=True) if wants]
-        energies = reference.energies(query, keys, v, ctx.slope)
-        left = iter(torch.autograd.grad(energies, asked, gradient, create_graph=True))
-        return None, None, *(next(left) if wants else None for wants in wanted)
+        pull_back: Any = torch.func.vjp(lambda query, keys, v: reference.energies(query, keys, v, ctx.slope), *inputs)[
+            1
+        ]
+        return None, None, *pull_back(gradient)

@@ -65,8 +65,10 @@ def additive_gradients(
     *,
     slope: float | None = None,
 ) -> tuple[Float[Tensor, "B T *heads D"], Float[Tensor, "B S *heads D"], Float[Tensor, "*heads D"]]:
-    """By query, keys and v in float32 or float64, for passes that do without autograd."""
-    return kernels_for(query.device.type).gradients(gradient, query, keys, v, find_slope(activation, slope))
+    """By query, keys and v, for passes that do without autograd; in float32 or float64."""
+    inputs, _ = _working(query, keys, v)
+    kernels = kernels_for(query.device.type)
+    return kernels.gradients(gradient.to(inputs[0].dtype), *inputs, find_slope(activation, slope))
 
 
 def _working(query: Tensor, keys: Tensor, v: Tensor) -> tuple[tuple[Tensor, Tensor, Tensor], torch.dtype]:
