@@ -266,6 +266,12 @@ def test_inference_gives_the_same_bits(mode):
     assert torch.equal(result, expected)
 
 
+def test_nothing_is_compiled_where_numba_is_told_not_to(monkeypatch):
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    assert "numba: refused: NUMBA_DISABLE_JIT" in ops.explain("additive_energies", *draw(1, 2, 3, 4))
+    assert "chunked: taken" in ops.explain("additive_energies")
+
+
 def python(code, **environment):
     """Runs code in a process of its own, with this package."""
     source = str(Path(regard.__file__).parents[1])

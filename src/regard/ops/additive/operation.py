@@ -121,6 +121,8 @@ def _refuse_triton(*inputs: Tensor, **options: Any) -> str | None:
 def _refuse_numba(*inputs: Tensor, **options: Any) -> str | None:
     if inputs and inputs[0].device.type != "cpu":
         return f"the inputs are on {inputs[0].device.type} and the kernels for the CPU"
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return "NUMBA_DISABLE_JIT says that nothing shall be compiled"
     return _missing("numba")
 
 

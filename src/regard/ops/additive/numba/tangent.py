@@ -59,7 +59,7 @@ def _power(x: Any) -> Any:
 def _choose_power(x: Any) -> Any:
     kind: Any = np.float32 if x == types.float32 else np.float64
     degree, mantissa = (7, 23) if x == types.float32 else (13, 52)
-    limit, one, shift = kind(2 * REACH[np.dtype(kind)]), kind(1), kind(1.5 * 2.0**mantissa)
+    limit, shift = kind(2 * REACH[np.dtype(kind)]), kind(1.5 * 2.0**mantissa)
     inverse, high = kind(1 / math.log(2)), kind(0.693359375 if x == types.float32 else 0.6931471803691238)
     low = kind(math.log(2) - 0.693359375 if x == types.float32 else 1.9082149292705877e-10)
     taylor = tuple(kind(1 / math.factorial(n)) for n in range(degree, -1, -1))
@@ -75,7 +75,7 @@ def _choose_power(x: Any) -> Any:
         for i in range(1, degree + 1):
             p = p * f + taylor[i]
         found = _times_power(p, shifted)
-        return found if x == x else x * one
+        return found if x == x else x
 
     return power
 
