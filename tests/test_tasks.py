@@ -312,7 +312,7 @@ def test_the_catalogue_and_the_explanation_name_what_there_is() -> None:
     assert {"recipe", "preset", "task"} <= kinds
     assert all(line for _, _, line in catalogue())
     assert "additive_energies" in explain()
-    assert "one by one" in explain(untrained())
+    assert "in one fused node of the graph" in explain(untrained())
     free = small({"decoder": {"size": 10, "embedding_size": 6, "input_feeding": False}})
     assert "at once" in explain(untrained(free))
 

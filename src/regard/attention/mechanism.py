@@ -147,11 +147,8 @@ class Mechanism(nn.Module):
             values = values.masked_fill(~mask[..., None], 0)
             keys = keys.masked_fill(~mask[..., None], 0) if keys is not None else None
         keys = values if same or keys is None else keys
-        extras = {
-            name: kept
-            for name, part in (("window", self.window), ("alignment", self.alignment))
-            if (kept := part.prepare(values, keys, mask, start)) is not None
-        }
+        kept = {name: self.parts[name].prepare(values, keys, mask, start) for name in ("window", "alignment")}
+        extras = {name: own for name, own in kept.items() if own is not None}
         return Memory(
             self.score.prepare(values, keys, mask, start),
             self.read.prepare(values, keys, mask, start),

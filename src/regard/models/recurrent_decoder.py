@@ -12,6 +12,7 @@ from regard import tree
 from regard.attention.contract import Tree
 from regard.errors import UnsupportedError
 from regard.layers.recurrent import Cell, CellState, RecurrentStack
+from regard.models import fused
 from regard.models.bridge import Bridge, FixedContext
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.naming import main_name, named
@@ -211,6 +212,17 @@ class RecurrentDecoder(nn.Module):
         state = self.initial_state(memory)
         if self.feeds_back is None:
             return self._at_once(embedded, memory, state, alignment, generator)
+        if self._unfused(embedded) is None:
+            output, cells, contexts, weights = fused.run(
+                self.attention,
+                self.stack,
+                self.readout,
+                embedded,
+                memory.attention,
+                state.cell,
+                attends_first=self.order == "attend_then_recur",
+            )
+            return RecurrentFeatures(output, cells, contexts, embedded, weights if alignment else None)
         length = embedded.shape[1]
         steps = []
         for x in (embedded if length else embedded.new_zeros(len(embedded), 1, embedded.shape[2])).unbind(1):
@@ -242,7 +254,16 @@ class RecurrentDecoder(nn.Module):
         """Which way `forward` takes and why."""
         if self.feeds_back is None:
             return "all steps of a training pass run at once: nothing is fed back into the cell"
-        return f"a training pass takes the steps one by one: {self.feeds_back}"
+        unfused = self._unfused()
+        if unfused is None:
+            return f"a training pass takes the steps in one fused node of the graph: {self.feeds_back}"
+        return f"a training pass takes the steps one by one: {self.feeds_back}, and {unfused}"
+
+    def _unfused(self, embedded: Tensor | None = None) -> str | None:
+        """Why steps that feed back are not one node of the graph, or None."""
+        if self.query != "output":
+            return "the fused pass asks with the output alone"
+        return fused.refuse(self.attention, self.stack, embedded)
 
     def _advance(
         self,

@@ -1,0 +1,105 @@
+"""Which recurrent decoders have a fused pass, by the types of their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention import (
+    AdditiveScore,
+    BilinearScore,
+    DotScore,
+    FullWindow,
+    Mechanism,
+    Memory,
+    ScaledDotScore,
+    SoftmaxAlignment,
+    WeightedSum,
+)
+from regard.layers.recurrent import CellState, RecurrentStack
+from regard.models.fused.cells import CELLS
+from regard.models.fused.sweep import Plan, Weights, sweep
+
+Asking = tuple[str, Tensor, tuple[Tensor | None, Tensor | None], Tensor | None]
+"""additive or dot, the keys as compared, the query's projection, and v."""
+
+
+def _additive(score: Any, keys: Tensor) -> Asking:
+    return "additive", keys, (score.query_projection.weight, score.query_projection.bias), score.direction
+
+
+def _dot(score: Any, keys: Tensor) -> Asking:
+    return "dot", keys * score.scale, (None, None), None
+
+
+def _bilinear(score: Any, keys: Tensor) -> Asking:
+    return _dot(score.dot, keys)
+
+
+def _scaled_dot(score: Any, keys: Tensor) -> Asking:
+    return "dot", keys * score.scale, (score.query_projection.weight, score.query_projection.bias), None
+
+
+SCORES: dict[type, Callable[[Any, Tensor], Asking]] = {
+    AdditiveScore: _additive,
+    BilinearScore: _bilinear,
+    DotScore: _dot,
+    ScaledDotScore: _scaled_dot,
+}
+"""Scores that the fused pass knows, and how it asks them; window, softmax and read are one each."""
+
+
+def refuse(attention: Any, stack: RecurrentStack, embedded: Tensor | None = None) -> str | None:
+    """Why there is no fused pass for a mechanism and cells, or for such inputs, or None."""
+    if embedded is not None:
+        if torch.compiler.is_compiling():
+            return "the compiler fuses by itself"
+        if embedded.dtype not in (torch.float32, torch.float64) or torch.is_autocast_enabled(embedded.device.type):
+            return "the fused pass computes in float32 and float64"
+        if embedded.numel() == 0:
+            return "there is nothing to compute"
+    if type(attention) is not Mechanism:
+        return f"the fused pass knows no {type(attention).__name__}"
+    known = {"score": tuple(SCORES), "window": (FullWindow,), "alignment": (SoftmaxAlignment,), "read": (WeightedSum,)}
+    for name, part in attention.parts.items():
+        if type(part) not in known[name]:
+            return f"the fused pass knows no {type(part).__name__}"
+    if stack.cell not in CELLS:
+        return f"the fused pass knows no {stack.cell} cells"
+    return None
+
+
+def run(
+    attention: Any,
+    stack: RecurrentStack,
+    readout: Any,
+    embedded: Tensor,
+    memory: Memory,
+    first: CellState,
+    *,
+    attends_first: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Outputs, cells (B, T, D), contexts (B, T, V) and alignments (B, H, T, S) of embedded inputs (B, T, E)."""
+    score = attention.score
+    energies, keys, query, v = SCORES[type(score)](score, memory.keys)
+    plan = Plan(
+        stack.cell,
+        stack.num_layers,
+        stack.residual,
+        attends_first,
+        energies,
+        score.num_heads,
+        float(attention.alignment.sharpening),
+    )
+    layers = tuple(
+        (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0) for layer in stack.layers
+    )
+    masks: list[Tensor] = []
+    if stack.training and stack.dropout.p > 0:
+        ones = embedded.new_ones(embedded.shape[1], embedded.shape[0], stack.size)
+        masks = [torch.nn.functional.dropout(ones, stack.dropout.p) for _ in layers[:-1]]
+    weights = Weights(layers, query, v, (readout.weight, readout.bias))
+    return sweep(plan, embedded, (keys, memory.values, memory.mask), first, masks, weights)
