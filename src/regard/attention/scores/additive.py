@@ -69,9 +69,6 @@ class AdditiveScore(AbstractScore):
         self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
     ) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        keys = memory.keys
-        shared = share(split(self.query_projection(query), self.num_heads), keys)
-        heads = [
-            ops.additive_energies(shared[:, :, head], keys[:, :, head], v) for head, v in enumerate(self.direction)
-        ]
-        return torch.stack(heads, 2).view(query.shape[0], self.num_heads, keys.shape[1]), leaf
+        shared = share(split(self.query_projection(query), self.num_heads), memory.keys)
+        energies = ops.additive_energies(shared, memory.keys, self.direction)
+        return energies.transpose(1, 2).flatten(0, 1), leaf

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from regard import ops
@@ -22,7 +21,4 @@ def located_energies(
     hypotheses = num_hypotheses(query.shape[0], memory.keys.shape[0])
     keys = (memory.keys[:, None] + located.unflatten(0, (memory.keys.shape[0], hypotheses))).flatten(0, 1)
     projected = split(content.query_projection(query), content.num_heads)
-    heads = [
-        ops.additive_energies(projected[:, None, head], keys[:, :, head], v) for head, v in enumerate(content.direction)
-    ]
-    return torch.cat(heads, 1)
+    return ops.additive_energies(projected[:, None], keys, content.direction)[:, :, 0]
