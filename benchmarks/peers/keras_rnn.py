@@ -1,4 +1,4 @@
-"""Keras 3.15 on torch: LSTMs and `AdditiveAttention` over the whole target, trained by `train_on_batch`.
+"""Keras 3.15 on torch: LSTMs and `AdditiveAttention` over the whole target, compiled, trained by `train_on_batch`.
 
 It has no decoder that feeds attention back, so all steps run at once, and no beam search.
 """
@@ -47,7 +47,7 @@ def model(size):
     made.compile(
         keras.optimizers.Adam(LEARNING_RATE, global_clipnorm=CLIP_NORM),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        jit_compile=False,
+        jit_compile=True,
     )
     return made
 

@@ -145,8 +145,10 @@ def main() -> None:
             for program in programs:
                 program.close()
     head = ["threads", "program", "ms", "quartiles", "a second", "regard is faster", "quartiles"]
+    asked = f"--threads {options.threads} --rounds {options.rounds}{' --quick' * options.quick}"
     parts = [
         "## Peers, turn by turn with regard",
+        f"    python benchmarks/peers/run.py {asked}",
         f"{datetime.date.today()}, {described}.\n"
         f"Medians of {rounds} rounds; models {_shown(size)}, layer {_shown(layer)}.",
         *(f"### {job.capitalize()}: {what}\n\n{table(head, lines[job])}" for job, what in JOBS.items()),

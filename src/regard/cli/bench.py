@@ -32,7 +32,8 @@ def bench(
     pictures = None if output is None or str(output) == "-" else output.with_suffix("")
     text, passes = benchmarks.run(cases or (), threads=counts, quick=quick, pictures=pictures, say=say)
     with results(output) as stream:
-        stream.write(text)
+        asked = ["regard bench", *(cases or ()), f"--threads {threads}", *(["--quick"] if quick else [])]
+        stream.write(f"# Speed\n\n    {' '.join(asked)}\n\n{text}")
     if not passes:
         raise typer.Exit(1)
 
