@@ -145,7 +145,7 @@ def main() -> None:
             for program in programs:
                 program.close()
     head = ["threads", "program", "ms", "quartiles", "a second", "regard is faster", "quartiles"]
-    asked = f"--threads {options.threads} --rounds {options.rounds}{' --quick' * options.quick}"
+    asked = f"--threads {options.threads} --rounds {rounds}{' --quick' * options.quick}"
     parts = [
         "## Peers, turn by turn with regard",
         f"    python benchmarks/peers/run.py {asked}",
