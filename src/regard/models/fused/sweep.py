@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from regard import ops
 from regard.attention.heads import weighted_sum
-from regard.models.fused.cells import CELLS
+from regard.models.fused.cells import stack_of
 from regard.models.fused.scores import ENERGIES, Gradients
 
 
@@ -110,156 +110,115 @@ class _Sweep(torch.autograd.Function):
     def forward(
         ctx: Any, plan: Plan, num_masks: int, embedded: Tensor, keys: Tensor, values: Tensor, mask: Any, *flat: Any
     ) -> Any:
-        first, masks, weights = _sorted(plan, num_masks, flat)
+        state, masks, weights = _sorted(plan, num_masks, flat)
         x = embedded.transpose(0, 1).contiguous()
-        steps, batch = x.shape[:2]
-        width = x.shape[2]
-        layers, readout = weights.layers, weights.readout
-        of_input = functional.linear(x, layers[0][0][:, :width], layers[0][2])
-        feed_weight = layers[0][0][:, width:].t()
+        steps, batch, width = x.shape
+        layers = stack_of(plan.cell, weights.layers, width, steps, batch)
+        known = layers[0].known(x)
+        readout, said = _parts_of_readout(plan, weights, x)
         support = None if mask is None else mask[:, None]
-        cell = CELLS[plan.cell]
-        state = list(first)
-        feed = x.new_zeros(batch, feed_weight.shape[0])
-        history: list[Any] = []
+        feed = x.new_zeros(batch, weights.layers[0][0].shape[1] - width)
+        queries: list[Tensor] = []
         found: tuple[list[Tensor], ...] = ([], [], [], [])
         for t in range(steps):
-            before = tuple(state)
             if plan.attends_first:
                 query, weight, context = _look(plan, weights, keys, values, support, state[-1][0])
                 feed = context
-            inner, given, kept = feed, [], []
-            for index, (w_ih, w_hh, b_ih, b_hh) in enumerate(layers):
-                given.append(inner)
-                if index == 0:
-                    contribution = torch.addmm(of_input[t], feed, feed_weight)
-                else:
-                    contribution = functional.linear(inner, w_ih, b_ih)
-                state[index], saved = cell.forward(
-                    contribution, functional.linear(state[index][0], w_hh, b_hh), state[index]
-                )
-                kept.append(saved)
-                h = state[index][0] * masks[index][t] if index < len(masks) else state[index][0]
+            inner = feed
+            for index, layer in enumerate(layers):
+                state[index] = layer.forward(t, known[t] if index == 0 else None, inner, state[index])
+                h = state[index][0] * masks[index][t] if index < num_masks else state[index][0]
                 inner = h + inner if plan.residual and index > 0 else h
             if not plan.attends_first:
                 query, weight, context = _look(plan, weights, keys, values, support, inner)
-            read = [inner, x[t], context] if plan.attends_first else [inner, context]
-            output = functional.linear(torch.cat(read, 1), *readout).tanh_()
-            history.append((before, given, kept, query))
-            feed = output
-            for kind, new in zip(found, (output, inner, context, weight), strict=True):
+            feed = torch.addmm(said[t], torch.cat([inner, context], 1), readout.t()).tanh_()
+            queries.append(query)
+            for kind, new in zip(found, (feed, inner, context, weight), strict=True):
                 kind.append(new)
         results = [torch.stack(kind) for kind in found]
         ctx.plan, ctx.num_masks = plan, num_masks
-        ctx.save_for_backward(x, keys, values, mask, *results, *flat)
-        ctx.history = history if any(ctx.needs_input_grad) else None
+        ctx.kept = (layers, queries) if any(ctx.needs_input_grad) else None
+        ctx.save_for_backward(x, keys, values, *results, *flat)
         return tuple(results)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *by_results: Tensor) -> Any:
-        x, keys, values, _, outputs, cells, contexts, alignments, *flat = ctx.saved_tensors
-        plan = ctx.plan
+        x, keys, values, outputs, cells, contexts, alignments, *flat = ctx.saved_tensors
+        plan, (layers, queries) = ctx.plan, ctx.kept
         first, masks, weights = _sorted(plan, ctx.num_masks, flat)
-        steps, width = x.shape[0], x.shape[2]
-        layers, size = weights.layers, cells.shape[2]
-        cell = CELLS[plan.cell]
-        feed_weight = layers[0][0][:, width:]
+        readout, _ = _parts_of_readout(plan, weights, x)
+        size = cells.shape[2]
         by_state = [tuple(torch.zeros_like(part) for part in state) for state in first]
-        by_feed = x.new_zeros(x.shape[1], feed_weight.shape[1])
+        by_feed = x.new_zeros(x.shape[1], weights.layers[0][0].shape[1] - x.shape[2])
+        by_gates = [layer.room() for layer in layers]
+        by_z, by_contexts = torch.empty_like(outputs), torch.empty_like(contexts)
+        by_queries = outputs.new_empty(len(outputs), *queries[0].shape)
         by_keys, by_v = torch.zeros_like(keys), None if weights.v is None else torch.zeros_like(weights.v)
-        gathered = Gathered([], [], [], [[] for _ in layers])
-        for t in range(steps - 1, -1, -1):
-            before, _, kept, query = ctx.history[t]
+        slopes = 1 - outputs * outputs
+        for t in range(len(outputs) - 1, -1, -1):
             by_output = by_results[0][t] if plan.attends_first else by_results[0][t] + by_feed
-            by_z = by_output * (1 - outputs[t] * outputs[t])
-            by_read = by_z @ weights.readout[0]
+            by_read = torch.mul(by_output, slopes[t], out=by_z[t]) @ readout
             by_cell = by_read[:, :size] + by_results[1][t]
-            by_context = by_read[:, -contexts.shape[2] :] + by_results[2][t]
+            by_context = torch.add(by_read[:, size:], by_results[2][t], out=by_contexts[t])
             if not plan.attends_first:
                 by_asked, by_query = _look_back(
-                    plan, weights, keys, values, alignments[t], query, by_context, by_results[3][t]
+                    plan, weights, keys, values, alignments[t], queries[t], by_context, by_results[3][t]
                 )
                 by_cell = by_cell + by_query
             for index in range(len(layers) - 1, -1, -1):
                 by_h = by_cell * masks[index][t] if index < len(masks) else by_cell
                 by_last = (by_state[index][0] + by_h, *by_state[index][1:])
-                of_input, of_state, by_before, rest = cell.backward(by_last, kept[index], before[index])
-                gathered.gates[index].append((of_input, of_state))
-                through = of_state @ layers[index][1]
-                by_state[index] = (through if by_before is None else through + by_before, *rest)
-                if index == 0:
-                    by_feed = of_input @ feed_weight
-                else:
-                    by_inner = of_input @ layers[index][0]
-                    by_cell = by_inner + by_cell if plan.residual else by_inner
+                by_fed, by_state[index] = layers[index].backward(t, by_last, by_gates[index][t])
+                by_cell = by_fed + by_cell if plan.residual and index > 0 else by_fed
+            by_feed = by_cell
             if plan.attends_first:
-                by_context = by_context + by_feed
+                by_context += by_feed
                 by_asked, by_query = _look_back(
-                    plan, weights, keys, values, alignments[t], query, by_context, by_results[3][t]
+                    plan, weights, keys, values, alignments[t], queries[t], by_context, by_results[3][t]
                 )
                 by_state[-1] = (by_state[-1][0] + by_query, *by_state[-1][1:])
+            by_queries[t] = by_asked[0]
             by_keys += by_asked[1]
             if by_v is not None and by_asked[2] is not None:
                 by_v += by_asked[2]
-            for found, new in zip(gathered.looks, (by_z, by_asked[0], by_context), strict=True):
-                found.append(new)
-        return _finish(ctx, gathered, by_state, by_keys, by_v)
+        # Every weight's gradient is one product over all steps.
+        by_layers: list[Tensor] = []
+        by_x = x.new_zeros(())
+        for index, layer in enumerate(layers):
+            of_weights, of_inputs = layer.gradients(by_gates[index], x if index == 0 else None)
+            by_layers += of_weights
+            by_x = by_x if of_inputs is None else of_inputs
+        read = [cells, contexts]
+        if plan.attends_first:
+            read.insert(1, x)
+            by_x = by_x + by_z @ weights.readout[0][:, size : size + x.shape[2]]
+        heads = (y.unflatten(2, (values.shape[2], -1)) for y in (alignments, _by_heads(plan, by_contexts)))
+        by_values = torch.einsum("tbgns,tbgnv->bsgv", *heads)
+        by_asking: list[Tensor | None] = [None, None]
+        if weights.query[0] is not None:
+            asked = layers[-1].last_states() if plan.attends_first else cells
+            of_query = by_queries.flatten(2)
+            by_asking = [_outer(of_query, asked), None if weights.query[1] is None else of_query.sum((0, 1))]
+        by_first = [part for state in by_state for part in state]
+        by_readout = [_outer(by_z, torch.cat(read, 2)), by_z.sum((0, 1))]
+        by_flat = [*by_first, *(None for _ in masks), *by_layers, *by_asking, by_v, *by_readout]
+        return None, None, by_x.transpose(0, 1), by_keys, by_values, None, *by_flat
 
 
-@dataclass(frozen=True)
-class Gathered:
-    """What the backward loop found, last step first.
-
-    By the readout's sum, projected queries and contexts; for every layer by what input and state add to the gates.
-    """
-
-    z: list[Tensor]
-    queries: list[Tensor]
-    contexts: list[Tensor]
-    gates: list[list[tuple[Tensor, Tensor]]]
-
-    @property
-    def looks(self) -> tuple[list[Tensor], ...]:
-        """All but the gates."""
-        return self.z, self.queries, self.contexts
+def _parts_of_readout(plan: Plan, weights: Weights, x: Tensor) -> tuple[Tensor, Tensor]:
+    """The columns of the readout that meet cell and context, and what it knows before the first step (T, 1 or B, D)."""
+    weight, bias = weights.readout
+    if not plan.attends_first:
+        return weight, bias.expand(len(x), 1, -1)
+    size = len(weight)
+    known = torch.addmm(bias, x.flatten(0, 1), weight[:, size : size + x.shape[2]].t())
+    return torch.cat([weight[:, :size], weight[:, size + x.shape[2] :]], 1), known.unflatten(0, x.shape[:2])
 
 
-def _finish(
-    ctx: Any, gathered: Gathered, by_state: list[tuple[Tensor, ...]], by_keys: Tensor, by_v: Tensor | None
-) -> tuple[Any, ...]:
-    """Every weight's gradient as one product over all steps, in the order of the arguments of `forward`."""
-    x, _, values, _, _, cells, contexts, alignments, *flat = ctx.saved_tensors
-    plan, history = ctx.plan, ctx.history
-    _, masks, weights = _sorted(plan, ctx.num_masks, flat)
-    width = x.shape[2]
-    z, by_projected, by_contexts = (torch.stack(found[::-1]) for found in gathered.looks)
-    grouped = (
-        y.unflatten(2, (values.shape[2], -1)) for y in (alignments, by_contexts.unflatten(2, (plan.num_heads, -1)))
-    )
-    by_values = torch.einsum("tbgns,tbgnv->bsgv", *grouped)
-    by_layers: list[Tensor] = []
-    by_x = x.new_zeros(())
-    for index, found in enumerate(gathered.gates):
-        of_input, of_state = (torch.stack(part[::-1]) for part in zip(*found, strict=True))
-        given = torch.stack([step[1][index] for step in history])
-        before = torch.stack([step[0][index][0] for step in history])
-        if index == 0:
-            given = torch.cat([x, given], 2)
-            by_x = of_input @ weights.layers[0][0][:, :width]
-        by_layers += [_outer(of_input, given), _outer(of_state, before), of_input.sum((0, 1)), of_state.sum((0, 1))]
-    read = [cells, x, contexts] if plan.attends_first else [cells, contexts]
-    if plan.attends_first:
-        by_x = by_x + z @ weights.readout[0][:, cells.shape[2] : cells.shape[2] + width]
-    by_query: list[Tensor | None] = [None, None]
-    if weights.query[0] is not None:
-        asked = torch.stack([step[0][-1][0] for step in history]) if plan.attends_first else cells
-        flat_queries = by_projected.flatten(2)
-        by_query = [_outer(flat_queries, asked), None if weights.query[1] is None else flat_queries.sum((0, 1))]
-    by_first = [part for state in by_state for part in state]
-    by_readout = [_outer(z, torch.cat(read, 2)), z.sum((0, 1))]
-    by_flat = [*by_first, *(None for _ in masks), *by_layers, *by_query, by_v, *by_readout]
-    return None, None, by_x.transpose(0, 1), by_keys, by_values, None, *by_flat
+def _by_heads(plan: Plan, contexts: Tensor) -> Tensor:
+    """(T, B, V) as (T, B, H, V / H)."""
+    return contexts.unflatten(2, (plan.num_heads, -1))
 
 
 def _outer(by_outputs: Tensor, inputs: Tensor) -> Tensor:

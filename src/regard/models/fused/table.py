@@ -20,7 +20,7 @@ from regard.attention import (
     WeightedSum,
 )
 from regard.layers.recurrent import CellState, RecurrentStack
-from regard.models.fused.cells import CELLS
+from regard.models.fused.cells import LAYERS
 from regard.models.fused.sweep import Plan, Weights, sweep
 
 Asking = tuple[str, Tensor, tuple[Tensor | None, Tensor | None], Tensor | None]
@@ -67,7 +67,7 @@ def refuse(attention: Any, stack: RecurrentStack, embedded: Tensor | None = None
     for name, part in attention.parts.items():
         if type(part) not in known[name]:
             return f"the fused pass knows no {type(part).__name__}"
-    if stack.cell not in CELLS:
+    if stack.cell not in LAYERS:
         return f"the fused pass knows no {stack.cell} cells"
     return None
 
