@@ -1,4 +1,4 @@
-"""Sphinx: Markdown by MyST, the reference from docstrings, two pages made from the code itself."""
+"""Sphinx: Markdown by MyST, the reference from docstrings, and pages made from the code itself."""
 
 from __future__ import annotations
 
