@@ -134,7 +134,7 @@ def pool(name: str) -> str:
     shown = "bccbbacbcb"
     logits, weights = see(torch.tensor([[*map(number, shown)]]))
     said = SYMBOLS[int(logits[0].argmax()) - FIRST]
-    picture(name, weights[0], [*shown], [said])
+    picture(name, weights[0][:, None], [*shown], [said])
     return f"loss {last:.4f}  {shown} → {said}"
 
 
