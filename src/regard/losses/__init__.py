@@ -2,10 +2,11 @@
 
 from regard.losses.coverage import coverage_loss, doubly_stochastic
 from regard.losses.cross_entropy import cross_entropy
+from regard.losses.entropy import attention_entropy
 from regard.losses.forward_sum import forward_sum
 from regard.losses.guided_attention import guided_attention
 from regard.losses.reinforce import MovingBaseline, reinforce
-from regard.losses.supervision import alignment_supervision, attention_entropy
+from regard.losses.supervision import alignment_supervision
 
 __all__ = [
     "MovingBaseline",
