@@ -344,6 +344,7 @@ def test_a_window_that_reaches_less_than_nowhere_is_refused(name):
         (lambda: ArgmaxWindow.like("coqui", reach=3), "reach=3"),
         (lambda: PredictiveWindow(4, 4, reach=0), "reach=0 must be 1 or more"),
         (lambda: PredictiveWindow(4, 5, num_heads=2), "size=5 must be a multiple of num_heads=2"),
+        (lambda: luong(query_size=4, memory_size=4, reach=10), "reach=10 is how far a local window reaches"),
         (lambda: luong(query_size=4, memory_size=4, reach=3), "reach=3 is how far a local window reaches"),
         (lambda: luong(query_size=4, memory_size=4, local="global"), "local='global' must be"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Generator, Tensor
 
 from regard import ops
+from regard.attention.alignments.sharpening import checked, sharpen
 from regard.attention.contract import AbstractAlignment, Memory, Tree
 from regard.shapes import Bool, Float, Int
 
@@ -23,9 +24,7 @@ class SoftmaxAlignment(AbstractAlignment):
 
     def __init__(self, *, sharpening: float = 1.0) -> None:
         super().__init__()
-        if sharpening <= 0:
-            raise ValueError(f"sharpening={sharpening} must be above 0.")
-        self.sharpening = sharpening
+        self.sharpening = checked(sharpening)
 
     def forward(
         self,
@@ -38,6 +37,4 @@ class SoftmaxAlignment(AbstractAlignment):
         generator: Generator | None = None,
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S)."""
-        if self.sharpening != 1.0:
-            energies = energies * self.sharpening
-        return ops.masked_softmax(energies, support), leaf, None
+        return ops.masked_softmax(sharpen(energies, self.sharpening), support), leaf, None

@@ -19,27 +19,27 @@ def forward_attention(
     input_size: int | None = None,
     size: int = 128,
     score: Literal["location", "additive"] = "location",
-    num_filters: int = 32,
-    kernel_size: int = 31,
+    num_filters: int | None = None,
+    kernel_size: int | None = None,
     transition_agent: bool = False,
-    agent_size: int = 128,
+    agent_size: int | None = None,
     num_heads: int = 1,
     like: Literal["espnet", "coqui"] | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
     """Attention that stays where it was or moves on by one position.
 
-    α_t(n) ∝ ((1 - u_t-1) α_t-1(n) + u_t-1 α_t-1(n-1)) exp(e_t(n)), with u = 1/2, or with a transition agent
-    u_t = σ(W₂ tanh(W₁ [c_t; o_t-1; q_t] + b₁) + b₂).
+    α_t(n) ∝ ((1 - u_{t-1}) α_{t-1}(n) + u_{t-1} α_{t-1}(n-1)) exp(e_t(n)), with u = 1/2, or with a transition agent
+    u_t = σ(W₂ tanh(W₁ [c_t; o_{t-1}; q_t] + b₁) + b₂).
 
     Args:
         query_size, memory_size: Q and M.
-        input_size: F, of what the decoder is fed (o_t-1), which a transition agent sees.
+        input_size: F, of what the decoder is fed (o_{t-1}), which a transition agent sees.
         size: width of the score's hidden layer.
         score: location (content, and the weights of the step before through filters) or additive (content alone).
-        num_filters, kernel_size: of the location score.
+        num_filters, kernel_size: of the location score, 32 and 31 unless told; the additive one has none.
         transition_agent: whether a network tells how likely attention moves on.
-        agent_size: width of its hidden layer.
+        agent_size: width of its hidden layer, 128 unless told; with `like` it has none.
         num_heads: each stays or moves by itself, with a u of its own.
         like: another implementation, see `ForwardAlignment`.
 
@@ -52,12 +52,20 @@ def forward_attention(
     (arXiv 1807.06736).
     """
     scoring: AbstractScore
-    heads_and_filters: dict[str, Any] = {"num_heads": num_heads, "num_filters": num_filters, "kernel_size": kernel_size}
+    filters: dict[str, Any] = {"num_filters": num_filters, "kernel_size": kernel_size}
+    told = {name: value for name, value in filters.items() if value is not None}
+    if score == "additive" and told:
+        raise UnsupportedError(f"{' and '.join(told)}: score='additive' has no filters; leave them out.")
+    if agent_size is not None and (like is not None or not transition_agent):
+        raise UnsupportedError(
+            f"agent_size={agent_size} is the width of a transition agent's hidden layer: there is one with "
+            "transition_agent=True and without like."
+        )
     if score == "location" and like == "coqui":
-        scoring = UnmovedLocationScore(query_size, memory_size, size, bias=False, **heads_and_filters)
+        scoring = UnmovedLocationScore(query_size, memory_size, size, bias=False, num_heads=num_heads, **told)
     elif score == "location":
         scoring = LocationScore(
-            query_size, memory_size, size, location="previous", first_alignment="first", **heads_and_filters
+            query_size, memory_size, size, location="previous", first_alignment="first", num_heads=num_heads, **told
         )
     elif score == "additive":
         scoring = AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=like != "coqui")
@@ -72,7 +80,7 @@ def forward_attention(
             read.context_size,
             query_size,
             input_size=None if like == "coqui" else input_size,
-            hidden_size=agent_size if like is None else None,
+            hidden_size=(agent_size or 128) if like is None else None,
             num_heads=num_heads,
         )
     return Mechanism(scoring, ForwardAlignment(num_heads=num_heads, agent=agent, like=like), read, window)

@@ -24,7 +24,7 @@ def luong(
     alignment: AlignmentName = "softmax",
     sharpening: float = 1.0,
     local: Literal["monotonic", "predictive"] | None = None,
-    reach: int = 10,
+    reach: int | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
     """Multiplicative attention: e_j = qᵀh_j (dot), qᵀ W h_j (general) or vᵀ tanh(W [q; h_j]) (concat).
@@ -34,10 +34,12 @@ def luong(
         score: dot, general or concat.
         size: width of concat's hidden layer, Q unless told; the others have none.
         learned_scale: dot and general times a learned number, 1 at first.
+        num_heads: each compares its own slice; the reads stand side by side.
         alignment: what makes weights of energies (`alignment_named`): softmax, or one with exact zeros, say.
+        sharpening: a factor on the energies.
         local: looks at p - D … p + D alone: around the step number (`monotonic`), or around a place that the query
             predicts, with weights that fade like a Gaussian (`predictive`, `PredictiveWindow`). Everywhere if None.
-        reach: D.
+        reach: D, 10 unless told; with `local` alone.
         window: another window, with `local` both hold.
 
     Source: Luong, Pham & Manning 2015, Effective Approaches to Attention-based Neural Machine Translation
@@ -58,9 +60,9 @@ def luong(
     else:
         raise UnsupportedError(f"score={score!r} must be 'dot', 'general' or 'concat'.")
     if local is not None:
-        near = _near(local, query_size, reach, num_heads)
+        near = _near(local, query_size, 10 if reach is None else reach, num_heads)
         window = near if window is None else Intersection([near, window])
-    elif reach != 10:
+    elif reach is not None:
         raise UnsupportedError(
             f"reach={reach} is how far a local window reaches: give local='monotonic' or 'predictive'."
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from regard.attention.alignments.monotonic import Hard, Remaining
+from regard.attention.alignments.reader import Hard, Remaining
 from regard.attention.contract import AbstractWindow
 from regard.attention.mechanism import Mechanism
 from regard.attention.recipes.mocha import mocha

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from regard.attention.alignments import MonotonicAlignment
-from regard.attention.alignments.monotonic import Hard, Remaining
+from regard.attention.alignments.reader import Hard, Remaining
 from regard.attention.contract import AbstractScore, AbstractWindow
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import WeightedSum

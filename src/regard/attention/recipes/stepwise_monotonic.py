@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regard.attention.alignments import StepwiseAlignment
-from regard.attention.alignments.monotonic import Hard, Remaining
+from regard.attention.alignments.reader import Hard, Remaining
 from regard.attention.contract import AbstractWindow
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import WeightedSum

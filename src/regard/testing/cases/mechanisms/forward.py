@@ -11,7 +11,7 @@ from regard.testing.cases.mechanisms.location import LOCATION
 
 def _with_agent(name: str, **options: Any) -> MechanismCase:
     """Forward attention whose agent sees inputs of 3 features."""
-    options |= {"score": "additive", "size": 4, "transition_agent": True, "agent_size": 4}
+    options |= {"score": "additive", "size": 4, "transition_agent": True}
     return MechanismCase(
         name,
         (a.forward_attention, a.ForwardAlignment),
@@ -33,7 +33,7 @@ CASES: tuple[MechanismCase, ...] = (
         )
         for heads in (1, 2)
     ),
-    _with_agent("forward attention, agent, 2 heads", num_heads=2),
+    _with_agent("forward attention, agent, 2 heads", num_heads=2, agent_size=4),
     _with_agent("forward attention, agent, like coqui", like="coqui"),
 )
 

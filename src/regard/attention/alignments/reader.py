@@ -1,0 +1,106 @@
+"""What readers share that go from left to right and never back."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Generator, Tensor, nn
+
+from regard.attention.beginning import first_alignment
+from regard.attention.contract import AbstractAlignment, Memory, Tree
+from regard.errors import UnsupportedError
+from regard.shapes import Bool, Float, Int
+
+Hard = Literal["never", "evaluation", "always"]
+Remaining = Literal["lost", "last"]
+
+
+class AbstractReader(AbstractAlignment):
+    """A reader that begins at the first position and decides at each with p_ij = σ(e_ij + r + ε_ij).
+
+    Args:
+        num_heads: H, every head reads by itself.
+        bias: r; learned from there, for all heads, unless `learned_bias` is off.
+        noise: the deviation of the normal ε, in training alone; it makes p come near 0 and 1, as `hard` needs it.
+        hard: whether p is 0 or 1, what it is nearer to: never, in evaluation, or always (then energies have no
+            gradient).
+        remaining: the probability of going beyond the last position is `lost`, or the `last` of the support gets it.
+    """
+
+    is_recurrent = True
+
+    def __init__(
+        self, *, num_heads: int, bias: float, learned_bias: bool, noise: float, hard: Hard, remaining: Remaining
+    ) -> None:
+        super().__init__()
+        if noise < 0:
+            raise ValueError(f"noise={noise} is a deviation: 0 or more.")
+        for name, value, known in (("hard", hard, get_args(Hard)), ("remaining", remaining, get_args(Remaining))):
+            if value not in known:
+                raise UnsupportedError(f"{name}={value!r} must be one of {', '.join(map(repr, known))}.")
+        self.num_heads = num_heads
+        self.bias: float | nn.Parameter = nn.Parameter(torch.tensor(float(bias))) if learned_bias else bias
+        self.noise = noise
+        self.hard = hard
+        self.remaining = remaining
+        self.is_normalised = remaining == "last"
+        self.is_random = noise > 0
+        self.trains_differently = noise > 0 or hard == "evaluation"
+
+    @property
+    def decides(self) -> bool:
+        """Whether p is 0 or 1 in this mode."""
+        return self.hard == "always" or (self.hard == "evaluation" and not self.training)
+
+    def refuse(self, mechanism: Any) -> str | None:
+        """Every head has a reader."""
+        if mechanism.score.num_heads == self.num_heads:
+            return None
+        return (
+            f"There are readers for {self.num_heads} heads and the score has {mechanism.score.num_heads}: give "
+            f"{type(self).__name__} num_heads={mechanism.score.num_heads}."
+        )
+
+    def initial(self, memory: Memory, num_rows: int) -> Tensor:
+        """α_0: all mass at the first position that may be looked at, (R, H, S)."""
+        return first_alignment("first", memory, num_rows, self.num_heads)
+
+    def advance(
+        self, chance: Float[Tensor, "R H S"], previous: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None
+    ) -> Float[Tensor, "R H S"]:
+        """α_i from p_i and α_{i-1}, 0 outside the support."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        energies: Float[Tensor, "R H S"],
+        support: Bool[Tensor, "R G S"] | None,
+        query: Float[Tensor, "R Q"],
+        memory: Memory,
+        leaf: Tensor,
+        position: Int[Tensor, " R"],
+        generator: Generator | None = None,
+    ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
+        """α (R, H, S), which is the leaf too."""
+        working = energies.to(torch.promote_types(energies.dtype, torch.float32)) + self.bias
+        if self.training and self.noise > 0:
+            drawn = torch.randn(working.shape, generator=generator, dtype=working.dtype, device=working.device)
+            working = working + self.noise * drawn
+        chance = (working > 0).to(working.dtype) if self.decides else torch.sigmoid(working)
+        weights = self.advance(chance, leaf, support)
+        if self.remaining == "last":
+            weights = weights + (1 - weights.sum(-1, keepdim=True)).clamp(min=0) * last_of(support, weights)
+        weights = weights.to(leaf.dtype)
+        return weights, weights, None
+
+
+def last_of(support: Bool[Tensor, "R G S"] | None, like: Float[Tensor, "R H S"]) -> Float[Tensor, "R G S"]:
+    """1 at the last position of every row's support, else 0.
+
+    >>> last_of(torch.tensor([[[True, True, False]]]), torch.zeros(1, 1, 3))
+    tensor([[[0., 1., 0.]]])
+    """
+    if support is None:
+        support = torch.ones_like(like[:, :1], dtype=torch.bool)
+    return (support & (support.flip(-1).cumsum(-1).flip(-1) == 1)).to(like.dtype)
