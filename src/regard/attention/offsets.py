@@ -16,7 +16,7 @@ class OffsetVectors(nn.Module):
         max_distance: k.
         size: D, the width of a head; all heads share the vectors.
 
-    Source: Shaw, Uszkoreit & Vaswani 2018 (arXiv 1803.02155), equation 5 (w_{-k} … w_k there).
+    Source: Shaw, Uszkoreit & Vaswani 2018 (arXiv 1803.02155), section 3.2 (w_{-k} … w_k there).
     """
 
     def __init__(self, max_distance: int, size: int) -> None:

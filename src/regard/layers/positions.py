@@ -95,7 +95,7 @@ class ScaledPositions(nn.Module):
         positions: `SinusoidalPositions` in the paper.
         scale: α at first.
 
-    Source: Li et al. 2019 (arXiv 1809.08895), section 3.3.
+    Source: Li et al. 2019 (arXiv 1809.08895), section 3.
     """
 
     def __init__(self, positions: nn.Module, *, scale: float = 1.0) -> None:

@@ -20,7 +20,7 @@ class SparsemaxAlignment(AbstractAlignment):
     Args:
         sharpening: β; above 1 the weights are more peaked, and fewer.
 
-    Source: Martins & Astudillo 2016 (arXiv 1602.02068), sections 2 and 4.2.
+    Source: Martins & Astudillo 2016 (arXiv 1602.02068), section 2.
     """
 
     sources = ("martins2016",)

@@ -28,7 +28,8 @@ def bahdanau(
         num_heads: several v, each over its own slice of the hidden layer; the reads stand side by side.
         normalised: weight normalisation of v, with a bias.
         alignment: what makes weights of energies (`alignment_named`): softmax, or one with exact zeros, say.
-        sharpening: factor on the energies.
+        sharpening: a factor on the energies.
+        window: where it may look.
 
     The paper attends with the old decoder state (`order: attend_then_recur` of a decoder); tf.contrib.seq2seq's
     BahdanauAttention with the new one.

@@ -47,6 +47,7 @@ def forward_attention(
               layer, whose W and b are minus theirs.
             - `coqui`: a floor of 1e-8; an agent without hidden layer that does not see what was fed. Its location
               score has no b, and sees the previous weights and the sum of softmax(e) (`UnmovedLocationScore`).
+        window: where it may look.
 
     Source: Zhang, Ling & Dai 2018, Forward Attention in Sequence-to-Sequence Acoustic Modeling for Speech Synthesis
     (arXiv 1807.06736).
@@ -80,7 +81,7 @@ def forward_attention(
             read.context_size,
             query_size,
             input_size=None if like == "coqui" else input_size,
-            hidden_size=(agent_size or 128) if like is None else None,
+            hidden_size=None if like is not None else 128 if agent_size is None else agent_size,
             num_heads=num_heads,
         )
     return Mechanism(scoring, ForwardAlignment(num_heads=num_heads, agent=agent, like=like), read, window)

@@ -25,9 +25,12 @@ def milk(
     β_ij = Σ_{k ≥ j} α_ik exp(u_ij) / Σ_{l ≤ k} exp(u_il).
 
     Args:
+        query_size, memory_size: Q and M.
         size: width of each score's hidden layer.
         bias, noise, hard, remaining: the reader's, as in `monotonic`. What is left stops at the `last` position, so
             that a translator that has read everything attends to all of it.
+        num_heads: each reads by itself; the reads stand side by side.
+        window: where it may look.
 
     Source: Arivazhagan et al. 2019, Monotonic Infinite Lookback Attention for Simultaneous Machine Translation
     (arXiv 1906.05218).

@@ -28,10 +28,12 @@ def mocha(
     β_ij = Σ_{k=j}^{j+w-1} α_ik exp(u_ij) / Σ_{l=k-w+1}^{k} exp(u_il), α as in `monotonic`, e and u additive.
 
     Args:
+        query_size, memory_size: Q and M.
         size: width of each score's hidden layer.
         chunk_size: w; 1 is monotonic attention, None looks back to the first position (`milk`).
-        bias: r, where it starts.
-        noise, hard, remaining: the reader's, as in `monotonic`.
+        bias, noise, hard, remaining: the reader's, as in `monotonic`.
+        num_heads: each reads by itself; the reads stand side by side.
+        window: where it may look.
 
     Source: Chiu & Raffel 2018, Monotonic Chunkwise Attention (arXiv 1712.05382).
     """

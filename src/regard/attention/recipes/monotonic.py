@@ -40,12 +40,14 @@ def monotonic(
         size: width of the additive score's hidden layer, 128 unless told; the others have none.
         learned_scale: a learned number on the energies, by which they fit σ: with weight normalisation and a bias in
             the additive score, a factor that starts at 1 in the others.
+        num_heads: each reads by itself; the reads stand side by side.
         bias, learned_bias: r, where it starts, and whether it is learned.
         noise: the deviation of normal noise on the energies in training; 1 prepares for `hard`.
         hard: whether the reader decides for the first p > 1/2: never, in evaluation or always.
         remaining: what the reader passes to the end is `lost`, or the `last` position gets it.
         like: `tfa` expects as tensorflow-addons' mode `parallel`, which loses mass in long sources; see
             `MonotonicAlignment`.
+        window: where it may look.
 
     Source: Raffel et al. 2017, Online and Linear-Time Attention by Enforcing Monotonic Alignments (arXiv 1704.00784).
     """

@@ -11,6 +11,11 @@ from regard.attention.scores import PoolingScore
 def self_pooling(*, memory_size: int, size: int = 100, num_heads: int = 1) -> Mechanism:
     """A memory read without a query: u_j = tanh(W h_j + b), α = softmax(u_jᵀ u), c = Σ α_j h_j.
 
+    Args:
+        memory_size: M.
+        size: width of u_j, all heads together.
+        num_heads: several u, each over its own slice; the reads stand side by side.
+
     Source: Yang et al. 2016, Hierarchical Attention Networks for Document Classification (aclanthology N16-1174).
     """
     return Mechanism(

@@ -39,6 +39,7 @@ def show_attend_tell(
         gate: "scalar" as in the paper and in arctic-captions' `selector`, "vector" as in sgrvinod's tutorial, or None.
         like: "sgrvinod": a rectifier in place of the tangent (with `gate="vector"`, all of that implementation's
             attention). Bahdanau's score with the bias is arctic-captions' own; the bias of v there and here drops out.
+        window: where it may look.
 
     Source: Xu et al. 2015, Show, Attend and Tell: Neural Image Caption Generation with Visual Attention
     (arXiv 1502.03044), sections 3.1.2 and 4.

@@ -29,7 +29,9 @@ def stepwise_monotonic(
     Args:
         query_size, memory_size: Q and M.
         size: width of the score's hidden layer.
+        num_heads: each reads by itself; the reads stand side by side.
         bias, noise, hard, remaining: as in `StepwiseAlignment`.
+        window: where it may look.
 
     Source: He, Deng & He 2019, Robust Sequence-to-Sequence Acoustic Modeling with Stepwise Monotonic Attention for
     Neural TTS (arXiv 1906.00672).

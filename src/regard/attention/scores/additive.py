@@ -24,7 +24,6 @@ class AdditiveScore(AbstractScore):
     (arXiv 1704.00784), section 2.4, and tf.contrib.seq2seq.
     """
 
-    sources = ("bahdanau2015",)
     is_positionwise = True
 
     def __init__(
@@ -39,6 +38,7 @@ class AdditiveScore(AbstractScore):
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
+        self.sources = ("bahdanau2015", "raffel2017") if normalised else ("bahdanau2015",)
         width = head_size(size, num_heads)
         self.query_projection = nn.Linear(query_size, size, bias=bias or normalised)
         self.key_projection = nn.Linear(memory_size, size, bias=False)

@@ -13,7 +13,11 @@ class ConcatScore(AbstractScore):
     """e_j = vᵀ tanh(W [q; h_j]).
 
     W acts on the concatenation, so it is the sum of a map of the query and a map of the memory: an additive score
-    whose two maps are the halves of one matrix, `weight` (size, Q + M), initialised as one.
+    whose two maps are the halves of one matrix (size, Q + M), initialised as one.
+
+    Args:
+        query_size, memory_size: Q and M.
+        size: width of the hidden layer, all heads together; each head has its own v over its own slice.
 
     Source: Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.1, `concat`.
     """

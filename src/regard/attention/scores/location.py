@@ -48,7 +48,7 @@ class LocationScore(AbstractScore):
         bias: whether there is b.
         detached: no gradient goes from a step to the alignments before it.
 
-    Source: Chorowski et al. 2015 (arXiv 1506.07503), section 2.1 (their V h_j is our U h_j, their U f our L f);
+    Source: Chorowski et al. 2015 (arXiv 1506.07503), section 2 (their V h_j is our U h_j, their U f our L f);
     Shen et al. 2018 (arXiv 1712.05884), section 2.2.
     """
 

@@ -36,6 +36,8 @@ class UnmovedLocationScore(AbstractScore):
 
     Args:
         query_size, memory_size, size, num_heads, num_filters, kernel_size, bias: as in `LocationScore`.
+
+    Source: `OriginalAttention` of Coqui TTS with forward attention.
     """
 
     sources = ("chorowski2015", "shen2018")

@@ -13,8 +13,8 @@ from regard.shapes import Float, Int
 class BucketBiasWindow(AbstractBias):
     """T5's relative positions: e_ij + b_{h, bucket(j - i)}.
 
-    Of N buckets the first N/2 hold one distance |i - j| each; the others hold ranges that widen logarithmically, and
-    the last one all from `max_distance`. The biases start at 0.
+    Of the buckets of a direction the first half hold one distance |i - j| each; the others hold ranges that widen
+    logarithmically, and the last one all from `max_distance`. The biases start at 0.
 
     Args:
         num_heads: H of the score, or 1 for a bias that heads share.
