@@ -480,6 +480,7 @@ def test_like_coqui_padding_gets_nothing_and_the_formula_is_theirs():
             UnsupportedError,
             "without like",
         ),
+        (lambda: MonotonicAlignment(like="tfa", hard="always"), UnsupportedError, "always decides expects nothing"),
         (lambda: StepwiseAlignment(hard="allways"), UnsupportedError, "hard='allways' must be one of 'never'"),
         (lambda: StepwiseAlignment(remaining="first"), UnsupportedError, "remaining='first' must be one of 'lost'"),
         (lambda: monotonic(**SIZES, score="concat"), UnsupportedError, "score='concat' must be"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Generator, Tensor, nn
 
 from regard.attention.contract import Attended, Memory, State
@@ -114,9 +112,20 @@ class Divided(nn.Module):
         """The state before the first step."""
         return self.mechanism.initial_state(memory, num_hypotheses)
 
-    def step(self, query: Float[Tensor, "R D"], memory: Memory, state: State, **options: Any) -> tuple[Attended, State]:
-        """One look of h (R, D); options as those of `Mechanism.step`."""
-        return self.mechanism.step(self._ask(query), memory, state, **options)
+    def step(
+        self,
+        query: Float[Tensor, "R D"],
+        memory: Memory,
+        state: State,
+        *,
+        inputs: Tensor | None = None,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[Attended, State]:
+        """One look of h (R, D)."""
+        return self.mechanism.step(
+            self._ask(query), memory, state, inputs=inputs, alignment=alignment, generator=generator
+        )
 
     def forward(
         self,

@@ -51,6 +51,8 @@ class MonotonicAlignment(AbstractReader):
         )
         if like not in ("tfa", None):
             raise UnsupportedError(f"like={like!r} must be 'tfa' or None.")
+        if like is not None and hard == "always":
+            raise UnsupportedError(f"like={like!r}: a reader that always decides expects nothing; leave it out.")
         self.like = like
 
     def advance(
