@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import regard
+from regard.attention import RECIPES
 from regard.config import Configuration
 from regard.config import load as read_config
 from regard.config.schema import AttentionConfig, Config, ModelConfig
@@ -19,6 +21,7 @@ from regard.tasks import TextToText, catalogue, explain, load, train
 from regard.tasks.build import build_mechanism, build_model
 from regard.tasks.feeding import forced_outputs
 from regard.tasks.store import save
+from regard.tasks.teaching import check_teachable
 from regard.tasks.text_to_text import pad
 
 SMALL = {
@@ -148,10 +151,17 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
         ({"recipe": "bahdanau", "sise": 3}, "did you mean 'size'"),
         ({"recipe": "bahdanau", "size": "large"}, "does not fit"),
         ({"recipe": "bahdanau", "size": True}, "does not fit"),
+        ({"recipe": "bahdanau", "size": "16"}, "does not fit"),
+        ({"recipe": "bahdanau", "size": 0}, "size=0 must be 1 or more"),
+        ({"recipe": "bahdanau", "num_heads": -1}, "num_heads=-1 must be 1 or more"),
+        ({"recipe": "bahdanau", "sharpening": float("inf")}, "sharpening=inf must be finite"),
+        ({"recipe": "luong", "local": "monotonic", "reach": -1}, "reach=-1 must be 0 or more"),
+        ({"recipe": "bahdanau", "alignment": "sparcemax"}, "did you mean 'sparsemax'"),
+        ({"recipe": "key_value", "key_size": 3}, "no option 'key_size'"),
         ({"recipe": "bahdanau", "size": 5, "num_heads": 2}, "multiple of num_heads"),
         ({"recipe": "luong", "score": "dot"}, "must be equal"),
         ({"recipe": "bahdanau", "window": 3}, "no option 'window'"),
-        ({"recipe": "self_pooling"}, "no query"),
+        ({"recipe": "self_pooling"}, "no query from outside.* it can ask bahdanau, "),
         ({"recipe": "self_attention"}, "no query"),
         ({"recipe": "key_value_predict"}, "no query"),
     ],
@@ -179,6 +189,34 @@ def test_settings_that_would_be_ignored_are_refused(model: dict, key: str) -> No
     with pytest.raises(ConfigError) as caught:
         build_model(ModelConfig(**model), num_source=5, num_target=5)
     assert caught.value.path == ("model", "decoder", key)
+
+
+HARD = [
+    {"recipe": "show_attend_tell", "hard": True},
+    {"recipe": "monotonic", "hard": "always"},
+]
+SOFT = [
+    {"recipe": "bahdanau", "alignment": "hardmax"},
+    {"recipe": "show_attend_tell", "hard": True, "mix": 0.1},
+    {"recipe": "monotonic", "hard": "evaluation"},
+    *({"recipe": name} for name, recipe in RECIPES.items() if "query_size" in inspect.signature(recipe).parameters),
+]
+
+
+@pytest.mark.parametrize(("attention", "learns"), [*((one, False) for one in HARD), *((one, True) for one in SOFT)])
+def test_a_choice_that_cross_entropy_cannot_teach_is_refused(attention: dict, learns: bool) -> None:
+    config = ModelConfig(**{"encoder": {"size": 8}, "decoder": {"size": 8}, "attention": attention})
+    model = build_model(config, num_source=5, num_target=5)
+    before = torch.random.get_rng_state()
+    if learns:
+        check_teachable(model, config)
+    else:
+        with pytest.raises(ConfigError, match="would stay random") as caught:
+            check_teachable(model, config)
+        assert caught.value.path == ("model", "attention")
+    assert model.training
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert all(parameter.grad is None for parameter in model.parameters())
 
 
 @pytest.mark.parametrize(("cell", "width"), [("lstm", 40), ("gru", 20)])

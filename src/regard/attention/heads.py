@@ -11,7 +11,9 @@ from regard.shapes import Float, num_hypotheses
 
 def head_size(size: int, num_heads: int, name: str = "size") -> int:
     """size / num_heads, or an error that says which sizes fit."""
-    if num_heads < 1 or size % num_heads:
+    if num_heads < 1 or size < 1:
+        raise ShapeError(f"{name}={size} and num_heads={num_heads} must be 1 or more.")
+    if size % num_heads:
         raise ShapeError(f"{name}={size} must be a multiple of num_heads={num_heads}.")
     return size // num_heads
 

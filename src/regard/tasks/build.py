@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from typing import Any, get_type_hints
+import math
+from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from regard.attention import RECIPES, AbstractWindow, Mechanism
 from regard.config.schema import AttentionConfig, ModelConfig
+from regard.config.spelling import did_you_mean, nearest
 from regard.data import BOS, PAD
 from regard.errors import ConfigError, RegardError
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import Bridge, EncoderDecoder, FixedContext, RecurrentDecoder, RecurrentEncoder
 
-GIVEN = ("query_size", "memory_size", "input_size")
+GIVEN = ("query_size", "memory_size", "key_size", "input_size")
+"""What a recipe is told by the decoder and the encoder, whose states are keys and values at once."""
+FROM_ZERO = ("reach",)
+"""Whole numbers that may be 0; all others count or measure something that has to be there."""
 
 
 def build_model(config: ModelConfig, *, num_source: int, num_target: int) -> EncoderDecoder:
@@ -95,17 +100,17 @@ def build_mechanism(config: AttentionConfig, *, query_size: int, memory_size: in
         )
     signature, hints = inspect.signature(recipe), get_type_hints(recipe)
     if "query_size" not in signature.parameters:
-        raise ConfigError(f"{config.recipe} has no query from outside, so a decoder cannot ask it", (*place, "recipe"))
+        usable = [name for name, other in RECIPES.items() if "query_size" in inspect.signature(other).parameters]
+        raise ConfigError(
+            f"{config.recipe} has no query from outside, so a decoder cannot ask it; it can ask {', '.join(usable)}",
+            (*place, "recipe"),
+        )
     known = [name for name in signature.parameters if name not in GIVEN and not _is_part(hints[name])]
     options: dict[str, Any] = {}
     for name, value in config.options.items():
         if name not in known:
             raise ConfigError(f"{config.recipe} has no option {name!r}{_nearest(name, known)}", (*place, name))
-        try:
-            options[name] = TypeAdapter(hints[name]).validate_python(value, strict=isinstance(value, bool))
-        except ValidationError as error:
-            what = error.errors()[0]["msg"]
-            raise ConfigError(f"{value!r} does not fit {config.recipe}'s option: {what}", (*place, name)) from None
+        options[name] = _option(config.recipe, name, value, hints[name])
     sizes = {"query_size": query_size, "memory_size": memory_size, "input_size": input_size}
     try:
         mechanism = recipe(**{name: size for name, size in sizes.items() if name in signature.parameters}, **options)
@@ -139,6 +144,30 @@ def _check(config: ModelConfig) -> None:
             raise ConfigError(
                 f"{key} is for decoders without attention; leave it out, or set model.attention to null", (*place, key)
             )
+
+
+def _option(recipe: str, name: str, value: Any, hint: Any) -> Any:
+    """An option's value, of exactly the type that the recipe asks for."""
+    place = ("model", "attention", name)
+    try:
+        checked = TypeAdapter(hint).validate_python(value, strict=True)
+    except ValidationError as error:
+        found = error.errors()[0]
+        near = nearest(str(value), _words(hint))
+        question = f"; {did_you_mean(near)}" if near else ""
+        raise ConfigError(f"{value!r} does not fit {recipe}'s option: {found['msg']}{question}", place) from None
+    if isinstance(checked, float) and not math.isfinite(checked):
+        raise ConfigError(f"{recipe}'s {name}={checked} must be finite", place)
+    least = 0 if name in FROM_ZERO else 1
+    if type(checked) is int and checked < least:
+        raise ConfigError(f"{recipe}'s {name}={checked} must be {least} or more", place)
+    return checked
+
+
+def _words(hint: Any) -> list[str]:
+    """The words among what a type allows."""
+    inner = [word for argument in get_args(hint) for word in _words(argument)]
+    return [*inner, hint] if isinstance(hint, str) else inner
 
 
 def _is_part(hint: Any) -> bool:

@@ -21,6 +21,7 @@ from regard.errors import ConfigError, DataError
 from regard.tasks.build import build_model
 from regard.tasks.evaluation import ALIASES
 from regard.tasks.store import load_fingerprints, save_fingerprints
+from regard.tasks.teaching import check_teachable
 from regard.tasks.text_to_text import TextToText, fingerprint
 from regard.tasks.trainee import TextTrainee
 from regard.training import Outcome, read_state
@@ -50,7 +51,8 @@ def train(configuration: Configuration, folder: Path | str, *, overwrite: bool =
     config, folder = configuration.config, Path(folder)
     try:
         select = _select(config)
-        build_model(config.model, num_source=8, num_target=8)  # mistakes speak before the data is read
+        drafted = build_model(config.model, num_source=8, num_target=8)  # mistakes speak before the data is read
+        check_teachable(drafted, config.model)
         _claim(config, folder, overwrite)
         if (finished := Outcome.read(folder)) is not None:
             why = f"{finished.stop_reason} after {finished.steps:,} steps"
