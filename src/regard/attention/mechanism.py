@@ -40,6 +40,7 @@ class Mechanism(nn.Module):
         narrow: whether a step looks at the positions of the window alone, which costs its width instead of S and gives
             the same. None does it where it is possible and less work; True refuses parts that cannot. `explain` says
             which it is.
+        sources: where the composition was published, if that is not where its parts were; keys as in `cite`.
 
     >>> import torch
     >>> from regard.attention import bahdanau
@@ -59,8 +60,10 @@ class Mechanism(nn.Module):
         window: AbstractWindow | None = None,
         *,
         narrow: bool | None = None,
+        sources: tuple[str, ...] = (),
     ) -> None:
         super().__init__()
+        self.sources = sources
         self.score = score
         self.window = window if window is not None else FullWindow()
         self.alignment = alignment

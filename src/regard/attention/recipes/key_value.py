@@ -46,6 +46,7 @@ def key_value(
         alignment_named(alignment, sharpening=sharpening, num_heads=num_heads),
         WeightedSum(memory_size, num_heads=num_heads),
         window,
+        sources=("daniluk2017",),
     )
 
 

@@ -35,4 +35,5 @@ def vinyals(
         SoftmaxAlignment(),
         WeightedSum(memory_size, num_heads=num_heads),
         window,
+        sources=("vinyals2015",),
     )
