@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from regard.attention.beginning import first_alignment
 from regard.attention.contract import AbstractWindow, Attended, Memory, Support, Tree
+from regard.ops.logarithm import widen
 from regard.shapes import Float, Int
 
 
@@ -79,10 +80,11 @@ class ForwardPriorWindow(AbstractWindow):
         """The logarithm of the prior (R, H, S)."""
         if leaf.shape[-1] == 0:
             return Support(), leaf
-        moves = leaf.new_tensor(self.probabilities[::-1]).expand(self.num_heads, 1, -1)
-        came = functional.pad(leaf, (len(self.probabilities) - 1, 0))
+        wide = widen(leaf)
+        moves = wide.new_tensor(self.probabilities[::-1]).expand(self.num_heads, 1, -1)
+        came = functional.pad(wide, (len(self.probabilities) - 1, 0))
         prior = functional.conv1d(came, moves, groups=self.num_heads)
-        return Support(log_prior=prior.clamp(min=self.floor).log()), leaf
+        return Support(log_prior=prior.clamp(min=self.floor).log().to(leaf.dtype)), leaf
 
     def observe(self, leaf: Tensor, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Tensor:
         """Remembers the step's weights."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.ops.logarithm import safe_log
+from regard.ops.logarithm import safe_log, widen
 from regard.ops.softmax import masked_softmax
 from regard.shapes import Bool, Float
 
@@ -42,7 +42,7 @@ def forward_alignment(
     Source: Zhang, Ling & Dai 2018 (arXiv 1807.06736); their y is softmax(e), whose denominator cancels.
     """
     working = torch.promote_types(energies.dtype, torch.float32)
-    reach = safe_log(move_on(previous.to(working), move.to(working)) + floor)
+    reach = safe_log(move_on(widen(previous).to(working), move.to(working)) + floor)
     reached = ~reach.isneginf()
     if support is not None:
         reached = reached & support

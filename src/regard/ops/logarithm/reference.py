@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -33,3 +35,29 @@ def log_add(a: Float[Tensor, "*rows"], b: Float[Tensor, "*rows"]) -> Float[Tenso
     """
     dead = (a == NEVER) & (b == NEVER)
     return torch.logaddexp(a.masked_fill(dead, 0.0), b.masked_fill(dead, 0.0)).masked_fill(dead, NEVER)
+
+
+def widen(x: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
+    """Half types as float32, for a logarithm: what comes back is cut at a sixteenth of the largest half number.
+
+    1/x of a small weight is beyond it, and infinity times the next factor, which is small, would be NaN. A sixteenth,
+    since what several parts say of one weight is added up.
+
+    >>> x = torch.tensor([1e-6], dtype=torch.float16, requires_grad=True)
+    >>> widen(x).log().backward()
+    >>> x.grad
+    tensor([4094.], dtype=torch.float16)
+    """
+    return _Widen.apply(x) if x.element_size() < 4 else x  # type: ignore[no-untyped-call]
+
+
+class _Widen(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.kind = x.dtype
+        return x.float()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        largest = torch.finfo(ctx.kind).max / 16
+        return gradient.clamp(-largest, largest).to(ctx.kind)
