@@ -50,8 +50,8 @@ def moved(module):
 
 
 def reading(score, window=None, *, read=None, **options):
-    """A mechanism of 2 heads over a memory of 6 features."""
-    return Mechanism(score, SoftmaxAlignment(), read or WeightedSum(6, num_heads=2), window, **options)
+    """A mechanism of as many heads as the score has, over a memory of 6 features."""
+    return Mechanism(score, SoftmaxAlignment(), read or WeightedSum(6, num_heads=score.num_heads), window, **options)
 
 
 def energies(score, queries, values, *, first=0):

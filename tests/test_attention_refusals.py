@@ -7,12 +7,16 @@ import torch
 
 from regard.attention import (
     RECIPES,
+    AdditiveScore,
     BilinearScore,
     ChunkwiseAlignment,
     DotScore,
+    GatedSum,
     LocationScore,
+    Mechanism,
     Parallel,
     SoftmaxAlignment,
+    WeightedSum,
     bahdanau,
     location_sensitive,
     luong,
@@ -67,6 +71,26 @@ def test_mask_and_lengths_at_once_are_refused():
 def test_lengths_that_cannot_be_are_refused(lengths, message):
     with pytest.raises(ShapeError, match=message):
         prepare(lengths=lengths)()
+
+
+@pytest.mark.parametrize("name", ["mask", "lengths"])
+def test_a_list_instead_of_a_tensor_is_refused_with_the_right_call(name):
+    assert f"torch.tensor({name})" in refusal(ShapeError, prepare(**{name: [37, 1, 2, 3]}))
+
+
+def test_parts_in_each_others_place_are_refused():
+    parts = SoftmaxAlignment(), AdditiveScore(5, 6, 4), WeightedSum(6)
+    assert "score must be an AbstractScore; got SoftmaxAlignment" in refusal(
+        UnsupportedError, lambda: Mechanism(*parts)
+    )
+
+
+@pytest.mark.parametrize("read", [WeightedSum(6), GatedSum(5, 6)])
+def test_a_read_of_another_number_of_heads_than_the_score_is_refused(read):
+    score = AdditiveScore(5, 6, 4, num_heads=2)
+    assert "num_heads=1 and the score 2" in refusal(
+        UnsupportedError, lambda: Mechanism(score, SoftmaxAlignment(), read)
+    )
 
 
 def test_values_without_a_batch_and_keys_of_another_source_are_refused():

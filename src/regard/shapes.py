@@ -57,6 +57,9 @@ def keep_mask(
     """
     if mask is not None and lengths is not None:
         raise ShapeError("Give mask or lengths, not both: each says which positions may be looked at.")
+    for given, told in (("mask", mask), ("lengths", lengths)):
+        if told is not None and not isinstance(told, Tensor):
+            raise ShapeError(f"{given} must be a tensor; got {type(told).__name__}. Use torch.tensor({given}).")
     batch, source = values.shape[:2]
     if lengths is not None:
         if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.dtype == torch.bool:

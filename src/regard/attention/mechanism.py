@@ -24,6 +24,9 @@ from regard.attention.windows import FullWindow
 from regard.errors import ShapeError, UnsupportedError
 from regard.shapes import Bool, Float, Int, describe, keep_mask, num_hypotheses
 
+KINDS = (AbstractScore, AbstractWindow, AbstractAlignment, AbstractRead)
+"""Of the parts, in the order of `Mechanism.parts`."""
+
 
 class Mechanism(nn.Module):
     """An attention mechanism: score → window → alignment → read.
@@ -69,6 +72,9 @@ class Mechanism(nn.Module):
         self.alignment = alignment
         self.read = read
         self.narrow = narrow
+        for (name, part), kind in zip(self.parts.items(), KINDS):
+            if not isinstance(part, kind):
+                raise UnsupportedError(f"{name} must be an {kind.__name__}; got {type(part).__name__}.")
         for part in self.parts.values():
             if (reason := part.refuse(self)) is not None:
                 raise UnsupportedError(reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -44,6 +44,10 @@ class GatedSum(AbstractRead):
         self.context_size = self.sum.context_size
         self.num_gates = num_heads if gate == "scalar" else self.context_size
         self.gate = nn.Linear(query_size, self.num_gates)
+
+    def refuse(self, mechanism: Any) -> str | None:
+        """As the sum that is gated."""
+        return self.sum.refuse(mechanism)
 
     def prepare(
         self,

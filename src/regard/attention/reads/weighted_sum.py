@@ -26,9 +26,17 @@ class WeightedSum(AbstractRead):
     def __init__(self, memory_size: int, *, num_heads: int = 1, split_heads: bool = False) -> None:
         super().__init__()
         self.num_heads = num_heads if split_heads else 1
+        self.num_reads = num_heads
         if split_heads:
             head_size(memory_size, num_heads, "memory_size")
         self.context_size = memory_size if split_heads else memory_size * num_heads
+
+    def refuse(self, mechanism: Any) -> str | None:
+        """A score of another number of heads: the context would not be as wide as `context_size` says."""
+        heads = mechanism.score.num_heads
+        if heads == self.num_reads:
+            return None
+        return f"The read has num_heads={self.num_reads} and the score {heads}: give both the same."
 
     def prepare(
         self,
