@@ -24,8 +24,7 @@ from regard.ops.softmax import masked_softmax
 from regard.ops.sparsemax import sparsemax
 
 IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
-    operation.__name__: (Implementation("reference", operation),)
-    for operation in (masked_softmax, sparsemax)
+    operation.__name__: (Implementation("reference", operation),) for operation in (masked_softmax, sparsemax)
 } | {
     "additive_energies": ADDITIVE_ENERGIES,
     "entmax": ENTMAX,
