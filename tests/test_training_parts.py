@@ -24,7 +24,7 @@ from regard.training import (
     weights,
 )
 from regard.training.device import choose, move
-from regard.training.files import create_folder, publish, replace_text
+from regard.training.files import clean, create_folder, publish, replace_file, replace_text
 from regard.training.log import MetricsLog
 from regard.training.prefetch import DEPTH, Prefetch
 from regard.training.progress import Display
@@ -247,6 +247,19 @@ def test_a_write_that_fails_leaves_the_old_files_whole(tmp_path: Path) -> None:
     assert not (tmp_path / "b").exists()
     replace_text(tmp_path / "a", "new")
     assert (tmp_path / "a").read_text() == "new"
+
+
+def test_what_a_library_leaves_beside_the_file_it_was_killed_in_is_cleaned(tmp_path: Path) -> None:
+    def killed(path: Path) -> None:  # as safetensors does it
+        (path.parent / ".tmpuD7CVC").write_text("ne")
+        raise KeyboardInterrupt
+
+    replace_text(tmp_path / "below/a", "old")
+    with pytest.raises(KeyboardInterrupt):
+        replace_file(tmp_path / "below/a", killed)
+    clean(tmp_path)
+    assert [path.name for path in tmp_path.rglob("*")] == ["below", "a"]
+    assert (tmp_path / "below/a").read_text() == "old"
 
 
 def test_publishing_moves_the_model_last_and_leaves_other_files(

@@ -1,6 +1,7 @@
 """Writing so that a kill at any moment leaves either the old file or the new one, whole.
 
-Everything is written under a temporary name (`.name.partial`), flushed to the disk and renamed.
+Everything is written in a temporary folder (`.name.partial`), flushed to the disk and renamed. A folder, for a file
+too: safetensors puts temporary files of its own beside the one that it writes, and a kill leaves them there.
 """
 
 from __future__ import annotations
@@ -24,10 +25,9 @@ def sync(path: Path) -> None:
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Writes a file in the place of `path`, whether that exists or not."""
-    partial = _partial(path)
-    write(partial)
-    sync(partial)
-    os.replace(partial, path)
+    partial = _fill(path, lambda folder: write(folder / path.name))
+    os.replace(partial / path.name, path)
+    shutil.rmtree(partial)
     sync(path.parent)
 
 
