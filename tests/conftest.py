@@ -14,7 +14,11 @@ OPERATIONS = sorted((Path(__file__).parents[1] / "src" / "regard" / "ops").glob(
 CHECKED = [
     *(f"regard.attention.{room}" for room in ("alignments", "heads", "reads", "scores", "windows")),
     "regard.layers",
-    *(f"regard.ops.{file.parent.name}.{file.stem}" for file in OPERATIONS if file.stem not in ("numba", "triton")),
+    *(
+        f"regard.ops.{file.parent.name}.{file.stem}"
+        for file in OPERATIONS
+        if not {file.stem, file.parent.name} & {"numba", "triton", "compiled"}
+    ),
 ]
 
 install_import_hook(CHECKED, "annotations.checked")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import regard
 from regard import ops
 from regard.errors import RegardError, ShapeError
-from regard.ops import threads
+from regard.ops import choose, threads
 from regard.ops.additive import additive_gradients, operation, reference
 from regard.ops.additive.activation import find_slope
 
@@ -373,11 +373,11 @@ def test_explain_says_what_is_taken_and_why_others_are_not(monkeypatch):
 
 @pytest.fixture
 def without_numba(monkeypatch):
-    monkeypatch.setattr(operation, "find_spec", lambda name: None)
-    for cached in (operation._missing, operation.kernels_for):
+    monkeypatch.setattr(choose, "find_spec", lambda name: None)
+    for cached in (choose.missing, operation.kernels_for):
         cached.cache_clear()
     yield
-    for cached in (operation._missing, operation.kernels_for):
+    for cached in (choose.missing, operation.kernels_for):
         cached.cache_clear()
 
 

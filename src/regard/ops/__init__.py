@@ -10,6 +10,7 @@ from regard.ops.choose import Implementation, describe
 from regard.ops.entmax import ENTMAX, entmax
 from regard.ops.forward import forward_alignment
 from regard.ops.hardmax import hardmax
+from regard.ops.linear import LINEAR, linear
 from regard.ops.logarithm import log_add, safe_log
 from regard.ops.monotonic import (
     EXPECTED_MONOTONIC_ALIGNMENT,
@@ -29,6 +30,7 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "additive_energies": ADDITIVE_ENERGIES,
     "entmax": ENTMAX,
     "expected_monotonic_alignment": EXPECTED_MONOTONIC_ALIGNMENT,
+    "linear": LINEAR,
     "moving_chunk_softmax": MOVING_CHUNK_SOFTMAX,
 }
 """By operation, in the order in which they are asked."""
@@ -55,6 +57,7 @@ __all__ = [
     "forward_alignment",
     "hard_monotonic_alignment",
     "hardmax",
+    "linear",
     "log_add",
     "masked_softmax",
     "moving_chunk_softmax",

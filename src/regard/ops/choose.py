@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 
@@ -36,3 +41,32 @@ def describe(operation: str, implementations: tuple[Implementation, ...], *input
         state = "taken" if one is taken else f"refused: {reason}" if reason else "not needed"
         lines.append(f"  {one.name}: {state}")
     return "\n".join([operation, *lines])
+
+
+@cache
+def missing(package: str, module: str) -> str | None:
+    """Why a module of kernels that needs a package cannot be used here, or None."""
+    if find_spec(package) is None:
+        return f"{package} is not installed"
+    try:
+        import_module(module)
+    except ImportError as error:
+        return f"{package} cannot be imported: {error}"
+    return None
+
+
+def refuse_numba(module: str, *inputs: Any, **options: Any) -> str | None:
+    """Why a module of kernels for the CPU cannot take some inputs, or None."""
+    if inputs and inputs[0].device.type != "cpu":
+        return f"the inputs are on {inputs[0].device.type} and the kernels for the CPU"
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return "NUMBA_DISABLE_JIT says that nothing shall be compiled"
+    return missing("numba", module)
+
+
+@cache
+def steps_for(operation: str, device: str) -> ModuleType:
+    """The module of what an operation does in a step, for a device: compiled loops, or the reference."""
+    package = f"regard.ops.{operation}"
+    compiled = device == "cpu" and refuse_numba(f"{package}.numba") is None
+    return import_module(f"{package}.{'numba' if compiled else 'reference'}")

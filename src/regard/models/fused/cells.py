@@ -1,165 +1,183 @@
 """Layers of recurrent cells over all steps, and their derivatives, without autograd.
 
-What a layer is fed at every step and its last state stand side by side in one buffer, (T, B, F + D), and so do the
-weights that they meet: a step is one matrix product, and so is the gradient of the weights over all steps. Gates have
-torch's order: i, f, g, o and r, z, n.
+What a layer is fed at every step and its last state stand side by side in one buffer, `given` (T + 1, B, F + D), which
+the steps fill; so the gradient of the weights over all steps is one product.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from regard.ops.choose import steps_for
+from regard.ops.linear import Product, linear
 
 State = tuple[Tensor, ...]
 Parameters = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
-class LstmLayer:
-    """c' = σ(f) c + σ(i) tanh(g),  h' = σ(o) tanh(c').
+class AbstractLayer(ABC):
+    """A layer of cells.
 
     Args:
         weights: (w_ih, w_hh, b_ih, b_hh).
-        beforehand: how many columns of w_ih meet inputs that are known before the first step.
+        beforehand: how many columns of w_ih meet inputs that are known before the first step; the others meet what is
+            fed, F features.
         steps, batch: T and B.
     """
 
     def __init__(self, weights: Parameters, beforehand: int, steps: int, batch: int) -> None:
-        w_ih, w_hh, b_ih, b_hh = weights
-        self.size = w_hh.shape[1]
-        self.first = w_ih[:, :beforehand]
-        self.bias = b_ih + b_hh
-        self.weight = torch.cat([w_ih[:, beforehand:], w_hh], 1)
-        self.given = w_hh.new_empty(steps, batch, self.weight.shape[1])
-        self.gates = w_hh.new_empty(steps, batch, 4 * self.size)
-        self.cells = w_hh.new_empty(steps + 1, batch, self.size)
-        self.tangents = w_hh.new_empty(steps, batch, self.size)
+        self.w_ih, self.w_hh, self.b_ih, self.b_hh = (weight.detach() for weight in weights)
+        self.size = self.w_hh.shape[1]
+        self.beforehand = beforehand
+        self.batch = batch
+        self.given = self.w_hh.new_empty(steps + 1, batch, self.w_ih.shape[1] - beforehand + self.size)
+        self.hidden = self.given[:, :, -self.size :]
+        self.fed = self.given[:, :, : -self.size]
+        self.kernels: Any = steps_for("cells", self.w_hh.device.type)
 
-    def known(self, inputs: Tensor) -> Tensor:
-        """What inputs (T, B, E) that are known beforehand add to the gates, biases included."""
-        return torch.addmm(self.bias, inputs.flatten(0, 1), self.first.t()).unflatten(0, inputs.shape[:2])
+    by_last: Tensor
 
-    def forward(self, t: int, known: Tensor | None, fed: Tensor, state: State) -> State:
-        """The new state from what is fed (B, F)."""
-        given, gates, size = self.given[t], self.gates[t], self.size
-        torch.cat([fed, state[0]], 1, out=given)
-        torch.addmm(self.bias if known is None else known, given, self.weight.t(), out=gates)
-        i, f, g, o = gates.split(size, 1)
-        gates[:, : 2 * size].sigmoid_()
-        g.tanh_()
-        o.sigmoid_()
-        if t == 0:
-            self.cells[0] = state[1]
-        c = torch.addcmul(torch.mul(f, state[1], out=self.cells[t + 1]), i, g, out=self.cells[t + 1])
-        return torch.mul(o, torch.tanh(c, out=self.tangents[t])), c
+    @abstractmethod
+    def start(self, state: State, inputs: Tensor | None) -> None:
+        """Takes the first state, and the inputs (T, B, E) that are known."""
 
-    def backward(self, t: int, by_state: State, by_gates: Tensor) -> tuple[Tensor, State]:
-        """By what was fed and by the last state; writes what the gates before their nonlinearities get."""
-        by_h, by_c = by_state
-        i, f, g, o = self.gates[t].split(self.size, 1)
-        of_i, of_f, of_g, of_o = by_gates.split(self.size, 1)
-        tangent = self.tangents[t]
-        by_c = torch.addcmul(by_c, by_h * o, 1 - tangent * tangent)
-        torch.mul(by_c * g, i * (1 - i), out=of_i)
-        torch.mul(by_c * self.cells[t], f * (1 - f), out=of_f)
-        torch.mul(by_c * i, 1 - g * g, out=of_g)
-        torch.mul(by_h * tangent, o * (1 - o), out=of_o)
-        by_given = by_gates @ self.weight
-        width = by_given.shape[1] - self.size
-        return by_given[:, :width], (by_given[:, width:], by_c * f)
+    @abstractmethod
+    def forward(self, t: int) -> None:
+        """From `fed[t]` to `hidden[t + 1]`."""
 
-    def last_states(self) -> Tensor:
-        """h before every step, (T, B, D)."""
-        return self.given[..., -self.size :]
+    @abstractmethod
+    def begin(self) -> None:
+        """Makes room for derivatives."""
 
-    def room(self) -> Tensor:
-        """Where the gradients of the gates go, (T, B, 4·D)."""
-        return torch.empty_like(self.gates)
+    @abstractmethod
+    def backward(self, t: int, by_hidden: Tensor) -> Tensor:
+        """By what was fed, (B, F), from what h_t gets beside `by_last` (B, D); `by_last` is then of h_{t-1}."""
 
-    def gradients(self, by_gates: Tensor, inputs: Tensor | None) -> tuple[Parameters, Tensor | None]:
+    @abstractmethod
+    def by_first(self) -> State:
+        """By the first state."""
+
+    @abstractmethod
+    def gradients(self, inputs: Tensor | None) -> tuple[Parameters, Tensor | None]:
         """Of the weights and, where there are any, of the inputs that were known beforehand."""
-        flat = by_gates.flatten(0, 1)
-        by_weight = flat.t() @ self.given.flatten(0, 1)
-        width = by_weight.shape[1] - self.size
-        by_bias = flat.sum(0)
-        by_w_ih, by_inputs = by_weight[:, :width], None
-        if inputs is not None:
-            by_w_ih = torch.cat([flat.t() @ inputs.flatten(0, 1), by_w_ih], 1)
-            by_inputs = (flat @ self.first).view_as(inputs)
-        return (by_w_ih, by_weight[:, width:], by_bias, by_bias), by_inputs
+
+    def _known(self, weight: Tensor, bias: Tensor, inputs: Tensor | None) -> Tensor:
+        """What inputs add to the gates, biases included: (T, B, N), or (T, 1, N) without inputs."""
+        if inputs is None:
+            return bias.expand(len(self.given) - 1, 1, -1)
+        return linear(inputs, weight[:, : self.beforehand], bias)
+
+    def _with_inputs(self, by_fed: Tensor, flat: Tensor, inputs: Tensor | None, weight: Tensor) -> Any:
+        """The whole gradient of w_ih, from that of the columns that meet what is fed; and that of the inputs."""
+        if inputs is None:
+            return by_fed, None
+        by_inputs = linear(flat, weight[:, : self.beforehand].t()).view_as(inputs)
+        return torch.cat([flat.t() @ inputs.flatten(0, 1), by_fed], 1), by_inputs
 
 
-class GruLayer:
+class LstmLayer(AbstractLayer):
+    """c' = σ(f) c + σ(i) tanh(g),  h' = σ(o) tanh(c')."""
+
+    def start(self, state: State, inputs: Tensor | None) -> None:
+        self.weight = torch.cat([self.w_ih[:, self.beforehand :], self.w_hh], 1)
+        self.product = Product(self.weight, self.batch)
+        self.known = self._known(self.w_ih, self.b_ih + self.b_hh, inputs)
+        self.gates: list[Tensor] = []
+        steps, batch = len(self.given) - 1, self.batch
+        self.cells = self.given.new_empty(steps + 1, batch, self.size)
+        self.tangents = self.given.new_empty(steps, batch, self.size)
+        self.hidden[0], self.cells[0] = state
+
+    def forward(self, t: int) -> None:
+        self.gates.append(self.product(self.given[t]))
+        self.kernels.lstm(t, self.gates[t], self.known[t], self.cells, self.tangents, self.given)
+
+    def begin(self) -> None:
+        self.back = Product(self.weight.t(), self.batch)
+        self.by_gates = self.given.new_empty(len(self.gates), self.batch, 4 * self.size)
+        self.by_last, self.by_cells = torch.zeros_like(self.cells[0]), torch.zeros_like(self.cells[0])
+
+    def backward(self, t: int, by_hidden: Tensor) -> Tensor:
+        by_hidden = by_hidden + self.by_last
+        self.kernels.lstm_back(t, self.gates[t], self.cells, self.tangents, by_hidden, self.by_cells, self.by_gates)
+        by_given = self.back(self.by_gates[t])
+        self.by_last = by_given[:, -self.size :]
+        return by_given[:, : -self.size]
+
+    def by_first(self) -> State:
+        return self.by_last, self.by_cells
+
+    def gradients(self, inputs: Tensor | None) -> tuple[Parameters, Tensor | None]:
+        flat = self.by_gates.flatten(0, 1)
+        by_weight, by_bias = flat.t() @ self.given[:-1].flatten(0, 1), flat.sum(0)
+        by_w_ih, by_inputs = self._with_inputs(by_weight[:, : -self.size], flat, inputs, self.w_ih)
+        return (by_w_ih, by_weight[:, -self.size :], by_bias, by_bias), by_inputs
+
+
+class GruLayer(AbstractLayer):
     """n = tanh(x_n + σ(r) s_n),  h' = (1 - σ(z)) n + σ(z) h;  x of what is fed, s of the state.
 
-    Args as in `LstmLayer`. As r stands between s_n and the sum, both contributions keep to themselves.
+    As r stands between s_n and the sum, both contributions keep to themselves. The gates of x stand as n, r, z and
+    those of s as r, z, n, so that the gradients of both are parts of n, r, z, s_n.
     """
 
-    def __init__(self, weights: Parameters, beforehand: int, steps: int, batch: int) -> None:
-        w_ih, self.w_hh, self.bias, self.b_hh = weights
-        self.size = self.w_hh.shape[1]
-        self.first, self.weight = w_ih[:, :beforehand], w_ih[:, beforehand:]
-        self.given = w_ih.new_empty(steps, batch, self.weight.shape[1])
-        self.states = w_ih.new_empty(steps, batch, self.size)
-        self.both = w_ih.new_empty(steps, batch, 2 * self.size)
-        self.new = w_ih.new_empty(steps, batch, self.size)
-        self.recurrent = w_ih.new_empty(steps, batch, 3 * self.size)
+    def start(self, state: State, inputs: Tensor | None) -> None:
+        self.w_x = self._turned(self.w_ih)
+        self.of_fed = Product(self.w_x[:, self.beforehand :], self.batch)
+        self.of_state = Product(self.w_hh, self.batch)
+        self.known = self._known(self.w_x, self._turned(self.b_ih), inputs)
+        self.recurrent: list[Tensor] = []
+        steps, batch = len(self.given) - 1, self.batch
+        self.both = self.given.new_empty(steps, batch, 2 * self.size)
+        self.new = self.given.new_empty(steps, batch, self.size)
+        (self.hidden[0],) = state
 
-    def known(self, inputs: Tensor) -> Tensor:
-        """What inputs (T, B, E) that are known beforehand add to the gates, biases included."""
-        return torch.addmm(self.bias, inputs.flatten(0, 1), self.first.t()).unflatten(0, inputs.shape[:2])
+    def forward(self, t: int) -> None:
+        self.recurrent.append(self.of_state(self.hidden[t], self.b_hh))
+        fed = self.of_fed(self.fed[t])
+        self.kernels.gru(t, fed, self.known[t], self.recurrent[t], self.both, self.new, self.given)
 
-    def forward(self, t: int, known: Tensor | None, fed: Tensor, state: State) -> State:
-        """The new state from what is fed (B, F)."""
-        size, recurrent = self.size, self.recurrent[t]
-        self.given[t], self.states[t] = fed, state[0]
-        of_input = torch.addmm(self.bias if known is None else known, fed, self.weight.t())
-        torch.addmm(self.b_hh, state[0], self.w_hh.t(), out=recurrent)
-        both = torch.add(of_input[:, : 2 * size], recurrent[:, : 2 * size], out=self.both[t]).sigmoid_()
-        r, z = both.split(size, 1)
-        n = torch.addcmul(of_input[:, 2 * size :], r, recurrent[:, 2 * size :], out=self.new[t]).tanh_()
-        return (torch.lerp(n, state[0], z),)
+    def begin(self) -> None:
+        self.back_to_fed = Product(self.w_x[:, self.beforehand :].t(), self.batch)
+        self.back_to_state = Product(self.w_hh.t(), self.batch)
+        self.by_gates = self.given.new_empty(len(self.recurrent), self.batch, 4 * self.size)
+        self.by_last = torch.zeros_like(self.hidden[0])
 
-    def backward(self, t: int, by_state: State, by_gates: Tensor) -> tuple[Tensor, State]:
-        """By what was fed and by the last state; writes what r, z, n and the state's part of n get."""
-        (by_h,) = by_state
-        r, z = self.both[t].split(self.size, 1)
-        of_r, of_z, of_n, of_recurrent = by_gates.split(self.size, 1)
-        n = self.new[t]
-        torch.mul(by_h * (1 - z), 1 - n * n, out=of_n)
-        torch.mul(of_n * self.recurrent[t, :, 2 * self.size :], r * (1 - r), out=of_r)
-        torch.mul(by_h * (self.states[t] - n), z * (1 - z), out=of_z)
-        torch.mul(of_n, r, out=of_recurrent)
-        by_fed = by_gates[:, : 3 * self.size] @ self.weight
-        by_last = torch.addmm(by_h * z, by_gates[:, : 2 * self.size], self.w_hh[: 2 * self.size])
-        return by_fed, (by_last.addmm_(of_recurrent, self.w_hh[2 * self.size :]),)
+    def backward(self, t: int, by_hidden: Tensor) -> Tensor:
+        by_hidden = by_hidden + self.by_last
+        by_gates = self.by_gates[t]
+        self.kernels.gru_back(t, self.recurrent[t], self.both, self.new, self.given, by_hidden, self.by_gates)
+        self.by_last = by_hidden.add_(self.back_to_state(by_gates[:, self.size :]))
+        return self.back_to_fed(by_gates[:, : 3 * self.size])
 
-    def last_states(self) -> Tensor:
-        """h before every step, (T, B, D)."""
-        return self.states
+    def by_first(self) -> State:
+        return (self.by_last,)
 
-    def room(self) -> Tensor:
-        """Where the gradients go, (T, B, 4·D)."""
-        return self.both.new_empty(*self.both.shape[:2], 4 * self.size)
+    def gradients(self, inputs: Tensor | None) -> tuple[Parameters, Tensor | None]:
+        flat, given = self.by_gates.flatten(0, 1), self.given[:-1].flatten(0, 1)
+        of_x, of_state = flat[:, : 3 * self.size], flat[:, self.size :]
+        by_fed = of_x.t() @ given[:, : -self.size]
+        by_w_x, by_inputs = self._with_inputs(by_fed, of_x, inputs, self.w_x)
+        by_w_hh = of_state.t() @ given[:, -self.size :]
+        by_bias = flat.sum(0)
+        back = 2 * self.size
+        by_w_ih = torch.cat([by_w_x[self.size :], by_w_x[: self.size]])
+        by_b_ih = torch.cat([by_bias[self.size : self.size + back], by_bias[: self.size]])
+        return (by_w_ih, by_w_hh, by_b_ih, by_bias[self.size :]), by_inputs
 
-    def gradients(self, by_gates: Tensor, inputs: Tensor | None) -> tuple[Parameters, Tensor | None]:
-        """Of the weights and, where there are any, of the inputs that were known beforehand."""
-        of_input = by_gates[..., : 3 * self.size].flatten(0, 1)
-        of_state = torch.cat([by_gates[..., : 2 * self.size], by_gates[..., 3 * self.size :]], 2).flatten(0, 1)
-        by_w_ih, by_inputs = of_input.t() @ self.given.flatten(0, 1), None
-        if inputs is not None:
-            by_w_ih = torch.cat([of_input.t() @ inputs.flatten(0, 1), by_w_ih], 1)
-            by_inputs = (of_input @ self.first).view_as(inputs)
-        by_w_hh = of_state.t() @ self.states.flatten(0, 1)
-        return (by_w_ih, by_w_hh, of_input.sum(0), of_state.sum(0)), by_inputs
+    def _turned(self, weight: Tensor) -> Tensor:
+        """Rows r, z, n as n, r, z."""
+        return torch.cat([weight[2 * self.size :], weight[: 2 * self.size]])
 
 
-LAYERS: dict[str, type[LstmLayer] | type[GruLayer]] = {"lstm": LstmLayer, "gru": GruLayer}
+LAYERS: dict[str, type[AbstractLayer]] = {"lstm": LstmLayer, "gru": GruLayer}
 
 
-def stack_of(
-    cell: str, weights: Sequence[Parameters], beforehand: int, steps: int, batch: int
-) -> list[LstmLayer | GruLayer]:
+def stack_of(cell: str, weights: Sequence[Parameters], beforehand: int, steps: int, batch: int) -> list[AbstractLayer]:
     """A layer each; of the first one's inputs `beforehand` features are known before the first step."""
     return [LAYERS[cell](own, 0 if index else beforehand, steps, batch) for index, own in enumerate(weights)]

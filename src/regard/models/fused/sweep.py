@@ -7,18 +7,18 @@ runs without autograd.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from regard import ops
-from regard.attention.heads import weighted_sum
-from regard.models.fused.cells import stack_of
-from regard.models.fused.scores import ENERGIES, Gradients
+from regard.models.fused.cells import AbstractLayer, stack_of
+from regard.ops.attend.look import AbstractLook
+from regard.ops.choose import steps_for
+from regard.ops.linear import Product, linear
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,8 @@ def sweep(
     Returns:
         outputs (B, T, D), cells (B, T, D), contexts (B, T, V), alignments (B, H, T, S).
     """
-    keys, values, mask = memory
     flat = [*(tensor for state in first for tensor in state), *masks, *weights.flat()]
-    found = _Sweep.apply(plan, len(masks), embedded, keys, values, mask, *flat)  # type: ignore[no-untyped-call]
+    found = _Sweep.apply(plan, len(masks), embedded, *memory, *flat)  # type: ignore[no-untyped-call]
     outputs, cells, contexts, alignments = found
     return outputs.transpose(0, 1), cells.transpose(0, 1), contexts.transpose(0, 1), alignments.permute(1, 2, 0, 3)
 
@@ -110,120 +109,214 @@ class _Sweep(torch.autograd.Function):
     def forward(
         ctx: Any, plan: Plan, num_masks: int, embedded: Tensor, keys: Tensor, values: Tensor, mask: Any, *flat: Any
     ) -> Any:
-        state, masks, weights = _sorted(plan, num_masks, flat)
-        x = embedded.transpose(0, 1).contiguous()
-        steps, batch, width = x.shape
-        layers = stack_of(plan.cell, weights.layers, width, steps, batch)
-        known = layers[0].known(x)
-        readout, said = _parts_of_readout(plan, weights, x)
-        support = None if mask is None else mask[:, None]
-        feed = x.new_zeros(batch, weights.layers[0][0].shape[1] - width)
-        queries: list[Tensor] = []
-        found: tuple[list[Tensor], ...] = ([], [], [], [])
+        first, masks, weights = _sorted(plan, num_masks, flat)
+        x = embedded.detach().transpose(0, 1).contiguous()
+        steps = len(x)
+        layers = stack_of(plan.cell, weights.layers, x.shape[2], *x.shape[:2])
+        for index, (layer, state) in enumerate(zip(layers, first, strict=True)):
+            layer.start(state, x if index == 0 else None)
+        kinds = steps_for("attend", x.device.type).LOOKS
+        options = {"steps": steps, "num_heads": plan.num_heads, "sharpening": plan.sharpening}
+        look = kinds[plan.energies](keys, values, mask, weights.v, **options)
+        passing = _AttendsFirst if plan.attends_first else _RecursFirst
+        whole = passing(plan, weights, layers, look, masks, x)
         for t in range(steps):
-            if plan.attends_first:
-                query, weight, context = _look(plan, weights, keys, values, support, state[-1][0])
-                feed = context
-            inner = feed
-            for index, layer in enumerate(layers):
-                state[index] = layer.forward(t, known[t] if index == 0 else None, inner, state[index])
-                h = state[index][0] * masks[index][t] if index < num_masks else state[index][0]
-                inner = h + inner if plan.residual and index > 0 else h
-            if not plan.attends_first:
-                query, weight, context = _look(plan, weights, keys, values, support, inner)
-            feed = torch.addmm(said[t], torch.cat([inner, context], 1), readout.t()).tanh_()
-            queries.append(query)
-            for kind, new in zip(found, (feed, inner, context, weight), strict=True):
-                kind.append(new)
-        results = [torch.stack(kind) for kind in found]
-        ctx.plan, ctx.num_masks = plan, num_masks
-        ctx.kept = (layers, queries) if any(ctx.needs_input_grad) else None
-        ctx.save_for_backward(x, keys, values, *results, *flat)
-        return tuple(results)
+            whole.forward(t)
+        results = whole.results()
+        ctx.set_materialize_grads(False)
+        ctx.whole = whole if any(ctx.needs_input_grad) else None
+        ctx.save_for_backward(embedded, keys, values, *results, *flat)
+        return results
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *by_results: Tensor) -> Any:
-        x, keys, values, outputs, cells, contexts, alignments, *flat = ctx.saved_tensors
-        plan, (layers, queries) = ctx.plan, ctx.kept
-        first, masks, weights = _sorted(plan, ctx.num_masks, flat)
-        readout, _ = _parts_of_readout(plan, weights, x)
-        size = cells.shape[2]
-        by_state = [tuple(torch.zeros_like(part) for part in state) for state in first]
-        by_feed = x.new_zeros(x.shape[1], weights.layers[0][0].shape[1] - x.shape[2])
-        by_gates = [layer.room() for layer in layers]
-        by_z, by_contexts = torch.empty_like(outputs), torch.empty_like(contexts)
-        by_queries = outputs.new_empty(len(outputs), *queries[0].shape)
-        by_keys, by_v = torch.zeros_like(keys), None if weights.v is None else torch.zeros_like(weights.v)
-        slopes = 1 - outputs * outputs
-        for t in range(len(outputs) - 1, -1, -1):
-            by_output = by_results[0][t] if plan.attends_first else by_results[0][t] + by_feed
-            by_read = torch.mul(by_output, slopes[t], out=by_z[t]) @ readout
-            by_cell = by_read[:, :size] + by_results[1][t]
-            by_context = torch.add(by_read[:, size:], by_results[2][t], out=by_contexts[t])
-            if not plan.attends_first:
-                by_asked, by_query = _look_back(
-                    plan, weights, keys, values, alignments[t], queries[t], by_context, by_results[3][t]
-                )
-                by_cell = by_cell + by_query
-            for index in range(len(layers) - 1, -1, -1):
-                by_h = by_cell * masks[index][t] if index < len(masks) else by_cell
-                by_last = (by_state[index][0] + by_h, *by_state[index][1:])
-                by_fed, by_state[index] = layers[index].backward(t, by_last, by_gates[index][t])
-                by_cell = by_fed + by_cell if plan.residual and index > 0 else by_fed
-            by_feed = by_cell
-            if plan.attends_first:
-                by_context += by_feed
-                by_asked, by_query = _look_back(
-                    plan, weights, keys, values, alignments[t], queries[t], by_context, by_results[3][t]
-                )
-                by_state[-1] = (by_state[-1][0] + by_query, *by_state[-1][1:])
-            by_queries[t] = by_asked[0]
-            by_keys += by_asked[1]
-            if by_v is not None and by_asked[2] is not None:
-                by_v += by_asked[2]
-        # Every weight's gradient is one product over all steps.
-        by_layers: list[Tensor] = []
-        by_x = x.new_zeros(())
-        for index, layer in enumerate(layers):
-            of_weights, of_inputs = layer.gradients(by_gates[index], x if index == 0 else None)
-            by_layers += of_weights
-            by_x = by_x if of_inputs is None else of_inputs
-        read = [cells, contexts]
-        if plan.attends_first:
-            read.insert(1, x)
-            by_x = by_x + by_z @ weights.readout[0][:, size : size + x.shape[2]]
-        heads = (y.unflatten(2, (values.shape[2], -1)) for y in (alignments, _by_heads(plan, by_contexts)))
-        by_values = torch.einsum("tbgns,tbgnv->bsgv", *heads)
-        by_asking: list[Tensor | None] = [None, None]
-        if weights.query[0] is not None:
-            asked = layers[-1].last_states() if plan.attends_first else cells
-            of_query = by_queries.flatten(2)
-            by_asking = [_outer(of_query, asked), None if weights.query[1] is None else of_query.sum((0, 1))]
-        by_first = [part for state in by_state for part in state]
-        by_readout = [_outer(by_z, torch.cat(read, 2)), by_z.sum((0, 1))]
-        by_flat = [*by_first, *(None for _ in masks), *by_layers, *by_asking, by_v, *by_readout]
+    def backward(ctx: Any, *by_results: Tensor | None) -> Any:
+        ctx.saved_tensors  # noqa: B018, refuses what was changed in place since
+        whole = ctx.whole
+        whole.begin(by_results)
+        for t in range(whole.steps - 1, -1, -1):
+            whole.backward(t)
+        by_x, by_keys, by_values, by_first, by_weights = whole.gradients()
+        by_flat = [*by_first, *(None for _ in whole.masks), *by_weights.flat()]
         return None, None, by_x.transpose(0, 1), by_keys, by_values, None, *by_flat
 
 
-def _parts_of_readout(plan: Plan, weights: Weights, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The columns of the readout that meet cell and context, and what it knows before the first step (T, 1 or B, D)."""
-    weight, bias = weights.readout
-    if not plan.attends_first:
-        return weight, bias.expand(len(x), 1, -1)
-    size = len(weight)
-    known = torch.addmm(bias, x.flatten(0, 1), weight[:, size : size + x.shape[2]].t())
-    return torch.cat([weight[:, :size], weight[:, size + x.shape[2] :]], 1), known.unflatten(0, x.shape[:2])
+class _Pass(ABC):
+    """The steps of a plan, forward and backward.
+
+    `read` (T, B, ·) is what the readout meets: the cell's output, then the context, where it stands there.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        weights: Weights,
+        layers: list[AbstractLayer],
+        look: AbstractLook,
+        masks: Sequence[Tensor],
+        x: Tensor,
+    ) -> None:
+        self.plan, self.weights, self.layers, self.look, self.masks, self.x = plan, weights, layers, look, masks, x
+        self.steps, self.batch = x.shape[:2]
+        self.size = layers[0].size
+        self.query, self.query_bias = weights.query
+        self.asking = None if self.query is None else Product(self.query, self.batch)
+        self.width = plan.num_heads * look.values.shape[3]
+        self.read = x.new_empty(self.steps, self.batch, self.size + self.width)
+        self.readout, self.readout_bias = (weight.detach() for weight in weights.readout)
+
+    @abstractmethod
+    def forward(self, t: int) -> None:
+        """A step."""
+
+    @abstractmethod
+    def results(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Outputs, cells, contexts and alignments."""
+
+    def begin(self, by_results: Sequence[Tensor | None]) -> None:
+        """Makes room for derivatives; keeps what the results get."""
+        self.by_outputs, self.by_cells, by_contexts, self.by_alignments = by_results
+        for layer in self.layers:
+            layer.begin()
+        self.look.begin()
+        self.by_contexts = self.x.new_empty(self.steps, self.batch, self.width)
+        self.by_told_contexts = by_contexts
+        self.back_to_asker = None if self.query is None else Product(self.query.t(), self.batch)
+
+    @abstractmethod
+    def backward(self, t: int) -> None:
+        """A step backwards."""
+
+    @abstractmethod
+    def gradients(self) -> tuple[Tensor, Tensor, Tensor, list[Tensor], Weights]:
+        """By inputs, keys, values, first states and weights."""
+
+    def _recur(self, t: int) -> Tensor:
+        """The layers' step; `fed` of the first one is there already. What the last one gives, (B, D)."""
+        inner = self.x[t]
+        for index, layer in enumerate(self.layers):
+            if index:
+                layer.fed[t] = inner
+            layer.forward(t)
+            h = layer.hidden[t + 1]
+            h = h * self.masks[index][t] if index < len(self.masks) else h
+            inner = h + inner if self.plan.residual and index > 0 else h
+        return inner
+
+    def _recur_back(self, t: int, by_inner: Tensor) -> Tensor:
+        """By what the first layer was fed, from what the last one's output gets."""
+        for index in range(len(self.layers) - 1, -1, -1):
+            by_h = by_inner * self.masks[index][t] if index < len(self.masks) else by_inner
+            by_fed = self.layers[index].backward(t, by_h)
+            by_inner = by_fed + by_inner if self.plan.residual and index > 0 else by_fed
+        return by_inner
+
+    def _ask(self, t: int, asker: Tensor, contexts: Tensor, column: int) -> None:
+        query = asker if self.asking is None else self.asking(asker, self.query_bias)
+        self.look.forward(t, query, contexts, column)
+
+    def _ask_back(self, t: int, by_context: Tensor) -> Tensor:
+        """By the asker, (B, D), from what the context gets in later computations."""
+        if self.by_told_contexts is None:
+            self.by_contexts[t] = by_context
+        else:
+            torch.add(by_context, self.by_told_contexts[t], out=self.by_contexts[t])
+        self.look.backward(t, self.by_contexts, None if self.by_alignments is None else self.by_alignments[t])
+        by_query = self.look.by_queries[t].flatten(1)
+        return by_query if self.back_to_asker is None else self.back_to_asker(by_query)
+
+    def _sum(
+        self, by_z: Tensor, read: Sequence[Tensor], asked: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, list[Tensor], Weights]:
+        """Every weight's gradient as one product over all steps.
+
+        Args:
+            by_z: (T, B, D), of the outputs before their tanh.
+            read: what the readout's columns met.
+            asked: (T, B, D), what the queries were made of.
+        """
+        by_layers, by_x = [], self.x
+        for index, layer in enumerate(self.layers):
+            of_weights, of_inputs = layer.gradients(self.x if index == 0 else None)
+            by_layers.append(of_weights)
+            by_x = by_x if of_inputs is None else of_inputs
+        by_keys, by_values, by_v = self.look.gradients(self.by_contexts)
+        by_query: tuple[Tensor | None, Tensor | None] = (None, None)
+        if self.query is not None:
+            of_query = self.look.by_queries.flatten(2).flatten(0, 1)
+            by_query = of_query.t() @ asked.flatten(0, 1), None if self.query_bias is None else of_query.sum(0)
+        flat = by_z.flatten(0, 1)
+        by_readout = torch.cat([flat.t() @ one.flatten(0, 1) for one in read], 1), flat.sum(0)
+        by_first = [part for layer in self.layers for part in layer.by_first()]
+        return by_x, by_keys, by_values, by_first, Weights(tuple(by_layers), by_query, by_v, by_readout)
 
 
-def _by_heads(plan: Plan, contexts: Tensor) -> Tensor:
-    """(T, B, V) as (T, B, H, V / H)."""
-    return contexts.unflatten(2, (plan.num_heads, -1))
+class _RecursFirst(_Pass):
+    """s_t = cell([x_t; õ_{t-1}]),  c_t = attend(s_t),  õ_t = tanh(W [s_t; c_t])."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.reading = Product(self.readout, self.batch)
+        self.layers[0].fed[0] = 0
+        self.outputs = self.layers[0].fed[1:]
+
+    def forward(self, t: int) -> None:
+        read = self.read[t]
+        read[:, : self.size] = self._recur(t)
+        self._ask(t, read[:, : self.size], self.read, self.size)
+        torch.tanh(self.reading(read, self.readout_bias), out=self.outputs[t])
+
+    def results(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self.outputs[:], self.read[:, :, : self.size], self.read[:, :, self.size :], self.look.weights[:]
+
+    def begin(self, by_results: Sequence[Tensor | None]) -> None:
+        super().begin(by_results)
+        self.back_to_read = Product(self.readout.t(), self.batch)
+        self.by_z = self.x.new_empty(self.steps, self.batch, self.size)
+        self.slopes = 1 - self.outputs * self.outputs
+        self.by_feed = self.x.new_zeros(self.batch, self.size)
+
+    def backward(self, t: int) -> None:
+        by_output = self.by_feed if self.by_outputs is None else self.by_feed + self.by_outputs[t]
+        by_read = self.back_to_read(torch.mul(by_output, self.slopes[t], out=self.by_z[t]))
+        by_cell = self._ask_back(t, by_read[:, self.size :]) + by_read[:, : self.size]
+        by_cell = by_cell if self.by_cells is None else by_cell + self.by_cells[t]
+        self.by_feed = self._recur_back(t, by_cell)
+
+    def gradients(self) -> tuple[Tensor, Tensor, Tensor, list[Tensor], Weights]:
+        return self._sum(self.by_z, [self.read], self.read[:, :, : self.size])
 
 
-def _outer(by_outputs: Tensor, inputs: Tensor) -> Tensor:
-    """Σ over steps and sentences of the gradient of outputs times inputs."""
-    return by_outputs.flatten(0, 1).t() @ inputs.flatten(0, 1)
+class _AttendsFirst(_Pass):
+    """c_t = attend(s_{t-1}),  s_t = cell([x_t; c_t]),  õ_t = tanh(W [s_t; x_t; c_t]) for all steps at once."""
+
+    def forward(self, t: int) -> None:
+        self._ask(t, self.layers[-1].hidden[t], self.layers[0].given, 0)
+        self.read[t, :, : self.size] = self._recur(t)
+
+    def results(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        self.cells, self.contexts = self.read[:, :, : self.size], self.layers[0].fed[:-1]
+        met = torch.cat([self.cells, self.x, self.contexts], 2)
+        self.outputs = linear(met, self.readout, self.readout_bias).tanh_()
+        return self.outputs[:], self.cells, self.contexts, self.look.weights[:]
+
+    def begin(self, by_results: Sequence[Tensor | None]) -> None:
+        super().begin(by_results)
+        outputs = self.outputs
+        self.by_z = torch.zeros_like(outputs) if self.by_outputs is None else self.by_outputs * (1 - outputs * outputs)
+        by_read = linear(self.by_z, self.readout.t())
+        self.by_read = by_read.split([self.size, self.x.shape[2], self.width], 2)
+
+    def backward(self, t: int) -> None:
+        by_cell = self.by_read[0][t] if self.by_cells is None else self.by_read[0][t] + self.by_cells[t]
+        by_fed = self._recur_back(t, by_cell)
+        top = self.layers[-1]
+        top.by_last += self._ask_back(t, by_fed + self.by_read[2][t])
+
+    def gradients(self) -> tuple[Tensor, Tensor, Tensor, list[Tensor], Weights]:
+        read = [self.cells, self.x, self.contexts]
+        by_x, *others = self._sum(self.by_z, read, self.layers[-1].hidden[:-1])
+        return by_x + self.by_read[1], *others
 
 
 def _sorted(
@@ -233,37 +326,3 @@ def _sorted(
     n, layers = plan.num_tensors, plan.num_layers
     first = [tuple(flat[i : i + n]) for i in range(0, n * layers, n)]
     return first, flat[n * layers : n * layers + num_masks], Weights.of(flat[n * layers + num_masks :])
-
-
-def _look(
-    plan: Plan, weights: Weights, keys: Tensor, values: Tensor, support: Tensor | None, query: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The projected query (B, H, D), the weights (B, H, S) and the context (B, V)."""
-    projection, bias = weights.query
-    if projection is not None:
-        query = functional.linear(query, projection, bias)
-    query = query.unflatten(1, (plan.num_heads, -1))
-    energies = ENERGIES[plan.energies].forward(query, keys, weights.v)
-    weight = ops.masked_softmax(energies * plan.sharpening if plan.sharpening != 1.0 else energies, support)
-    return query, weight, weighted_sum(weight, values)
-
-
-def _look_back(
-    plan: Plan,
-    weights: Weights,
-    keys: Tensor,
-    values: Tensor,
-    weight: Tensor,
-    query: Tensor,
-    by_context: Tensor,
-    by_weight: Tensor,
-) -> tuple[Gradients, Tensor]:
-    """By the projected query (B, H, D), the keys and v; and by the query (B, Q)."""
-    grouped = by_context.unflatten(1, (values.shape[2], plan.num_heads // values.shape[2], -1))
-    by_weight = by_weight + torch.einsum("bgnv,bsgv->bgns", grouped, values).flatten(1, 2)
-    by_energies = weight * (by_weight - (weight * by_weight).sum(-1, keepdim=True))
-    if plan.sharpening != 1.0:
-        by_energies = by_energies * plan.sharpening
-    found = ENERGIES[plan.energies].backward(by_energies, query, keys, weights.v)
-    by_projected = found[0].flatten(1)
-    return found, by_projected if weights.query[0] is None else by_projected @ weights.query[0]

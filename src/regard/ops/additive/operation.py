@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from functools import cache, partial
 from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +15,7 @@ from regard.errors import ShapeError
 from regard.ops.additive import reference
 from regard.ops.additive.activation import Activation, find_slope
 from regard.ops.additive.autograd import run
-from regard.ops.choose import Implementation
+from regard.ops.choose import Implementation, missing, refuse_numba
 from regard.shapes import Float, describe
 
 _PLAIN = (Tensor, torch.nn.Parameter)
@@ -96,18 +95,6 @@ def _working(query: Tensor, keys: Tensor, v: Tensor) -> tuple[tuple[Tensor, Tens
     return (query.to(working), keys.to(working), v.to(working)), kind
 
 
-@cache
-def _missing(package: str) -> str | None:
-    """Why the implementation in `regard.ops.additive.<package>` is not here."""
-    if find_spec(package) is None:
-        return f"{package} is not installed"
-    try:
-        import_module(f"regard.ops.additive.{package}")
-    except ImportError as error:
-        return f"{package} cannot be imported: {error}"
-    return None
-
-
 def _refuse_triton(*inputs: Tensor, **options: Any) -> str | None:
     if inputs and inputs[0].device.type != "cuda":
         return f"the inputs are on {inputs[0].device.type} and the kernels for a GPU"
@@ -115,15 +102,7 @@ def _refuse_triton(*inputs: Tensor, **options: Any) -> str | None:
         return "there is no GPU that torch can use"
     if os.environ.get("TRITON_INTERPRET") == "1":
         return "TRITON_INTERPRET=1 would run the kernels in Python"
-    return _missing("triton")
-
-
-def _refuse_numba(*inputs: Tensor, **options: Any) -> str | None:
-    if inputs and inputs[0].device.type != "cpu":
-        return f"the inputs are on {inputs[0].device.type} and the kernels for the CPU"
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
-        return "NUMBA_DISABLE_JIT says that nothing shall be compiled"
-    return _missing("numba")
+    return missing("triton", "regard.ops.additive.triton")
 
 
 def _with(
@@ -136,7 +115,7 @@ def _with(
 
 ADDITIVE_ENERGIES = (
     Implementation("triton", partial(_with, "triton"), _refuse_triton),
-    Implementation("numba", partial(_with, "numba"), _refuse_numba),
+    Implementation("numba", partial(_with, "numba"), partial(refuse_numba, "regard.ops.additive.numba")),
     Implementation("chunked", partial(_with, "chunked")),
     Implementation("reference", reference.additive_energies),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.ops.additive.numba.compiled import compiled
+from regard.ops.compiled import compiled
 
 
 @compiled

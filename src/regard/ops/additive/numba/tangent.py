@@ -10,88 +10,14 @@ sentence.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
-from numba.extending import overload
 
-from regard.ops.additive.numba.compiled import compiled, inlined, intrinsic
+from regard.ops.compiled import compiled
+from regard.ops.compiled.elementary import LARGE, REACH, power, powers
 
-REACH: dict[Any, Any] = {np.dtype(kind): kind(x) for kind, x in ((np.float32, 43), (np.float64, 350))}
-LARGE: dict[Any, Any] = {np.dtype(kind): kind(x) for kind, x in ((np.float32, 1e9), (np.float64, 1e18))}
-
-
-def _bits(kind: Any) -> Any:
-    return ir.IntType(kind.bitwidth)
-
-
-@intrinsic
-def _times_power(context: Any, factor: Any, shifted: Any) -> Any:
-    """factor · 2ⁿ, where shifted = n + 1.5 · 2^mantissa: n stands in its last bits and is added to the exponent."""
-    mantissa = 23 if factor == types.float32 else 52
-
-    def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
-        number, power = (builder.bitcast(x, _bits(factor)) for x in given)
-        exponent = builder.shl(power, ir.Constant(_bits(factor), mantissa))
-        return builder.bitcast(builder.add(number, exponent), given[0].type)
-
-    return factor(factor, shifted), make
-
-
-@intrinsic
-def _magnitude(context: Any, x: Any) -> Any:
-    """The bits of |x| as an integer: larger for a larger |x|, for infinity larger still and for NaN largest."""
-
-    def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
-        positive = ir.Constant(_bits(x), 2 ** (x.bitwidth - 1) - 1)
-        return builder.and_(builder.bitcast(given[0], _bits(x)), positive)
-
-    return (types.int32 if x == types.float32 else types.int64)(x), make
-
-
-def _power(x: Any) -> Any:
-    """e^{2x} within an ulp: 2ⁿ eᶠ with |f| ≤ ln 2 / 2 and Taylor's polynomial; constant beyond `REACH`."""
-
-
-def _choose_power(x: Any) -> Any:
-    kind: Any = np.float32 if x == types.float32 else np.float64
-    degree, mantissa = (7, 23) if x == types.float32 else (13, 52)
-    limit, shift = kind(2 * REACH[np.dtype(kind)]), kind(1.5 * 2.0**mantissa)
-    inverse, high = kind(1 / math.log(2)), kind(0.693359375 if x == types.float32 else 0.6931471803691238)
-    low = kind(math.log(2) - 0.693359375 if x == types.float32 else 1.9082149292705877e-10)
-    taylor = tuple(kind(1 / math.factorial(n)) for n in range(degree, -1, -1))
-
-    def power(x: Any) -> Any:
-        y = x + x
-        y = limit if y > limit else y
-        y = -limit if y < -limit else y
-        shifted = y * inverse + shift
-        n = shifted - shift
-        f = (y - n * high) - n * low
-        p = taylor[0]
-        for i in range(1, degree + 1):
-            p = p * f + taylor[i]
-        found = _times_power(p, shifted)
-        return found if x == x else x
-
-    return power
-
-
-overload(_power, jit_options={"error_model": "numpy", "fastmath": {"contract"}})(_choose_power)
-
-
-@inlined
-def _powers(x: Any, out: Any, reach: Any) -> bool:
-    """out ← e^{2x}, and whether all x are within reach."""
-    farthest = _magnitude(reach - reach)
-    for d in range(len(x)):
-        distance = _magnitude(x[d])
-        farthest = distance if distance > farthest else farthest
-        out[d] = _power(x[d])
-    return farthest <= _magnitude(reach)
+__all__ = ["LARGE", "REACH", "energies", "gradients"]
 
 
 @compiled
@@ -129,16 +55,16 @@ def energies(
             if near:
                 for s in range(first, last):
                     place = k_start + s * k_strides[1]
-                    near &= _powers(k[place : place + size], b[s - first], reach)
+                    near &= powers(k[place : place + size], b[s - first], reach)
             for t in range(steps * chunk // chunks, steps * (chunk + 1) // chunks):
                 place = q_start + t * q_strides[1]
                 row = q[place : place + size]
-                if near and _powers(row, a, reach):
+                if near and powers(row, a, reach):
                     for s in range(first, last):
-                        power = b[s - first]
+                        key_power = b[s - first]
                         share = one - one
                         for d in range(size):
-                            p = a[d] * power[d]
+                            p = a[d] * key_power[d]
                             share += factor[d] * (half - one / (one + (large if p > large else p)))
                         out[group, t, s] = share + share
                 else:
@@ -147,7 +73,7 @@ def energies(
                         key = k[place : place + size]
                         share = one - one
                         for d in range(size):
-                            p = _power(row[d] + key[d])
+                            p = power(row[d] + key[d])
                             share += factor[d] * (half - one / (one + (large if p > large else p)))
                         out[group, t, s] = share + share
 
@@ -189,7 +115,7 @@ def gradients(
         if near:
             for s in range(positions):
                 place = k_start + s * k_strides[1]
-                near &= _powers(k[place : place + size_here], b[s], reach)
+                near &= powers(k[place : place + size_here], b[s], reach)
         shares[:] = one - one
         for s in range(positions):
             by_keys[sentence, s, head, low:high] = one - one
@@ -197,15 +123,15 @@ def gradients(
             sums[:] = one - one
             place = q_start + t * q_strides[1]
             row = q[place : place + size_here]
-            factored = near and _powers(row, a, reach)
+            factored = near and powers(row, a, reach)
             for s in range(positions):
                 gradient = g[group, t, s]
                 middle = half * gradient
                 sums_k = by_keys[sentence, s, head, low:high]
                 if factored:
-                    power = b[s]
+                    key_power = b[s]
                     for d in range(size_here):
-                        p = a[d] * power[d]
+                        p = a[d] * key_power[d]
                         r = one / (one + (large if p > large else p))
                         u = gradient * r
                         w = u - u * r
@@ -216,7 +142,7 @@ def gradients(
                     place = k_start + s * k_strides[1]
                     key = k[place : place + size_here]
                     for d in range(size_here):
-                        p = _power(row[d] + key[d])
+                        p = power(row[d] + key[d])
                         r = one / (one + (large if p > large else p))
                         u = gradient * r
                         w = u - u * r

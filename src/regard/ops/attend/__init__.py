@@ -1,0 +1,1 @@
+"""Attention a step at a time in buffers of all steps, and its derivative."""

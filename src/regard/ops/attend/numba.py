@@ -1,0 +1,305 @@
+"""Attention of every step as compiled loops.
+
+The powers of additive keys, of which tangents are made (`regard.ops.additive.numba.tangent`), are computed once for
+all steps.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.ops.attend.look import AbstractLook
+from regard.ops.compiled import compiled
+from regard.ops.compiled.elementary import LARGE, REACH, power, powers
+from regard.ops.threads import spread
+
+
+class _Look(AbstractLook):
+    def __init__(self, *memory: Any, **options: Any) -> None:
+        super().__init__(*memory, **options)
+        self._work = self.weights[0].numel() * (self.size + self.values.shape[3])
+        self._mask = (self.keys.new_empty(0, 0, dtype=torch.bool) if self.mask is None else self.mask).numpy()
+        self._keys, self._values = self.keys.numpy(), self.values.numpy()
+        self._weights = self.weights.numpy()
+        self._sharpening = self._keys.dtype.type(self.sharpening)
+
+    def begin(self) -> None:
+        super().begin()
+        self._by_queries, self._by_keys = self.by_queries.numpy(), self.by_keys.numpy()
+        self._by_energies = np.empty_like(self._weights[0])
+
+    def _settle(self, t: int, contexts: Tensor, column: int) -> None:
+        self._spread(_settle, t, self._mask, self._sharpening, self._values, self._weights, contexts.numpy(), column)
+
+    def _unsettle(self, t: int, by_contexts: Tensor, by_weights: Tensor | None) -> None:
+        told = self._by_energies[:0] if by_weights is None else by_weights.contiguous().numpy()
+        given = (self._sharpening, self._values, self._weights, by_contexts.numpy(), told, self._by_energies)
+        self._spread(_unsettle, t, *given)
+
+    def _spread(self, kernel: Any, t: int, *given: Any) -> None:
+        spread(lambda start, stop: kernel(t, *given, start, stop), len(self.keys), self._work)
+
+
+class AdditiveLook(_Look):
+    """e_j = v · tanh(q + k_j)."""
+
+    def __init__(self, *memory: Any, **options: Any) -> None:
+        super().__init__(*memory, **options)
+        assert self.v is not None
+        powers = np.empty_like(self._keys)
+        kind = powers.dtype
+        near = np.empty(len(powers), np.bool_)
+        spread(lambda start, stop: _raise(self._keys, REACH[kind], powers, near, start, stop), len(powers), powers.size)
+        self._asked = (self._keys, powers, near, self.v.numpy(), REACH[kind], LARGE[kind])
+
+    def _look(self, t: int, contexts: Tensor, column: int) -> None:
+        self._spread(_additive, t, self.queries[t].numpy(), *self._asked, self._weights)
+        self._settle(t, contexts, column)
+
+    def backward(self, t: int, by_contexts: Tensor, by_weights: Tensor | None) -> None:
+        assert self.by_v is not None
+        self._unsettle(t, by_contexts, by_weights)
+        results = (self._by_energies, self._by_queries, self._by_keys, self.by_v.numpy())
+        self._spread(_additive_back, t, self.queries[t].numpy(), *self._asked, *results)
+
+    def gradients(self, by_contexts: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        assert self.v is not None
+        by_keys, by_values, by_v = super().gradients(by_contexts)
+        return by_keys.mul_(4 * self.v), by_values, by_v
+
+
+class DotLook(_Look):
+    """e_j = q · k_j."""
+
+    def _look(self, t: int, contexts: Tensor, column: int) -> None:
+        self._spread(_dot, t, self.queries[t].numpy(), self._keys, self._weights)
+        self._settle(t, contexts, column)
+
+    def backward(self, t: int, by_contexts: Tensor, by_weights: Tensor | None) -> None:
+        self._unsettle(t, by_contexts, by_weights)
+        self._spread(
+            _dot_back, t, self.queries[t].numpy(), self._keys, self._by_energies, self._by_queries, self._by_keys
+        )
+
+
+LOOKS: dict[str, type[AbstractLook]] = {"additive": AdditiveLook, "dot": DotLook}
+
+
+@compiled
+def _raise(keys: Any, reach: Any, out: Any, near: Any, start: int, stop: int) -> None:
+    """e^{2k}, and which sentences have all of them within reach."""
+    for b in range(start, stop):
+        close = True
+        for s in range(keys.shape[1]):
+            for h in range(keys.shape[2]):
+                close &= powers(keys[b, s, h], out[b, s, h], reach)
+        near[b] = close
+
+
+@compiled
+def _additive(
+    t: int,
+    queries: Any,
+    keys: Any,
+    key_powers: Any,
+    near: Any,
+    v: Any,
+    reach: Any,
+    large: Any,
+    out: Any,
+    start: int,
+    stop: int,
+) -> None:
+    """out (T, B, H, S) for the sentences start … stop; queries (B, H, D), keys (B, S, H, D), v (H, D)."""
+    heads, size = v.shape
+    one = large / large
+    half = one / (one + one)
+    a = np.empty(size, v.dtype)
+    for b in range(start, stop):
+        for h in range(heads):
+            query, factor, found = queries[b, h], v[h], out[t, b, h]
+            factored = powers(query, a, reach) and near[b]
+            for s in range(keys.shape[1]):
+                share = one - one
+                if factored:
+                    key_power = key_powers[b, s, h]
+                    for d in range(size):
+                        p = a[d] * key_power[d]
+                        share += factor[d] * (half - one / (one + (large if p > large else p)))
+                else:
+                    key = keys[b, s, h]
+                    for d in range(size):
+                        p = power(query[d] + key[d])
+                        share += factor[d] * (half - one / (one + (large if p > large else p)))
+                found[s] = share + share
+
+
+@compiled
+def _additive_back(
+    t: int,
+    queries: Any,
+    keys: Any,
+    key_powers: Any,
+    near: Any,
+    v: Any,
+    reach: Any,
+    large: Any,
+    by_energies: Any,
+    by_queries: Any,
+    by_keys: Any,
+    by_v: Any,
+    start: int,
+    stop: int,
+) -> None:
+    """by_queries (T, B, H, D) at t; adds to by_v (B, H, D) and to by_keys (B, S, H, D), which still lacks 4 v."""
+    heads, size = v.shape
+    one = large / large
+    half, four = one / (one + one), one + one + one + one
+    a, sums, shares = np.empty(size, v.dtype), np.empty(size, v.dtype), np.empty(size, v.dtype)
+    for b in range(start, stop):
+        for h in range(heads):
+            query, factor = queries[b, h], v[h]
+            factored = powers(query, a, reach) and near[b]
+            sums[:] = one - one
+            shares[:] = one - one
+            for s in range(keys.shape[1]):
+                gradient = by_energies[b, h, s]
+                middle = half * gradient
+                sums_k = by_keys[b, s, h]
+                if factored:
+                    key_power = key_powers[b, s, h]
+                    for d in range(size):
+                        p = a[d] * key_power[d]
+                        r = one / (one + (large if p > large else p))
+                        u = gradient * r
+                        w = u - u * r
+                        shares[d] += middle - u
+                        sums[d] += w
+                        sums_k[d] += w
+                else:
+                    key = keys[b, s, h]
+                    for d in range(size):
+                        p = power(query[d] + key[d])
+                        r = one / (one + (large if p > large else p))
+                        u = gradient * r
+                        w = u - u * r
+                        shares[d] += middle - u
+                        sums[d] += w
+                        sums_k[d] += w
+            target, total = by_queries[t, b, h], by_v[b, h]
+            for d in range(size):
+                target[d] = four * factor[d] * sums[d]
+            for d in range(size):
+                total[d] += shares[d] + shares[d]
+
+
+@compiled
+def _dot(t: int, queries: Any, keys: Any, out: Any, start: int, stop: int) -> None:
+    """out (T, B, H, S); queries (B, H, D), keys (B, S, G, D)."""
+    heads, size = queries.shape[1:]
+    each = heads // keys.shape[2]
+    for b in range(start, stop):
+        for h in range(heads):
+            query, found = queries[b, h], out[t, b, h]
+            for s in range(keys.shape[1]):
+                key = keys[b, s, h // each]
+                total = query[0] * key[0]
+                for d in range(1, size):
+                    total += query[d] * key[d]
+                found[s] = total
+
+
+@compiled
+def _dot_back(
+    t: int, queries: Any, keys: Any, by_energies: Any, by_queries: Any, by_keys: Any, start: int, stop: int
+) -> None:
+    """by_queries (T, B, H, D) at t; adds to by_keys (B, S, G, D)."""
+    heads, size = queries.shape[1:]
+    each = heads // keys.shape[2]
+    for b in range(start, stop):
+        for h in range(heads):
+            query, target = queries[b, h], by_queries[t, b, h]
+            for d in range(size):
+                target[d] = 0
+            for s in range(keys.shape[1]):
+                gradient, key, sums = by_energies[b, h, s], keys[b, s, h // each], by_keys[b, s, h // each]
+                for d in range(size):
+                    target[d] += gradient * key[d]
+                for d in range(size):
+                    sums[d] += gradient * query[d]
+
+
+@compiled
+def _settle(
+    t: int, mask: Any, sharpening: Any, values: Any, weights: Any, contexts: Any, column: int, start: int, stop: int
+) -> None:
+    """Energies (T, B, H, S) at t become weights; contexts (T, B, ≥ column + H·V) get their sums."""
+    heads, positions = weights.shape[2:]
+    groups, size = values.shape[2:]
+    zero = sharpening - sharpening
+    for b in range(start, stop):
+        for h in range(heads):
+            found = weights[t, b, h]
+            top = -np.inf
+            for s in range(positions):
+                if len(mask) == 0 or mask[b, s]:
+                    found[s] *= sharpening
+                    top = top if found[s] <= top else found[s]
+            total = zero
+            for s in range(positions):
+                if len(mask) == 0 or mask[b, s]:
+                    found[s] = math.exp(found[s] - top)
+                    total += found[s]
+                else:
+                    found[s] = zero
+            for s in range(positions):
+                found[s] = found[s] / total if total != zero else zero
+            context = contexts[t, b, column + h * size : column + (h + 1) * size]
+            for d in range(size):
+                context[d] = zero
+            g = h * groups // heads
+            for s in range(0, positions - positions % 2, 2):
+                left, right, first, second = found[s], found[s + 1], values[b, s, g], values[b, s + 1, g]
+                for d in range(size):
+                    context[d] += left * first[d] + right * second[d]
+            if positions % 2:
+                left, first = found[positions - 1], values[b, positions - 1, g]
+                for d in range(size):
+                    context[d] += left * first[d]
+
+
+@compiled
+def _unsettle(
+    t: int,
+    sharpening: Any,
+    values: Any,
+    weights: Any,
+    by_contexts: Any,
+    by_weights: Any,
+    by_energies: Any,
+    start: int,
+    stop: int,
+) -> None:
+    """by_energies (B, H, S) from by_contexts (T, B, H·V) at t and by_weights (B, H, S) or nothing."""
+    heads, positions = weights.shape[2:]
+    groups, size = values.shape[2:]
+    for b in range(start, stop):
+        for h in range(heads):
+            weight, found, context = weights[t, b, h], by_energies[b, h], by_contexts[t, b, h * size : (h + 1) * size]
+            mean = sharpening - sharpening
+            for s in range(positions):
+                value = values[b, s, h * groups // heads]
+                total = sharpening - sharpening
+                for d in range(size):
+                    total += context[d] * value[d]
+                if len(by_weights):
+                    total += by_weights[b, h, s]
+                found[s] = total
+                mean += weight[s] * total
+            for s in range(positions):
+                found[s] = sharpening * weight[s] * (found[s] - mean)

@@ -1,0 +1,139 @@
+"""Cells as compiled loops; arguments as in `regard.ops.cells.reference`.
+
+Each inner loop writes one row: more would have to be told apart at run time, and the compiler gives that up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from regard.ops.compiled import compiled
+from regard.ops.compiled.elementary import sigmoid, tanh
+from regard.ops.threads import spread
+
+
+def lstm(t: int, gates: Tensor, known: Tensor, cells: Tensor, tangents: Tensor, hidden: Tensor) -> None:
+    """A step."""
+    _run(_lstm, cells, t, gates, known, cells, tangents, hidden)
+
+
+def lstm_back(
+    t: int, gates: Tensor, cells: Tensor, tangents: Tensor, by_hidden: Tensor, by_cells: Tensor, by_gates: Tensor
+) -> None:
+    """A step backwards."""
+    _run(_lstm_back, cells, t, gates, cells, tangents, by_hidden, by_cells, by_gates)
+
+
+def gru(t: int, fed: Tensor, known: Tensor, recurrent: Tensor, both: Tensor, new: Tensor, hidden: Tensor) -> None:
+    """A step."""
+    _run(_gru, new, t, fed, known, recurrent, both, new, hidden)
+
+
+def gru_back(
+    t: int, recurrent: Tensor, both: Tensor, new: Tensor, hidden: Tensor, by_hidden: Tensor, by_gates: Tensor
+) -> None:
+    """A step backwards."""
+    _run(_gru_back, new, t, recurrent, both, new, hidden, by_hidden, by_gates)
+
+
+def _run(kernel: Any, sized: Tensor, t: int, *buffers: Tensor) -> None:
+    given = [buffer.numpy() for buffer in buffers]
+    rows, size = sized.shape[1:]
+    spread(lambda start, stop: kernel(t, *given, start, stop), rows, 8 * rows * size)
+
+
+@compiled
+def _lstm(t: int, gates: Any, known: Any, cells: Any, tangents: Any, hidden: Any, start: int, stop: int) -> None:
+    size = cells.shape[2]
+    for row in range(start, stop):
+        of_row, given, last, c = gates[row], known[row % len(known)], cells[t, row], cells[t + 1, row]
+        i, f, g, o = of_row[:size], of_row[size : 2 * size], of_row[2 * size : 3 * size], of_row[3 * size :]
+        tangent, h = tangents[t, row], hidden[t + 1, row, hidden.shape[2] - size :]
+        known_g, known_o = given[2 * size : 3 * size], given[3 * size :]
+        for d in range(2 * size):
+            of_row[d] = sigmoid(of_row[d] + given[d])
+        for d in range(size):
+            g[d] = tanh(g[d] + known_g[d])
+        for d in range(size):
+            o[d] = sigmoid(o[d] + known_o[d])
+        for d in range(size):
+            c[d] = f[d] * last[d] + i[d] * g[d]
+        for d in range(size):
+            tangent[d] = tanh(c[d])
+        for d in range(size):
+            h[d] = o[d] * tangent[d]
+
+
+@compiled
+def _lstm_back(
+    t: int,
+    gates: Any,
+    cells: Any,
+    tangents: Any,
+    by_hidden: Any,
+    by_cells: Any,
+    by_gates: Any,
+    start: int,
+    stop: int,
+) -> None:
+    size = cells.shape[2]
+    for row in range(start, stop):
+        of_row, by_row, last, tangent = gates[row], by_gates[t, row], cells[t, row], tangents[t, row]
+        i, f, g, o = of_row[:size], of_row[size : 2 * size], of_row[2 * size : 3 * size], of_row[3 * size :]
+        by_i, by_f, by_g, by_o = by_row[:size], by_row[size : 2 * size], by_row[2 * size : 3 * size], by_row[3 * size :]
+        by_h, by_c = by_hidden[row], by_cells[row]
+        for d in range(size):
+            by_o[d] = by_h[d] * tangent[d] * (o[d] - o[d] * o[d])
+        for d in range(size):
+            share = by_h[d] * o[d]
+            by_c[d] += share - share * (tangent[d] * tangent[d])
+        for d in range(size):
+            by_i[d] = by_c[d] * g[d] * (i[d] - i[d] * i[d])
+        for d in range(size):
+            share = by_c[d] * i[d]
+            by_g[d] = share - share * (g[d] * g[d])
+        for d in range(size):
+            by_f[d] = by_c[d] * last[d] * (f[d] - f[d] * f[d])
+        for d in range(size):
+            by_c[d] *= f[d]
+
+
+@compiled
+def _gru(t: int, fed: Any, known: Any, recurrent: Any, both: Any, new: Any, hidden: Any, start: int, stop: int) -> None:
+    size = new.shape[2]
+    for row in range(start, stop):
+        x, s, gates, n, given = fed[row], recurrent[row], both[t, row], new[t, row], known[row % len(known)]
+        x_n, x_gates, known_n, known_gates = x[:size], x[size:], given[:size], given[size:]
+        s_n, r, z = s[2 * size :], gates[:size], gates[size:]
+        last, h = hidden[t, row, hidden.shape[2] - size :], hidden[t + 1, row, hidden.shape[2] - size :]
+        for d in range(2 * size):
+            gates[d] = sigmoid(x_gates[d] + known_gates[d] + s[d])
+        for d in range(size):
+            n[d] = tanh(x_n[d] + known_n[d] + r[d] * s_n[d])
+        for d in range(size):
+            h[d] = n[d] + z[d] * (last[d] - n[d])
+
+
+@compiled
+def _gru_back(
+    t: int, recurrent: Any, both: Any, new: Any, hidden: Any, by_hidden: Any, by_gates: Any, start: int, stop: int
+) -> None:
+    size = new.shape[2]
+    for row in range(start, stop):
+        gates, by_row, n, by_h = both[t, row], by_gates[t, row], new[t, row], by_hidden[row]
+        r, z, s_n = gates[:size], gates[size:], recurrent[row, 2 * size :]
+        by_n, by_r, by_z, by_s = by_row[:size], by_row[size : 2 * size], by_row[2 * size : 3 * size], by_row[3 * size :]
+        last = hidden[t, row, hidden.shape[2] - size :]
+        for d in range(size):
+            share = by_h[d] - by_h[d] * z[d]
+            by_n[d] = share - share * (n[d] * n[d])
+        for d in range(size):
+            by_r[d] = by_n[d] * s_n[d] * (r[d] - r[d] * r[d])
+        for d in range(size):
+            by_z[d] = by_h[d] * (last[d] - n[d]) * (z[d] - z[d] * z[d])
+        for d in range(size):
+            by_s[d] = by_n[d] * r[d]
+        for d in range(size):
+            by_h[d] *= z[d]

@@ -1,0 +1,68 @@
+"""Products by oneDNN are those of torch, whatever the layout, and it is refused where it cannot compute."""
+
+import pytest
+import torch
+
+from regard import ops
+from regard.ops.linear import Product, linear, onednn
+
+here = pytest.mark.skipif(onednn.refuse() is not None, reason=str(onednn.refuse()))
+
+
+def inputs(kind, dtype=torch.float32):
+    """x (…, 96), W (256, 96) and b (256), laid out in some way."""
+    torch.manual_seed(3)
+    x, weight, bias = torch.randn(130, 96, dtype=dtype), torch.randn(256, 96, dtype=dtype), torch.randn(256, dtype=dtype)
+    if kind == "columns of others":
+        x, weight = torch.randn(130, 200, dtype=dtype)[:, 5:101], torch.randn(256, 150, dtype=dtype)[:, 7:103]
+    if kind == "transposed":
+        x, weight = x.t().contiguous().t(), weight.t().contiguous().t()
+    if kind == "three dimensions, strided":
+        x = torch.randn(13, 10, 120, dtype=dtype)[..., :96]
+    return x, weight, bias
+
+
+@here
+@pytest.mark.parametrize("kind", ["plain", "columns of others", "transposed", "three dimensions, strided"])
+@pytest.mark.parametrize("biased", [True, False])
+def test_products_are_those_of_torch(kind, biased):
+    x, weight, bias = inputs(kind)
+    bias = bias if biased else None
+    assert onednn.refuse(x, weight, bias) is None
+    expected = torch.nn.functional.linear(x.double(), weight.double(), bias.double() if biased else None)
+    packed = Product(weight, 130)
+    assert packed.packed
+    for found in (linear(x, weight, bias), packed(x, bias), packed(x[:7], bias)):
+        torch.testing.assert_close(found.double(), expected[: len(found)], rtol=0, atol=3e-5)
+
+
+@here
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda x, w: (x.double(), w.double()), "float32"),
+        (lambda x, w: (x[:1], w), "too small"),
+        (lambda x, w: (x, w.requires_grad_()), "gradients"),
+        (lambda x, w: (x.to("meta"), w.to("meta")), "on the CPU"),
+    ],
+)
+def test_it_is_refused_with_a_reason_and_torch_computes(change, reason):
+    x, weight = change(*inputs("plain")[:2])
+    assert reason in onednn.refuse(x, weight)
+    assert "reference: taken" in ops.explain("linear", x, weight)
+    assert linear(x, weight).shape == (len(x), 256)
+
+
+def test_without_onednn_torch_computes(monkeypatch):
+    x, weight, bias = inputs("plain")
+    with torch.backends.mkldnn.flags(enabled=False):
+        assert "switched off" in onednn.refuse(x, weight)
+        assert not Product(weight, 130).packed
+        torch.testing.assert_close(linear(x, weight, bias), torch.nn.functional.linear(x, weight, bias))
+    monkeypatch.setattr(onednn, "_multiply", None)
+    assert "without oneDNN" in onednn.refuse()
+
+
+def test_nothing_is_multiplied_by_nothing():
+    assert Product(torch.ones(3, 2), 0)(torch.ones(0, 2)).shape == (0, 3)
+    assert linear(torch.ones(4, 0), torch.ones(3, 0), torch.ones(3)).tolist() == [[1.0] * 3] * 4
