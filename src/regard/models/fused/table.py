@@ -21,7 +21,8 @@ from regard.attention import (
 )
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.fused.cells import LAYERS
-from regard.models.fused.sweep import Plan, Weights, sweep
+from regard.models.fused.plan import Plan, Weights
+from regard.models.fused.sweep import sweep
 
 Asking = tuple[str, Tensor, tuple[Tensor | None, Tensor | None], Tensor | None]
 """additive or dot, the keys as compared, the query's projection, and v."""

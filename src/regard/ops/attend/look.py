@@ -54,11 +54,23 @@ class AbstractLook(ABC):
     @abstractmethod
     def _look(self, t: int, contexts: Tensor, column: int) -> None: ...
 
-    def begin(self) -> None:
-        """Makes room for derivatives: `by_queries` (T, B, H, D), and sums for keys and v."""
-        self.by_keys = torch.zeros_like(self.keys)
-        self.by_queries = self.keys.new_empty(*self.weights.shape[:3], self.size)
-        self.by_v = None if self.v is None else self.v.new_zeros(len(self.keys), *self.v.shape)
+    @abstractmethod
+    def back(self) -> AbstractLookBack:
+        """What looks back, once all steps have been looked at."""
+
+
+class AbstractLookBack(ABC):
+    """The derivatives of a look: `by_queries` (T, B, H, D), and sums over steps for keys and v.
+
+    Args:
+        look: what was looked at.
+    """
+
+    def __init__(self, look: AbstractLook) -> None:
+        self.look = look
+        self.by_keys = torch.zeros_like(look.keys)
+        self.by_queries = look.keys.new_empty(*look.weights.shape[:3], look.size)
+        self.by_v = None if look.v is None else look.v.new_zeros(len(look.keys), *look.v.shape)
 
     @abstractmethod
     def backward(self, t: int, by_contexts: Tensor, by_weights: Tensor | None) -> None:
@@ -66,7 +78,8 @@ class AbstractLook(ABC):
 
     def gradients(self, by_contexts: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """By keys, values and v, once all steps have been looked back at."""
-        by_contexts = by_contexts.unflatten(2, (self.weights.shape[2], -1))
-        heads = (x.unflatten(2, (self.values.shape[2], -1)) for x in (self.weights, by_contexts))
+        weights, values = self.look.weights, self.look.values
+        by_contexts = by_contexts.unflatten(2, (weights.shape[2], -1))
+        heads = (x.unflatten(2, (values.shape[2], -1)) for x in (weights, by_contexts))
         by_values = torch.einsum("tbgns,tbgnv->bsgv", *heads)
         return self.by_keys, by_values, None if self.by_v is None else self.by_v.sum(0)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.ops.attend.look import AbstractLook
+from regard.ops.attend.look import AbstractLook, AbstractLookBack
 from regard.ops.compiled import compiled
 from regard.ops.compiled.elementary import LARGE, REACH, power, powers
 from regard.ops.threads import spread
@@ -22,27 +22,31 @@ from regard.ops.threads import spread
 class _Look(AbstractLook):
     def __init__(self, *memory: Any, **options: Any) -> None:
         super().__init__(*memory, **options)
-        self._work = self.weights[0].numel() * (self.size + self.values.shape[3])
-        self._mask = (self.keys.new_empty(0, 0, dtype=torch.bool) if self.mask is None else self.mask).numpy()
-        self._keys, self._values = self.keys.numpy(), self.values.numpy()
-        self._weights = self.weights.numpy()
-        self._sharpening = self._keys.dtype.type(self.sharpening)
-
-    def begin(self) -> None:
-        super().begin()
-        self._by_queries, self._by_keys = self.by_queries.numpy(), self.by_keys.numpy()
-        self._by_energies = np.empty_like(self._weights[0])
+        self.work = self.weights[0].numel() * (self.size + self.values.shape[3])
+        mask = self.keys.new_empty(0, 0, dtype=torch.bool) if self.mask is None else self.mask
+        sharpening = self.weights.numpy().dtype.type(self.sharpening)
+        self.settled = (sharpening, self.values.numpy(), self.weights.numpy())
+        self._mask = mask.numpy()
 
     def _settle(self, t: int, contexts: Tensor, column: int) -> None:
-        self._spread(_settle, t, self._mask, self._sharpening, self._values, self._weights, contexts.numpy(), column)
+        self.spread(_settle, t, self._mask, *self.settled, contexts.numpy(), column)
+
+    def spread(self, kernel: Any, *given: Any) -> None:
+        """Calls a kernel for all sentences."""
+        spread(lambda start, stop: kernel(*given, start, stop), len(self.keys), self.work)
+
+
+class _LookBack(AbstractLookBack):
+    def __init__(self, look: _Look) -> None:
+        super().__init__(look)
+        self._call = look.spread
+        self._settled = look.settled
+        self._by_energies = np.empty_like(look.settled[2][0])
+        self._results: tuple[Any, ...] = (self._by_energies, self.by_queries.numpy(), self.by_keys.numpy())
 
     def _unsettle(self, t: int, by_contexts: Tensor, by_weights: Tensor | None) -> None:
         told = self._by_energies[:0] if by_weights is None else by_weights.contiguous().numpy()
-        given = (self._sharpening, self._values, self._weights, by_contexts.numpy(), told, self._by_energies)
-        self._spread(_unsettle, t, *given)
-
-    def _spread(self, kernel: Any, t: int, *given: Any) -> None:
-        spread(lambda start, stop: kernel(t, *given, start, stop), len(self.keys), self._work)
+        self._call(_unsettle, t, *self._settled, by_contexts.numpy(), told, self._by_energies)
 
 
 class AdditiveLook(_Look):
@@ -51,40 +55,55 @@ class AdditiveLook(_Look):
     def __init__(self, *memory: Any, **options: Any) -> None:
         super().__init__(*memory, **options)
         assert self.v is not None
-        powers = np.empty_like(self._keys)
-        kind = powers.dtype
-        near = np.empty(len(powers), np.bool_)
-        spread(lambda start, stop: _raise(self._keys, REACH[kind], powers, near, start, stop), len(powers), powers.size)
-        self._asked = (self._keys, powers, near, self.v.numpy(), REACH[kind], LARGE[kind])
+        keys = self.keys.numpy()
+        raised, near, kind = np.empty_like(keys), np.empty(len(keys), np.bool_), keys.dtype
+        spread(lambda start, stop: _raise(keys, REACH[kind], raised, near, start, stop), len(keys), keys.size)
+        self.asked = (keys, raised, near, self.v.numpy(), REACH[kind], LARGE[kind])
 
     def _look(self, t: int, contexts: Tensor, column: int) -> None:
-        self._spread(_additive, t, self.queries[t].numpy(), *self._asked, self._weights)
+        self.spread(_additive, t, self.queries[t].numpy(), *self.asked, self.settled[2])
         self._settle(t, contexts, column)
 
-    def backward(self, t: int, by_contexts: Tensor, by_weights: Tensor | None) -> None:
+    def back(self) -> AbstractLookBack:
+        return AdditiveLookBack(self)
+
+
+class AdditiveLookBack(_LookBack):
+    """Of `AdditiveLook`; what is summed for keys still lacks 4 v."""
+
+    def __init__(self, look: AdditiveLook) -> None:
+        super().__init__(look)
         assert self.by_v is not None
+        self._asked = look.asked
+        self._results = (*self._results, self.by_v.numpy())
+
+    def backward(self, t: int, by_contexts: Tensor, by_weights: Tensor | None) -> None:
         self._unsettle(t, by_contexts, by_weights)
-        results = (self._by_energies, self._by_queries, self._by_keys, self.by_v.numpy())
-        self._spread(_additive_back, t, self.queries[t].numpy(), *self._asked, *results)
+        self._call(_additive_back, t, self.look.queries[t].numpy(), *self._asked, *self._results)
 
     def gradients(self, by_contexts: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        assert self.v is not None
+        assert self.look.v is not None
         by_keys, by_values, by_v = super().gradients(by_contexts)
-        return by_keys.mul_(4 * self.v), by_values, by_v
+        return by_keys.mul_(4 * self.look.v), by_values, by_v
 
 
 class DotLook(_Look):
     """e_j = q · k_j."""
 
     def _look(self, t: int, contexts: Tensor, column: int) -> None:
-        self._spread(_dot, t, self.queries[t].numpy(), self._keys, self._weights)
+        self.spread(_dot, t, self.queries[t].numpy(), self.keys.numpy(), self.settled[2])
         self._settle(t, contexts, column)
+
+    def back(self) -> AbstractLookBack:
+        return DotLookBack(self)
+
+
+class DotLookBack(_LookBack):
+    """Of `DotLook`."""
 
     def backward(self, t: int, by_contexts: Tensor, by_weights: Tensor | None) -> None:
         self._unsettle(t, by_contexts, by_weights)
-        self._spread(
-            _dot_back, t, self.queries[t].numpy(), self._keys, self._by_energies, self._by_queries, self._by_keys
-        )
+        self._call(_dot_back, t, self.look.queries[t].numpy(), self.look.keys.numpy(), *self._results)
 
 
 LOOKS: dict[str, type[AbstractLook]] = {"additive": AdditiveLook, "dot": DotLook}

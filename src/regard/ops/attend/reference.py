@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import torch
 from torch import Tensor
 
 from regard.ops.additive import additive_energies, additive_gradients
-from regard.ops.attend.look import AbstractLook
+from regard.ops.attend.look import AbstractLook, AbstractLookBack
 from regard.ops.softmax import masked_softmax
 
 
@@ -16,26 +18,26 @@ class _Look(AbstractLook):
         support = None if self.mask is None else self.mask[:, None]
         weights = masked_softmax(energies * self.sharpening if self.sharpening != 1.0 else energies, support)
         self.weights[t] = weights
-        context = torch.einsum("bgns,bsgv->bgnv", self._grouped(weights), self.values).flatten(1)
+        shared = weights.unflatten(1, (self.values.shape[2], -1))
+        context = torch.einsum("bgns,bsgv->bgnv", shared, self.values).flatten(1)
         contexts[t, :, column : column + context.shape[1]] = context
 
+    @abstractmethod
+    def _energies(self, query: Tensor) -> Tensor: ...
+
+
+class _LookBack(AbstractLookBack):
     def backward(self, t: int, by_contexts: Tensor, by_weights: Tensor | None) -> None:
-        weights = self.weights[t]
-        by_context = self._grouped(by_contexts[t].unflatten(1, (weights.shape[1], -1)))
-        found = torch.einsum("bgnv,bsgv->bgns", by_context, self.values).flatten(1, 2)
+        look = self.look
+        weights, groups = look.weights[t], look.values.shape[2]
+        by_context = by_contexts[t].unflatten(1, (groups, weights.shape[1] // groups, -1))
+        found = torch.einsum("bgnv,bsgv->bgns", by_context, look.values).flatten(1, 2)
         found = found if by_weights is None else found + by_weights
         by_energies = weights * (found - (weights * found).sum(-1, keepdim=True))
-        self._look_back(t, by_energies * self.sharpening if self.sharpening != 1.0 else by_energies)
+        self._by_energies(t, by_energies * look.sharpening if look.sharpening != 1.0 else by_energies)
 
-    def _grouped(self, x: Tensor) -> Tensor:
-        """(B, H, …) as (B, G', H / G', …)."""
-        return x.unflatten(1, (self.values.shape[2], -1))
-
-    def _energies(self, query: Tensor) -> Tensor:
-        raise NotImplementedError
-
-    def _look_back(self, t: int, by_energies: Tensor) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _by_energies(self, t: int, by_energies: Tensor) -> None: ...
 
 
 class AdditiveLook(_Look):
@@ -45,15 +47,23 @@ class AdditiveLook(_Look):
         assert self.v is not None
         return additive_energies(query[:, None], self.keys, self.v)[:, :, 0]
 
-    def _look_back(self, t: int, by_energies: Tensor) -> None:
-        assert self.v is not None
+    def back(self) -> AbstractLookBack:
+        return AdditiveLookBack(self)
+
+
+class AdditiveLookBack(_LookBack):
+    """Of `AdditiveLook`."""
+
+    def _by_energies(self, t: int, by_energies: Tensor) -> None:
+        look = self.look
+        assert look.v is not None
         assert self.by_v is not None
         by_query, by_keys, by_v = additive_gradients(
-            by_energies[:, :, None], self.queries[t][:, None], self.keys, self.v
+            by_energies[:, :, None], look.queries[t][:, None], look.keys, look.v
         )
         self.by_queries[t] = by_query[:, 0]
-        self.by_keys += by_keys
-        self.by_v[0] += by_v
+        self.by_keys.add_(by_keys)
+        self.by_v[0].add_(by_v)
 
 
 class DotLook(_Look):
@@ -63,11 +73,18 @@ class DotLook(_Look):
         shared = query.unflatten(1, (self.keys.shape[2], -1))
         return torch.einsum("bgnd,bsgd->bgns", shared, self.keys).flatten(1, 2)
 
-    def _look_back(self, t: int, by_energies: Tensor) -> None:
-        groups = self.keys.shape[2]
-        by_energies, query = (x.unflatten(1, (groups, -1)) for x in (by_energies, self.queries[t]))
-        self.by_queries[t] = torch.einsum("bgns,bsgd->bgnd", by_energies, self.keys).flatten(1, 2)
-        self.by_keys += torch.einsum("bgns,bgnd->bsgd", by_energies, query)
+    def back(self) -> AbstractLookBack:
+        return DotLookBack(self)
+
+
+class DotLookBack(_LookBack):
+    """Of `DotLook`."""
+
+    def _by_energies(self, t: int, by_energies: Tensor) -> None:
+        keys = self.look.keys
+        by_energies, query = (x.unflatten(1, (keys.shape[2], -1)) for x in (by_energies, self.look.queries[t]))
+        self.by_queries[t] = torch.einsum("bgns,bsgd->bgnd", by_energies, keys).flatten(1, 2)
+        self.by_keys.add_(torch.einsum("bgns,bgnd->bsgd", by_energies, query))
 
 
 LOOKS: dict[str, type[AbstractLook]] = {"additive": AdditiveLook, "dot": DotLook}

@@ -1,0 +1,65 @@
+"""What a fused pass is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is fixed: the types of the parts and their numbers.
+
+    Args:
+        cell: lstm or gru.
+        num_layers: L.
+        residual: as in `RecurrentStack`.
+        attends_first: the order attend_then_recur; else the attentional output is fed back.
+        energies: additive or dot.
+        num_heads: H.
+        sharpening: factor on the energies.
+    """
+
+    cell: str
+    num_layers: int
+    residual: bool
+    attends_first: bool
+    energies: str
+    num_heads: int
+    sharpening: float
+
+    @property
+    def num_tensors(self) -> int:
+        """Tensors in a layer's state."""
+        return 2 if self.cell == "lstm" else 1
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The parameters; gradients have the same form.
+
+    Args:
+        layers: (w_ih, w_hh, b_ih, b_hh) a layer; the columns of the first w_ih meet the input, then what is fed back.
+        query: W and b of the query's projection, or None.
+        v: (H, D) of additive energies, or None.
+        readout: W and b; columns meet the cell, the input if it attends first, and the context.
+    """
+
+    layers: tuple[tuple[Tensor, Tensor, Tensor, Tensor], ...]
+    query: tuple[Tensor | None, Tensor | None]
+    v: Tensor | None
+    readout: tuple[Tensor, Tensor]
+
+    def flat(self) -> list[Tensor | None]:
+        """One after the other."""
+        return [*(weight for layer in self.layers for weight in layer), *self.query, self.v, *self.readout]
+
+    @classmethod
+    def of(cls, flat: Sequence[Any]) -> Weights:
+        """From `flat`."""
+        layers, rest = flat[:-5], flat[-5:]
+        quadruples = tuple(tuple(layers[i : i + 4]) for i in range(0, len(layers), 4))
+        return cls(quadruples, (rest[0], rest[1]), rest[2], (rest[3], rest[4]))

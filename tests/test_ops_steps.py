@@ -1,0 +1,142 @@
+"""What is compiled for a step, cells and looks, is what torch's operations give, forward and backward."""
+
+import pytest
+import torch
+
+from regard.ops import threads
+from regard.ops.attend import numba as fast_look
+from regard.ops.attend import reference as plain_look
+from regard.ops.cells import numba as fast_cells
+from regard.ops.cells import reference as plain_cells
+from regard.ops.choose import steps_for
+
+TOLERANCE = {torch.float32: 5e-6, torch.float64: 1e-13}
+KINDS = [torch.float32, torch.float64]
+pytestmark = pytest.mark.parametrize("dtype", KINDS, ids=str)
+
+
+@pytest.fixture(params=["alone", "two threads"])
+def hands(request, monkeypatch):
+    if request.param == "two threads":
+        monkeypatch.setattr(threads, "ENOUGH", 1)
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+
+
+def both(step, buffers):
+    """Buffers after the compiled step and after torch's."""
+    ours, plain = ({name: x.clone() for name, x in buffers.items()} for _ in range(2))
+    getattr(fast_cells, step)(1, **ours)
+    getattr(plain_cells, step)(1, **plain)
+    return ours, plain
+
+
+def assert_same(ours, plain, dtype):
+    for name, expected in plain.items():
+        torch.testing.assert_close(
+            ours[name], expected, rtol=0, atol=TOLERANCE[dtype], msg=lambda m, n=name: f"{n}: {m}"
+        )
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("known", [1, "rows"])
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_cells_are_those_of_torch(rows, known, scale, dtype, hands):
+    def draw(*shape):
+        return scale * torch.randn(*shape, dtype=dtype)
+
+    size, wide, known = 7, 11, rows if known == "rows" else known
+    lstm = {
+        "gates": draw(rows, 4 * size),
+        "known": draw(known, 4 * size),
+        "cells": torch.randn(3, rows, size, dtype=dtype),
+        "tangents": torch.zeros(2, rows, size, dtype=dtype),
+        "hidden": torch.randn(3, rows, wide, dtype=dtype),
+    }
+    ours, plain = both("lstm", lstm)
+    assert_same(ours, plain, dtype)
+    back = {name: plain[name] for name in ("gates", "cells", "tangents")}
+    back |= {"by_hidden": torch.randn(rows, size, dtype=dtype), "by_cells": torch.randn(rows, size, dtype=dtype)}
+    assert_same(*both("lstm_back", {**back, "by_gates": torch.zeros(2, rows, 4 * size, dtype=dtype)}), dtype)
+
+    gru = {
+        "fed": draw(rows, 3 * size),
+        "known": draw(known, 3 * size),
+        "recurrent": draw(rows, 3 * size),
+        "both": torch.zeros(2, rows, 2 * size, dtype=dtype),
+        "new": torch.zeros(2, rows, size, dtype=dtype),
+        "hidden": torch.randn(3, rows, wide, dtype=dtype),
+    }
+    ours, plain = both("gru", gru)
+    assert_same(ours, plain, dtype)
+    back = {name: plain[name] for name in ("recurrent", "both", "new", "hidden")}
+    back |= {"by_hidden": torch.randn(rows, size, dtype=dtype)}
+    back["recurrent"] = back["recurrent"] / scale
+    assert_same(*both("gru_back", {**back, "by_gates": torch.zeros(2, rows, 4 * size, dtype=dtype)}), dtype)
+
+
+def test_a_small_tangent_keeps_its_digits(dtype):
+    """c' = tanh(g) with open gates: relative to the result, not to one."""
+    small = torch.tensor([1e-7, -3e-5, 2e-3, 0.1, 0.399, 0.401, 2.0], dtype=dtype)
+    gates = torch.cat([torch.full((7,), 40.0, dtype=dtype), torch.zeros(7, dtype=dtype), small, small])[None]
+    cells = torch.zeros(2, 1, 7, dtype=dtype)
+    fast_cells.lstm(
+        0, gates, torch.zeros(1, 28, dtype=dtype), cells, torch.zeros_like(cells[1:]), torch.zeros_like(cells)
+    )
+    expected = small.double().tanh().to(dtype)
+    torch.testing.assert_close(cells[1, 0], expected, rtol=4 * torch.finfo(dtype).eps, atol=0)
+
+
+def test_what_is_no_number_stays_so(dtype):
+    gates = torch.zeros(1, 12, dtype=dtype)
+    gates[0, 7] = float("nan")
+    cells, hidden = torch.zeros(2, 1, 3, dtype=dtype), torch.zeros(2, 1, 3, dtype=dtype)
+    fast_cells.lstm(0, gates, torch.zeros(1, 12, dtype=dtype), cells, torch.zeros(1, 1, 3, dtype=dtype), hidden)
+    assert hidden[1, 0].isnan().tolist() == [False, True, False]
+
+
+SHAPES = {"one head": (1, 1, 1), "heads share values": (2, 2, 1), "heads of both": (2, 2, 2), "shared keys": (4, 2, 1)}
+
+
+@pytest.mark.parametrize("kind", ["additive", "dot"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("scale", [1.0, 60.0])
+def test_looks_are_those_of_torch(kind, shape, masked, scale, dtype, hands):
+    heads, groups, values = SHAPES[shape]
+    if kind == "additive":
+        groups = heads
+    elif scale > 1:
+        pytest.skip("products are exact at any scale")
+    torch.manual_seed(5)
+    batch, positions, size, width, steps = 3, 5, 6, 4, 2
+    keys = scale * torch.randn(batch, positions, groups, size, dtype=dtype)
+    keys[1:] /= scale  # far and near sentences in one batch
+    read = torch.randn(batch, positions, values, width, dtype=dtype)
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [0, 0, 0, 0, 0]], dtype=torch.bool) if masked else None
+    v = torch.randn(heads, size, dtype=dtype) if kind == "additive" else None
+    queries = torch.randn(steps, batch, heads * size, dtype=dtype)
+    by_contexts = torch.randn(steps, batch, heads * width, dtype=dtype)
+    by_weights = torch.randn(steps, batch, heads, positions, dtype=dtype)
+    found = []
+    for module in (fast_look, plain_look):
+        look = module.LOOKS[kind](keys, read, mask, v, steps=steps, num_heads=heads, sharpening=1.5)
+        contexts = torch.zeros(steps, batch, 3 + heads * width, dtype=dtype)
+        for t in range(steps):
+            look.forward(t, queries[t], contexts, 3)
+        back = look.back()
+        for t in reversed(range(steps)):
+            back.backward(t, by_contexts, by_weights[t] if t else None)
+        found.append([contexts, look.weights, back.by_queries, *back.gradients(by_contexts)])
+    for ours, plain in zip(*found, strict=True):
+        if plain is None:
+            assert ours is None
+            continue
+        assert plain.isfinite().all()
+        atol = TOLERANCE[dtype] * max(1.0, float(plain.abs().max()))
+        torch.testing.assert_close(ours, plain, rtol=0, atol=atol)
+
+
+def test_compiled_loops_are_taken_on_a_cpu_alone(dtype):
+    for operation in ("cells", "attend"):
+        assert steps_for(operation, "cpu").__name__ == f"regard.ops.{operation}.numba"
+        assert steps_for(operation, "cuda").__name__ == f"regard.ops.{operation}.reference"
