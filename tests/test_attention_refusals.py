@@ -5,6 +5,7 @@ import inspect
 import pytest
 import torch
 
+from regard import attention
 from regard.attention import (
     RECIPES,
     AdditiveScore,
@@ -175,3 +176,15 @@ def test_all_errors_are_value_errors():
     assert issubclass(RegardError, ValueError)
     assert issubclass(ShapeError, RegardError)
     assert issubclass(UnsupportedError, RegardError)
+
+
+def test_what_is_no_module_cannot_be_cited():
+    with pytest.raises(RegardError, match=r"cite\('bahdanau'\): give the mechanism or the model itself"):
+        attention.cite("bahdanau")
+
+
+@pytest.mark.parametrize("recipe", ["gmm", "monotonic", "luong", "vinyals"])
+def test_a_size_of_nothing_is_refused_and_not_replaced(recipe):
+    options = {"score": "concat"} if recipe == "luong" else {}
+    with pytest.raises(RegardError):
+        getattr(attention, recipe)(query_size=4, memory_size=4, size=0, **options)

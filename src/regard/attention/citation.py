@@ -9,15 +9,21 @@ from importlib.resources import files
 from torch import nn
 
 from regard.attention.contract import AbstractPart
+from regard.errors import RegardError
 
 
 def cite(module: nn.Module) -> str:
     """BibTeX for exactly the parts that a mechanism, or a model with mechanisms in it, is composed of.
 
+    Raises:
+        RegardError: for anything else, as the name of a recipe.
+
     >>> from regard.attention import bahdanau
     >>> print(cite(bahdanau(query_size=4, memory_size=4)).partition(",")[0])
     @inproceedings{bahdanau2015
     """
+    if not isinstance(module, nn.Module):
+        raise RegardError(f"cite({module!r:.200}): give the mechanism or the model itself, as cite(model).")
     entries = bibliography()
     return "\n\n".join(entries[key] for key in sources(module))
 

@@ -51,7 +51,7 @@ def gmm(
     begins = version.endswith("b")
     mixture = MixtureScore(
         query_size,
-        size or 128,
+        128 if size is None else size,
         num_heads=num_heads,
         num_components=num_components,
         family=family or "gaussian",

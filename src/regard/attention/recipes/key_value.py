@@ -42,7 +42,7 @@ def key_value(
     section 2.2.
     """
     return Mechanism(
-        AdditiveScore(query_size, key_size or memory_size, size, num_heads=num_heads),
+        AdditiveScore(query_size, memory_size if key_size is None else key_size, size, num_heads=num_heads),
         alignment_named(alignment, sharpening=sharpening, num_heads=num_heads),
         WeightedSum(memory_size, num_heads=num_heads),
         window,

@@ -50,7 +50,7 @@ def luong(
     if score == "concat":
         if learned_scale:
             raise UnsupportedError("learned_scale multiplies a dot product: use score='dot' or 'general' with it.")
-        scoring = ConcatScore(query_size, memory_size, size or query_size, num_heads=num_heads)
+        scoring = ConcatScore(query_size, memory_size, query_size if size is None else size, num_heads=num_heads)
     elif size is not None:
         raise UnsupportedError(f"size={size} is the width of concat's hidden layer; score={score!r} has none.")
     elif score == "dot":

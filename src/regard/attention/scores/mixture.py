@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.errors import ShapeError
 from regard.shapes import Float, Int
 
 Family = Literal["gaussian", "logistic"]
@@ -68,6 +69,8 @@ class MixtureScore(AbstractScore):
                 raise ValueError(f"{name}={told!r} must be one of {', '.join(known)}.")
         if family == "logistic" and version == "V0":
             raise ValueError("version='V0' is Graves' bells of height 1, which are Gaussian: take 'V1' or 'V2'.")
+        if size < 1:
+            raise ShapeError(f"size={size}: the hidden layer needs 1 feature or more.")
         self.num_heads = num_heads
         self.num_components = num_components
         self.family = family
