@@ -19,10 +19,10 @@ from regard.data import Field, synthetic
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks import TextToText, catalogue, explain, load, train
 from regard.tasks.build import build_mechanism, build_model
+from regard.tasks.encoded import pad
 from regard.tasks.feeding import forced_outputs
 from regard.tasks.store import save
 from regard.tasks.teaching import check_teachable
-from regard.tasks.text_to_text import pad
 
 SMALL = {
     "encoder": {"size": 8, "embedding_size": 6, "dropout": 0.0},

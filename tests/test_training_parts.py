@@ -322,7 +322,7 @@ def test_tensorboard_that_is_not_installed_names_the_extra(tmp_path: Path, monke
 
 def test_a_terminal_gets_a_bar_and_other_places_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    figures, timing = {"loss": 0.25, "learning_rate": 1e-3}, {"symbols_per_second": 1234.0}
+    figures, timing = {"loss": 0.25, "learning_rate": 1e-3}, {"symbols_per_second": 1234.0, "waiting": 0.04}
     for terminal in (True, False):
         shown = StringIO()
         with Display(Console(file=shown, force_terminal=terminal, width=150)) as display:
@@ -332,9 +332,16 @@ def test_a_terminal_gets_a_bar_and_other_places_plain_lines(monkeypatch: pytest.
         text = shown.getvalue()
         assert "loss 0.25" in text
         assert "1,234 symbols/s" in text
+        assert "waiting" not in text
         assert "[0] a sample, [as it is]" in text
         assert ("50%" in text) == terminal
         assert ("step 7" in text) == (not terminal)
+
+
+def test_waiting_for_data_is_shown_where_it_costs_something() -> None:
+    shown = StringIO()
+    Display(Console(file=shown)).metrics("train", 7, 1, {}, {"symbols_per_second": 1234.0, "waiting": 0.31})
+    assert "1,234 symbols/s, 31% of the time waiting for data" in shown.getvalue()
 
 
 def test_long_lines_are_not_broken_where_there_is_no_terminal() -> None:

@@ -32,5 +32,9 @@ def search(**given: Any) -> dict[str, Any]:
 def load(model: str, device: str) -> TextToText:
     """The model of a run folder or of a shipped name."""
     from regard import tasks
+    from regard.training.allocator import keep_memory
 
-    return tasks.load(model, device=device)
+    loaded = tasks.load(model, device=device)
+    if loaded.device.type == "cpu":
+        keep_memory()
+    return loaded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 
 from regard.config.schema import Config
-from regard.data import BOS, EOS, PAD, Field, open_pairs
+from regard.data import BOS, EOS, Field, open_pairs
 from regard.data.references import Item, group
 from regard.decoding import Hypothesis, Prediction, Sampling, Search, main_alignment, search
 from regard.errors import DataError
 from regard.models import EncoderDecoder
 from regard.tasks.build import build_model
+from regard.tasks.encoded import pad
 from regard.tasks.evaluation import Evaluation, score
 
 END = "</s>"
@@ -245,18 +246,6 @@ def fingerprint(path: Path | str) -> str:
 def said(prediction: Prediction) -> list[str]:
     """The output's symbols, without the end symbol."""
     return prediction.tokens[:-1] if prediction.stop_reason == "eos" else prediction.tokens
-
-
-def pad(sequences: Iterable[np.ndarray], *, begin: int | None = None, end: int | None = None) -> tuple[Tensor, Tensor]:
-    """Sequences of ids as a right-padded (B, S) batch and its (B, S) mask, with a symbol before or after each."""
-    before = [] if begin is None else [begin]
-    after = [] if end is None else [end]
-    whole = [np.concatenate([before, ids, after]).astype(np.int64) for ids in sequences]
-    lengths = np.array([len(ids) for ids in whole])
-    padded = np.full((len(whole), lengths.max(initial=0)), PAD, dtype=np.int64)
-    mask = np.arange(padded.shape[1]) < lengths[:, None]
-    padded[mask] = np.concatenate(whole) if whole else []
-    return torch.from_numpy(padded), torch.from_numpy(mask)
 
 
 def _batches(lengths: np.ndarray, width: int, batch_tokens: int) -> Iterator[np.ndarray]:

@@ -14,13 +14,16 @@ from regard import health
 from regard.data import BOS, EOS, Pairs, plan
 from regard.decoding import Prediction
 from regard.losses import cross_entropy
+from regard.tasks.encoded import EncodedTexts
 from regard.tasks.evaluation import Scored
 from regard.tasks.feeding import forced_outputs
 from regard.tasks.store import save
-from regard.tasks.text_to_text import TextToText, pad
+from regard.tasks.text_to_text import TextToText
 from regard.training import Loss, Validation, feedback_mask
 from regard.viz import plot_alignment
 
+Sides = tuple[EncodedTexts, EncodedTexts]
+"""Sources and targets."""
 MEASURED = 200
 """Held-out items whose alignments are measured at each validation."""
 
@@ -38,17 +41,13 @@ class TextTrainee:
         self.model = model
         self.module = model.module
         self.config = model.config
-        self.train = train
         self.items = model.items(dev)
-        self.dev = dev
-        self.source_lengths, self.target_lengths = self._lengths(train)
-        longest = np.maximum(self.source_lengths, self.target_lengths)
-        shortest = np.minimum(self.source_lengths, self.target_lengths)
+        self.train, self.dev = self._encode(train), self._encode(dev)
+        lengths = [side.lengths for side in self.train]
+        longest, shortest = np.maximum(*lengths), np.minimum(*lengths)
         self.kept = np.flatnonzero((longest <= self.config.data.max_length) & (shortest > 0))
-        dev_lengths = self._lengths(dev)
         self.dev_batches = plan(
-            dev_lengths[0] + 1,
-            dev_lengths[1] + 1,
+            *(side.lengths + 1 for side in self.dev),
             batch_tokens=self.config.training.batch_tokens,
             seed=0,
             epoch=0,
@@ -58,8 +57,7 @@ class TextTrainee:
     def plan(self, epoch: int) -> Sequence[Any]:
         """Batches of indices of similar length; the end symbol counts."""
         batches = plan(
-            self.source_lengths[self.kept] + 1,
-            self.target_lengths[self.kept] + 1,
+            *(side.lengths[self.kept] + 1 for side in self.train),
             batch_tokens=self.config.training.batch_tokens,
             seed=self.config.seed,
             epoch=epoch,
@@ -101,18 +99,16 @@ class TextTrainee:
         """Everything that prediction needs."""
         save(self.model, folder)
 
-    def _lengths(self, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
-        lengths = np.empty((2, len(pairs)), dtype=np.int64)
-        for i, pair in enumerate(pairs):
-            lengths[:, i] = len(self.model.source.split(pair.source)), len(self.model.target.split(pair.target))
-        return lengths[0], lengths[1]
+    def _encode(self, pairs: Pairs) -> Sides:
+        """The ids of both sides."""
+        source = EncodedTexts((pair.source for pair in pairs), self.model.source)
+        return source, EncodedTexts((pair.target for pair in pairs), self.model.target)
 
-    def _batch(self, pairs: Pairs, indices: Any, *, device: bool = False) -> dict[str, Tensor]:
-        chosen = [pairs[int(i)] for i in indices]
-        targets = [self.model.target.encode(pair.target).ids for pair in chosen]
-        source, source_mask = pad([self.model.source.encode(pair.source).ids for pair in chosen], end=EOS)
-        inputs, _ = pad(targets, begin=BOS)
-        outputs, mask = pad(targets, end=EOS)
+    def _batch(self, pairs: Sides, indices: Any, *, device: bool = False) -> dict[str, Tensor]:
+        sources, targets = pairs
+        source, source_mask = sources.pad(indices, end=EOS)
+        inputs, _ = targets.pad(indices, begin=BOS)
+        outputs, mask = targets.pad(indices, end=EOS)
         batch = {"source": source, "source_mask": source_mask, "inputs": inputs, "targets": outputs, "mask": mask}
         return {name: tensor.to(self.model.device) for name, tensor in batch.items()} if device else batch
 

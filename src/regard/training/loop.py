@@ -11,6 +11,7 @@ from rich.console import Console
 
 from regard.config.schema import TrainingConfig
 from regard.training import device, weights
+from regard.training.allocator import keep_memory
 from regard.training.checkpoint import Checkpoints
 from regard.training.outcome import Outcome
 from regard.training.plan import make
@@ -41,6 +42,8 @@ def train(
     `checkpoints/` (`regard.training.checkpoint`), and `outcome.json` once the run is finished. A finished run returns
     at once. Whether a used folder belongs to the same configuration is for the caller to see to (`read_state`).
 
+    On a CPU the process keeps the memory that it frees, from here to its end (`regard.training.allocator`).
+
     Validation never changes what is trained: all random generators are put back after it. In the end the module holds
     the weights that are saved; after an interruption, those of the last step.
 
@@ -64,6 +67,8 @@ def train(
     finished = Outcome.read(folder)
     if finished is not None:
         return _revisit(trainee, config, folder, finished, Display(console))
+    if device.choose(config.device).type == "cpu":
+        keep_memory()
     selection = Selection(select, larger_is_better)
     with (
         device.threads(config.threads),

@@ -9,6 +9,9 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+WORTH_SAYING = 0.05
+"""Share of the time spent waiting for batches from which on it is shown."""
+
 
 class Display:
     """Shows a run. On a terminal a bar carries what changes with every step; elsewhere lines of metrics are printed.
@@ -51,7 +54,7 @@ class Display:
         """Moves the bar."""
         if self._bar is not None:
             text = _figures({name: figures[name] for name in ("loss", "learning_rate") if name in figures})
-            text += f"  {timing['symbols_per_second']:,.0f} symbols/s"
+            text += _pace(timing)
             self._bar.update(self._task, completed=fraction, description=heading, figures=text)
 
     def metrics(
@@ -60,9 +63,16 @@ class Display:
         """Prints a line of metrics; those of training are left to the bar where there is one."""
         if kind == "train" and self._bar is not None:
             return
-        rate = f"  {timing['symbols_per_second']:,.0f} symbols/s" if "symbols_per_second" in timing else ""
-        self.say(f"{kind:<10}  step {step}  epoch {epoch}  {_figures(figures)}{rate}")
+        self.say(f"{kind:<10}  step {step}  epoch {epoch}  {_figures(figures)}{_pace(timing)}")
 
 
 def _figures(figures: Mapping[str, float]) -> str:
     return "  ".join(f"{name} {value:.4g}" for name, value in figures.items())
+
+
+def _pace(timing: Mapping[str, float]) -> str:
+    """Of a training step; a validation has none."""
+    if "symbols_per_second" not in timing:
+        return ""
+    waiting = f", {timing['waiting']:.0%} of the time waiting for data" if timing["waiting"] >= WORTH_SAYING else ""
+    return f"  {timing['symbols_per_second']:,.0f} symbols/s{waiting}"

@@ -1,0 +1,67 @@
+"""Texts as ids: encoded once, and laid out in padded batches."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from regard.data import PAD, Field
+
+
+class EncodedTexts:
+    """The ids of many texts, end to end in the smallest type that holds them: a byte a symbol, or two, or four.
+
+    Args:
+        texts: raw; read once.
+        field: how they become ids.
+    """
+
+    def __init__(self, texts: Iterable[str], field: Field) -> None:
+        kind = np.min_scalar_type(len(field.vocabulary) - 1)
+        flat, lengths = array(kind.char), array("q")
+        for text in texts:
+            ids = field.vocabulary.ids(field.split(text))
+            flat.frombytes(ids.astype(kind).tobytes())
+            lengths.append(len(ids))
+        self.flat = np.frombuffer(flat, kind)
+        self.lengths: NDArray[np.int64] = np.frombuffer(lengths, np.int64)
+        self.starts = np.cumsum(self.lengths) - self.lengths
+
+    def pad(self, indices: ArrayLike, *, begin: int | None = None, end: int | None = None) -> tuple[Tensor, Tensor]:
+        """Some of the texts, in the order of their indices, as `pad` gives them."""
+        chosen = np.asarray(indices, dtype=np.int64)
+        return _lay_out(self.flat, self.starts[chosen], self.lengths[chosen], begin, end)
+
+
+def pad(
+    sequences: Sequence[NDArray[np.int64]], *, begin: int | None = None, end: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Sequences of ids as a right-padded (B, S) batch and its (B, S) mask, with a symbol before or after each."""
+    lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
+    flat = np.concatenate(sequences) if sequences else np.empty(0, np.int64)
+    return _lay_out(flat, np.cumsum(lengths) - lengths, lengths, begin, end)
+
+
+def _lay_out(
+    flat: NDArray[np.integer],
+    starts: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    begin: int | None,
+    end: int | None,
+) -> tuple[Tensor, Tensor]:
+    first, rows = int(begin is not None), len(lengths)
+    whole = lengths + first + (end is not None)
+    columns = np.arange(whole.max(initial=0))
+    padded = np.full((rows, len(columns)), PAD, dtype=np.int64)
+    real = (columns >= first) & (columns < (lengths + first)[:, None])
+    padded[real] = flat[((starts - first)[:, None] + columns)[real]]
+    if begin is not None:
+        padded[:, :1] = begin
+    if end is not None:
+        padded[np.arange(rows), lengths + first] = end
+    return torch.from_numpy(padded), torch.from_numpy(columns < whole[:, None])
