@@ -89,7 +89,7 @@ class Stepper:
         figures = _plain(sums, norm)
         if figures.skipped and not self.precision.may_overflow:
             raise _not_finite(figures, sums, descriptions, step)
-        if self._clip_norm is not None:
+        if self._clip_norm is not None and figures.gradient_norm > self._clip_norm:
             clip_grads_with_norm_(self._parameters, self._clip_norm, norm)
         self.precision.step(self.optimizer)
         return figures
