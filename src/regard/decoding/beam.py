@@ -12,8 +12,8 @@ from regard.decoding.history import ROOT
 from regard.decoding.options import Search
 from regard.decoding.processor import NEVER, process
 from regard.decoding.result import Hypothesis, StopReason
-from regard.decoding.selection import largest
 from regard.models.contract import Decoder, Tree
+from regard.ops import largest
 
 
 def beam_search(
@@ -78,22 +78,19 @@ def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Ten
     while len(frontier):
         said = frontier.advance()
         length = frontier.step
-        shaped = process(
-            said, frontier.tokens, options.processors, forbidden=eos if length <= options.min_length else None
-        )
+        shaped = process(said, frontier.tokens, options.processors)
         rows = torch.arange(len(said), device=said.device).view_as(totals)
         dead = totals == NEVER
 
         ends = history.grow(frontier.nodes, torch.full_like(rows, eos), said[:, eos], rows)
-        ended = (totals + shaped[:, eos].view_as(totals)).masked_fill(dead, NEVER)
+        ended = (totals + shaped[:, eos].view_as(totals)).masked_fill(dead | (length <= options.min_length), NEVER)
         finished, order = torch.cat([finished, penalty.score(ended, length)], 1).sort(
             dim=1, descending=True, stable=True
         )
         finished_nodes = torch.cat([finished_nodes, ends], 1).gather(1, order)[:, :best]
         finished = finished[:, :best]
 
-        values, tokens = largest(shaped, beam + 1)
-        values = values.masked_fill(tokens == eos, NEVER)
+        values, tokens = largest(shaped, beam, without=eos)
         candidates = (totals.view(-1, 1) + values).masked_fill(dead.view(-1, 1), NEVER).view(len(frontier), -1)
         frontier.require_numbers(torch.cat([ended, candidates], 1))
         new_totals, places = largest(candidates, beam)

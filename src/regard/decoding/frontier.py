@@ -35,7 +35,9 @@ class Frontier:
     ) -> None:
         count = tree.rows(memory)
         device = next(tree.leaves(memory)).device
-        self.decoder, self.memory, self.width, self.eos = decoder, memory, width, eos
+        offered = getattr(type(decoder), "for_search", None)
+        self.decoder = decoder if offered is None else offered(decoder, count * width)
+        self.memory, self.width, self.eos = memory, width, eos
         self.state = decoder.initial_state(memory, width)
         self.sentences = torch.arange(count, device=device)
         self.inputs = torch.full((count * width,), bos, dtype=torch.long, device=device)

@@ -9,6 +9,7 @@ from regard.decoding.result import Hypothesis
 from regard.decoding.rollout import roll_out
 from regard.errors import ConfigError
 from regard.models.contract import Decoder, Tree
+from regard.ops import largest
 
 
 def greedy_search(
@@ -32,7 +33,7 @@ def greedy_search(
         decoder,
         memory,
         options,
-        lambda log_probabilities: log_probabilities.argmax(1),
+        lambda log_probabilities: largest(log_probabilities, 1)[1],
         options.penalty,
         width=1,
         bos=bos,

@@ -48,7 +48,7 @@ class NoRepeat:
 
 
 def process(
-    log_probabilities: Tensor, tokens: Tensor | None, processors: Sequence[Processor], *, forbidden: int | None
+    log_probabilities: Tensor, tokens: Tensor | None, processors: Sequence[Processor], *, forbidden: int | None = None
 ) -> Tensor:
     """Applies the processors in order, then forbids one token (the end, before the minimum length)."""
     result = log_probabilities

@@ -11,9 +11,9 @@ from regard.decoding.penalty import NoPenalty
 from regard.decoding.processor import NEVER
 from regard.decoding.result import Hypothesis
 from regard.decoding.rollout import roll_out
-from regard.decoding.selection import largest
 from regard.errors import ConfigError
 from regard.models.contract import Decoder, Tree
+from regard.ops import largest
 
 
 def sample(

@@ -10,6 +10,7 @@ from torch.nn.functional import logsigmoid, pad
 
 from regard.attention import Parallel
 from regard.errors import ShapeError, UnsupportedError
+from regard.layers.twin import twin
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentFeatures, RecurrentMemory, RecurrentState
 from regard.ops import log_add, safe_log
@@ -92,6 +93,10 @@ class PointerDecoder(nn.Module):
         """One output step from inputs (R,), extended ids."""
         found, state = self.core.advance(inputs, memory.core, state, alignment=True, generator=generator)
         return self._say(found, memory, alignment), state
+
+    def for_search(self, num_rows: int) -> PointerDecoder:
+        """A twin whose step is quicker for as many rows, without gradients."""
+        return twin(self, num_rows)
 
     def forward(
         self, inputs: Tensor, memory: PointerMemory, *, alignment: bool = False, generator: Generator | None = None

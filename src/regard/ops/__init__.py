@@ -10,7 +10,9 @@ from regard.ops.choose import Implementation, describe
 from regard.ops.entmax import ENTMAX, entmax
 from regard.ops.forward import forward_alignment
 from regard.ops.hardmax import hardmax
+from regard.ops.largest import LARGEST, largest
 from regard.ops.linear import LINEAR, linear
+from regard.ops.log_softmax import LOG_SOFTMAX, log_softmax
 from regard.ops.logarithm import log_add, safe_log
 from regard.ops.monotonic import (
     EXPECTED_MONOTONIC_ALIGNMENT,
@@ -30,7 +32,9 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "additive_energies": ADDITIVE_ENERGIES,
     "entmax": ENTMAX,
     "expected_monotonic_alignment": EXPECTED_MONOTONIC_ALIGNMENT,
+    "largest": LARGEST,
     "linear": LINEAR,
+    "log_softmax": LOG_SOFTMAX,
     "moving_chunk_softmax": MOVING_CHUNK_SOFTMAX,
 }
 """By operation, in the order in which they are asked."""
@@ -57,8 +61,10 @@ __all__ = [
     "forward_alignment",
     "hard_monotonic_alignment",
     "hardmax",
+    "largest",
     "linear",
     "log_add",
+    "log_softmax",
     "masked_softmax",
     "moving_chunk_softmax",
     "rotate",

@@ -1,0 +1,58 @@
+"""The largest entries of rows by the fastest way there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.ops.choose import Implementation, refuse_numba
+from regard.ops.largest import reference
+from regard.shapes import Float, Int
+
+MODULE = "regard.ops.largest.numba"
+MANY = 128
+"""From so many on the kernel's insertions cost more than a sort."""
+
+
+def _numba(values: Tensor, count: int, without: int | None = None) -> tuple[Tensor, Tensor]:
+    from regard.ops.largest import numba
+
+    return numba.largest(values, count, without)
+
+
+def _refuse(*inputs: Any, **options: Any) -> str | None:
+    if (reason := refuse_numba(MODULE, *inputs)) is not None or not inputs:
+        return reason
+    values, count = inputs[:2]
+    if values.dtype not in (torch.float32, torch.float64):
+        return "it compares float32 and float64"
+    if min(count, values.shape[1]) >= MANY:
+        return f"{count} of {values.shape[1]} entries are found faster by a sort"
+    if type(values) is not Tensor or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return "the input is no plain tensor"
+    if torch.is_grad_enabled() and values.requires_grad:
+        return "gradients are asked for"
+    return None
+
+
+LARGEST = (Implementation("numba", _numba, _refuse), Implementation("reference", reference.largest))
+
+
+def largest(
+    values: Float[Tensor, "R N"], count: int, without: int | None = None
+) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
+    """The `count` largest entries of each row (all, where there are fewer) and their places, largest first.
+
+    Among equal ones the first come first; which of several -inf are chosen is not promised. NaN is larger than all.
+
+    Args:
+        without: a place whose entry counts as -inf.
+
+    >>> largest(torch.tensor([[1.0, 3.0, 1.0, 1.0]]), 2)
+    (tensor([[3., 1.]]), tensor([[1, 0]]))
+    """
+    if _refuse(values, count) is None:
+        return _numba(values, count, without)
+    return reference.largest(values, count, without)

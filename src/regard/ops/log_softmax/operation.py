@@ -1,0 +1,50 @@
+"""Log-probabilities in the place of the logits, where that can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.ops.choose import Implementation, refuse_numba
+from regard.shapes import Float
+
+MODULE = "regard.ops.log_softmax.numba"
+
+
+def _numba(logits: Tensor) -> Tensor:
+    from regard.ops.log_softmax import numba
+
+    return numba.log_softmax(logits)
+
+
+def _refuse(*inputs: Any, **options: Any) -> str | None:
+    if (reason := refuse_numba(MODULE, *inputs)) is not None or not inputs:
+        return reason
+    logits = inputs[0]
+    if logits.dtype not in (torch.float32, torch.float64):
+        return "it computes float32 and float64"
+    if logits.dim() != 2 or not logits.is_contiguous() or logits.numel() == 0:
+        return "it takes rows without gaps, (R, N)"
+    if type(logits) is not Tensor or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return "the input is no plain tensor"
+    if logits.requires_grad:
+        return "gradients are asked for"
+    return None
+
+
+def _reference(logits: Tensor) -> Tensor:
+    return logits.log_softmax(-1)
+
+
+LOG_SOFTMAX = (Implementation("numba", _numba, _refuse), Implementation("reference", _reference))
+
+
+def log_softmax(logits: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows N"]:
+    """x_n - log Σ_m exp(x_m), without autograd. What is given belongs to the operation, which may write into it.
+
+    >>> log_softmax(torch.zeros(1, 4)).exp()
+    tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
+    """
+    return _numba(logits) if _refuse(logits) is None else _reference(logits)
