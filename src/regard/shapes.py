@@ -72,22 +72,20 @@ def keep_mask(
                 f"lengths must lie between 0 and S={source}; got {int(lengths.min())} to {int(lengths.max())}."
             )
         return torch.arange(source, device=values.device) < lengths.to(values.device)[:, None]
-    if mask is None:
-        return None
+    if mask is None or (mask.dtype == torch.bool and mask.shape == (batch, source)):
+        return mask
     shown = describe({name: ("B S M", values), "mask": ("B S", mask)})
     if mask.dtype != torch.bool:
         raise ShapeError(
             f"mask must be bool, True where a position may be looked at.\n{shown}\n"
             "  For a 0/1 tensor use mask.bool(); for a torch key_padding_mask (True = padding) use ~mask."
         )
-    if mask.shape != (batch, source):
-        hint = ""
-        if mask.dim() == 2 and mask.shape[1] == source - 1:
-            hint = "\n  The mask is one shorter. Was it built before the end-of-sequence token was added?"
-        elif mask.dim() == 2 and mask.shape == (source, batch):
-            hint = "\n  The mask is time-first; use mask.T."
-        raise ShapeError(f"{name} and mask disagree on (B, S).\n{shown}{hint}")
-    return mask
+    hint = ""
+    if mask.dim() == 2 and mask.shape[1] == source - 1:
+        hint = "\n  The mask is one shorter. Was it built before the end-of-sequence token was added?"
+    elif mask.dim() == 2 and mask.shape == (source, batch):
+        hint = "\n  The mask is time-first; use mask.T."
+    raise ShapeError(f"{name} and mask disagree on (B, S).\n{shown}{hint}")
 
 
 def num_hypotheses(rows: int, sentences: int) -> int:
