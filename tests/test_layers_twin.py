@@ -204,3 +204,34 @@ def test_a_decoder_of_ones_own_is_asked_itself():
     told = {"bos": BOS, "eos": EOS, "max_length": 2}
     assert all(h.tokens.tolist() == [7, 7] for (h,) in search(decoder, memory, Search(beam=1), **told))
     assert all(h.tokens.tolist() == [8, 8] for (h,) in search(Wrapper(decoder), memory, Search(beam=1), **told))
+
+
+def test_the_first_step_of_a_beam_is_taken_once_a_sentence_and_of_samples_by_each():
+    class Counting(RecurrentDecoder):
+        def step(self, inputs, *given, **options):
+            counts.append(len(inputs))
+            return super().step(inputs, *given, **options)
+
+    decoder = recurrent()
+    decoder.__class__ = Counting
+    memory = decoder.prepare(source())
+    told = {"bos": BOS, "eos": EOS, "max_length": 3}
+    counts = []
+    search(decoder, memory, Search(beam=K, min_length=3), **told)
+    assert counts == [B, B * K, B * K]
+    counts = []
+    search(decoder, memory, Sampling(num_samples=K, min_length=3), **told)
+    assert counts == [B * K] * 3
+
+
+@pytest.mark.parametrize("beam", [2, 5, 40])
+def test_a_beam_wider_than_the_vocabulary_finds_the_same_with_a_twin(beam):
+    torch.manual_seed(4)
+    decoder = recurrent(dtype=torch.float64)
+    decoder.head = TokenHead(D, 5, never=(0,)).double()
+    memory = decoder.prepare(source(torch.float64))
+    options = Search(beam=beam, num_best=beam)
+    told = {"bos": BOS, "eos": EOS, "max_length": torch.arange(B) % 4 + 1}
+    for ours, theirs in zip(search(decoder, memory, options, **told), search(Slow(decoder), memory, options, **told)):
+        assert [h.tokens.tolist() for h in ours] == [h.tokens.tolist() for h in theirs]
+        assert [h.score for h in ours] == pytest.approx([h.score for h in theirs], abs=1e-11)

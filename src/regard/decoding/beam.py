@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from regard import tree
 from regard.decoding.frontier import Frontier, length_limits
@@ -53,6 +54,7 @@ def beam_search(
             bos=bos,
             eos=eos,
             width=options.beam,
+            begins_alike=True,
             alignment=alignment,
             keep_tokens=bool(options.processors),
         )
@@ -69,7 +71,7 @@ def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Ten
     """Scores and last nodes of every sentence, (B, num_best + beam): finished ones, then unfinished ones."""
     penalty, eos, beam, best = options.penalty, frontier.eos, options.beam, options.num_best
     count, history = len(frontier), frontier.history
-    totals = torch.full((count, beam), NEVER, dtype=frontier.precision, device=remaining.device)
+    totals = torch.full((count, frontier.width), NEVER, dtype=frontier.precision, device=remaining.device)
     totals[:, 0] = 0
     finished = totals.new_full((count, best), NEVER)
     finished_nodes = frontier.nodes.new_full((count, best), ROOT)
@@ -93,7 +95,8 @@ def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Ten
         values, tokens = largest(shaped, beam, without=eos)
         candidates = (totals.view(-1, 1) + values).masked_fill(dead.view(-1, 1), NEVER).view(len(frontier), -1)
         frontier.require_numbers(torch.cat([ended, candidates], 1))
-        new_totals, places = largest(candidates, beam)
+        new_totals, places = largest(_widened(candidates, beam, NEVER), beam)
+        places = places.clamp(max=candidates.shape[1] - 1)
         parents = rows.gather(1, places // values.shape[1])
         tokens = tokens.view(len(frontier), -1).gather(1, places)
         new_nodes = history.grow(frontier.nodes.flatten()[parents], tokens, said[parents, tokens], parents)
@@ -105,12 +108,11 @@ def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Ten
         if bool(leaving.any()):
             stranded = (extinct & (finished[:, 0] == NEVER))[:, None]
             lengths = torch.where(stranded, length - 1, length)
-            unfinished = penalty.score(torch.where(stranded, totals, new_totals), lengths)
+            unfinished = penalty.score(torch.where(stranded, _widened(totals, beam, NEVER), new_totals), lengths)
+            last = torch.where(stranded, _widened(frontier.nodes, beam, ROOT), new_nodes)
             left = frontier.sentences[leaving]
             final[left] = torch.cat([finished, unfinished], 1)[leaving]
-            final_nodes[left] = torch.cat([finished_nodes, torch.where(stranded, frontier.nodes, new_nodes)], 1)[
-                leaving
-            ]
+            final_nodes[left] = torch.cat([finished_nodes, last], 1)[leaving]
             kept = (~leaving).nonzero()[:, 0]
             frontier.move(parents[kept], tokens[kept], new_nodes[kept], kept)
             totals, finished, finished_nodes, remaining = (
@@ -120,3 +122,8 @@ def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Ten
             frontier.move(parents, tokens, new_nodes)
             totals = new_totals
     return final, final_nodes
+
+
+def _widened(rows: Tensor, width: int, value: float) -> Tensor:
+    """(B, W) with so many columns at least."""
+    return rows if rows.shape[1] >= width else pad(rows, (0, width - rows.shape[1]), value=value)

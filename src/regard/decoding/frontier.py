@@ -17,6 +17,9 @@ from regard.shapes import describe
 class Frontier:
     """B sentences of `width` hypotheses, fed to the decoder step by step. One search owns it; nothing outlives it.
 
+    A decoder that has a twin for searches (`for_search`) is asked for one of so many rows. Where hypotheses begin
+    alike, the twin takes the first step for one of each sentence.
+
     The memory keeps a row per sentence. When hypotheses move, the state's rows follow their parents; when sentences
     leave, memory and state lose their rows, so `sentences` says which of the original ones each row of memory is.
     """
@@ -30,13 +33,16 @@ class Frontier:
         eos: int,
         width: int,
         alignment: bool,
+        begins_alike: bool = False,
         keep_tokens: bool = False,
         generator: Generator | None = None,
     ) -> None:
         count = tree.rows(memory)
         device = next(tree.leaves(memory)).device
-        offered = getattr(type(decoder), "for_search", None)
-        self.decoder = decoder if offered is None else offered(decoder, count * width)
+        self.decoder = decoder
+        if (offered := getattr(type(decoder), "for_search", None)) is not None:
+            self.decoder = offered(decoder, count * width)
+            width = 1 if begins_alike else width
         self.memory, self.width, self.eos = memory, width, eos
         self.state = decoder.initial_state(memory, width)
         self.sentences = torch.arange(count, device=device)
@@ -116,6 +122,7 @@ class Frontier:
         self.state = tree.reorder(self.state, rows.flatten())
         self.inputs = tokens.flatten()
         self.nodes = nodes
+        self.width = nodes.shape[1]
         if self.tokens is not None:
             self.tokens = torch.cat([self.tokens[rows.flatten()], self.inputs[:, None]], 1)
 

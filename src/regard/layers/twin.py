@@ -57,6 +57,25 @@ def _refuses(module: nn.Module) -> bool:
     )
 
 
+class Packed:
+    """A product that is packed when it is first asked for: not every weight of a decoder takes part in its steps.
+
+    Args:
+        weight: (N, K).
+        rows: of its inputs.
+    """
+
+    def __init__(self, weight: Tensor, rows: int) -> None:
+        self.weight, self.rows = weight, rows
+        self.made: list[Product] = []
+
+    def __call__(self, x: Float[Tensor, "*rows K"], bias: Tensor | None = None) -> Float[Tensor, "*rows N"]:
+        """x Wᵀ + b."""
+        if not self.made:
+            self.made.append(Product(self.weight, self.rows))
+        return self.made[0](x, bias)
+
+
 class PackedLinear(nn.Linear):
     """A linear map whose weight is packed.
 
@@ -70,7 +89,7 @@ class PackedLinear(nn.Linear):
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.weight = linear.weight
         self.register_parameter("bias", linear.bias)
-        self.product = Product(linear.weight, rows)
+        self.product = Packed(linear.weight, rows)
 
     def forward(self, input: Tensor) -> Tensor:
         """x Wᵀ + b."""
@@ -89,17 +108,16 @@ class PackedHead(nn.Module):
         super().__init__()
         self.adapter = _twin(head.adapter, rows)
         self.projection = head.projection
-        self.product = Product(head.projection.weight, rows)
+        self.product = Packed(head.projection.weight, rows)
         self.bias = head.projection.bias.detach().masked_fill(head.never, float("-inf"))
 
     def forward(self, features: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows N"]:
-        """Log-probabilities of the next token, in float32 at least."""
-        logits = self.product(self.adapter(features), self.bias)
-        return log_softmax(logits.float() if logits.element_size() < 4 else logits)
+        """Log-probabilities of the next token."""
+        return log_softmax(self.product(self.adapter(features), self.bias))
 
 
 class PackedStack(nn.Module):
-    """The step of a recurrent stack: what is fed and the state meet the weights in one product, where they can.
+    """The step of a recurrent stack: what is fed and an LSTM's state meet the weights in one product.
 
     Args:
         stack: of LSTM or GRU cells, one direction.
@@ -109,13 +127,13 @@ class PackedStack(nn.Module):
     def __init__(self, stack: RecurrentStack, rows: int) -> None:
         super().__init__()
         self.stack = stack
-        self.steps = [_STEPS[stack.cell](layer, rows) for layer in stack.layers]
+        self.cells = [_STEPS[stack.cell](layer, rows) for layer in stack.layers]
 
     def step(self, inputs: Float[Tensor, "R F"], state: CellState) -> tuple[Float[Tensor, "R D"], CellState]:
         """One step of every layer."""
         new = []
-        for index, step in enumerate(self.steps):
-            new.append(step(inputs, state[index]))
+        for index, cell in enumerate(self.cells):
+            new.append(cell(inputs, state[index]))
             inputs = self.stack._between(index, inputs, new[-1][0])
         return inputs, tuple(new)
 
@@ -124,7 +142,7 @@ Step = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
 
 
 def _lstm(layer: Any, rows: int) -> Step:
-    product = Product(torch.cat([layer.weight_ih_l0, layer.weight_hh_l0], 1), rows)
+    product = Packed(torch.cat([layer.weight_ih_l0, layer.weight_hh_l0], 1), rows)
     bias = (layer.bias_ih_l0 + layer.bias_hh_l0)[None]
     cell = steps_for("cells", "cpu").lstm
 
@@ -140,8 +158,8 @@ def _lstm(layer: Any, rows: int) -> Step:
 
 def _gru(layer: Any, rows: int) -> Step:
     size = layer.hidden_size
-    fed_weight, bias = (given.roll(size, 0) for given in (layer.weight_ih_l0, layer.bias_ih_l0))  # n, r, z
-    fed, recurrent = Product(fed_weight, rows), Product(layer.weight_hh_l0, rows)
+    turned, bias = (given.roll(size, 0) for given in (layer.weight_ih_l0, layer.bias_ih_l0))  # n, r, z
+    fed, recurrent = Packed(turned, rows), Packed(layer.weight_hh_l0, rows)
     cell = steps_for("cells", "cpu").gru
 
     def step(inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
