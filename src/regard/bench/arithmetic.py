@@ -35,6 +35,14 @@ def energies(B: int, T: int, S: int, D: int, *, backward: bool = False) -> Work:
     return Work(tangents(B * T, S, D, backward=backward), FLOAT * passes)
 
 
+def location(B: int, T: int, S: int, Q: int, M: int, D: int, W: int, F: int, *, backward: bool = False) -> Work:
+    """Location-sensitive attention: projections, filters, tangents, contexts."""
+    products = linear(B * T, Q, D) + linear(B * S, M, D) + B * T * linear(S, F, W + D) + linear(B * T, S, M)
+    numbers = B * T * (Q + M) + B * S * M + Q * D + M * D + F * (W + D)
+    passes = 3 if backward else 1
+    return Work(passes * products + tangents(B * T, S, D, backward=backward), FLOAT * passes * numbers)
+
+
 def attending(rows: int, S: int, size: int, memory: int) -> int:
     """A query's projection, its context, and what is read out of both; without the tangents."""
     return linear(rows, size, size) + linear(rows, S, memory) + linear(rows, size + memory, size)

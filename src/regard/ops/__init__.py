@@ -13,6 +13,7 @@ from regard.ops.hardmax import hardmax
 from regard.ops.largest import LARGEST, largest
 from regard.ops.linear import LINEAR, linear
 from regard.ops.log_softmax import LOG_SOFTMAX, log_softmax
+from regard.ops.location import LOCATION_ENERGIES, location_energies
 from regard.ops.logarithm import log_add, safe_log
 from regard.ops.monotonic import (
     EXPECTED_MONOTONIC_ALIGNMENT,
@@ -34,6 +35,7 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "expected_monotonic_alignment": EXPECTED_MONOTONIC_ALIGNMENT,
     "largest": LARGEST,
     "linear": LINEAR,
+    "location_energies": LOCATION_ENERGIES,
     "log_softmax": LOG_SOFTMAX,
     "moving_chunk_softmax": MOVING_CHUNK_SOFTMAX,
 }
@@ -63,6 +65,7 @@ __all__ = [
     "hardmax",
     "largest",
     "linear",
+    "location_energies",
     "log_add",
     "log_softmax",
     "masked_softmax",

@@ -67,8 +67,9 @@ class CoverageScore(AbstractScore):
         self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tensor, position: Int[Tensor, " R"]
     ) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        located = torch.einsum("rhs,hd->rshd", leaf, self.coverage_projection)
-        return located_energies(self.content, query, memory, located), leaf
+        itself = leaf.new_ones(self.num_heads, 1, 1, 1)
+        projection = self.coverage_projection[:, None]
+        return located_energies(self.content, query, memory, leaf[:, :, None], itself, projection), leaf
 
     def observe(self, leaf: Tensor, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Tensor:
         """Adds the step's weights."""

@@ -124,9 +124,9 @@ class LocationScore(AbstractScore):
         """Energies (R, H, S)."""
         if memory.values.shape[1] == 0:
             return leaf.cumulative, leaf
-        features = self.filters(self._channels(leaf, position).flatten(1, 2)).unflatten(1, (self.num_heads, -1))
-        located = torch.einsum("rhfs,hfd->rshd", features, self.location_projection)
-        return located_energies(self.content, query, memory, located), leaf
+        filters = self.filters.weight.unflatten(0, (self.num_heads, -1))
+        past = self._channels(leaf, position)
+        return located_energies(self.content, query, memory, past, filters, self.location_projection), leaf
 
     def _channels(self, leaf: Trace, position: Int[Tensor, " R"]) -> Float[Tensor, "R H C S"]:
         """What the filters see; the first alignment stands for the sum of no weights."""

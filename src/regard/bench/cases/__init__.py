@@ -2,9 +2,10 @@
 
 from regard.bench.case import Case
 from regard.bench.cases.energies import ENERGIES
+from regard.bench.cases.location import LOCATION
 from regard.bench.cases.models import MODELS
 from regard.bench.cases.operations import OPERATIONS
 
-CASES: dict[str, Case] = {case.name: case for case in (*ENERGIES, *OPERATIONS, *MODELS)}
+CASES: dict[str, Case] = {case.name: case for case in (*ENERGIES, *LOCATION, *OPERATIONS, *MODELS)}
 
 __all__ = ["CASES"]

@@ -16,6 +16,18 @@ OPERATIONS: tuple[OperationCase, ...] = (
         (ops.additive_energies,),
         lambda: (draw(3, 2, 4), draw(3, 5, 4, seed=1), draw(4, seed=2)),
     ),
+    OperationCase(
+        "location energies",
+        (ops.location_energies,),
+        lambda: (
+            draw(3, 2, 2, 4),
+            draw(3, 5, 2, 4, seed=1),
+            draw(3, 2, 2, 2, 5, seed=2),
+            draw(2, 4, 2, 3, seed=3) / 3,
+            draw(2, 4, 4, seed=4) / 2,
+            draw(2, 4, seed=5),
+        ),
+    ),
     OperationCase("masked softmax", (ops.masked_softmax,), lambda: (draw(3, 5), _SUPPORT)),
     OperationCase("softmax without mask", (ops.masked_softmax,), lambda: (draw(3, 5),)),
     OperationCase(

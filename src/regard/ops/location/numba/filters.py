@@ -1,0 +1,114 @@
+"""What filters see of the past, and the derivative, as products of matrices.
+
+Filters are linear. With `taps`, the C · W numbers of the past around a position,
+
+    u_s = taps_s (Fᵀ U)
+
+where that is less work than features taps_s Fᵀ first and their product with U then.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.ops.compiled import compiled
+from regard.ops.threads import spread
+
+ALIGNED = 16
+"""Taps are filled up with zeros to a multiple: products of matrices of odd width take twice as long."""
+
+
+class Filters:
+    """From the past to u, and sums of gradients; without autograd.
+
+    Args:
+        filters: (H, F, C, W).
+        projection: U, (H, F, D).
+    """
+
+    def __init__(self, filters: Tensor, projection: Tensor) -> None:
+        self.shape = filters.shape
+        self.num_taps = self.shape[2] * self.shape[3]
+        room = -self.num_taps % ALIGNED
+        self.kernel = torch.nn.functional.pad(filters.detach().flatten(2), (0, room))
+        self.projection = projection.detach()
+        count, width, size = *self.kernel.shape[1:], projection.shape[2]
+        self.at_once = width * size <= count * (width + size)
+        self.matrix = torch.bmm(self.kernel.mT, self.projection) if self.at_once else self.projection
+        self.by_matrix, self.by_kernel = torch.zeros_like(self.matrix), torch.zeros_like(self.kernel)
+
+    def locate(self, past: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+        """Fills u (H, rows, S, D) from the past (rows, H, C, S).
+
+        Returns:
+            taps and what was multiplied last, (H, rows · S, ·).
+        """
+        heads, rows, positions, size = out.shape
+        taps = out.new_empty(heads, rows * positions, self.kernel.shape[2])
+        given = past.detach().contiguous().numpy(), taps.view(heads, rows, positions, -1).numpy(), self.shape[3]
+        spread(partial(_gather, *given), rows, taps.numel())
+        features = taps if self.at_once else torch.bmm(taps, self.kernel.mT)
+        for part, matrix, found in zip(features, self.matrix, out.view(heads, rows * positions, size)):
+            torch.mm(part, matrix, out=found)
+        return taps, features
+
+    def learn(self, by_u: Tensor, taps: Tensor, features: Tensor, by_past: Tensor | None) -> None:
+        """Adds to the gradients by F and U, and fills the one by the past (rows, H, C, S)."""
+        flat = by_u.flatten(1, 2)
+        self.by_matrix.baddbmm_(features.mT, flat)
+        if self.at_once and by_past is None:
+            return
+        by_taps = torch.bmm(flat, self.matrix.mT)
+        if not self.at_once:
+            self.by_kernel.baddbmm_(by_taps.mT, taps)
+            by_taps = torch.bmm(by_taps, self.kernel)
+        if by_past is not None:
+            given = by_taps.view(*by_u.shape[:3], -1).numpy(), by_past.numpy(), self.shape[3]
+            spread(partial(_scatter, *given), len(by_past), by_taps.numel())
+
+    def gradients(self) -> tuple[Tensor, Tensor]:
+        """By F and by U."""
+        by_kernel, by_projection = self.by_kernel, self.by_matrix
+        if self.at_once:
+            by_kernel = torch.bmm(self.projection, self.by_matrix.mT)
+            by_projection = torch.bmm(self.kernel, self.by_matrix)
+        return by_kernel[..., : self.num_taps].reshape(self.shape), by_projection
+
+
+@compiled
+def _gather(past: Any, taps: Any, width: int, start: int, stop: int) -> None:
+    """taps (H, rows, S, ≥ C · W) from the past (rows, H, C, S), zero beyond its ends."""
+    (heads, _, positions, room), channels = taps.shape, past.shape[2]
+    padded = np.zeros(positions + width - 1, past.dtype)
+    for r in range(start, stop):
+        for h in range(heads):
+            for c in range(channels):
+                padded[width // 2 : width // 2 + positions] = past[r, h, c]
+                for s in range(positions):
+                    found = taps[h, r, s, c * width : (c + 1) * width]
+                    for w in range(width):
+                        found[w] = padded[s + w]
+            for s in range(positions):
+                for w in range(channels * width, room):
+                    taps[h, r, s, w] = 0
+
+
+@compiled
+def _scatter(by_taps: Any, by_past: Any, width: int, start: int, stop: int) -> None:
+    """The derivative of `_gather`."""
+    (heads, _, positions, _), channels = by_taps.shape, by_past.shape[2]
+    padded = np.empty(positions + width - 1, by_past.dtype)
+    for r in range(start, stop):
+        for h in range(heads):
+            for c in range(channels):
+                padded[:] = 0
+                for s in range(positions):
+                    given = by_taps[h, r, s, c * width : (c + 1) * width]
+                    for w in range(width):
+                        padded[s + w] += given[w]
+                by_past[r, h, c] = padded[width // 2 : width // 2 + positions]
