@@ -82,13 +82,13 @@ def test_ratios_are_taken_round_by_round():
 
 
 def test_counted_products_are_those_that_torch_counts():
-    B, T, S, E, D = 3, 4, 5, 6, 8
-    contest = CASES["decoder"].contest(torch.float32, {"B": B, "T": T, "S": S, "E": E, "D": D})
+    B, T, S, E, D, M = 3, 4, 5, 6, 8, 10
+    contest = CASES["decoder"].contest(torch.float32, {"B": B, "T": T, "S": S, "E": E, "D": D, "M": M})
     with FlopCounterMode(display=False) as counter:
         contest.sides[PLAIN]()
-    bridge = 2 * B * 4 * D * 2 * D  # forward, and for its weights; the encoder's state needs no gradient
+    bridge = 2 * B * 4 * D * M  # forward, and for its weights; the encoder's state needs no gradient
     tangents = arithmetic.tangents(B * T, S, D, backward=True)
-    assert counter.get_total_flops() - 2 * bridge == arithmetic.decoder_pass(B, T, S, E, D).operations - tangents
+    assert counter.get_total_flops() - 2 * bridge == arithmetic.decoder_pass(B, T, S, E, D, M).operations - tangents
 
 
 def test_threads_are_put_back():

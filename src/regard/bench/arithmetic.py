@@ -23,6 +23,11 @@ def linear(rows: int, inputs: int, outputs: int) -> int:
     return 2 * rows * inputs * outputs
 
 
+def output(M: int, D: int, N: int) -> Work:
+    """An output layer over M rows and its loss, forward and backward."""
+    return Work(3 * linear(M, D, N), FLOAT * 2 * (M * D + N * D + N))
+
+
 def tangents(rows: int, positions: int, size: int, *, backward: bool) -> int:
     """Additive energies of `rows` queries."""
     return rows * positions * size * (_FORWARD + (_BACKWARD if backward else 0))
@@ -48,18 +53,18 @@ def attending(rows: int, S: int, size: int, memory: int) -> int:
     return linear(rows, size, size) + linear(rows, S, memory) + linear(rows, size + memory, size)
 
 
-def decoder_pass(B: int, T: int, S: int, E: int, D: int, *, feeds: bool = True) -> Work:
-    """Forward and backward of an LSTM decoder that attends, without its output layer; the memory has 2·D features."""
+def decoder_pass(B: int, T: int, S: int, E: int, D: int, M: int, *, feeds: bool = True) -> Work:
+    """Forward and backward of an LSTM decoder that attends to M features, without its output layer."""
     inputs = E + (D if feeds else 0)
-    products = lstm(B * T, inputs, D) + linear(B * S, 2 * D, D) + attending(B * T, S, D, 2 * D)
-    weights = 4 * D * (inputs + D) + 2 * D * D + D * D + 3 * D * D
-    numbers = 2 * weights + 2 * (B * T * E + B * S * 2 * D) + B * T * D
+    products = lstm(B * T, inputs, D) + linear(B * S, M, D) + attending(B * T, S, D, M)
+    weights = 4 * D * (inputs + D) + M * D + D * D + (D + M) * D
+    numbers = 2 * weights + 2 * (B * T * E + B * S * M) + B * T * D
     return Work(3 * products + tangents(B * T, S, D, backward=True), FLOAT * numbers)
 
 
 def training_step(B: int, T: int, S: int, E: int, D: int, N: int) -> Work:
     """Encoder, decoder, output layer and loss, forward and backward, and Adam."""
-    decoder = decoder_pass(B, T, S, E, D).operations
+    decoder = decoder_pass(B, T, S, E, D, 2 * D).operations
     outside = 2 * lstm(B * S, E, D) + linear(B * T, D, N)
     weights = 2 * N * E + 2 * 4 * D * (E + D) + 4 * D * (E + 2 * D) + 6 * D * D + D * N
     return Work(decoder + 3 * outside, FLOAT * 7 * weights)

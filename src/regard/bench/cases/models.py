@@ -36,12 +36,13 @@ class Embedded(nn.Identity):
         self.size = size
 
 
-def configuration(E: int, D: int, *, feeds: bool = True) -> Config:
-    """A bidirectional LSTM, and an LSTM that attends additively; no dropout."""
+def configuration(E: int, D: int, *, M: int | None = None, feeds: bool = True) -> Config:
+    """A bidirectional LSTM of M features, 2·D when nothing is said, and an LSTM that attends additively; no dropout."""
+    each = D if M is None else M // 2
     wanted = {
         "data.train": "none.tsv",
         "data.source.units": "whitespace",
-        "model.encoder": f"{{cell: lstm, size: {D}, bidirectional: true, embedding_size: {E}, dropout: 0}}",
+        "model.encoder": f"{{cell: lstm, size: {each}, bidirectional: true, embedding_size: {E}, dropout: 0}}",
         "model.decoder": f"{{cell: lstm, size: {D}, embedding_size: {E}, dropout: 0, input_feeding: {feeds}}}",
         "model.attention": f"{{recipe: bahdanau, size: {D}}}",
         "training.label_smoothing": 0,
@@ -49,19 +50,19 @@ def configuration(E: int, D: int, *, feeds: bool = True) -> Config:
     return from_preset("text-to-text", [f"{key}={value}" for key, value in wanted.items()]).config
 
 
-def build(dtype: torch.dtype, E: int, D: int, N: int, *, feeds: bool = True) -> EncoderDecoder:
+def build(dtype: torch.dtype, E: int, D: int, N: int, *, M: int | None = None, feeds: bool = True) -> EncoderDecoder:
     """The model, the same weights each time."""
     torch.manual_seed(1)
-    return build_model(configuration(E, D, feeds=feeds).model, num_source=N, num_target=N).to(dtype)
+    return build_model(configuration(E, D, M=M, feeds=feeds).model, num_source=N, num_target=N).to(dtype)
 
 
-def decoder_pass(dtype: torch.dtype, *, feeds: bool = True, B: int, T: int, S: int, E: int, D: int) -> Contest:
+def decoder_pass(dtype: torch.dtype, *, feeds: bool = True, B: int, T: int, S: int, E: int, D: int, M: int) -> Contest:
     """Forward and backward of the decoder alone, its output layer left out; gradients by inputs and all weights."""
-    decoder: Any = build(dtype, E, D, 8, feeds=feeds).decoder
+    decoder: Any = build(dtype, E, D, 8, M=M, feeds=feeds).decoder
     decoder.embedding = Embedded(E)
     embedded, values, *first = (
         draw(*shape, seed=seed).float().to(dtype).requires_grad_()
-        for seed, shape in enumerate([(B, T, E), (B, S, 2 * D), (B, 2 * D), (B, 2 * D)])
+        for seed, shape in enumerate([(B, T, E), (B, S, M), (B, M), (B, M)])
     )
     probe = draw(B, T, D, seed=9).float().to(dtype)
     learned = {name: p for name, p in decoder.named_parameters() if not name.startswith("head")}
@@ -93,7 +94,12 @@ def decoder_pass(dtype: torch.dtype, *, feeds: bool = True, B: int, T: int, S: i
         PLAIN: plainly(by_hand.run),
     }
     lstm = {LSTM: lambda: torch.autograd.grad(alone(fed)[0], [fed, *alone.parameters()], probe)}
-    return Contest(sides, yardsticks=lstm if feeds else {}, shares_terms=True)
+    with torch.no_grad():  # the largest sums on the way are those of the gates
+        found = decoder.run(embedded, decoder.prepare(encoded))
+        met = [embedded[:, 1:], *([found.output[:, :-1]] if feeds else []), found.cell[:, :-1]]
+        weight = torch.cat([decoder.stack.layers[0].weight_ih_l0, decoder.stack.layers[0].weight_hh_l0], 1)
+        terms = {"outputs": float((torch.cat(met, -1).abs() @ weight.abs().t()).max())}
+    return Contest(sides, yardsticks=lstm if feeds else {}, terms=terms, shares_terms=True)
 
 
 class Drawn(Pairs):
@@ -192,18 +198,26 @@ MODELS = (
         "decoder",
         "decoder's training pass: LSTM, additive attention, input feeding",
         decoder_pass,
-        _SIZES,
-        _TINY,
+        {**_SIZES, "M": 256},
+        {**_TINY, "M": 32},
         aims=(Aim(PLAIN, 1.7), Aim(LSTM, 1 / 1.8)),
         work=arithmetic.decoder_pass,
         measures_memory=True,
     ),
     Case(
+        "decoder-wide-memory",
+        "the same over a memory as wide as that of a bidirectional encoder",
+        decoder_pass,
+        {**_SIZES, "M": 512},
+        {**_TINY, "M": 64},
+        work=arithmetic.decoder_pass,
+    ),
+    Case(
         "decoder-no-feedback",
         "decoder's training pass without input feeding",
         partial(decoder_pass, feeds=False),
-        {**_SIZES, "T": 50, "S": 50},
-        _TINY,
+        {**_SIZES, "T": 50, "S": 50, "M": 512},
+        {**_TINY, "M": 64},
         aims=(Aim(PLAIN, 5),),
         work=partial(arithmetic.decoder_pass, feeds=False),
         measures_memory=True,

@@ -1,7 +1,8 @@
 """Layers of recurrent cells over all steps, and their derivatives, without autograd.
 
 What a layer is fed at every step and its last state stand side by side in one buffer, `given` (T + 1, B, F + D), which
-the steps fill; so the gradient of the weights over all steps is one product.
+the steps fill: a step is one product, and so is the gradient of the weights over all steps. (To multiply inputs that
+are known before the first step by their weights at once is no faster, since it has to be kept and added.)
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.ops.choose import steps_for
-from regard.ops.linear import Product, linear
+from regard.ops.linear import Product
 
 State = tuple[Tensor, ...]
 Parameters = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -23,20 +24,16 @@ class AbstractLayer(ABC):
     """A layer of cells.
 
     Args:
-        weights: (w_ih, w_hh, b_ih, b_hh). Inputs meet the first columns of w_ih; the others meet what is fed, F
-            features.
+        weights: (w_ih, w_hh, b_ih, b_hh).
         state: before the first step.
-        inputs: (T, B, E), known before the first step, or None.
         steps: T.
     """
 
-    def __init__(self, weights: Parameters, state: State, inputs: Tensor | None, steps: int) -> None:
+    def __init__(self, weights: Parameters, state: State, steps: int) -> None:
         self.w_ih, self.w_hh, self.b_ih, self.b_hh = (weight.detach() for weight in weights)
-        self.inputs = inputs
-        self.beforehand = 0 if inputs is None else inputs.shape[2]
         self.steps = steps
         self.batch, self.size = state[0].shape
-        self.given = self.w_hh.new_empty(steps + 1, self.batch, self.w_ih.shape[1] - self.beforehand + self.size)
+        self.given = self.w_hh.new_empty(steps + 1, self.batch, self.w_ih.shape[1] + self.size)
         self.fed, self.hidden = self.given[:, :, : -self.size], self.given[:, :, -self.size :]
         self.hidden[0] = state[0]
         self.kernels: Any = steps_for("cells", self.w_hh.device.type)
@@ -48,12 +45,6 @@ class AbstractLayer(ABC):
     @abstractmethod
     def back(self) -> AbstractLayerBack:
         """What takes the steps back."""
-
-    def know(self, weight: Tensor, bias: Tensor) -> Tensor:
-        """What inputs add to the gates, biases included: (T, B, N), or (T, 1, N) without inputs."""
-        if self.inputs is None:
-            return bias.expand(self.steps, 1, -1)
-        return linear(self.inputs, weight[:, : self.beforehand], bias)
 
 
 class AbstractLayerBack(ABC):
@@ -76,18 +67,18 @@ class AbstractLayerBack(ABC):
         """By the first state."""
 
     @abstractmethod
-    def gradients(self) -> tuple[Parameters, Tensor | None]:
-        """Of the weights and, where there are any, of the inputs."""
+    def gradients(self) -> Parameters:
+        """Of the weights."""
 
 
 class LstmLayer(AbstractLayer):
     """c' = σ(f) c + σ(i) tanh(g),  h' = σ(o) tanh(c')."""
 
-    def __init__(self, weights: Parameters, state: State, inputs: Tensor | None, steps: int) -> None:
-        super().__init__(weights, state, inputs, steps)
-        self.weight = torch.cat([self.w_ih[:, self.beforehand :], self.w_hh], 1)
+    def __init__(self, weights: Parameters, state: State, steps: int) -> None:
+        super().__init__(weights, state, steps)
+        self.weight = torch.cat([self.w_ih, self.w_hh], 1)
         self.product = Product(self.weight, self.batch)
-        self.known = self.know(self.w_ih, self.b_ih + self.b_hh)
+        self.bias = (self.b_ih + self.b_hh)[None]
         self.gates: list[Tensor] = []
         self.cells = self.given.new_empty(steps + 1, self.batch, self.size)
         self.tangents = self.given.new_empty(steps, self.batch, self.size)
@@ -95,7 +86,7 @@ class LstmLayer(AbstractLayer):
 
     def forward(self, t: int) -> None:
         self.gates.append(self.product(self.given[t]))
-        self.kernels.lstm(t, self.gates[t], self.known[t], self.cells, self.tangents, self.given)
+        self.kernels.lstm(t, self.gates[t], self.bias, self.cells, self.tangents, self.given)
 
     def back(self) -> AbstractLayerBack:
         return LstmBack(self)
@@ -121,14 +112,11 @@ class LstmBack(AbstractLayerBack):
     def by_first(self) -> State:
         return self.by_last, self.by_cells
 
-    def gradients(self) -> tuple[Parameters, Tensor | None]:
-        layer, flat = self.layer, self.by_gates.flatten(0, 1)
-        by_w_ih, by_w_hh = (flat.t() @ layer.given[:-1].flatten(0, 1)).tensor_split([-layer.size], 1)
-        by_bias, by_inputs = flat.sum(0), None
-        if layer.inputs is not None:
-            by_w_ih = torch.cat([flat.t() @ layer.inputs.flatten(0, 1), by_w_ih], 1)
-            by_inputs = linear(flat, layer.w_ih[:, : layer.beforehand].t()).view_as(layer.inputs)
-        return (by_w_ih, by_w_hh, by_bias, by_bias), by_inputs
+    def gradients(self) -> Parameters:
+        flat = self.by_gates.flatten(0, 1)
+        by_weight, by_bias = flat.t() @ self.layer.given[:-1].flatten(0, 1), flat.sum(0)
+        by_w_ih, by_w_hh = by_weight.tensor_split([-self.layer.size], 1)
+        return by_w_ih, by_w_hh, by_bias, by_bias
 
 
 class GruLayer(AbstractLayer):
@@ -138,12 +126,12 @@ class GruLayer(AbstractLayer):
     those of s as r, z, n, so that the gradients of both are parts of n, r, z, s_n.
     """
 
-    def __init__(self, weights: Parameters, state: State, inputs: Tensor | None, steps: int) -> None:
-        super().__init__(weights, state, inputs, steps)
+    def __init__(self, weights: Parameters, state: State, steps: int) -> None:
+        super().__init__(weights, state, steps)
         self.w_x, b_x = (torch.cat([x[2 * self.size :], x[: 2 * self.size]]) for x in (self.w_ih, self.b_ih))
-        self.of_fed = Product(self.w_x[:, self.beforehand :], self.batch)
+        self.of_fed = Product(self.w_x, self.batch)
         self.of_state = Product(self.w_hh, self.batch)
-        self.known = self.know(self.w_x, b_x)
+        self.bias = b_x[None]
         self.recurrent: list[Tensor] = []
         self.both = self.given.new_empty(steps, self.batch, 2 * self.size)
         self.new = self.given.new_empty(steps, self.batch, self.size)
@@ -151,7 +139,7 @@ class GruLayer(AbstractLayer):
     def forward(self, t: int) -> None:
         self.recurrent.append(self.of_state(self.hidden[t], self.b_hh))
         fed = self.of_fed(self.fed[t])
-        self.kernels.gru(t, fed, self.known[t], self.recurrent[t], self.both, self.new, self.given)
+        self.kernels.gru(t, fed, self.bias, self.recurrent[t], self.both, self.new, self.given)
 
     def back(self) -> AbstractLayerBack:
         return GruBack(self)
@@ -163,7 +151,7 @@ class GruBack(AbstractLayerBack):
     def __init__(self, layer: GruLayer) -> None:
         super().__init__(layer)
         self.layer = layer
-        self.to_fed = Product(layer.w_x[:, layer.beforehand :].t(), layer.batch)
+        self.to_fed = Product(layer.w_x.t(), layer.batch)
         self.to_state = Product(layer.w_hh.t(), layer.batch)
 
     def backward(self, t: int, by_hidden: Tensor) -> Tensor:
@@ -176,18 +164,14 @@ class GruBack(AbstractLayerBack):
     def by_first(self) -> State:
         return (self.by_last,)
 
-    def gradients(self) -> tuple[Parameters, Tensor | None]:
+    def gradients(self) -> Parameters:
         layer, flat = self.layer, self.by_gates.flatten(0, 1)
         of_x, of_state, by_bias = flat[:, : 3 * layer.size], flat[:, layer.size :], flat.sum(0)
-        by_fed, by_w_hh = (
+        by_w_x, by_w_hh = (
             gates.t() @ given[:-1].flatten(0, 1) for gates, given in ((of_x, layer.fed), (of_state, layer.hidden))
         )
-        by_w_x, by_inputs = by_fed, None
-        if layer.inputs is not None:
-            by_w_x = torch.cat([of_x.t() @ layer.inputs.flatten(0, 1), by_fed], 1)
-            by_inputs = linear(of_x, layer.w_x[:, : layer.beforehand].t()).view_as(layer.inputs)
         by_w_ih, by_b_ih = (torch.cat([x[layer.size :], x[: layer.size]]) for x in (by_w_x, by_bias[: 3 * layer.size]))
-        return (by_w_ih, by_w_hh, by_b_ih, by_bias[layer.size :]), by_inputs
+        return by_w_ih, by_w_hh, by_b_ih, by_bias[layer.size :]
 
 
 LAYERS: dict[str, type[AbstractLayer]] = {"lstm": LstmLayer, "gru": GruLayer}

@@ -1,7 +1,6 @@
 """The steps of a decoder, forward and backward, in both orders of cell and attention; without autograd.
 
-Steps depend on each other through the cell and what is fed back alone. So the input's share of the gates is one product
-before the loop, and after the backward loop every weight's gradient is one product over all steps. Time comes first.
+After the backward loop every weight's gradient is one product over all steps. Time comes first.
 """
 
 from __future__ import annotations
@@ -45,10 +44,11 @@ class AbstractPass(ABC):
         self.plan, self.masks, self.x = plan, masks, x
         self.steps, self.batch = x.shape[:2]
         self.layers = [
-            LAYERS[plan.cell](own, state, None if index else x, self.steps)
-            for index, (own, state) in enumerate(zip(weights.layers, first, strict=True))
+            LAYERS[plan.cell](own, state, self.steps) for own, state in zip(weights.layers, first, strict=True)
         ]
         self.size = self.layers[0].size
+        inputs, self.feed = self.layers[0].fed.tensor_split([x.shape[2]], 2)
+        inputs[:-1] = x
         options = {"steps": self.steps, "num_heads": plan.num_heads, "sharpening": plan.sharpening}
         looks = steps_for("attend", x.device.type).LOOKS
         self.look: AbstractLook = looks[plan.energies](*memory, weights.v, **options)
@@ -101,6 +101,7 @@ class AbstractBack(ABC):
         self.layers = [layer.back() for layer in forward.layers]
         self.look = forward.look.back()
         self.by_contexts = forward.x.new_empty(forward.steps, forward.batch, forward.width)
+        self.by_x = torch.empty_like(forward.x)
         self.to_asker = None if forward.query is None else Product(forward.query.t(), forward.batch)
 
     @abstractmethod
@@ -112,13 +113,14 @@ class AbstractBack(ABC):
         """By inputs, keys, values, first states and weights, once all steps have been taken back."""
 
     def _recur(self, t: int, by_inner: Tensor) -> Tensor:
-        """By what the first layer was fed, from what the last one's output gets."""
+        """By what was fed back, from what the last layer's output gets."""
         plan, masks = self.passed.plan, self.passed.masks
         for index in range(len(self.layers) - 1, -1, -1):
             by_h = by_inner * masks[index][t] if index < len(masks) else by_inner
             by_fed = self.layers[index].backward(t, by_h)
             by_inner = by_fed + by_inner if plan.residual and index > 0 else by_fed
-        return by_inner
+        self.by_x[t], by_feed = by_inner.tensor_split([self.by_x.shape[2]], 1)
+        return by_feed
 
     def _ask(self, t: int, by_context: Tensor) -> Tensor:
         """By the asker, (B, D), from what the context gets of this step's outputs and of later steps."""
@@ -138,7 +140,7 @@ class AbstractBack(ABC):
             read: what the readout's columns met.
             asked: (T, B, D), what the queries were made of.
         """
-        by_layers, by_inputs = zip(*(layer.gradients() for layer in self.layers), strict=True)
+        by_layers = tuple(layer.gradients() for layer in self.layers)
         by_keys, by_values, by_v = self.look.gradients(self.by_contexts)
         by_query: tuple[Tensor | None, Tensor | None] = (None, None)
         if self.passed.query is not None:
@@ -148,7 +150,7 @@ class AbstractBack(ABC):
         flat = by_z.flatten(0, 1)
         by_readout = torch.cat([flat.t() @ one.flatten(0, 1) for one in read], 1), flat.sum(0)
         by_first = [part for layer in self.layers for part in layer.by_first()]
-        return by_inputs[0], by_keys, by_values, by_first, Weights(by_layers, by_query, by_v, by_readout)
+        return self.by_x, by_keys, by_values, by_first, Weights(by_layers, by_query, by_v, by_readout)
 
 
 class RecursFirst(AbstractPass):
@@ -161,17 +163,17 @@ class RecursFirst(AbstractPass):
         super().__init__(*given)
         self.read = self.x.new_empty(self.steps, self.batch, self.size + self.width)
         self.reading = Product(self.readout, self.batch)
-        self.layers[0].fed[0] = 0
+        self.feed[0] = 0
 
     def forward(self, t: int) -> None:
         read = self.read[t]
         read[:, : self.size] = self._recur(t)
         self._ask(t, read[:, : self.size], self.read, self.size)
-        torch.tanh(self.reading(read, self.readout_bias), out=self.layers[0].fed[t + 1])
+        torch.tanh(self.reading(read, self.readout_bias), out=self.feed[t + 1])
 
     def results(self) -> Results:
         cells, contexts = self.read.tensor_split([self.size], 2)
-        return self.layers[0].fed[1:], cells, contexts, self.look.weights[:]
+        return self.feed[1:], cells, contexts, self.look.weights[:]
 
     def back(self, results: Results, by_results: Sequence[Tensor | None]) -> AbstractBack:
         return RecursFirstBack(self, results, by_results)
@@ -208,11 +210,11 @@ class AttendsFirst(AbstractPass):
         self.cells = self.x.new_empty(self.steps, self.batch, self.size)
 
     def forward(self, t: int) -> None:
-        self._ask(t, self.layers[-1].hidden[t], self.layers[0].given, 0)
+        self._ask(t, self.layers[-1].hidden[t], self.layers[0].given, self.x.shape[2])
         self.cells[t] = self._recur(t)
 
     def results(self) -> Results:
-        contexts = self.layers[0].fed[:-1]
+        contexts = self.feed[:-1]
         outputs = linear(torch.cat([self.cells, self.x, contexts], 2), self.readout, self.readout_bias).tanh_()
         return outputs, self.cells[:], contexts, self.look.weights[:]
 

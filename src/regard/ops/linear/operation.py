@@ -30,7 +30,8 @@ class Product:
     """x Wᵀ for many x of as many rows; without autograd.
 
     Args:
-        weight: (N, K).
+        weight: (N, K). One that is transposed is taken as it stands: to pack it would cost more than dozens of products
+            gain.
         rows: of x.
     """
 
@@ -38,7 +39,7 @@ class Product:
         self.weight = weight.detach()
         with torch.no_grad():
             self.packed = onednn.refuse(weight.new_empty(rows, weight.shape[1]), self.weight) is None
-        if self.packed:
+        if self.packed and self.weight.is_contiguous():
             self.weight = onednn.pack(self.weight, rows)
 
     def __call__(
