@@ -53,7 +53,9 @@ def monotonic(
     """
     scoring: AbstractScore
     if score == "additive":
-        scoring = AdditiveScore(query_size, memory_size, 128 if size is None else size, num_heads=num_heads, normalised=learned_scale)
+        scoring = AdditiveScore(
+            query_size, memory_size, 128 if size is None else size, num_heads=num_heads, normalised=learned_scale
+        )
     elif size is not None:
         raise UnsupportedError(f"size={size} is the width of additive's hidden layer; score={score!r} has none.")
     elif score == "dot":

@@ -31,7 +31,9 @@ def vinyals(
     attention_decoder of TensorFlow's legacy_seq2seq.
     """
     return Mechanism(
-        AdditiveScore(query_size, memory_size, (memory_size if size is None else size) * num_heads, num_heads=num_heads, bias=True),
+        AdditiveScore(
+            query_size, memory_size, (memory_size if size is None else size) * num_heads, num_heads=num_heads, bias=True
+        ),
         SoftmaxAlignment(),
         WeightedSum(memory_size, num_heads=num_heads),
         window,
