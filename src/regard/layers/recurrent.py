@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from regard import tree
+from regard.layers import recurrence
+from regard.layers.packing import Packing
 from regard.shapes import Bool, Float
 
 Cell = Literal["lstm", "gru", "rnn"]
@@ -114,6 +116,11 @@ class RecurrentStack(nn.Module):
         batch, source = inputs.shape[:2]
         if batch == 0 or source == 0:
             return inputs.new_zeros(batch, source, self.output_size), state or self.zero_state(batch, inputs)
+        if all(recurrence.refuse(layer, inputs) is None for layer in self.layers):
+            packing = Packing.of(batch, source, mask)
+            if all(recurrence.slower(layer, inputs, packing) is None for layer in self.layers):
+                return self._run_compiled(inputs, state, packing)
+            mask = None if packing.is_full else mask
         if mask is None:
             return self._run(inputs, state)
         lengths = mask.sum(1)
@@ -123,6 +130,22 @@ class RecurrentStack(nn.Module):
         empty = (lengths == 0)[:, None]
         before = state if state is not None else tree.map(torch.zeros_like, final)
         return padded.masked_fill(~mask[..., None], 0), tree.map(lambda a, b: torch.where(empty, b, a), final, before)
+
+    def explain(self) -> str:
+        """Which way `forward` takes and why."""
+        reasons = [reason for layer in self.layers if (reason := recurrence.refuse(layer)) is not None]
+        if reasons:
+            return f"sequences run through torch's own loop: {reasons[0]}"
+        lstm = "; without padding by oneDNN's LSTM, which is faster" if self.cell == "lstm" else ""
+        return f"sequences on the CPU run through compiled loops, padding left out{lstm}"
+
+    def _run_compiled(self, inputs: Tensor, state: CellState | None, packing: Packing) -> tuple[Tensor, CellState]:
+        finals = []
+        for index, layer in enumerate(self.layers):
+            outputs, last = recurrence.run(layer, packing, inputs, state[index] if state is not None else None)
+            finals.append(last)
+            inputs = self._between(index, inputs, outputs)
+        return inputs, tuple(finals)
 
     def _run(self, inputs: Any, state: CellState | None) -> tuple[Any, CellState]:
         finals = []

@@ -1,0 +1,121 @@
+"""A recurrent layer over whole sequences as one node of the graph, where that is faster than torch's own loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from regard.layers.packing import Packing
+from regard.layers.steps import KERNELS, Plan, ahead, back
+from regard.ops.choose import refuse_numba
+from regard.ops.linear import onednn
+
+CELLS: dict[type, str] = {nn.LSTM: "lstm", nn.GRU: "gru"}
+ENOUGH = 32
+"""Rows from which on a step without gradients saves more than its calls cost."""
+
+
+def refuse(layer: nn.Module, x: Tensor | None = None) -> str | None:
+    """Why the steps of a layer of torch's cannot be compiled loops, for such inputs, or None."""
+    if (
+        torch.compiler.is_compiling()
+        or torch._C._get_tracing_state() is not None
+        or torch._C._are_functorch_transforms_active()
+    ):
+        return "compilers and torch.func know no compiled loops"
+    if type(layer) not in CELLS:
+        return f"the compiled loops know no {type(layer).__name__}"
+    if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks:
+        return "the layer has hooks"
+    if x is not None:
+        if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64) or torch.is_autocast_enabled("cpu"):
+            return "the compiled loops compute float32 and float64 on the CPU"
+        if any(type(one) not in (Tensor, nn.Parameter) or one.dtype != x.dtype for one in (x, *layer.parameters())):
+            return "inputs or weights are no plain tensors of one type"
+        if forward_ad._current_level >= 0:
+            return "the compiled loops have no derivative in forward mode"
+    return refuse_numba(KERNELS)
+
+
+def slower(layer: nn.Module, x: Tensor, packing: Packing) -> str | None:
+    """Why torch's own loop is no slower, as measured on two cores with AVX-512 for layers of 256, or None."""
+    if not packing.is_full:
+        return None
+    if type(layer) is nn.LSTM and x.dtype == torch.float32 and onednn.refuse() is None:
+        return "without padding the LSTM of oneDNN is faster"
+    asked = torch.is_grad_enabled() and any(one.requires_grad for one in (x, *layer.parameters()))
+    return None if asked or len(x) >= ENOUGH else "without padding and gradients, few rows are as fast in torch's loop"
+
+
+def run(layer: Any, packing: Packing, x: Tensor, first: tuple[Tensor, ...] | None) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Outputs (B, S, D or 2·D), zero where there is padding, and the final state, directions side by side.
+
+    Args:
+        layer: an `nn.LSTM` or `nn.GRU` of one layer.
+        x: (B, S, F).
+        first: the first state, directions side by side; zeros when None.
+    """
+    kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    suffixes = ["", "_reverse"] if layer.bidirectional else [""]
+    weights = [getattr(layer, f"{kind}_l0{suffix}") for suffix in suffixes for kind in kinds]
+    plan = Plan(CELLS[type(layer)], packing, len(first or ()))
+    tensors = (x, *(first or ()), *weights)
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        outputs, *final = _Layer.apply(plan, *tensors)  # type: ignore[no-untyped-call]
+    else:
+        outputs, *final = ahead(plan, packing.pack(x), tensors[1:])
+    return outputs, tuple(final)
+
+
+class _Layer(torch.autograd.Function):
+    """The way back uses the tapes up; a second one makes new ones, and derivatives of it are those of torch's loop."""
+
+    @staticmethod
+    def forward(ctx: Any, plan: Plan, x: Tensor, *flat: Tensor) -> Any:
+        ctx.plan, ctx.tapes = plan, []
+        ctx.save_for_backward(x, *flat)
+        return tuple(ahead(plan, plan.packing.pack(x), flat, ctx.tapes))
+
+    @staticmethod
+    def backward(ctx: Any, by_outputs: Tensor, *by_final: Tensor) -> Any:
+        plan, (x, *flat) = ctx.plan, ctx.saved_tensors
+        needs_x, *needs = ctx.needs_input_grad[1:]
+        if torch.is_grad_enabled():
+            wanted = [tensor for tensor, needed in zip((x, *flat), (needs_x, *needs), strict=True) if needed]
+            found = iter(
+                torch.autograd.grad(reference(plan, x, *flat), wanted, (by_outputs, *by_final), create_graph=True)
+            )
+            return None, *(next(found) if needed else None for needed in (needs_x, *needs))
+        packed = plan.packing.pack(x)
+        if not ctx.tapes:
+            ahead(plan, packed, flat, ctx.tapes)
+        tapes = [ctx.tapes.pop(0) for _ in plan.directions(flat)]
+        by_packed, by_flat = back(plan, packed, flat, tapes, by_outputs.contiguous(), by_final, needs_packed=needs_x)
+        return None, None if by_packed is None else plan.packing.unpack(by_packed), *by_flat
+
+
+def reference(plan: Plan, x: Tensor, *flat: Tensor) -> tuple[Tensor, ...]:
+    """Outputs and final states by torch's loop over packed rows."""
+    packing, directions = plan.packing, plan.directions(flat)
+    size = directions[0][1].shape[1]
+    width = size * len(directions)
+    zeros = x.new_zeros(packing.batch, width)
+    first = flat[: plan.num_first] or (zeros,) * plan.num_tensors
+    alive = packing.places[: max(packing.counts, default=0)]
+    if len(alive) == 0:
+        nothing = sum(tensor[:0].sum() for tensor in (x, *flat))
+        return x.new_zeros(packing.batch, packing.source, width) + nothing, *(part + nothing for part in first)
+    given = [part[alive].unflatten(1, (len(directions), size)).transpose(0, 1).contiguous() for part in first]
+    loop: Any = torch.lstm if plan.cell == "lstm" else torch.gru
+    hx = given if plan.cell == "lstm" else given[0]
+    options = flat[plan.num_first :], True, 1, 0.0, False, len(directions) == 2
+    outputs, *final = loop(packing.pack(x), torch.tensor(packing.counts), hx, *options)
+    ends = (part.transpose(0, 1).flatten(1) for part in final)
+    whole = outputs.new_zeros(packing.batch * packing.source, width).index_copy(0, packing.index, outputs)
+    return (
+        whole.unflatten(0, (packing.batch, packing.source)),
+        *(part.index_copy(0, alive, end) for part, end in zip(first, ends, strict=True)),
+    )

@@ -1,0 +1,210 @@
+"""The steps of a recurrent layer, there and back, without autograd.
+
+The inputs of all steps go through one product; a step is a product of the last state and one compiled loop, over the
+rows that are still alive. On the way back every weight's gradient is one product over all steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.layers.packing import Packing
+from regard.ops.linear import Product, linear
+
+KERNELS = "regard.ops.recurrence.numba"
+BLOCK = 1 << 18
+"""Numbers of gates that are made at a time where they are not kept."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is fixed.
+
+    Args:
+        num_first: tensors of the first state; 0 where it is zeros.
+    """
+
+    cell: str
+    packing: Packing
+    num_first: int
+
+    @property
+    def num_tensors(self) -> int:
+        """Tensors in a state."""
+        return 2 if self.cell == "lstm" else 1
+
+    def from_zero(self, direction: int) -> int | None:
+        """The step before which all states are zeros, and what they get is nobody's; None with a first state."""
+        return None if self.num_first else len(self.packing.counts) - 1 if direction else 0
+
+    def beyond_zero(self, direction: int) -> slice:
+        """The packed rows of all other steps."""
+        offsets = self.packing.offsets
+        if self.num_first or len(offsets) == 1:
+            return slice(None)
+        return slice(0, offsets[-2]) if direction else slice(offsets[1], None)
+
+    def directions(self, flat: Sequence[Tensor]) -> list[Sequence[Tensor]]:
+        """w_ih, w_hh, b_ih, b_hh of every direction."""
+        return [flat[i : i + 4] for i in range(self.num_first, len(flat), 4)]
+
+    def states(self, whole: Sequence[Tensor | None], columns: slice, like: Tensor) -> list[Tensor]:
+        """A direction's part of states (B, ·), the rows as they are packed; zeros for None or nothing."""
+        parts = [
+            like.new_zeros(self.packing.batch, columns.stop - columns.start)
+            if part is None
+            else part[:, columns].index_select(0, self.packing.places)
+            for part in (*whole, *(None,) * (self.num_tensors - len(whole)))
+        ]
+        return parts if self.cell == "lstm" else [parts[0], parts[0][:0]]
+
+
+@dataclass(frozen=True)
+class Tape:
+    """What a direction keeps of its steps, N rows each; written over on the way back.
+
+    Args:
+        gates: behind their nonlinearities, and their gradients in the end.
+        recurrent: of a GRU (N, 3·D): s_n, and the gradients of s in the end.
+        hidden, cells: the state before the step; cells of an LSTM alone.
+    """
+
+    gates: Tensor
+    recurrent: Tensor
+    hidden: Tensor
+    cells: Tensor
+
+    @classmethod
+    def of(cls, cell: str, gates: Tensor, size: int, *, keeps: bool) -> Tape:
+        """Room beside the gates, none where nothing is kept."""
+        rows = len(gates) if keeps else 0
+        of_gru, of_lstm = (rows, 0) if cell == "gru" else (0, rows)
+        shapes = (of_gru, 3 * size), (rows, size), (of_lstm, size)
+        return cls(gates, *(gates.new_empty(shape) for shape in shapes))
+
+    def arrays(self) -> list[Any]:
+        """As kernels want them."""
+        return [tensor.numpy() for tensor in (self.gates, self.recurrent, self.hidden, self.cells)]
+
+
+def ahead(plan: Plan, packed: Tensor, flat: Sequence[Tensor], tapes: list[Tape] | None = None) -> list[Tensor]:
+    """Outputs and final states; `tapes` gets a direction's each."""
+    packing, directions = plan.packing, plan.directions(flat)
+    size = directions[0][1].shape[1]
+    outputs = packing.room(packed, size * len(directions))
+    final = [packed.new_empty(packing.batch, outputs.shape[2]) for _ in range(plan.num_tensors)]
+    for direction, weights in enumerate(directions):
+        columns = slice(direction * size, (direction + 1) * size)
+        state = plan.states(flat[: plan.num_first], columns, packed)
+        tape = _run(plan, packed, weights, state, outputs, direction, keeps=tapes is not None)
+        if tapes is not None:
+            tapes.append(tape)
+        for whole, part in zip(final, state, strict=False):
+            whole[:, columns].index_copy_(0, packing.places, part)
+    return [outputs, *final]
+
+
+def _run(
+    plan: Plan,
+    packed: Tensor,
+    weights: Sequence[Tensor],
+    state: list[Tensor],
+    outputs: Tensor,
+    direction: int,
+    *,
+    keeps: bool,
+) -> Tape:
+    """A direction's steps; the state becomes the final one."""
+    packing = plan.packing
+    counts, offsets, steps = packing.counts, packing.offsets, len(packing.counts)
+    step = import_module(KERNELS).STEPS[plan.cell]
+    w_ih, w_hh, b_ih, b_hh = (weight.detach() for weight in weights)
+    of_input, of_state = (b_ih + b_hh, torch.zeros_like(b_hh)) if plan.cell == "lstm" else (b_ih, b_hh)
+    product = Product(w_hh, max(counts, default=1))
+    hidden, size = state[0], w_hh.shape[1]
+    fixed = packing.places.numpy(), outputs.numpy(), direction * size
+    arrays = [state[1].numpy(), hidden.numpy()]
+    from_zero = plan.from_zero(direction)
+    length = steps if keeps else max(1, BLOCK // (len(w_hh) * max(counts, default=1)))
+    order = range(0, max(steps, 1), max(length, 1))
+    for begin in reversed(order) if direction else order:
+        block = range(begin, min(begin + length, steps))
+        low, high = offsets[begin], offsets[block.stop]
+        tape = Tape.of(plan.cell, linear(packed[low:high], w_ih, of_input), size, keeps=keeps)
+        buffers = [*tape.arrays(), *arrays]
+        for t in reversed(block) if direction else block:
+            if t == from_zero:
+                recurrent = of_state.expand(counts[t], -1).contiguous()
+            else:
+                recurrent = product(hidden[: counts[t]], of_state)
+            step(t, offsets[t] - low, counts[t], *fixed, recurrent.numpy(), *buffers)
+    return tape
+
+
+def _run_back(
+    plan: Plan, weights: Sequence[Tensor], tape: Tape, by_state: list[Tensor], by_outputs: Tensor, direction: int
+) -> None:
+    """The tape becomes gradients, and what the final state gets what the first one gets."""
+    packing = plan.packing
+    counts, offsets, steps = packing.counts, packing.offsets, len(packing.counts)
+    step = import_module(KERNELS).STEPS_BACK[plan.cell]
+    w_hh = weights[1].detach()
+    product = Product(w_hh.t(), max(counts, default=1))
+    by_hidden, by_recurrent = by_state[0], tape.recurrent if plan.cell == "gru" else tape.gates
+    fixed = packing.places.numpy(), by_outputs.numpy(), direction * w_hh.shape[1]
+    buffers = [*tape.arrays(), by_state[1].numpy(), by_hidden.numpy()]
+    through = by_hidden[:0]
+    for t in range(steps) if direction else range(steps - 1, -1, -1):
+        count, offset = counts[t], offsets[t]
+        if len(through) > count:
+            by_hidden[count : len(through)] += through[count:]
+        step(t, offset, count, *fixed, through.numpy(), *buffers)
+        if t != plan.from_zero(direction):
+            through = product(by_recurrent[offset : offset + count])
+    by_hidden[: len(through)] += through
+
+
+def back(
+    plan: Plan,
+    packed: Tensor,
+    flat: Sequence[Tensor],
+    tapes: Sequence[Tape],
+    by_outputs: Tensor,
+    by_final: Sequence[Tensor | None],
+    *,
+    needs_packed: bool,
+) -> tuple[Tensor | None, list[Tensor]]:
+    """By the packed inputs, and by the first state and weights; the tapes are used up."""
+    directions = plan.directions(flat)
+    size = directions[0][1].shape[1]
+    by_packed: Tensor | None = None
+    by_first = [torch.empty_like(part) for part in flat[: plan.num_first]]
+    by_weights: list[Tensor] = []
+    for direction, (weights, tape) in enumerate(zip(directions, tapes, strict=True)):
+        columns = slice(direction * size, (direction + 1) * size)
+        by_state = plan.states(by_final, columns, packed)
+        _run_back(plan, weights, tape, by_state, by_outputs, direction)
+        for whole, part in zip(by_first, by_state, strict=False):
+            whole[:, columns].index_copy_(0, plan.packing.places, part)
+        by_weights += _by_weights(plan, tape, packed, direction)
+        if needs_packed:
+            part = linear(tape.gates, weights[0].detach().t())
+            by_packed = part if by_packed is None else by_packed.add_(part)
+    return by_packed, [*by_first, *by_weights]
+
+
+def _by_weights(plan: Plan, tape: Tape, packed: Tensor, direction: int) -> list[Tensor]:
+    """By w_ih, w_hh, b_ih and b_hh."""
+    met = plan.beyond_zero(direction)
+    by_w_ih, by_bias = tape.gates.t() @ packed, tape.gates.sum(0)
+    if plan.cell == "lstm":
+        return [by_w_ih, tape.gates[met].t() @ tape.hidden[met], by_bias, by_bias]
+    size = tape.hidden.shape[1]
+    by_b_hh = torch.cat([by_bias[: 2 * size], tape.recurrent[:, 2 * size :].sum(0)])
+    return [by_w_ih, tape.recurrent[met].t() @ tape.hidden[met], by_bias, by_b_hh]
