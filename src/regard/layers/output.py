@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.layers.embedding import TokenEmbedding
-from regard.shapes import Float
+from regard.ops import linear_cross_entropy
+from regard.shapes import Bool, Float, Int
 
 
 class TokenHead(nn.Module):
@@ -46,3 +48,23 @@ class TokenHead(nn.Module):
         logits = self.projection(self.adapter(features))
         logits = logits.float() if logits.element_size() < 4 else logits
         return (logits if self.says_all else logits.masked_fill(self.never, float("-inf"))).log_softmax(-1)
+
+    def cross_entropy(
+        self,
+        features: Float[Tensor, "*rows D"],
+        targets: Int[Tensor, "*rows"],
+        mask: Bool[Tensor, "*rows"] | None = None,
+        *,
+        smoothing: float = 0.0,
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """The sums of `losses.cross_entropy` of what `forward` says, by `ops.linear_cross_entropy`."""
+        never = None if self.says_all else self.never
+        weight, bias = self.projection.weight, self.projection.bias
+        return linear_cross_entropy(self.adapter(features), weight, bias, targets, mask, never, smoothing=smoothing)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its weights alone make what it says: no subclass, no module in the projection's place, no hook."""
+        parts: tuple[Any, Any] = (self, self.projection)
+        hooks = [(part._forward_pre_hooks, part._forward_hooks, part._backward_hooks) for part in parts]
+        return [type(part) for part in parts] == [TokenHead, nn.Linear] and not any(map(any, hooks))

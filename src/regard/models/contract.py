@@ -51,7 +51,9 @@ class DecoderOutput:
 class Decoder(Protocol):
     """The verbs of a decoder; any module that has them can be searched and trained.
 
-    `main_attention` names the alignment that a prediction shows; without it the last of `alignments` is shown.
+    `main_attention` names the alignment that a prediction shows; without it the last of `alignments` is shown. A
+    decoder may also have `cross_entropy(inputs, memory, targets, mask=None, *, smoothing=0.0)`, the sums of
+    `losses.cross_entropy` over its teacher-forced outputs, which training then asks for in place of `forward`.
     """
 
     def prepare(self, encoded: Any) -> Tree:

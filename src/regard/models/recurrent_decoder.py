@@ -16,8 +16,9 @@ from regard.layers.twin import twin
 from regard.models import fused
 from regard.models.bridge import Bridge, FixedContext
 from regard.models.contract import DecoderOutput, Encoded
+from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.naming import main_name, named
-from regard.shapes import Float
+from regard.shapes import Bool, Float, Int
 
 Order = Literal["recur_then_attend", "attend_then_recur"]
 Query = Literal["output", "state"]
@@ -196,6 +197,29 @@ class RecurrentDecoder(nn.Module):
     def for_search(self, num_rows: int) -> RecurrentDecoder:
         """A twin whose step is quicker for as many rows, without gradients."""
         return twin(self, num_rows)
+
+    def cross_entropy(
+        self,
+        inputs: Tensor,
+        memory: RecurrentMemory,
+        targets: Int[Tensor, "B T"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        smoothing: float = 0.0,
+        generator: Generator | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The sums of `losses.cross_entropy` over teacher-forced outputs, where it can be without log-probabilities.
+
+        A subclass, whose outputs may be its own, and another head are asked for theirs.
+
+        Args:
+            inputs: (B, T) ids or (B, T, F) values.
+            targets, mask, smoothing: as in `losses.cross_entropy`.
+        """
+        if type(self) is RecurrentDecoder and is_plain(self.head):
+            features = self.dropout(self.run(inputs, memory, generator=generator).output)
+            return self.head.cross_entropy(features, targets, mask, smoothing=smoothing)
+        return cross_entropy_of(self.forward(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
 
     def advance(
         self,

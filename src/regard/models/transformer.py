@@ -16,6 +16,7 @@ from regard.errors import UnsupportedError
 from regard.layers import Norm, PositionedEmbedding
 from regard.layers.twin import twin
 from regard.models.contract import DecoderOutput, Encoded
+from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.naming import main_name, named
 from regard.models.positions import Positions, divide_positions
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState
@@ -161,12 +162,30 @@ class TransformerDecoder(nn.Module):
         generator: Generator | None = None,
     ) -> DecoderOutput:
         """All steps at once, teacher-forced: inputs (B, T) ids or (B, T, F) values."""
-        x = self.embedding(inputs, torch.arange(inputs.shape[1], device=inputs.device))
-        weights = []
-        for layer, own in zip(self.layers, memory, strict=True):
-            x, seen = layer(x, own, alignment=alignment, generator=generator)
-            weights.append(seen)
-        return self._say(x, weights)
+        return self._say(*self._run(inputs, memory, alignment, generator))
+
+    def cross_entropy(
+        self,
+        inputs: Tensor,
+        memory: tuple[Tree, ...],
+        targets: Int[Tensor, "B T"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        smoothing: float = 0.0,
+        generator: Generator | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The sums of `losses.cross_entropy` over teacher-forced outputs, where it can be without log-probabilities.
+
+        A subclass, whose outputs may be its own, and another head are asked for theirs.
+
+        Args:
+            inputs: (B, T) ids or (B, T, F) values.
+            targets, mask, smoothing: as in `losses.cross_entropy`.
+        """
+        if type(self) is TransformerDecoder and is_plain(self.head):
+            features = self.norm(self._run(inputs, memory, False, generator)[0])
+            return self.head.cross_entropy(features, targets, mask, smoothing=smoothing)
+        return cross_entropy_of(self.forward(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
 
     def explain(self) -> str:
         """Which way `forward` takes and why."""
@@ -174,6 +193,17 @@ class TransformerDecoder(nn.Module):
         if loops:
             return f"a training pass loops over the steps in {', '.join(loops)}: its attention is recurrent"
         return "all steps of a training pass run at once"
+
+    def _run(
+        self, inputs: Tensor, memory: tuple[Tree, ...], alignment: bool, generator: Generator | None
+    ) -> tuple[Tensor, list[Any]]:
+        """What the last layer makes of all steps, before its norm, and the alignments of every layer."""
+        x = self.embedding(inputs, torch.arange(inputs.shape[1], device=inputs.device))
+        weights = []
+        for layer, own in zip(self.layers, memory, strict=True):
+            x, seen = layer(x, own, alignment=alignment, generator=generator)
+            weights.append(seen)
+        return x, weights
 
     def _say(self, x: Tensor, weights: Sequence[Any]) -> DecoderOutput:
         alignments: dict[str, Tensor] = {}

@@ -12,8 +12,9 @@ from regard.ops.forward import forward_alignment
 from regard.ops.hardmax import hardmax
 from regard.ops.largest import LARGEST, largest
 from regard.ops.linear import LINEAR, linear
-from regard.ops.log_softmax import LOG_SOFTMAX, log_softmax
+from regard.ops.linear_cross_entropy import LINEAR_CROSS_ENTROPY, linear_cross_entropy
 from regard.ops.location import LOCATION_ENERGIES, location_energies
+from regard.ops.log_softmax import LOG_SOFTMAX, log_softmax
 from regard.ops.logarithm import log_add, safe_log
 from regard.ops.monotonic import (
     EXPECTED_MONOTONIC_ALIGNMENT,
@@ -35,6 +36,7 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "expected_monotonic_alignment": EXPECTED_MONOTONIC_ALIGNMENT,
     "largest": LARGEST,
     "linear": LINEAR,
+    "linear_cross_entropy": LINEAR_CROSS_ENTROPY,
     "location_energies": LOCATION_ENERGIES,
     "log_softmax": LOG_SOFTMAX,
     "moving_chunk_softmax": MOVING_CHUNK_SOFTMAX,
@@ -65,6 +67,7 @@ __all__ = [
     "hardmax",
     "largest",
     "linear",
+    "linear_cross_entropy",
     "location_energies",
     "log_add",
     "log_softmax",

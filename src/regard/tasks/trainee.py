@@ -13,10 +13,9 @@ from torch import Tensor
 from regard import health
 from regard.data import BOS, EOS, Pairs, plan
 from regard.decoding import Prediction
-from regard.losses import cross_entropy
 from regard.tasks.encoded import EncodedTexts
 from regard.tasks.evaluation import Scored
-from regard.tasks.feeding import forced_outputs
+from regard.tasks.feeding import forced_cross_entropy
 from regard.tasks.store import save
 from regard.tasks.text_to_text import TextToText
 from regard.training import Loss, Validation, feedback_mask
@@ -114,10 +113,8 @@ class TextTrainee:
 
     def _loss(self, batch: dict[str, Tensor], own: Tensor | None, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
         memory = self.module.prepare(batch["source"], batch["source_mask"])
-        output = forced_outputs(self.module.decoder, memory, batch["inputs"], own)
-        assert output.log_probabilities is not None
-        total, likelihood = cross_entropy(
-            output.log_probabilities, batch["targets"], batch["mask"], smoothing=smoothing
+        total, likelihood = forced_cross_entropy(
+            self.module.decoder, memory, batch["inputs"], batch["targets"], batch["mask"], own, smoothing=smoothing
         )
         return total, likelihood, batch["mask"].sum()
 

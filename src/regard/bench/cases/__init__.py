@@ -5,7 +5,8 @@ from regard.bench.cases.energies import ENERGIES
 from regard.bench.cases.location import LOCATION
 from regard.bench.cases.models import MODELS
 from regard.bench.cases.operations import OPERATIONS
+from regard.bench.cases.output import OUTPUT
 
-CASES: dict[str, Case] = {case.name: case for case in (*ENERGIES, *LOCATION, *OPERATIONS, *MODELS)}
+CASES: dict[str, Case] = {case.name: case for case in (*ENERGIES, *LOCATION, *OPERATIONS, *OUTPUT, *MODELS)}
 
 __all__ = ["CASES"]

@@ -6,12 +6,13 @@ from typing import Any
 
 import torch
 
-from regard import losses
+from regard import losses, ops
 from regard.testing.cases.case import LossCase
 from regard.testing.cases.draws import draw, ids, probabilities
 
 SOURCE_MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0]]).bool()
 TARGET_MASK = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 1, 1, 1, 0]]).bool()
+_LAST = torch.arange(8) == 7
 _MASKS = (("B S", SOURCE_MASK), ("B T", TARGET_MASK))
 
 
@@ -26,6 +27,14 @@ LOSSES: tuple[LossCase, ...] = (
         (losses.cross_entropy,),
         lambda: (("B T N", draw(3, 5, 7).log_softmax(-1)), ("B T", ids(3, 5)), ("B T", TARGET_MASK)),
         lambda *inputs: losses.cross_entropy(*inputs, smoothing=0.1)[0],
+    ),
+    LossCase(
+        "cross-entropy of an output layer",
+        (ops.linear_cross_entropy,),
+        lambda: (("B T D", draw(3, 5, 4)), ("B T", ids(3, 5)), ("B T", TARGET_MASK)),
+        lambda features, *others: ops.linear_cross_entropy(
+            features, *(draw(*sizes, seed=1).to(features) for sizes in ((8, 4), (8,))), *others, _LAST, smoothing=0.1
+        )[0],
     ),
     _of_alignments("guided attention", losses.guided_attention, width=0.4),
     _of_alignments("coverage", losses.coverage_loss),

@@ -1,0 +1,66 @@
+"""The output layer and the loss of a training step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard import ops
+from regard.bench import arithmetic
+from regard.bench.case import OURS, PLAIN, Answer, Case, Contest
+from regard.testing.cases.draws import draw
+
+LIBRARY = "plain, torch's cross_entropy"
+NAMES = ("by features", "by weight", "by bias")
+
+
+def contest(dtype: torch.dtype, *, M: int, D: int, N: int, smoothing: float = 0.0) -> Contest:
+    """The mean loss of M rows and its gradients by all that is learned; padding and the beginning are never said."""
+    drawn = (draw(M, D), draw(N, D, seed=1) / D**0.5, draw(N, seed=2))
+    given = [x.float().to(dtype).requires_grad_() for x in drawn]
+    targets = torch.randint(2, N, (M,), generator=torch.Generator().manual_seed(1))
+    never = torch.arange(N) < 2
+
+    def ours(features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return ops.linear_cross_entropy(features, weight, bias, targets, None, never, smoothing=smoothing)[0]
+
+    def formula(features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        *_, reference = ops.IMPLEMENTATIONS["linear_cross_entropy"]
+        loss: Tensor = reference.function(features, weight, bias, targets, None, never, smoothing=smoothing)[0]
+        return loss
+
+    def library(features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        logits = F.linear(features, weight, bias.masked_fill(never, float("-inf")))
+        return F.cross_entropy(logits, targets, reduction="sum")
+
+    def job(way: Callable[..., Tensor]) -> Answer:
+        loss = way(*given) / M
+        return {"loss": loss.detach(), **dict(zip(NAMES, torch.autograd.grad(loss, given)))}
+
+    ways = {OURS: ours, **({} if smoothing else {LIBRARY: library}), PLAIN: formula}
+    return Contest({name: partial(job, way) for name, way in ways.items()}, shares_terms=True)
+
+
+OUTPUT = (
+    Case(
+        "linear-cross-entropy",
+        "output layer and loss, forward and backward",
+        contest,
+        {"M": 1280, "D": 256, "N": 5000},
+        {"M": 32, "D": 16, "N": 50},
+        work=arithmetic.output,
+        measures_memory=True,
+    ),
+    Case(
+        "linear-cross-entropy-smoothed",
+        "output layer and smoothed loss, forward and backward",
+        partial(contest, smoothing=0.1),
+        {"M": 1280, "D": 256, "N": 5000},
+        {"M": 32, "D": 16, "N": 50},
+        work=arithmetic.output,
+    ),
+)

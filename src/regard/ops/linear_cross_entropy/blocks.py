@@ -1,0 +1,138 @@
+"""Block by block: a product, the loss and its gradient by the logits in their place, and the gradients' products.
+
+A block of logits stays in the processor's last cache from the first product to the last.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import ShapeError
+from regard.ops.linear import Product, linear
+from regard.ops.linear_cross_entropy import reference
+
+KEPT = 5 << 18
+"""Numbers of a block; with fewer the weight and its gradient come by too often."""
+FEWEST = 64
+"""Rows of a block: products of fewer would be slow."""
+
+_keeps_graph: Any = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
+"""Whether a pass back may be followed by another through the same graph."""
+
+Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
+"""By features, weight and bias, where they are wanted."""
+
+
+def linear_cross_entropy(
+    features: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    mask: Tensor | None = None,
+    never: Tensor | None = None,
+    *,
+    smoothing: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """As the operation; masked rows are left out first."""
+    features, targets = features.flatten(0, -2), targets.flatten()
+    if mask is not None and not bool(mask.all()):
+        real = mask.flatten().nonzero()[:, 0]
+        features, targets = features.index_select(0, real), targets[real]
+    if len(targets) == 0:
+        return reference.linear_cross_entropy(features, weight, bias, targets, smoothing=smoothing)
+    _check(targets, len(weight))
+    inputs = (features, weight, bias, targets, never, smoothing)
+    if torch.is_grad_enabled():
+        loss, likelihood = _Loss.apply(*inputs)  # type: ignore[no-untyped-call]
+    else:
+        loss, likelihood, _ = _in_blocks(*inputs, (False, False, False))
+    return loss, likelihood
+
+
+class _Loss(torch.autograd.Function):
+    """Makes the gradients with the loss; on the way back they are multiplied. Second ones are the formula's."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        features: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        targets: Tensor,
+        never: Tensor | None,
+        smoothing: float,
+    ) -> tuple[Tensor, Tensor]:
+        inputs, wanted = (features, weight, bias, targets, never), ctx.needs_input_grad[:3]
+        loss, likelihood, gradients = _in_blocks(*inputs, smoothing, wanted)
+        ctx.smoothing = smoothing
+        ctx.save_for_backward(*gradients, *inputs)
+        ctx.mark_non_differentiable(likelihood)
+        return loss, likelihood
+
+    @staticmethod
+    def backward(ctx: Any, by_loss: Tensor, _: Tensor) -> Any:
+        gradients, inputs = ctx.saved_tensors[:3], ctx.saved_tensors[3:]
+        if torch.is_grad_enabled():
+            wanted = [x for x, gradient in zip(inputs, gradients) if gradient is not None]
+            features, weight, bias, targets, never = inputs
+            loss, _ = reference.linear_cross_entropy(
+                features, weight, bias, targets, never=never, smoothing=ctx.smoothing
+            )
+            found = iter(torch.autograd.grad(loss, wanted, by_loss, create_graph=True))
+            return *(None if gradient is None else next(found) for gradient in gradients), None, None, None
+        multiply = torch.mul if _keeps_graph() else Tensor.mul_
+        return *(None if gradient is None else multiply(gradient, by_loss) for gradient in gradients), None, None, None
+
+
+def _in_blocks(
+    features: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    never: Tensor | None,
+    smoothing: float,
+    wanted: tuple[bool, bool, bool],
+) -> tuple[Tensor, Tensor, Gradients]:
+    """The loss, the negative log-likelihood, and the gradients of the loss."""
+    kernels = import_module("regard.ops.linear_cross_entropy.numba")
+    of_features, of_weight, of_bias = wanted
+    silent = targets[:0] if never is None else never.nonzero()[:, 0]
+    count, num_tokens = len(features), len(weight)
+    rows = min(max(FEWEST, KEPT // num_tokens // FEWEST * FEWEST), count)
+    multiply = Product(weight, rows) if rows < count else partial(linear, weight=weight)
+    by_weight = weight.new_empty(weight.shape) if of_weight else None
+    by_bias = weight.new_zeros(num_tokens) if of_bias else None
+    by_features: list[Tensor] = []
+    sums = torch.zeros(count, 2, dtype=torch.float64)
+
+    def take(x: Tensor, ids: Tensor, own: Tensor, *, first: bool) -> None:
+        logits = multiply(x, bias=bias)
+        kernels.turn(logits, ids, silent, smoothing, own, any(wanted))
+        if of_features:
+            by_features.append(linear(logits, weight.t()))
+        if by_weight is not None:
+            torch.addmm(by_weight, logits.t(), x, beta=0 if first else 1, out=by_weight)
+        if by_bias is not None:
+            by_bias.add_(logits.sum(0))
+
+    for start in range(0, count, rows):
+        own = slice(start, start + rows)
+        take(features[own], targets[own], sums[own], first=start == 0)
+    likelihood, uniform = sums.sum(0).to(features.dtype).unbind()
+    loss = likelihood.clone() if smoothing == 0.0 else (1 - smoothing) * likelihood + smoothing * uniform
+    by_all = by_features[0] if len(by_features) == 1 else torch.cat(by_features) if of_features else None
+    return loss, likelihood, (by_all, by_weight, by_bias)
+
+
+def _check(targets: Tensor, num_tokens: int) -> None:
+    least, most = (int(x) for x in targets.aminmax())
+    if least < 0 or most >= num_tokens:
+        raise ShapeError(
+            f"targets must lie between 0 and N - 1, N={num_tokens}; got {least} to {most}. "
+            "Is the output layer made for another vocabulary?"
+        )

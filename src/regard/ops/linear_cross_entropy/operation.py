@@ -1,0 +1,84 @@
+"""The loss of an output layer by the fastest way there is, with its gradients."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.errors import ShapeError
+from regard.ops.choose import Implementation, choose, refuse_numba
+from regard.ops.linear_cross_entropy import blocks, reference
+from regard.shapes import Bool, Float, Int, describe
+
+_PLAIN = (Tensor, torch.nn.Parameter)
+
+
+def linear_cross_entropy(
+    features: Float[Tensor, "*rows D"],
+    weight: Float[Tensor, "N D"],
+    bias: Float[Tensor, " N"] | None,
+    targets: Int[Tensor, "*rows"],
+    mask: Bool[Tensor, "*rows"] | None = None,
+    never: Bool[Tensor, " N"] | None = None,
+    *,
+    smoothing: float = 0.0,
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """Sums over real rows of the smoothed loss and of the negative log-likelihood of log p = log softmax(W x + b).
+
+    loss = (1 - ε)·(-log p(y)) + ε·mean over the tokens with log p > -∞ of (-log p). On the CPU there is never more
+    than a block of rows times N numbers: the gradient of a sum is known when the sum is, and stands where the logits
+    stood. The loss alone has gradients.
+
+    Args:
+        targets: ids y; what stands at masked rows does not matter, as nothing there does.
+        mask: True at real rows.
+        never: True for tokens that are never said: log p = -∞.
+        smoothing: ε.
+
+    Raises:
+        ShapeError: for sizes or ids that do not fit together.
+
+    Source: gradients with the loss, in blocks: Hsu et al. 2024 (arXiv 2410.10989), section 3.2; without the logits of
+    all rows: Wijmans et al. 2024 (arXiv 2411.09009). Smoothing: Szegedy et al. 2016 (arXiv 1512.00567), section 7.
+
+    >>> loss, _ = linear_cross_entropy(torch.zeros(3, 4), torch.ones(8, 4), None, torch.tensor([0, 1, 7]))
+    >>> loss / 3
+    tensor(2.0794)
+    """
+    rows, (num_tokens, size) = features.shape[:-1], weight.shape
+    fits = features.shape[-1] == size and targets.shape == rows and (mask is None or mask.shape == rows)
+    if not fits or any(x is not None and x.shape != (num_tokens,) for x in (bias, never)):
+        letters = {"features": ("B T D" if features.dim() == 3 else "M D", features), "weight": ("N D", weight)}
+        others = {"bias": ("N", bias), "targets": ("B T", targets), "mask": ("B T", mask), "never": ("N", never)}
+        given = letters | {name: (axes, x) for name, (axes, x) in others.items() if x is not None}
+        raise ShapeError("features, weight, targets and what goes with them must fit together.\n" + describe(given))
+    inputs = (features, weight, bias, targets, mask, never)
+    found: tuple[Tensor, Tensor] = choose(LINEAR_CROSS_ENTROPY, *inputs).function(*inputs, smoothing=smoothing)
+    return found
+
+
+def _refuse_blocks(
+    features: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, *others: Tensor | None
+) -> str | None:
+    """Why losses cannot be computed in blocks, or None."""
+    if features is not None and weight is not None:
+        given = [x for x in (features, weight, bias, *others) if x is not None]
+        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+            return "the compiler and torch.func know no such operation"
+        if any(type(x) not in _PLAIN for x in given):
+            return "the inputs are no plain tensors"
+        kinds = {x.dtype for x in given if x.is_floating_point()}
+        if len(kinds) > 1 or not kinds <= {torch.float32, torch.float64} or torch.is_autocast_enabled("cpu"):
+            return "it computes in float32 or in float64"
+        if any(x.device != features.device for x in given):
+            return "the inputs are on several devices"
+        if features.numel() == 0 or weight.numel() == 0:
+            return "there is nothing to compute"
+        return refuse_numba("regard.ops.linear_cross_entropy.numba", features)
+    return refuse_numba("regard.ops.linear_cross_entropy.numba")
+
+
+LINEAR_CROSS_ENTROPY = (
+    Implementation("blocks", blocks.linear_cross_entropy, _refuse_blocks),
+    Implementation("reference", reference.linear_cross_entropy),
+)

@@ -1,0 +1,51 @@
+"""The plain formula."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from regard.shapes import Bool, Float, Int
+
+
+def linear_cross_entropy(
+    features: Float[Tensor, "*rows D"],
+    weight: Float[Tensor, "N D"],
+    bias: Float[Tensor, " N"] | None,
+    targets: Int[Tensor, "*rows"],
+    mask: Bool[Tensor, "*rows"] | None = None,
+    never: Bool[Tensor, " N"] | None = None,
+    *,
+    smoothing: float = 0.0,
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """`cross_entropy` of log softmax(W x + b), which is in float32 at least.
+
+    Cost: several tensors of as many numbers as there are rows times N.
+    """
+    if mask is not None:
+        features = features.masked_fill(~mask[..., None], 0)
+    logits = linear(features, weight, bias)
+    logits = logits.float() if logits.element_size() < 4 else logits
+    if never is not None:
+        logits = logits.masked_fill(never, float("-inf"))
+    return cross_entropy(logits.log_softmax(-1), targets, mask, smoothing=smoothing)
+
+
+def cross_entropy(
+    log_probabilities: Float[Tensor, "*rows N"],
+    targets: Int[Tensor, "*rows"],
+    mask: Bool[Tensor, "*rows"] | None = None,
+    *,
+    smoothing: float = 0.0,
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """Σ (1 - ε)·(-log p(y)) + ε·mean over tokens with log p > -∞ of (-log p), and Σ -log p(y), over real rows."""
+    real = torch.ones_like(targets, dtype=torch.bool) if mask is None else mask
+    chosen = log_probabilities.gather(-1, targets.masked_fill(~real, 0)[..., None])[..., 0]
+    likelihood = -torch.where(real, chosen, 0).sum()
+    if smoothing == 0.0:
+        return likelihood, likelihood.detach()
+    possible = log_probabilities > float("-inf")
+    uniform = -torch.where(possible, log_probabilities, 0).sum(-1) / possible.sum(-1).clamp(min=1)
+    spread = torch.where(real, uniform, 0).sum()
+    return (1 - smoothing) * likelihood + smoothing * spread, likelihood.detach()
