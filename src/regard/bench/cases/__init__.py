@@ -1,12 +1,13 @@
 """All cases, by the names that the command line knows."""
 
 from regard.bench.case import Case
+from regard.bench.cases.encoders import ENCODERS
 from regard.bench.cases.energies import ENERGIES
 from regard.bench.cases.location import LOCATION
 from regard.bench.cases.models import MODELS
 from regard.bench.cases.operations import OPERATIONS
 from regard.bench.cases.output import OUTPUT
 
-CASES: dict[str, Case] = {case.name: case for case in (*ENERGIES, *LOCATION, *OPERATIONS, *OUTPUT, *MODELS)}
+CASES: dict[str, Case] = {case.name: case for case in (*ENCODERS, *ENERGIES, *LOCATION, *OPERATIONS, *OUTPUT, *MODELS)}
 
 __all__ = ["CASES"]

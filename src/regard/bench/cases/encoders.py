@@ -1,0 +1,68 @@
+"""Encoders: recurrent layers over whole sequences of many lengths."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from regard.bench.case import OURS, PLAIN, Answer, Case, Contest
+from regard.layers import Cell, RecurrentStack
+from regard.testing.cases.draws import draw
+
+
+def contest(
+    dtype: torch.dtype, *, cell: Cell, backward: bool = True, padded: bool = True, B: int, S: int, E: int, D: int
+) -> Contest:
+    """A layer in two directions over rows of S / 3 to S positions, or of S without padding."""
+    torch.manual_seed(1)
+    stack = RecurrentStack(E, D, cell=cell, bidirectional=True).to(dtype)
+    layer = stack.layers[0]
+    inputs = draw(B, S, E).float().to(dtype).requires_grad_()
+    lengths = torch.randint(S // 3, S + 1, (B,), generator=torch.Generator().manual_seed(1))
+    lengths[0] = S
+    mask = torch.arange(S) < lengths[:, None] if padded else None
+    probe = draw(B, S, 2 * D, seed=1).float().to(dtype)
+    by = {"inputs": inputs, **dict(layer.named_parameters())}
+
+    def answer(outputs: Tensor) -> Answer:
+        if not backward:
+            return {"outputs": outputs}
+        return {"outputs": outputs.detach(), **dict(zip(by, torch.autograd.grad(outputs, list(by.values()), probe)))}
+
+    def ours() -> Answer:
+        with torch.set_grad_enabled(backward):
+            return answer(stack(inputs, mask=mask)[0])
+
+    def plain() -> Answer:
+        with torch.set_grad_enabled(backward):
+            if mask is None:
+                return answer(layer(inputs)[0])
+            packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
+            return answer(pad_packed_sequence(layer(packed)[0], batch_first=True, total_length=S)[0])
+
+    with torch.no_grad():  # the largest sums on the way are those of the gates
+        outputs = stack(inputs, mask=mask)[0][..., :D]
+        met, weight = torch.cat([inputs, outputs], -1), torch.cat([layer.weight_ih_l0, layer.weight_hh_l0], 1)
+        terms = {"outputs": float((met.abs() @ weight.abs().t()).max())}
+    return Contest({OURS: ours, PLAIN: plain}, terms=terms, shares_terms=backward)
+
+
+_SIZES = {"B": 64, "S": 20, "E": 128, "D": 256}
+_TINY = {"B": 16, "S": 10, "E": 16, "D": 32}
+
+
+def _case(name: str, what: str, **options: Any) -> Case:
+    return Case(name, what, partial(contest, **options), _SIZES, _TINY)
+
+
+ENCODERS = (
+    _case("encoder-gru", "GRU in two directions over rows of many lengths, forward and backward", cell="gru"),
+    _case("encoder-gru-forward", "the same, forward", cell="gru", backward=False),
+    _case("encoder-gru-unpadded", "GRU in two directions, forward and backward", cell="gru", padded=False),
+    _case("encoder-lstm", "LSTM in two directions over rows of many lengths, forward and backward", cell="lstm"),
+    _case("encoder-lstm-forward", "the same, forward", cell="lstm", backward=False),
+)
