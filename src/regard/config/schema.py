@@ -200,6 +200,10 @@ class TrainingConfig(Section):
     precision: Literal["float32", "bfloat16", "float16"] = Field(
         default="float32", description="type of the forward pass"
     )
+    compile: bool = Field(
+        default=False,
+        description="compile the loss with torch.compile; loops over steps and batches of one pair stay as they are",
+    )
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:1")
     threads: Size | None = Field(default=None, description="CPU threads; null leaves torch's choice")
     log_every: Size = Field(default=50, description="optimiser steps between lines of metrics")

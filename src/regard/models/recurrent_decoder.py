@@ -239,8 +239,18 @@ class RecurrentDecoder(nn.Module):
         """`forward` without the head."""
         embedded = self.embedding(inputs)
         state = self.initial_state(memory)
-        if self.feeds_back is None:
-            return self._at_once(embedded, memory, state, alignment, generator)
+        way = self._at_once if self.feeds_back is None else self._in_order
+        return way(embedded, memory, state, alignment, generator)
+
+    def _in_order(
+        self,
+        embedded: Tensor,
+        memory: RecurrentMemory,
+        state: RecurrentState,
+        alignment: bool,
+        generator: Generator | None,
+    ) -> RecurrentFeatures:
+        """Something is fed back, so steps are taken one by one, in one node of the graph where there is one."""
         if self._unfused(embedded) is None:
             output, cells, contexts, weights = fused.run(
                 self.attention,

@@ -53,6 +53,10 @@ def train(configuration: Configuration, folder: Path | str, *, overwrite: bool =
         select = _select(config)
         drafted = build_model(config.model, num_source=8, num_target=8)  # mistakes speak before the data is read
         check_teachable(drafted, config.model)
+        if config.training.compile:
+            from regard.tasks.compilation import check_compilable
+
+            check_compilable(config.training)
         _claim(config, folder, overwrite)
         if (finished := Outcome.read(folder)) is not None:
             why = f"{finished.stop_reason} after {finished.steps:,} steps"

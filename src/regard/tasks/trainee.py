@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,13 @@ class TextTrainee:
             epoch=0,
             shuffle=False,
         )
+        smoothing = self.config.training.label_smoothing
+        self._taught: Callable[[dict[str, Tensor]], tuple[Tensor, ...]] | None = None
+        if self.config.training.compile:
+            from regard.tasks.compilation import CompiledLoss, check_compilable
+
+            check_compilable(self.config.training)
+            self._taught = CompiledLoss(lambda batch: self._loss(batch, None, smoothing), self.module, self._first)
 
     def plan(self, epoch: int) -> Sequence[Any]:
         """Batches of indices of similar length; the end symbol counts."""
@@ -69,9 +76,12 @@ class TextTrainee:
 
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
         """Smoothed cross-entropy of the targets; the reference or the own output is fed as the configuration says."""
-        rows, steps = batch["targets"].shape
-        own = feedback_mask(self.config.training, rows, steps, step=step, generator=generator)
-        total, likelihood, count = self._loss(batch, own, self.config.training.label_smoothing)
+        if self._taught is not None:
+            total, likelihood, count = self._taught(batch)
+        else:
+            rows, steps = batch["targets"].shape
+            own = feedback_mask(self.config.training, rows, steps, step=step, generator=generator)
+            total, likelihood, count = self._loss(batch, own, self.config.training.label_smoothing)
         return Loss(total, count, {"negative_log_likelihood": likelihood})
 
     @torch.no_grad()
@@ -97,6 +107,11 @@ class TextTrainee:
     def save(self, folder: Path) -> None:
         """Everything that prediction needs."""
         save(self.model, folder)
+
+    def _first(self) -> dict[str, Tensor]:
+        """The first batch of the first epoch that has more than one row, or a row twice."""
+        batches = [batch for batch in self.plan(0) if len(batch) > 1]
+        return self._batch(self.train, batches[0] if batches else self.kept[[0, 0]], device=True)
 
     def _encode(self, pairs: Pairs) -> Sides:
         """The ids of both sides."""

@@ -1,0 +1,117 @@
+"""The loss of a training step, compiled by torch: one graph for batches of all lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch._dynamo import maybe_mark_dynamic
+from torch._dynamo.exc import BackendCompilerFailed
+from torch.fx.experimental import _config
+
+from regard.attention import Mechanism
+from regard.config.schema import TrainingConfig
+from regard.errors import ConfigError
+from regard.layers import RecurrentStack
+from regard.models import RecurrentDecoder
+from regard.training.device import choose
+
+SHAPES: Any = _config
+BACKEND: Any = "inductor"
+PLACE = ("training", "compile")
+LOOPS: tuple[tuple[Any, str], ...] = (
+    (RecurrentStack, "forward"),
+    (RecurrentDecoder, "_in_order"),
+    (Mechanism, "_loop"),
+)
+"""Methods that loop over steps: a graph of one would be good for one length alone."""
+Batch = dict[str, Tensor]
+Sums = tuple[Tensor, ...]
+
+
+def check_compilable(config: TrainingConfig) -> None:
+    """Refuses to compile what cannot be, or where there is no compiler.
+
+    Raises:
+        ConfigError: saying what to change or install.
+    """
+    if not config.compile:
+        return
+    if config.scheduled_sampling > 0.0 or config.sequence_teacher_forcing < 1.0:
+        raise ConfigError(
+            "outputs that are fed back are taken step by step, which would be compiled anew for every length. Leave "
+            "compile out, or scheduled_sampling and sequence_teacher_forcing",
+            PLACE,
+        )
+    if BACKEND == "inductor" and choose(config.device).type == "cpu":
+        from torch._inductor.cpp_builder import get_cpp_compiler
+        from torch._inductor.exc import InvalidCxxCompiler
+
+        try:
+            get_cpp_compiler()
+        except InvalidCxxCompiler:
+            raise ConfigError(
+                "torch.compile needs a C++ compiler, and there is none. Install g++ (Debian: apt install g++) or name "
+                "yours in the variable CXX; or leave compile out",
+                PLACE,
+            ) from None
+
+
+class CompiledLoss:
+    """Calls `loss(batch)` through torch.compile, with one graph for any number of rows and lengths.
+
+    Loops over steps (`LOOPS`) stay outside of the graph. What is compiled depends on the batch that comes first, in the
+    last digits; so it is compiled with `first`, whichever batch a run begins or continues with. A batch of one row,
+    which torch would compile apart, is left as it is.
+
+    Args:
+        loss: from a batch of tensors (B, …) to the loss and further tensors.
+        module: whose loss it is.
+        first: the batch to compile with, of more than one row; asked for once.
+    """
+
+    def __init__(self, loss: Callable[[Batch], Sums], module: nn.Module, first: Callable[[], Batch]) -> None:
+        self._plain = loss
+        self._compiled = torch.compile(loss, dynamic=True, backend=BACKEND)
+        self._module = module
+        self._first: Callable[[], Batch] | None = first
+        for owner, name in LOOPS:
+            if not getattr(loop := getattr(owner, name), "_torchdynamo_disable", False):
+                setattr(owner, name, cast(Any, torch.compiler.disable)(loop))
+
+    def __call__(self, batch: Batch) -> Sums:
+        """The loss and what comes with it.
+
+        Raises:
+            ConfigError: where the compiler fails.
+        """
+        if any(len(tensor) == 1 for tensor in batch.values()):
+            return self._plain(batch)
+        if self._first is not None:
+            self._compile(self._first())
+            self._first = None
+        return self._run(batch)
+
+    def _compile(self, batch: Batch) -> None:
+        """Forward and backward, of which nothing stays but the graph."""
+        parameters = [p for p in self._module.parameters() if p.requires_grad]
+        devices = [p.device for p in parameters[:1] if p.device.type == "cuda"]
+        with torch.random.fork_rng(devices):
+            torch.autograd.grad(self._run(batch)[0], parameters, allow_unused=True)
+
+    def _run(self, batch: Batch) -> Sums:
+        for tensor in batch.values():
+            for axis in range(tensor.dim()):
+                maybe_mark_dynamic(tensor, axis)
+        try:
+            with SHAPES.patch(use_duck_shape=False):
+                return self._compiled(batch)
+        except BackendCompilerFailed as error:
+            first = str(error.inner_exception).strip().partition("\n")[0]
+            raise ConfigError(
+                f"torch.compile failed: {first}\nOn a CPU it needs g++ and Python's headers (Debian: apt install g++ "
+                "python3-dev), on a GPU triton; or leave compile out",
+                PLACE,
+            ) from error

@@ -1,0 +1,131 @@
+"""A text-to-text training whose loss is compiled, beside the same without.
+
+A program, as the shape checks of the tests would be compiled as well:
+
+    python training_compiled.py KIND BACKEND
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.config import from_preset
+from regard.config.schema import Config
+from regard.data import Field, Pair, Pairs
+from regard.layers import TokenEmbedding, TokenHead
+from regard.models import EncoderDecoder, transformer_decoder, transformer_encoder
+from regard.tasks import compilation
+from regard.tasks.text_to_text import TextToText
+from regard.tasks.trainee import TextTrainee
+
+LETTERS = "abcdefghij"
+
+
+class Words(Pairs):
+    """Pairs of letters of the lengths that are asked for."""
+
+    def __init__(self, lengths: list[tuple[int, int]]) -> None:
+        draw = random.Random(1)
+        self.texts = [["".join(draw.choices(LETTERS, k=n)) for n in pair] for pair in lengths]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def read(self, index: int) -> Pair:
+        source, target = self.texts[index]
+        return Pair(source, target, Path("drawn"), index + 1)
+
+
+def transformer(num_tokens: int) -> EncoderDecoder:
+    sizes: dict[str, Any] = {"num_layers": 1, "num_heads": 2, "feed_forward_size": 16, "dropout": 0.0}
+    embedding = TokenEmbedding(num_tokens, 8)
+    head = TokenHead(8, num_tokens, tied=embedding, never=(0, 1))
+    encoder = transformer_encoder(TokenEmbedding(num_tokens, 8), **sizes)
+    return EncoderDecoder(encoder, transformer_decoder(embedding, head, memory_size=8, **sizes))
+
+
+def configuration(*changes: str) -> Config:
+    wanted = [
+        "data.train=none.tsv",
+        "model.encoder={cell: gru, size: 8, embedding_size: 6, dropout: 0}",
+        "model.decoder={cell: gru, size: 8, embedding_size: 6, dropout: 0, input_feeding: false}",
+        "model.attention={recipe: bahdanau, size: 6}",
+        "training.device=cpu",
+        "training.compile=true",
+        *changes,
+    ]
+    return from_preset("text-to-text", wanted).config
+
+
+MODELS = {
+    "transformer": [],
+    "at once": [],
+    "feeding": ["model.decoder.input_feeding=true"],
+    "recurrent attention": ["model.attention={recipe: location_sensitive, size: 6, kernel_size: 3, num_filters: 2}"],
+}
+
+
+def build(kind: str, pairs: Pairs) -> TextTrainee:
+    config = configuration(*MODELS[kind])
+    field = Field.build(config.data.source, [LETTERS])
+    torch.manual_seed(0)
+    model = TextToText.build(config, field, field)
+    if kind == "transformer":
+        model.module = transformer(len(field.vocabulary))
+    model.module.train()
+    return TextTrainee(model, pairs, Words([(3, 3)]))
+
+
+def learned(trainee: TextTrainee, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, list[torch.Tensor | None]]:
+    trainee.module.zero_grad()
+    loss = trainee.loss(batch, step=0, generator=torch.Generator())
+    loss.total.backward()
+    return loss.total.detach(), [p.grad for p in trainee.module.parameters()]
+
+
+def main(kind: str, backend: str) -> dict[str, Any]:
+    """What was found over fifty batches: graphs after each, and how far loss and gradients are from the plain ones."""
+    graphs = 0
+
+    def counting(graph: torch.fx.GraphModule, examples: Any) -> Any:
+        nonlocal graphs
+        graphs += 1
+        return graph.forward
+
+    compilation.BACKEND = counting if backend == "counting" else backend
+    torch.set_num_threads(1)
+    draw = random.Random(2)
+    shapes = [(5, 4, 4)] + [(draw.randint(1, 9), draw.randint(1, 12), draw.randint(1, 12)) for _ in range(49)]
+    trainee = build(kind, Words([lengths for count, *lengths in shapes for _ in range(count)]))
+    plain = copy.deepcopy(trainee)
+    plain._taught = None
+    before = torch.get_rng_state()
+    trainee.loss(trainee.batch(range(2)), step=0, generator=torch.Generator())
+    found: dict[str, Any] = {
+        "draws": not torch.equal(torch.get_rng_state(), before),
+        "gradients": any(p.grad is not None for p in trainee.module.parameters()),
+        "graphs": [graphs],
+        "errors": [],
+    }
+    start = 0
+    for count, source, target in shapes:
+        batch = trainee.batch(range(start, start + count))
+        assert batch["source"].shape == (count, source + 1)
+        assert batch["targets"].shape == (count, target + 1)
+        start += count
+        (loss, gradients), (expected, wanted) = learned(trainee, batch), learned(plain, batch)
+        pairs = [(loss, expected), *zip(gradients, wanted, strict=True)]
+        found["errors"].append(max(((a - b).abs() / (1 + b.abs())).max().item() for a, b in pairs))
+        found["graphs"].append(graphs)
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(*sys.argv[1:])))
