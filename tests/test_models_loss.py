@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -181,3 +183,18 @@ def test_training_asks_for_the_loss_where_only_the_reference_is_fed(fed, monkeyp
     found = forced_cross_entropy(model.decoder, memory, inputs, targets, mask, own, smoothing=0.1)
     assert len(asked) == (fed == "reference")
     assert torch.allclose(found[0], expected[0], rtol=1e-12) == (fed != "own")
+
+
+COMPILED = """
+import torch
+from regard.layers import TokenHead
+head, features = TokenHead(8, 11, never=(0, 1)), torch.randn(4, 5, 8)
+targets, mask = torch.randint(2, 11, (4, 5)), torch.rand(4, 5) > 0.2
+speak = lambda x: head.cross_entropy(x, targets, mask, smoothing=0.1)
+compiled = torch.compile(speak, fullgraph=True, backend="eager")
+torch.testing.assert_close(compiled(features), speak(features))
+"""
+
+
+def test_the_compiler_makes_one_graph_of_an_output_layer_and_its_loss():
+    subprocess.run([sys.executable, "-c", COMPILED], check=True, timeout=120)  # without this process's checks of types
