@@ -376,4 +376,4 @@ def test_every_key_of_the_configuration_is_read(tmp_path: Path) -> None:
             ToyTrainee(settings), settings, tmp_path / str(i), seed=1, select="symbol_error_rate",
             console=Console(file=StringIO()),
         )  # fmt: skip
-    assert set(TrainingConfig.model_fields) - seen == {"batch_tokens", "label_smoothing"}  # the trainee's
+    assert set(TrainingConfig.model_fields) - seen == {"batch_tokens", "compile", "label_smoothing"}  # the trainee's

@@ -49,8 +49,8 @@ def train(
 
     Args:
         trainee: what is trained.
-        config: the part `training` of a configuration. `batch_tokens`, `label_smoothing` and the keys about feedback
-            (`regard.training.sampling`) are for the trainee to keep.
+        config: the part `training` of a configuration. `batch_tokens`, `label_smoothing`, `compile` and the keys about
+            feedback (`regard.training.sampling`) are for the trainee to keep.
         folder: the run folder, made if need be.
         seed: of all draws; it seeds the global generators of torch, numpy and Python.
         select: the metric of validations that names the best weights, stops early and lowers the rate of `plateau`.
