@@ -1,7 +1,8 @@
 """ESPnet 202511: its RNN encoder and decoder with additive attention and its batched beam search.
 
 It attends with the old state and feeds the context into the cell, its target embedding is as wide as its decoder, and
-its output layer reads the cell alone.
+its output layer reads the cell alone. Outputs of natural length are as long as the longest source of their batch: it
+knows no limit for each.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from espnet.nets.pytorch_backend.rnn.attentions import AttAdd
 from espnet.nets.pytorch_backend.rnn.decoders import Decoder
 from espnet.nets.pytorch_backend.rnn.encoders import Encoder
 from layer import forward_backward
-from sizes import CLIP_NORM, LEARNING_RATE, ids
+from sizes import CLIP_NORM, LEARNING_RATE, NATURAL, ids, natural
 
 
 class Model(torch.nn.Module):
@@ -62,6 +63,19 @@ def jobs(size, layer, threads):
             memory, found = model.encode(source, lengths)
             model.dec.recognize_beam_batch(memory, torch.as_tensor(found), None, wanted, model.dec.char_list)
 
+    def natural_beam(kind):
+        own = Model({**size, "N": NATURAL[kind]["N"]}).eval()
+        batches = [tuple(map(torch.from_numpy, batch)) for batch in natural(kind, size, 0)]
+        options = Namespace(**{**vars(wanted), "maxlenratio": 1.0, "minlenratio": 1.0})
+
+        def beam():
+            with torch.inference_mode():
+                for source, lengths in batches:
+                    memory, found = own.encode(source, lengths)
+                    own.dec.recognize_beam_batch(memory, torch.as_tensor(found), None, options, own.dec.char_list)
+
+        return beam
+
     attention = AttAdd(layer["D"], layer["D"], layer["D"])
     seen = [layer["S"]] * layer["B"]
 
@@ -77,4 +91,5 @@ def jobs(size, layer, threads):
         "training": train,
         "beam": beam,
         "layer": forward_backward(attend, attention, layer),
+        **{kind: natural_beam(kind) for kind in NATURAL},
     }

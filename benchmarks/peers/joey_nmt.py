@@ -1,4 +1,7 @@
-"""Joey NMT 2.3: its RNN with Bahdanau's attention, input feeding, through its own batch, loss, builders and search."""
+"""Joey NMT 2.3: its RNN with Bahdanau's attention, input feeding, through its own batch, loss, builders and search.
+
+Outputs of natural length are as long as the longest source of their batch: it knows no limit for each.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,18 @@ from joeynmt.model import build_model
 from joeynmt.search import search
 from joeynmt.vocabulary import Vocabulary
 from layer import forward_backward
-from sizes import CLIP_NORM, LEARNING_RATE, ids
+from sizes import CLIP_NORM, LEARNING_RATE, NATURAL, ids, natural
 
 UNKNOWN, PAD, BOS, EOS = range(4)
 
 
-def jobs(size, layer, threads):
-    torch.set_num_threads(threads)
-    torch.manual_seed(1)
+def make(size):
     names = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "sep_token": None}
     special = SimpleNamespace(**names, unk_id=UNKNOWN, pad_id=PAD, bos_id=BOS, eos_id=EOS, sep_id=None, lang_tags=[])
     vocabulary = Vocabulary([str(i) for i in range(size["N"] - 4)], special)
     recurrent = {"type": "recurrent", "rnn_type": "lstm", "hidden_size": size["D"], "num_layers": 1, "dropout": 0.0}
     embeddings = {"embeddings": {"embedding_dim": size["E"], "dropout": 0.0}}
-    model = build_model(
+    return build_model(
         {
             "encoder": {**recurrent, **embeddings, "bidirectional": True},
             "decoder": {**recurrent, **embeddings, "attention": "bahdanau", "init_hidden": "bridge"},
@@ -34,6 +35,12 @@ def jobs(size, layer, threads):
         vocabulary,
         vocabulary,
     )
+
+
+def jobs(size, layer, threads):
+    torch.set_num_threads(threads)
+    torch.manual_seed(1)
+    model = make(size)
     model.loss_function = ("crossentropy", 0.0)
     parameters = list(model.parameters())
     optimizer = build_optimizer({"optimizer": "adam", "learning_rate": LEARNING_RATE}, parameters)
@@ -42,21 +49,22 @@ def jobs(size, layer, threads):
     target = torch.from_numpy(ids(size["B"], size["T"] + 1, size["N"], 2))
     target[:, 0], target[:, -1] = BOS, EOS
 
-    def batch(with_target):
+    def batch(source, lengths, target=None):
         return Batch(
             src=source,
-            src_length=torch.full((size["B"],), size["S"]),
+            src_length=lengths,
             src_prompt_mask=None,
-            trg=target if with_target else None,
+            trg=target,
             trg_prompt_mask=None,
-            indices=torch.arange(size["B"]),
+            indices=torch.arange(len(source)),
             device=torch.device("cpu"),
             pad_index=PAD,
             eos_index=EOS,
-            is_train=with_target,
+            is_train=target is not None,
         )
 
-    taught, asked = batch(True), batch(False)
+    whole = torch.full((size["B"],), size["S"])
+    taught, asked = batch(source, whole, target), batch(source, whole)
 
     def train():
         model.train()
@@ -75,6 +83,19 @@ def jobs(size, layer, threads):
         with torch.inference_mode():
             search(model=model, batch=asked, beam_size=size["K"], beam_alpha=-1, **limits)
 
+    def natural_beam(kind):
+        own = make({**size, "N": NATURAL[kind]["N"]}).eval()
+        batches = [batch(*map(torch.from_numpy, given)) for given in natural(kind, size, PAD)]
+
+        def beam():
+            with torch.inference_mode():
+                for one in batches:
+                    length = one.src.shape[1]
+                    limits = {"max_output_length": length, "min_output_length": length}
+                    search(model=own, batch=one, beam_size=size["K"], beam_alpha=-1, **limits)
+
+        return beam
+
     attention = BahdanauAttention(hidden_size=layer["D"], key_size=layer["D"], query_size=layer["D"])
     mask = torch.ones(layer["B"], 1, layer["S"], dtype=torch.bool)
 
@@ -86,4 +107,5 @@ def jobs(size, layer, threads):
         "training": train,
         "beam": beam,
         "layer": forward_backward(attend, attention, layer),
+        **{kind: natural_beam(kind) for kind in NATURAL},
     }

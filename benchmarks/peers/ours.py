@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import torch
 from layer import forward_backward
+from sizes import NATURAL, natural
 
 import regard
 from regard.attention import bahdanau
 from regard.bench import CASES
+from regard.bench.cases.models import build
+from regard.data import BOS, EOS, PAD
+from regard.decoding import Search, search
 
 
 def jobs(size, layer, threads):
@@ -21,4 +25,19 @@ def jobs(size, layer, threads):
         "training": training.sides["regard"],
         "beam": beam.sides["regard"],
         "layer": forward_backward(attend, mechanism, layer),
+        **{kind: natural_beam(kind, size) for kind in NATURAL},
     }
+
+
+def natural_beam(kind, size):
+    model = build(torch.float32, size["E"], size["D"], NATURAL[kind]["N"]).eval()
+    batches = [tuple(map(torch.from_numpy, batch)) for batch in natural(kind, size, PAD)]
+
+    def beam():
+        for source, lengths in batches:
+            with torch.inference_mode():
+                memory = model.prepare(source, source != PAD)
+            options = Search(beam=size["K"], length_penalty="none", min_length=source.shape[1])
+            search(model.decoder, memory, options, bos=BOS, eos=EOS, max_length=lengths)
+
+    return beam

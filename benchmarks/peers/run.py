@@ -35,6 +35,8 @@ JOBS = {
     "training": "a whole training step; target tokens a second",
     "beam": "beam search; sentences a second",
     "layer": "an attention layer with its projections, forward and backward; queries a second",
+    "words": "a beam over words of 3 to 14 letters, 45 symbols, each output as long as its source; words a second",
+    "sentences": "a beam over sentences of 5 to 40 words, each output as long as its source; sentences a second",
 }
 
 
@@ -77,10 +79,12 @@ class Program:
         return line
 
 
-def measure(programs: Sequence[Program], rounds: int, least: float) -> dict[str, dict[str, list[float]]]:
+def measure(
+    programs: Sequence[Program], jobs: Sequence[str], rounds: int, least: float
+) -> dict[str, dict[str, list[float]]]:
     """Seconds by job and program, a number each round; another program begins each round."""
     found: dict[str, dict[str, list[float]]] = {}
-    for job in JOBS:
+    for job in jobs:
         able = [program for program in programs if job in program.jobs]
         times: dict[str, list[float]] = {program.name: [] for program in able}
         for number in range(rounds):
@@ -117,6 +121,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where environments are made and kept; temporary without it")
     parser.add_argument("--threads", default="1,2", help="numbers with commas between")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--jobs", default=",".join(JOBS), help="names with commas between")
     parser.add_argument("--quick", action="store_true", help="small sizes and three rounds: does it work?")
     parser.add_argument("--output", type=Path, help="a file instead of stdout")
     parser.add_argument("--append", action="store_true", help="to what is in the file")
@@ -127,7 +132,11 @@ def main() -> None:
     size, layer = (QUICK, QUICK_LAYER) if options.quick else (FULL, LAYER)
     rounds, least = (3, 0.01) if options.quick else (options.rounds, 0.3)
     counts = {"training": size["B"] * size["T"], "beam": size["B"], "layer": layer["B"] * layer["T"]}
-    lines: dict[str, list[list[object]]] = {job: [] for job in JOBS}
+    counts |= {"words": 4 * size["B"], "sentences": 4 * (size["B"] // 2)}
+    jobs = [job for job in options.jobs.split(",") if job]
+    if unknown := set(jobs) - set(JOBS):
+        parser.error(f"there is no job {', '.join(unknown)}; there are {', '.join(JOBS)}")
+    lines: dict[str, list[list[object]]] = {job: [] for job in jobs}
     described = machine.describe()
     with ExitStack() as stack:
         folder = options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -140,7 +149,7 @@ def main() -> None:
                 print(f"{name}, {threads} threads", file=sys.stderr, flush=True)
                 programs.append(Program(name, interpreter, threads, quick=options.quick))
             versions = {program.name: program.version for program in programs}
-            for job, times in measure(programs, rounds, least).items():
+            for job, times in measure(programs, jobs, rounds, least).items():
                 lines[job] += rows(job, threads, times, versions, counts[job])
             for program in programs:
                 program.close()
@@ -151,7 +160,7 @@ def main() -> None:
         f"    python benchmarks/peers/run.py {asked}",
         f"{datetime.date.today()}, {described}.\n"
         f"Medians of {rounds} rounds; models {_shown(size)}, layer {_shown(layer)}.",
-        *(f"### {job.capitalize()}: {what}\n\n{table(head, lines[job])}" for job, what in JOBS.items()),
+        *(f"### {job.capitalize()}: {what}\n\n{table(head, lines[job])}" for job, what in JOBS.items() if job in jobs),
         f"What each does:\n\n{differences([OURS, *peers])}",
     ]
     text = "\n\n".join(parts) + "\n"

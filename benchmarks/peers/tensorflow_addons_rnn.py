@@ -1,6 +1,7 @@
 """TensorFlow Addons 0.23: `AttentionWrapper` with input feeding, `BasicDecoder` and `BeamSearchDecoder`, as graphs.
 
-XLA compiles neither decoder, and the layer is no faster with it.
+XLA compiles neither decoder, and the layer is no faster with it. Outputs of natural length are as long as the longest
+source of their batch: it knows no limit for each.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import tensorflow as tf
 import tensorflow_addons as tfa
-from sizes import CLIP_NORM, LEARNING_RATE, ids, numbers
+from sizes import CLIP_NORM, LEARNING_RATE, NATURAL, ids, natural, numbers
 from tensorflow_addons import seq2seq
 
 BOS = 1
@@ -32,12 +33,12 @@ class Model(tf.keras.Model):
         self.cell = seq2seq.AttentionWrapper(cell, self.mechanism, attention_layer_size=width)
         self.output_layer = tf.keras.layers.Dense(size["N"])
 
-    def encode(self, source):
-        memory, h, c, h2, c2 = self.encoder(self.source(source))
+    def encode(self, source, mask=None):
+        memory, h, c, h2, c2 = self.encoder(self.source(source), mask=mask)
         return memory, [self.h(tf.concat([h, h2], -1)), self.c(tf.concat([c, c2], -1))]
 
-    def first(self, memory, state, rows):
-        self.mechanism.setup_memory(memory)
+    def first(self, memory, state, rows, lengths=None):
+        self.mechanism.setup_memory(memory, memory_sequence_length=lengths)
         return self.cell.get_initial_state(batch_size=rows, dtype=tf.float32).clone(cell_state=state)
 
     def logits(self, source, inputs):
@@ -51,14 +52,19 @@ class Model(tf.keras.Model):
         )
         return found.rnn_output
 
-    def beam(self, source, width):
-        memory, state = self.encode(source)
+    def beam(self, source, width, lengths=None):
+        """Outputs of the common length or, where there are lengths of sources, of the longest source's."""
+        memory, state = self.encode(source, None if lengths is None else tf.sequence_mask(lengths))
         tiled = seq2seq.tile_batch(memory, width)
+        seen = None if lengths is None else seq2seq.tile_batch(lengths, width)
         rows = tf.shape(source)[0]
         decoder = seq2seq.BeamSearchDecoder(
-            self.cell, width, output_layer=self.output_layer, maximum_iterations=self.length
+            self.cell,
+            width,
+            output_layer=self.output_layer,
+            maximum_iterations=self.length if lengths is None else tf.shape(source)[1],
         )
-        first = self.first(tiled, [seq2seq.tile_batch(x, width) for x in state], rows * width)
+        first = self.first(tiled, [seq2seq.tile_batch(x, width) for x in state], rows * width, seen)
         return decoder(self.target.embeddings, start_tokens=tf.fill([rows], BOS), end_token=-1, initial_state=first)[0]
 
 
@@ -86,6 +92,17 @@ def jobs(size, layer, threads):
     def beam():
         return model.beam(source, size["K"]).predicted_ids
 
+    def natural_beam(kind):
+        own = Model({**size, "N": NATURAL[kind]["N"]})
+        own.target.build(None)
+        batches = [tuple(map(tf.constant, batch)) for batch in natural(kind, size, 0)]
+
+        @tf.function(reduce_retracing=True)
+        def search(source, lengths):
+            return own.beam(source, size["K"], lengths).predicted_ids
+
+        return lambda: [search(*batch).numpy() for batch in batches]
+
     mechanism = seq2seq.BahdanauAttention(layer["D"])
     shapes = ((layer["B"], layer["T"], layer["D"]), (layer["B"], layer["S"], layer["D"]))
     queries, memory = (tf.Variable(numbers(*shape, seed=i)) for i, shape in enumerate(shapes))
@@ -108,4 +125,5 @@ def jobs(size, layer, threads):
         "training": lambda: train().numpy(),
         "beam": lambda: beam().numpy(),
         "layer": lambda: attend()[0].numpy(),
+        **{kind: natural_beam(kind) for kind in NATURAL},
     }

@@ -84,7 +84,7 @@ def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Ten
         rows = torch.arange(len(said), device=said.device).view_as(totals)
         dead = totals == NEVER
 
-        ends = history.grow(frontier.nodes, torch.full_like(rows, eos), said[:, eos], rows)
+        ends = history.grow(frontier.nodes, torch.full_like(rows, eos), said[:, eos].clone(), rows)
         ended = (totals + shaped[:, eos].view_as(totals)).masked_fill(dead | (length <= options.min_length), NEVER)
         finished, order = torch.cat([finished, penalty.score(ended, length)], 1).sort(
             dim=1, descending=True, stable=True
@@ -100,6 +100,7 @@ def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Ten
         parents = rows.gather(1, places // values.shape[1])
         tokens = tokens.view(len(frontier), -1).gather(1, places)
         new_nodes = history.grow(frontier.nodes.flatten()[parents], tokens, said[parents, tokens], parents)
+        del said, shaped  # the next step's are as large: they take this place
 
         hope = penalty.bound(new_totals[:, 0], length, remaining)
         extinct = new_totals[:, 0] == NEVER

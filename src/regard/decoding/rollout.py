@@ -68,6 +68,7 @@ def roll_out(
             frontier.require_numbers(values)
             going = going & (values > NEVER)
             last = torch.where(going, frontier.history.grow(last, tokens, said[rows, tokens], rows), last)
+            del said, shaped  # the next step's are as large: they take this place
             totals = torch.where(going, totals + values, totals)
             lengths = lengths + going
             finished = going & (tokens == eos)
