@@ -25,12 +25,10 @@ from regard.ops.monotonic import (
     moving_chunk_softmax,
 )
 from regard.ops.rotary import rotate
-from regard.ops.softmax import masked_softmax
+from regard.ops.softmax import MASKED_SOFTMAX, masked_softmax
 from regard.ops.sparsemax import sparsemax
 
 IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
-    operation.__name__: (Implementation("reference", operation),) for operation in (masked_softmax, sparsemax)
-} | {
     "additive_energies": ADDITIVE_ENERGIES,
     "entmax": ENTMAX,
     "expected_monotonic_alignment": EXPECTED_MONOTONIC_ALIGNMENT,
@@ -39,7 +37,9 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "linear_cross_entropy": LINEAR_CROSS_ENTROPY,
     "location_energies": LOCATION_ENERGIES,
     "log_softmax": LOG_SOFTMAX,
+    "masked_softmax": MASKED_SOFTMAX,
     "moving_chunk_softmax": MOVING_CHUNK_SOFTMAX,
+    "sparsemax": (Implementation("reference", sparsemax),),
 }
 """By operation, in the order in which they are asked."""
 
@@ -47,8 +47,8 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
 def explain(operation: str | None = None, *inputs: Any, **options: Any) -> str:
     """Which implementation is taken and why, of one operation for some inputs, or of all on this machine.
 
-    >>> print(explain("masked_softmax"))
-    masked_softmax
+    >>> print(explain("sparsemax"))
+    sparsemax
       reference: taken
     """
     names = [operation] if operation is not None else list(IMPLEMENTATIONS)

@@ -52,6 +52,13 @@ OPERATIONS = (
         S=50,
     ),
     _case(
+        "masked_softmax",
+        "softmax over a third of the positions, forward and backward",
+        lambda R, S: (draw(R, S), draw(R, S, seed=1) > 0.4),
+        R=3200,
+        S=50,
+    ),
+    _case(
         "expected_monotonic_alignment",
         "expected monotonic alignment of a step, forward and backward",
         lambda R, S: (probabilities(R, S), torch.softmax(draw(R, S, seed=1), -1)),

@@ -1,0 +1,89 @@
+"""Softmax over a support, by the fastest way there is."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.ops.choose import Implementation, refuse_numba
+from regard.ops.softmax import reference
+from regard.shapes import Bool, Float
+
+ENOUGH = 1 << 12
+"""Numbers from which on a compiled loop is worth its call."""
+_PLAIN = (Tensor, torch.nn.Parameter)
+
+
+def masked_softmax(
+    energies: Float[Tensor, "*rows S"], support: Bool[Tensor, "*#rows S"] | None = None
+) -> Float[Tensor, "*rows S"]:
+    """w_s = exp(e_s) / Σ_{s' in support} exp(e_s'), exactly 0 outside the support.
+
+    A row without support gives zero weights and zero gradient, never NaN. Half types are computed in float32.
+
+    >>> masked_softmax(torch.zeros(2, 2), torch.tensor([[True, False], [False, False]]))
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
+    if _refuse_numba(energies, support) is None:
+        return _numba(energies, support)
+    return reference.masked_softmax(energies, support)
+
+
+def _refuse_numba(*inputs: Any) -> str | None:
+    if not inputs:
+        return refuse_numba("regard.ops.softmax.numba")
+    energies, support = (*inputs, None)[:2]
+    if support is None:
+        return "torch's own softmax needs no mask"
+    if energies.numel() < ENOUGH:
+        return "there are too few numbers"
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return "the compiler and torch.func know no such kernels"
+    if type(energies) not in _PLAIN or type(support) is not Tensor:
+        return "the inputs are no plain tensors"
+    return refuse_numba("regard.ops.softmax.numba", energies)
+
+
+def _numba(energies: Tensor, support: Tensor | None = None) -> Tensor:
+    working = energies.float() if energies.element_size() < 4 else energies
+    if working.requires_grad and torch.is_grad_enabled():
+        weights: Tensor = _Softmax.apply(working, support)  # type: ignore[no-untyped-call]
+    else:
+        weights = _weigh(working, support)
+    return weights.to(energies.dtype)
+
+
+def _kernels() -> Any:
+    return import_module("regard.ops.softmax.numba")
+
+
+def _weigh(energies: Tensor, support: Tensor | None) -> Tensor:
+    weights: Tensor = _kernels().weigh(energies.detach().clone(memory_format=torch.contiguous_format), support)
+    return weights
+
+
+class _Softmax(torch.autograd.Function):
+    """Keeps the weights alone."""
+
+    @staticmethod
+    def forward(ctx: Any, energies: Tensor, support: Tensor | None) -> Tensor:
+        weights = _weigh(energies, support)
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        (weights,) = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return weights * (gradient - (weights * gradient).sum(-1, keepdim=True)), None
+        return _kernels().pull_back(gradient.clone(memory_format=torch.contiguous_format), weights), None
+
+
+MASKED_SOFTMAX = (
+    Implementation("numba", _numba, _refuse_numba),
+    Implementation("reference", reference.masked_softmax),
+)
