@@ -42,7 +42,7 @@ class Frontier:
         self.decoder = decoder
         if (offered := getattr(type(decoder), "for_search", None)) is not None:
             self.decoder = offered(decoder, count * width)
-            width = 1 if begins_alike else width
+            width = 1 if begins_alike and self.decoder is not decoder else width
         self.memory, self.width, self.eos = memory, width, eos
         self.state = decoder.initial_state(memory, width)
         self.sentences = torch.arange(count, device=device)
