@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -34,16 +35,75 @@ def contest(dtype: torch.dtype, *, operation: str, inputs: Inputs, **sizes: int)
     return Contest(sides, terms={"result": largest}, shares_terms=True)
 
 
+def forward_contest(dtype: torch.dtype, *, operation: str, inputs: Inputs, **sizes: int) -> Contest:
+    """Forward alone, without gradients; what may be written over is copied first on both sides."""
+    given = tuple(x.float().to(dtype) if _is_floating(x) else x for x in inputs(**sizes))
+
+    @torch.no_grad()
+    def job(function: Callable[..., Any]) -> Answer:
+        found = function(given[0].clone(), *given[1:])
+        return {f"result {i}": x.to(dtype) for i, x in enumerate(found if isinstance(found, tuple) else (found,))}
+
+    *_, reference = ops.IMPLEMENTATIONS[operation]
+    return Contest({OURS: partial(job, getattr(ops, operation)), PLAIN: partial(job, reference.function)})
+
+
 def _is_floating(x: Any) -> bool:
     return isinstance(x, Tensor) and x.is_floating_point()
 
 
-def _case(operation: str, what: str, inputs: Inputs, **sizes: int) -> Case:
-    make = partial(contest, operation=operation, inputs=inputs)
+def _case(operation: str, what: str, inputs: Inputs, kind: Callable[..., Contest] = contest, **sizes: int) -> Case:
+    make = partial(kind, operation=operation, inputs=inputs)
     return Case(operation.replace("_", "-"), what, make, sizes, {name: min(size, 16) for name, size in sizes.items()})
 
 
+def additive_attention(dtype: torch.dtype, *, B: int, T: int, S: int, D: int, V: int) -> Contest:
+    """Its gradient by v is a sum of tangents times the gradients by energies, which cancel."""
+    made = contest(dtype, operation="additive_attention", inputs=_additive, B=B, T=T, S=S, D=D, V=V)
+    query, keys, v, values = _additive(B, T, S, D, V)
+    energies = ops.additive_energies(query, keys, v)[:, 0].requires_grad_()
+    (by_energies,) = torch.autograd.grad(energies.softmax(-1) @ values[:, :, 0], energies, draw(B, T, V, seed=9))
+    return replace(made, terms={"by input 2": float(by_energies.abs().sum())}, shares_terms=False)
+
+
+def _additive(B: int, T: int, S: int, D: int, V: int) -> tuple[Tensor, ...]:
+    return draw(B, T, 1, D), draw(B, S, 1, D, seed=1), draw(1, D, seed=2) / D**0.5, draw(B, S, 1, V, seed=3)
+
+
 OPERATIONS = (
+    Case(
+        "additive-attention",
+        "additive attention of all steps at once, forward and backward",
+        additive_attention,
+        {"B": 64, "T": 50, "S": 50, "D": 256, "V": 512},
+        {"B": 4, "T": 16, "S": 16, "D": 16, "V": 16},
+    ),
+    Case(
+        "additive-attention-long",
+        "additive attention of long sequences, forward and backward",
+        additive_attention,
+        {"B": 8, "T": 1000, "S": 1000, "D": 256, "V": 256},
+        {"B": 2, "T": 100, "S": 100},
+        gate={"B": 1, "T": 200, "S": 300},
+        untimed=(PLAIN,),
+        measures_memory=True,
+        megabytes=150,
+    ),
+    _case(
+        "dot_attention",
+        "dot-product attention of four heads over a third of the positions, forward and backward",
+        lambda B, T, S, H, D: (
+            draw(B, T, H, D),
+            draw(B, S, H, D, seed=1),
+            draw(B, S, H, D, seed=2),
+            draw(B, 1, S, seed=3) > 0.4,
+        ),
+        B=32,
+        T=50,
+        S=50,
+        H=4,
+        D=64,
+    ),
     _case(
         "entmax",
         "1.5-entmax of energies, forward and backward",
@@ -57,6 +117,31 @@ OPERATIONS = (
         lambda R, S: (draw(R, S), draw(R, S, seed=1) > 0.4),
         R=3200,
         S=50,
+    ),
+    _case(
+        "linear",
+        "product with a weight, forward",
+        lambda M, N, K: (draw(M, K), draw(N, K, seed=1), draw(N, seed=2)),
+        forward_contest,
+        M=1280,
+        N=1024,
+        K=256,
+    ),
+    _case(
+        "log_softmax",
+        "log-probabilities of a beam's step, forward",
+        lambda R, N: (draw(R, N),),
+        forward_contest,
+        R=320,
+        N=5000,
+    ),
+    _case(
+        "largest",
+        "the 6 largest of a beam's step, forward",
+        lambda R, N: (draw(R, N), 6),
+        forward_contest,
+        R=320,
+        N=5000,
     ),
     _case(
         "expected_monotonic_alignment",
