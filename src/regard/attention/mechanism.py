@@ -8,6 +8,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from regard import tree
+from regard.attention import at_once
 from regard.attention import narrow as narrowing
 from regard.attention.contract import (
     AbstractAlignment,
@@ -285,6 +286,8 @@ class Mechanism(nn.Module):
     def explain(self, memory: Memory, *, rows_per_sentence: int = 1) -> str:
         """Whether a step looks at all positions of a memory or at those of the window alone, and why.
 
+        Likewise whether `forward` looks for all steps in one operation, which keeps no weights.
+
         Args:
             rows_per_sentence: hypotheses, times steps where `forward` takes them at once.
 
@@ -292,9 +295,22 @@ class Mechanism(nn.Module):
         >>> mechanism = luong(query_size=6, memory_size=6, window=SlidingWindow(back=1, front=1))
         >>> print(mechanism.explain(mechanism.prepare(torch.zeros(1, 200, 6))))
         narrow: a step looks at 3 of 200 positions
-        >>> print(mechanism.explain(mechanism.prepare(torch.zeros(1, 5, 6))))
-        full: a step looks at all 5 positions; taking out 3 would cost as much as looking at 140
+        sequences: weights of all steps are made; there is no such operation for SlidingWindow
+        >>> print(luong(query_size=6, memory_size=6).explain(mechanism.prepare(torch.zeros(1, 5, 6))))
+        full: a step looks at all 5 positions; FullWindow has no width and may allow any number of them
+        sequences: one operation for all steps, which keeps no weights
         """
+        return f"{self._explain_step(memory, rows_per_sentence)}\nsequences: {self._explain_sequence(memory)}"
+
+    def _explain_sequence(self, memory: Memory) -> str:
+        if self.is_recurrent:
+            return "step by step, since a step depends on those before it"
+        reason = at_once.objection(self.parts, memory, memory.values.shape[0], from_start=True)
+        if reason is None:
+            return "one operation for all steps, which keeps no weights"
+        return f"weights of all steps are made; {reason}"
+
+    def _explain_step(self, memory: Memory, rows_per_sentence: int) -> str:
         num_positions = memory.values.shape[1]
         reason = narrowing.objection(self.parts, num_positions, rows_per_sentence, self.narrow)
         if reason is not None:
@@ -313,12 +329,14 @@ class Mechanism(nn.Module):
     ) -> tuple[Attended, State]:
         """All looks of a sequence of queries (R, T, Q); agrees with the loop of `step`.
 
-        A mechanism that is not recurrent takes them at once, as if they were further hypotheses.
+        A mechanism that is not recurrent takes them at once, as if they were further hypotheses; if nobody asks for
+        weights, as one operation that does not keep them, where there is one (`explain` tells).
 
         Returns:
             context (R, T, V), alignment (R, H, T, S) if asked for, and the state after the last step.
         """
         rows, steps = queries.shape[:2]
+        from_start = state is None
         if state is None:
             state = self.initial_state(memory, num_hypotheses(rows, memory.values.shape[0]))
         if steps == 0:
@@ -326,6 +344,9 @@ class Mechanism(nn.Module):
             return Attended(queries.new_zeros(rows, 0, self.context_size), nothing), state
         if self.is_recurrent:
             return self._loop(queries, memory, state, inputs, alignment, generator)
+        if not alignment and at_once.objection(self.parts, memory, rows, from_start=from_start) is None:
+            context = at_once.look(self.parts, queries, memory)
+            return Attended(context, None), replace(state, position=state.position + steps)
         position = (state.position[:, None] + torch.arange(steps, device=queries.device)).flatten()
         attended, _ = self.step(
             queries.flatten(0, 1),

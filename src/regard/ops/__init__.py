@@ -6,7 +6,9 @@ An operation offers its implementations in an ordered table; `explain` says whic
 from typing import Any
 
 from regard.ops.additive import ADDITIVE_ENERGIES, additive_energies
+from regard.ops.additive_attention import ADDITIVE_ATTENTION, additive_attention
 from regard.ops.choose import Implementation, describe
+from regard.ops.dot_attention import DOT_ATTENTION, dot_attention
 from regard.ops.entmax import ENTMAX, entmax
 from regard.ops.forward import forward_alignment
 from regard.ops.hardmax import hardmax
@@ -29,7 +31,9 @@ from regard.ops.softmax import MASKED_SOFTMAX, masked_softmax
 from regard.ops.sparsemax import sparsemax
 
 IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
+    "additive_attention": ADDITIVE_ATTENTION,
     "additive_energies": ADDITIVE_ENERGIES,
+    "dot_attention": DOT_ATTENTION,
     "entmax": ENTMAX,
     "expected_monotonic_alignment": EXPECTED_MONOTONIC_ALIGNMENT,
     "largest": LARGEST,
@@ -57,8 +61,10 @@ def explain(operation: str | None = None, *inputs: Any, **options: Any) -> str:
 
 __all__ = [
     "IMPLEMENTATIONS",
+    "additive_attention",
     "additive_energies",
     "clipped_monotonic_alignment",
+    "dot_attention",
     "entmax",
     "expected_monotonic_alignment",
     "explain",

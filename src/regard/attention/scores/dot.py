@@ -46,11 +46,15 @@ class DotScore(AbstractScore):
         """The keys, split into heads."""
         return split(keys, self.num_heads)
 
+    def project(self, query: Float[Tensor, "*rows Q"]) -> Float[Tensor, "*rows H D"]:
+        """g q, split into heads."""
+        return split(query * self.scale, self.num_heads)
+
     def forward(
         self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
     ) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        return dot_energies(split(query * self.scale, self.num_heads), memory.keys), leaf
+        return dot_energies(self.project(query), memory.keys), leaf
 
 
 class ScaledDotScore(AbstractScore):
@@ -97,7 +101,7 @@ class ScaledDotScore(AbstractScore):
         """W_k h, split into key-value heads."""
         return split(self.key_projection(keys), self.num_key_value_heads)
 
-    def project(self, query: Float[Tensor, "R Q"]) -> Float[Tensor, "R H D"]:
+    def project(self, query: Float[Tensor, "*rows Q"]) -> Float[Tensor, "*rows H D"]:
         """W_q q / √d, split into heads."""
         return split(self.query_projection(query) * self.scale, self.num_heads)
 

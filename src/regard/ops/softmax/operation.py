@@ -39,10 +39,10 @@ def _refuse_numba(*inputs: Any) -> str | None:
     energies, support = (*inputs, None)[:2]
     if support is None:
         return "torch's own softmax needs no mask"
-    if energies.numel() < ENOUGH:
-        return "there are too few numbers"
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return "the compiler and torch.func know no such kernels"
+    if energies.numel() < ENOUGH:
+        return "there are too few numbers"
     if type(energies) not in _PLAIN or type(support) is not Tensor:
         return "the inputs are no plain tensors"
     return refuse_numba("regard.ops.softmax.numba", energies)
@@ -79,7 +79,7 @@ class _Softmax(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> Any:
         (weights,) = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return weights * (gradient - (weights * gradient).sum(-1, keepdim=True)), None
+            return reference.pull_back(gradient, weights), None
         return _kernels().pull_back(gradient.clone(memory_format=torch.contiguous_format), weights), None
 
 

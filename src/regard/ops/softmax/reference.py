@@ -25,3 +25,11 @@ def masked_softmax(
     dead = ~support.any(-1, keepdim=True)
     filled = working.masked_fill(~support, float("-inf")).masked_fill(dead, 0.0)
     return filled.softmax(-1).masked_fill(dead, 0.0).to(energies.dtype)
+
+
+weigh = masked_softmax
+
+
+def pull_back(gradient: Tensor, weights: Tensor) -> Tensor:
+    """The gradient by energies from the one by weights."""
+    return weights * (gradient - (weights * gradient).sum(-1, keepdim=True))

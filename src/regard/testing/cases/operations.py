@@ -17,6 +17,16 @@ OPERATIONS: tuple[OperationCase, ...] = (
         lambda: (draw(3, 2, 4), draw(3, 5, 4, seed=1), draw(4, seed=2)),
     ),
     OperationCase(
+        "additive attention",
+        (ops.additive_attention,),
+        lambda: (draw(3, 2, 4, 4), draw(3, 5, 4, 4, seed=1), draw(4, 4, seed=2), draw(3, 5, 2, 3, seed=3), _SUPPORT),
+    ),
+    OperationCase(
+        "dot attention",
+        (ops.dot_attention,),
+        lambda: (draw(3, 2, 4, 4), draw(3, 5, 2, 4, seed=1), draw(3, 5, 2, 4, seed=2), _SUPPORT[:, None]),
+    ),
+    OperationCase(
         "location energies",
         (ops.location_energies,),
         lambda: (

@@ -1,0 +1,165 @@
+"""A block of steps at a time: energies, weights and what is read, and again in the backward pass.
+
+Memory grows with T + S. Weights of all steps are kept only where they are few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.ops.additive.operation import kernels_for
+from regard.ops.additive_attention import reference
+from regard.ops.choose import steps_for
+
+BLOCK, KEPT = 1 << 20, 1 << 22
+"""Weights that are made at once, or those of one step; and those that may be kept for the backward pass."""
+_PLAIN = (Tensor, torch.nn.Parameter)
+
+
+def refuse(*inputs: Any, **options: Any) -> str | None:
+    """Why it cannot take some inputs, or None."""
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return "the compiler and torch.func know no such kernels"
+    if not inputs:
+        return None
+    floating = [x for x in inputs if x is not None and x.dtype != torch.bool]
+    if any(type(x) not in _PLAIN for x in floating):
+        return "the inputs are no plain tensors"
+    if {x.dtype for x in floating} not in ({torch.float32}, {torch.float64}):
+        return "it computes float32 and float64"
+    if torch.is_autocast_enabled(inputs[0].device.type):
+        return "half types were asked for"
+    if not all(x.numel() for x in floating):
+        return "there is nothing to look at"
+    return None
+
+
+def additive_attention(
+    query: Tensor,
+    keys: Tensor,
+    v: Tensor,
+    values: Tensor,
+    mask: Tensor | None = None,
+    *,
+    sharpening: float = 1.0,
+) -> Tensor:
+    """As the reference."""
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (query, keys, v, values)):
+        found: Tensor = _Attention.apply(query, keys, v, values, mask, sharpening)  # type: ignore[no-untyped-call]
+        return found
+    return _attend(query, keys, v, values, mask, sharpening)[0]
+
+
+class _Attention(torch.autograd.Function):
+    """Keeps the inputs, and weights if they are few; a second derivative is that of the plain formula."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, keys: Tensor, v: Tensor, values: Tensor, mask: Tensor | None, sharpening: float
+    ) -> Tensor:
+        ctx.save_for_backward(query, keys, v, values)
+        ctx.mask, ctx.sharpening = mask, sharpening
+        few = query.shape[:3].numel() * keys.shape[1] <= KEPT
+        context, ctx.weights = _attend(query, keys, v, values, mask, sharpening, keeps=few)
+        return context
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        inputs = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            function = partial(reference.additive_attention, mask=ctx.mask, sharpening=ctx.sharpening)
+            return *torch.func.vjp(function, *inputs)[1](gradient), None, None
+        with torch.no_grad():
+            query, keys, v, values = inputs
+            found = _pull_back(gradient, query, keys, v, values, ctx.mask, ctx.sharpening, ctx.weights)
+            return *found, None, None
+
+
+def _attend(
+    query: Tensor,
+    keys: Tensor,
+    v: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
+    sharpening: float,
+    *,
+    keeps: bool = False,
+) -> tuple[Tensor, list[Tensor]]:
+    """The context (B, T, H, V), and the weights of every block if they are kept."""
+    context = query.new_empty(*query.shape[:3], values.shape[3])
+    kept = []
+    with torch.no_grad():
+        for b, t in _blocks(query, keys):
+            weights = _weigh(query[b, t], keys[b], v, None if mask is None else mask[b], sharpening)
+            if keeps:
+                kept.append(weights)
+            context[b, t] = _by_head(torch.matmul(_grouped(weights, values), values[b].transpose(1, 2)), weights)
+    return context, kept
+
+
+def _pull_back(
+    gradient: Tensor,
+    query: Tensor,
+    keys: Tensor,
+    v: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
+    sharpening: float,
+    kept: list[Tensor],
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """By query, keys, v and values."""
+    energies, softmax = kernels_for(query.device.type), steps_for("softmax", query.device.type)
+    by_query = query.new_empty(query.shape)
+    by_keys, by_v, by_values = (x.new_zeros(x.shape) for x in (keys, v, values))
+    for number, (b, t) in enumerate(_blocks(query, keys)):
+        if kept:
+            weights = kept[number]
+        else:
+            weights = _weigh(query[b, t], keys[b], v, None if mask is None else mask[b], sharpening)
+        g = _grouped(gradient[b, t].transpose(1, 2), values)
+        grouped = _grouped(weights, values)
+        by_values[b] += torch.matmul(grouped.mT, g).transpose(1, 2)
+        by_weights = torch.matmul(g, values[b].permute(0, 2, 3, 1)).view(weights.shape)
+        by_energies = softmax.pull_back(by_weights, weights)
+        if sharpening != 1.0:
+            by_energies.mul_(sharpening)
+        found = energies.gradients(by_energies, query[b, t], keys[b], v, None)
+        by_query[b, t] = found[0]
+        by_keys[b] += found[1]
+        by_v += found[2]
+    return by_query, by_keys, by_v, by_values
+
+
+def _weigh(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor | None, sharpening: float) -> Tensor:
+    """(B, H, T, S)."""
+    energies = kernels_for(query.device.type).energies(query, keys, v, None)
+    if sharpening != 1.0:
+        energies.mul_(sharpening)
+    support = None if mask is None else mask[:, None, None]
+    found: Tensor = steps_for("softmax", query.device.type).weigh(energies, support)
+    return found
+
+
+def _grouped(x: Tensor, values: Tensor) -> Tensor:
+    """(B, H, T, ·) as (B, G, H / G · T, ·)."""
+    return x.reshape(x.shape[0], values.shape[2], -1, x.shape[3])
+
+
+def _by_head(read: Tensor, weights: Tensor) -> Tensor:
+    """(B, G, H / G · T, V) as (B, T, H, V)."""
+    return read.view(*weights.shape[:3], -1).transpose(1, 2)
+
+
+def _blocks(query: Tensor, keys: Tensor) -> Iterator[tuple[slice, slice]]:
+    """Of sentences and steps."""
+    sentences, steps, heads = query.shape[:3]
+    each = heads * keys.shape[1]
+    many, long = max(1, BLOCK // (each * steps)), max(1, BLOCK // each)
+    for b in range(0, sentences, many):
+        for t in range(0, steps, long):
+            yield slice(b, b + many), slice(t, t + long)
