@@ -12,7 +12,11 @@ here = pytest.mark.skipif(onednn.refuse() is not None, reason=str(onednn.refuse(
 def inputs(kind, dtype=torch.float32):
     """x (…, 96), W (256, 96) and b (256), laid out in some way."""
     torch.manual_seed(3)
-    x, weight, bias = torch.randn(130, 96, dtype=dtype), torch.randn(256, 96, dtype=dtype), torch.randn(256, dtype=dtype)
+    x, weight, bias = (
+        torch.randn(130, 96, dtype=dtype),
+        torch.randn(256, 96, dtype=dtype),
+        torch.randn(256, dtype=dtype),
+    )
     if kind == "columns of others":
         x, weight = torch.randn(130, 200, dtype=dtype)[:, 5:101], torch.randn(256, 150, dtype=dtype)[:, 7:103]
     if kind == "transposed":

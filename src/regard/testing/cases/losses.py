@@ -32,8 +32,14 @@ LOSSES: tuple[LossCase, ...] = (
         "cross-entropy of an output layer",
         (ops.linear_cross_entropy,),
         lambda: (("B T D", draw(3, 5, 4)), ("B T", ids(3, 5)), ("B T", TARGET_MASK)),
-        lambda features, *others: ops.linear_cross_entropy(
-            features, *(draw(*sizes, seed=1).to(features) for sizes in ((8, 4), (8,))), *others, _LAST, smoothing=0.1
+        lambda features, targets, mask: ops.linear_cross_entropy(
+            features,
+            draw(8, 4, seed=1).to(features),
+            draw(8, seed=1).to(features),
+            targets,
+            mask,
+            _LAST,
+            smoothing=0.1,
         )[0],
     ),
     _of_alignments("guided attention", losses.guided_attention, width=0.4),
