@@ -96,9 +96,8 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- |")
     for (version, _, precision), seconds, count in zip(wanted, times, symbols, strict=True):
         faster = median(first / own for first, own in zip(times[0], seconds, strict=True))
-        print(
-            f"| {version} | {precision} | {1000 * median(seconds):.0f} | {count / median(seconds):,.0f} | {faster:.2f} |"
-        )
+        own = median(seconds)
+        print(f"| {version} | {precision} | {1000 * own:.0f} | {count / own:,.0f} | {faster:.2f} |")
 
 
 if __name__ == "__main__":
