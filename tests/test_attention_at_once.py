@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import inspect
 from functools import partial
+from typing import ClassVar
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from regard.attention import (
     BilinearScore,
     CausalWindow,
     DotScore,
+    LocationScore,
     Mechanism,
     ProjectedSum,
     ScaledDotScore,
@@ -260,3 +262,30 @@ class OtherSoftmax(SoftmaxAlignment):
 def test_a_part_of_a_users_own_is_asked_itself():
     mechanism = Mechanism(scored("dot"), OtherSoftmax(), WeightedSum(D))
     assert at_once.obstacle(mechanism.parts) == "there is no such operation for OtherSoftmax"
+
+
+class Reading(LocationScore):
+    """Remembers how wide what was read is."""
+
+    widths: ClassVar[list[int]] = []
+
+    def observe(self, leaf, attended, query, inputs):
+        self.widths.append(attended.context.shape[1])
+        return super().observe(leaf, attended, query, inputs)
+
+
+@pytest.mark.parametrize("kind", [LocationScore, Reading])
+def test_steps_are_read_together_unless_a_part_looks_at_what_was_read(kind):
+    mechanism = Mechanism(kind(D, D, D, num_filters=2, kernel_size=3), SoftmaxAlignment(), WeightedSum(D))
+    queries, memory = torch.randn(2, 3, D), mechanism.prepare(torch.randn(2, 4, D), mask=MASK[::2, :4])
+    called = []
+    mechanism.read.register_forward_hook(lambda *given: called.append(given))
+    attended, state = mechanism(queries, memory, alignment=True)
+    assert len(called) == (1 if kind is LocationScore else 3)
+    assert set(Reading.widths) <= {D}
+    step = mechanism.initial_state(memory)
+    for t in range(3):
+        look, step = mechanism.step(queries[:, t], memory, step, alignment=True)
+        torch.testing.assert_close(look.context, attended.context[:, t])
+        torch.testing.assert_close(look.alignment, attended.alignment[:, :, t])
+    assert torch.equal(step.position, state.position)

@@ -98,6 +98,8 @@ class AbstractPart(nn.Module):
     """Whether the part may be given few positions instead of all: what it says depends on their keys or values (scores,
     reads) or on the energies of the support (alignments), never on where a position stands or what is beside it, and
     neither its leaf nor its auxiliary speaks of positions. What it keeps per source is (B, S, G, …), G dividing H."""
+    ignores_context: bool = False
+    """Whether the `observe` of this class leaves `attended.context` alone, so that all steps may be read together."""
     sources: tuple[str, ...] = ()
     """Where the part was published: keys of `regard/attention/bibliography.bib`, which `cite` prints."""
 
@@ -143,6 +145,12 @@ class AbstractPart(nn.Module):
         """Whether `observe` must see the weights of all positions, since there is no `observe_at`."""
         kind = type(self)
         return kind.observe is not AbstractPart.observe and kind.observe_at is AbstractPart.observe_at
+
+    @property
+    def observes_context(self) -> bool:
+        """Whether `observe` must see what was read."""
+        kind = next(kind for kind in type(self).__mro__ if "observe" in vars(kind))
+        return kind is not AbstractPart and not vars(kind).get("ignores_context", False)
 
 
 class AbstractScore(AbstractPart):

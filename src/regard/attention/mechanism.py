@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
@@ -224,6 +225,20 @@ class Mechanism(nn.Module):
             alignment: whether `Attended.alignment` (R, H, S) is filled.
             generator: for mechanisms that draw.
         """
+        return self._step(query, memory, state, inputs=inputs, alignment=alignment, generator=generator, reads=True)
+
+    def _step(
+        self,
+        query: Tensor,
+        memory: Memory,
+        state: State,
+        *,
+        inputs: Tensor | None,
+        alignment: bool,
+        generator: Generator | None,
+        reads: bool = False,
+    ) -> tuple[Attended, State]:
+        """A step, whose context may be left to whoever reads those of many steps."""
         places = self._places(query, memory, state)
         seen = memory if places is None else narrowing.take(memory, places)
         if places is None:
@@ -238,7 +253,8 @@ class Mechanism(nn.Module):
         )
         if gain is not None:
             weights = weights * gain
-        attended = Attended(self.read(weights, seen, query, state.position), weights, auxiliary)
+        context = self.read(weights, seen, query, state.position) if reads else weights[:, 0, :0]
+        attended = Attended(context, weights, auxiliary)
         whole = attended
         if places is not None and (alignment or any(part.observes_all for part in self.parts.values())):
             whole = replace(attended, alignment=narrowing.spread(weights, places, memory.values.shape[1]))
@@ -372,18 +388,33 @@ class Mechanism(nn.Module):
         alignment: bool,
         generator: Generator | None,
     ) -> tuple[Attended, State]:
+        together = self._reads_together
+        step = self._step if together else self.step
         looks = []
         for t in range(queries.shape[1]):
             fed = None if inputs is None else inputs[:, t]
-            attended, state = self.step(
-                queries[:, t], memory, state, inputs=fed, alignment=alignment, generator=generator
+            attended, state = step(
+                queries[:, t], memory, state, inputs=fed, alignment=alignment or together, generator=generator
             )
             looks.append(attended)
+        weights: Any = torch.stack([look.alignment for look in looks], 2) if alignment or together else None
+        if together:
+            position = state.position[:, None] + torch.arange(-len(looks), 0, device=queries.device)
+            rows = weights.transpose(1, 2).flatten(0, 1), memory, queries.flatten(0, 1), position.flatten()
+            context = self.read(*rows).unflatten(0, queries.shape[:2])
+        else:
+            context = torch.stack([look.context for look in looks], 1)
         return Attended(
-            torch.stack([look.context for look in looks], 1),
-            torch.stack([look.alignment for look in looks], 2) if alignment else None,
+            context,
+            weights if alignment else None,
             tree.map(lambda *leaves: torch.stack(leaves, 1), *(look.auxiliary for look in looks)),
         ), state
+
+    @property
+    def _reads_together(self) -> bool:
+        """Whether what steps say may be read after the last of them, in one product for all."""
+        own = type(self).step is Mechanism.step and self.window.width is None
+        return own and not any(part.observes_context for part in self.parts.values())
 
     def pool(self, memory: Memory) -> Attended:
         """What a mechanism without a query sees in each memory: context (B, V) and alignment (B, H, S).

@@ -31,6 +31,7 @@ class CoverageScore(AbstractScore):
     sources = ("see2017",)
 
     is_recurrent = True
+    ignores_context = True
 
     def __init__(
         self,

@@ -31,6 +31,7 @@ class DynamicConvolutionScore(AbstractScore):
     sources = ("battenberg2020",)
 
     is_recurrent = True
+    ignores_context = True
 
     def __init__(
         self,

@@ -53,6 +53,7 @@ class LocationScore(AbstractScore):
     """
 
     is_recurrent = True
+    ignores_context = True
 
     def __init__(
         self,

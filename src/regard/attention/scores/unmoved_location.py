@@ -43,6 +43,7 @@ class UnmovedLocationScore(AbstractScore):
     sources = ("chorowski2015", "shen2018")
 
     is_recurrent = True
+    ignores_context = True
 
     def __init__(
         self,

@@ -56,6 +56,7 @@ class ArgmaxWindow(AbstractReach):
     sources = ("chorowski2015",)
 
     is_recurrent = True
+    ignores_context = True
 
     def __init__(
         self,

@@ -49,6 +49,7 @@ class ForwardPriorWindow(AbstractWindow):
     sources = ("battenberg2020",)
 
     is_recurrent = True
+    ignores_context = True
 
     def __init__(
         self, *, reach: int = 10, alpha: float = 0.1, beta: float = 0.9, floor: float = 1e-6, num_heads: int = 1

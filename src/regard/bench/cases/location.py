@@ -76,7 +76,7 @@ LOCATION = (
         partial(contest, backward=False),
         _SIZES,
         _QUICK,
-        aims=(Aim(PLAIN, 2.5),),
+        aims=(Aim(PLAIN, 2),),
         work=arithmetic.location,
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -21,12 +21,15 @@ def contest(dtype: torch.dtype, *, operation: str, inputs: Inputs, **sizes: int)
     """Forward and backward by every implementation; ours is the public operation itself."""
     given = tuple(x.float().to(dtype) if _is_floating(x) else x for x in inputs(**sizes))
 
+    @cache
+    def probe(shape: torch.Size) -> Tensor:
+        return draw(*shape, seed=9).float().to(dtype)
+
     def job(function: Callable[..., Tensor]) -> Answer:
         leaves = [x.detach().requires_grad_() if _is_floating(x) else x for x in given]
         result = function(*leaves)
-        probe = draw(*result.shape, seed=9).float().to(dtype)
         wanted = [x for x in leaves if _is_floating(x)]
-        found = torch.autograd.grad(result, wanted, probe)
+        found = torch.autograd.grad(result, wanted, probe(result.shape))
         return {"result": result.detach(), **{f"by input {i}": gradient for i, gradient in enumerate(found)}}
 
     *_, reference = ops.IMPLEMENTATIONS[operation]

@@ -11,6 +11,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from regard.ops.dot_attention import reference
 
+WIDE, MANY = 128, 1 << 16
+"""On the CPU, heads wider than this are better served by products of matrices until there are as many weights each."""
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
@@ -27,6 +29,8 @@ def refuse(*inputs: Any, **options: Any) -> str | None:
         return f"the kernels want keys as wide as values, and these have {keys.shape[3]} and {values.shape[3]} features"
     if not query.numel() or not keys.numel() or not values.numel():
         return "there is nothing to look at"
+    if query.device.type == "cpu" and keys.shape[3] > WIDE and query.shape[1] * keys.shape[1] < MANY:
+        return f"heads of {keys.shape[3]} features and few weights are faster in plain products"
     return None
 
 
