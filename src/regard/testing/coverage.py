@@ -11,9 +11,18 @@ from typing import Any
 from torch import nn
 
 from regard import attention, layers, losses, models, ops
+from regard.layers import twin
 from regard.testing.cases import CASES, MECHANISMS, PARTS
 
-ASSEMBLIES: dict[Any, str] = {models.EncoderDecoder: "an encoder and a decoder, each with cases of its own"}
+_TWIN = "made from a layer for a search, and held to it by tests of its own"
+ASSEMBLIES: dict[Any, str] = {
+    models.EncoderDecoder: "an encoder and a decoder, each with cases of its own",
+    ops.largest: "a choice without derivatives, with tests of its own",
+    ops.log_softmax: "writes over what it is given, without derivatives; with tests of its own",
+    twin.PackedHead: _TWIN,
+    twin.PackedLinear: _TWIN,
+    twin.PackedStack: _TWIN,
+}
 """What needs no case, and why."""
 
 UNDRAWN: dict[type, str] = {attention.UnmaskedAlignment: "it breaks laws of padding by design"}
