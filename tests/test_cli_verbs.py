@@ -28,6 +28,7 @@ class Model:
 
     card = "It says things backwards."
     config = Config(data={"train": "/a.tsv"})
+    device = SimpleNamespace(type="nowhere")
 
     def __init__(self) -> None:
         self.calls: list[tuple[list[str], dict[str, object]]] = []
