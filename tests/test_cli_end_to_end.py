@@ -90,6 +90,8 @@ def test_info_explain_and_list_know_the_real_things(trained, capsys):
     assert run(["info", str(trained)]) == 0
     assert "parameters" in capsys.readouterr().out
     assert run(["explain", str(trained)]) == 0
+    assert "encoder: sequences" in capsys.readouterr().out
+    assert run(["explain"]) == 0
     assert "additive" in capsys.readouterr().out
     assert run(["list", "recipes"]) == 0
     assert "bahdanau" in capsys.readouterr().out

@@ -265,9 +265,40 @@ def test_a_row_alone_gives_what_it_gives_in_a_padded_batch(cell):
         torch.testing.assert_close(last[0][0][0], final[0][0][row], rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+@pytest.mark.parametrize("size", [5, 96])
+def test_under_autocast_products_are_of_bfloat16_and_states_stay_whole(cell, size, counted):
+    torch.manual_seed(1)
+    stack = RecurrentStack(size, size, cell=cell, bidirectional=True)
+    rows = 64 if size > 5 else 3
+    inputs, mask = torch.randn(rows, S, size, requires_grad=True), masked([6, 1, 4, 5] * 16)[:rows]
+    wanted = [inputs, *stack.parameters()]
+
+    def run(enabled):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            outputs, ((final, *_),) = stack(inputs, mask=mask)
+        return [outputs, final, *torch.autograd.grad(outputs.square().sum() + final.sum(), wanted)]
+
+    whole, narrow = run(False), run(True)
+    assert len(counted) == 2
+    assert {x.dtype for x in narrow} == {torch.float32}
+    for x, y in zip(whole, narrow, strict=True):
+        assert 0 < float((x - y).detach().norm() / x.detach().norm()) < 0.02
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        for given in (inputs, inputs.bfloat16()):
+            torch.testing.assert_close(stack(given, mask=mask)[0], narrow[0], rtol=0, atol=2e-2)
+
+
+def test_under_autocast_a_first_state_of_bfloat16_is_taken(counted):
+    stack, inputs = RecurrentStack(F, D, cell="gru"), torch.randn(2, S, F)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        outputs, ((final,),) = stack(inputs, ((torch.ones(2, D).bfloat16(),),))
+    assert (outputs.dtype, final.dtype, len(counted)) == (torch.float32, torch.float32, 1)
+
+
 def test_what_the_compiled_loops_cannot_do_goes_through_torch(counted):
     inputs = torch.randn(2, S, F)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=torch.float16):
         RecurrentStack(F, D, cell="gru")(inputs)
     RecurrentStack(F, D, cell="gru").bfloat16()(inputs.bfloat16())
     RecurrentStack(F, D, cell="rnn")(inputs)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard import ops
-from regard.ops.linear import Product, linear, onednn
+from regard.ops.linear import Product, linear, onednn, outer
 
 here = pytest.mark.skipif(onednn.refuse() is not None, reason=str(onednn.refuse()))
 
@@ -38,6 +38,22 @@ def test_products_are_those_of_torch(kind, biased):
     assert packed.packed
     for found in (linear(x, weight, bias), packed(x, bias), packed(x[:7], bias)):
         torch.testing.assert_close(found.double(), expected[: len(found)], rtol=0, atol=3e-5)
+
+
+@pytest.mark.parametrize("kind", ["plain", "columns of others", "transposed", "three dimensions, strided"])
+@pytest.mark.parametrize("rows", [130, 2])
+def test_narrow_products_are_of_rounded_numbers_and_sums_of_whole_ones(kind, rows):
+    x, weight, bias = inputs(kind)
+    x = x[:rows]
+    rounded = (one.bfloat16().double() for one in (x, weight))
+    expected = torch.nn.functional.linear(*rounded)
+    for found in (linear(x, weight, bias, narrow=True), Product(weight, rows, narrow=True)(x, bias)):
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found.double() - bias.double(), expected, rtol=2**-7, atol=1e-4)
+    if x.dim() == 2:
+        gradient = outer(x, x, narrow=True)
+        assert gradient.dtype == torch.float32
+        torch.testing.assert_close(gradient, outer(x, x), rtol=2**-6, atol=0.2)
 
 
 @here

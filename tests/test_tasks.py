@@ -350,7 +350,11 @@ def test_the_catalogue_and_the_explanation_name_what_there_is() -> None:
     assert {"recipe", "preset", "task"} <= kinds
     assert all(line for _, _, line in catalogue())
     assert "additive_energies" in explain()
-    assert "in one fused node of the graph" in explain(untrained())
+    model = untrained()
+    name, encoder, decoder = explain(model).splitlines()
+    assert name == model.name
+    assert encoder.startswith("  encoder: sequences on the CPU run through")
+    assert "in one fused node of the graph" in decoder
     free = small({"decoder": {"size": 10, "embedding_size": 6, "input_feeding": False}})
     assert "at once" in explain(untrained(free))
 

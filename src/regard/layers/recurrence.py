@@ -31,9 +31,14 @@ def refuse(layer: nn.Module, x: Tensor | None = None) -> str | None:
     if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks:
         return "the layer has hooks"
     if x is not None:
-        if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64) or torch.is_autocast_enabled("cpu"):
+        if torch.is_autocast_enabled("cpu") and not _is_narrow(x):
+            return "autocast is to another type than bfloat16"
+        kind = torch.float32 if _is_narrow(x) else x.dtype
+        if x.device.type != "cpu" or kind not in (torch.float32, torch.float64):
             return "the compiled loops compute float32 and float64 on the CPU"
-        if any(type(one) not in (Tensor, nn.Parameter) or one.dtype != x.dtype for one in (x, *layer.parameters())):
+        if any(type(one) not in (Tensor, nn.Parameter) for one in (x, *layer.parameters())) or any(
+            one.dtype != kind for one in layer.parameters()
+        ):
             return "inputs or weights are no plain tensors of one type"
         if forward_ad._current_level >= 0:
             return "the compiled loops have no derivative in forward mode"
@@ -42,7 +47,7 @@ def refuse(layer: nn.Module, x: Tensor | None = None) -> str | None:
 
 def slower(layer: nn.Module, x: Tensor, packing: Packing) -> str | None:
     """Why torch's own loop is no slower, as measured on two cores with AVX-512 for layers of 256, or None."""
-    if not packing.is_full:
+    if not packing.is_full or _is_narrow(x):
         return None
     if type(layer) is nn.LSTM and x.dtype == torch.float32 and onednn.refuse() is None:
         return "without padding the LSTM of oneDNN is faster"
@@ -61,13 +66,21 @@ def run(layer: Any, packing: Packing, x: Tensor, first: tuple[Tensor, ...] | Non
     kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     suffixes = ["", "_reverse"] if layer.bidirectional else [""]
     weights = [getattr(layer, f"{kind}_l0{suffix}") for suffix in suffixes for kind in kinds]
-    plan = Plan(CELLS[type(layer)], packing, len(first or ()))
-    tensors = (x, *(first or ()), *weights)
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        outputs, *final = _Layer.apply(plan, *tensors)  # type: ignore[no-untyped-call]
-    else:
-        outputs, *final = ahead(plan, packing.pack(x), tensors[1:])
+    narrow = _is_narrow(x)
+    plan = Plan(CELLS[type(layer)], packing, len(first or ()), narrow)
+    tensors = (*(given.float() if narrow else given for given in (x, *(first or ()))), *weights)
+    with torch.autocast("cpu", enabled=False):
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+            outputs, *final = _Layer.apply(plan, *tensors)  # type: ignore[no-untyped-call]
+        else:
+            outputs, *final = ahead(plan, packing.pack(tensors[0]), tensors[1:])
     return outputs, tuple(final)
+
+
+def _is_narrow(x: Tensor) -> bool:
+    """Whether autocast wants products of bfloat16; states and what is kept of them are float32."""
+    autocast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+    return autocast and x.dtype in (torch.float32, torch.bfloat16)
 
 
 class _Layer(torch.autograd.Function):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.layers.packing import Packing
-from regard.ops.linear import Product, linear
+from regard.ops.linear import Product, linear, outer
 
 KERNELS = "regard.ops.recurrence.numba"
 BLOCK = 1 << 18
@@ -28,11 +28,13 @@ class Plan:
 
     Args:
         num_first: tensors of the first state; 0 where it is zeros.
+        narrow: products are made of bfloat16; all else stays as it is.
     """
 
     cell: str
     packing: Packing
     num_first: int
+    narrow: bool = False
 
     @property
     def num_tensors(self) -> int:
@@ -126,7 +128,7 @@ def _run(
     step = import_module(KERNELS).STEPS[plan.cell]
     w_ih, w_hh, b_ih, b_hh = (weight.detach() for weight in weights)
     of_input, of_state = (b_ih + b_hh, torch.zeros_like(b_hh)) if plan.cell == "lstm" else (b_ih, b_hh)
-    product = Product(w_hh, max(counts, default=1))
+    product = Product(w_hh, max(counts, default=1), narrow=plan.narrow)
     hidden, size = state[0], w_hh.shape[1]
     fixed = packing.places.numpy(), outputs.numpy(), direction * size
     arrays = [state[1].numpy(), hidden.numpy()]
@@ -136,7 +138,7 @@ def _run(
     for begin in reversed(order) if direction else order:
         block = range(begin, min(begin + length, steps))
         low, high = offsets[begin], offsets[block.stop]
-        tape = Tape.of(plan.cell, linear(packed[low:high], w_ih, of_input), size, keeps=keeps)
+        tape = Tape.of(plan.cell, linear(packed[low:high], w_ih, of_input, narrow=plan.narrow), size, keeps=keeps)
         buffers = [*tape.arrays(), *arrays]
         for t in reversed(block) if direction else block:
             if t == from_zero:
@@ -155,7 +157,7 @@ def _run_back(
     counts, offsets, steps = packing.counts, packing.offsets, len(packing.counts)
     step = import_module(KERNELS).STEPS_BACK[plan.cell]
     w_hh = weights[1].detach()
-    product = Product(w_hh.t(), max(counts, default=1))
+    product = Product(w_hh.t(), max(counts, default=1), narrow=plan.narrow)
     by_hidden, by_recurrent = by_state[0], tape.recurrent if plan.cell == "gru" else tape.gates
     fixed = packing.places.numpy(), by_outputs.numpy(), direction * w_hh.shape[1]
     buffers = [*tape.arrays(), by_state[1].numpy(), by_hidden.numpy()]
@@ -194,7 +196,7 @@ def back(
             whole[:, columns].index_copy_(0, plan.packing.places, part)
         by_weights += _by_weights(plan, tape, packed, direction)
         if needs_packed:
-            part = linear(tape.gates, weights[0].detach().t())
+            part = linear(tape.gates, weights[0].detach().t(), narrow=plan.narrow)
             by_packed = part if by_packed is None else by_packed.add_(part)
     return by_packed, [*by_first, *by_weights]
 
@@ -202,9 +204,9 @@ def back(
 def _by_weights(plan: Plan, tape: Tape, packed: Tensor, direction: int) -> list[Tensor]:
     """By w_ih, w_hh, b_ih and b_hh."""
     met = plan.beyond_zero(direction)
-    by_w_ih, by_bias = tape.gates.t() @ packed, tape.gates.sum(0)
+    by_w_ih, by_bias = outer(tape.gates, packed, narrow=plan.narrow), tape.gates.sum(0)
     if plan.cell == "lstm":
-        return [by_w_ih, tape.gates[met].t() @ tape.hidden[met], by_bias, by_bias]
+        return [by_w_ih, outer(tape.gates[met], tape.hidden[met], narrow=plan.narrow), by_bias, by_bias]
     size = tape.hidden.shape[1]
     by_b_hh = torch.cat([by_bias[: 2 * size], tape.recurrent[:, 2 * size :].sum(0)])
-    return [by_w_ih, tape.recurrent[met].t() @ tape.hidden[met], by_bias, by_b_hh]
+    return [by_w_ih, outer(tape.recurrent[met], tape.hidden[met], narrow=plan.narrow), by_bias, by_b_hh]

@@ -37,6 +37,10 @@ class RecurrentEncoder(nn.Module):
         memory, final = self.stack(self.embedding(inputs), mask=mask)
         return Encoded(memory, mask, final)
 
+    def explain(self) -> str:
+        """Which way a batch takes and why."""
+        return self.stack.explain()
+
     def forward(self, inputs: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> Any:
         """As `encode`."""
         return self.encode(inputs, mask)

@@ -33,11 +33,12 @@ def catalogue() -> list[tuple[str, str, str]]:
 
 
 def explain(model: TextToText | None = None) -> str:
-    """Which implementation every operation takes here and why, and for a model which way its decoder takes."""
-    lines = [ops.explain()]
-    if model is not None:
-        lines.append(f"{model.name}: {model.module.decoder.explain()}")
-    return "\n".join(lines)
+    """Which way a model's encoder and decoder take here and why; without a model, which way every operation takes."""
+    if model is None:
+        return ops.explain()
+    parts = {"encoder": model.module.encoder, "decoder": model.module.decoder}
+    said = [f"  {name}: {part.explain()}" for name, part in parts.items() if hasattr(part, "explain")]
+    return "\n".join([model.name, *said])
 
 
 def _is_a(thing: object, base: type) -> bool:

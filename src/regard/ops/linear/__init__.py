@@ -1,5 +1,5 @@
 """Products with a weight matrix."""
 
-from regard.ops.linear.operation import LINEAR, Product, linear
+from regard.ops.linear.operation import LINEAR, Product, linear, outer
 
-__all__ = ["LINEAR", "Product", "linear"]
+__all__ = ["LINEAR", "Product", "linear", "outer"]

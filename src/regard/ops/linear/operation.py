@@ -13,17 +13,34 @@ LINEAR = (Implementation("onednn", onednn.linear, onednn.refuse), Implementation
 
 
 def linear(
-    x: Float[Tensor, "*rows K"], weight: Float[Tensor, "N K"], bias: Float[Tensor, " N"] | None = None
+    x: Float[Tensor, "*rows K"],
+    weight: Float[Tensor, "N K"],
+    bias: Float[Tensor, " N"] | None = None,
+    *,
+    narrow: bool = False,
 ) -> Float[Tensor, "*rows N"]:
     """x Wᵀ + b.
+
+    Args:
+        narrow: x and W are rounded to bfloat16, as their product is before the bias joins it; for float32 without
+            autograd.
 
     >>> linear(torch.ones(2, 3), torch.ones(1, 3))
     tensor([[3.],
             [3.]])
     """
+    if narrow:
+        return _narrow(x, weight.bfloat16(), bias)
     if onednn.refuse(x, weight, bias) is None:
         return onednn.linear(x, weight, bias)
     return reference.linear(x, weight, bias)
+
+
+def outer(left: Float[Tensor, "M N"], right: Float[Tensor, "M K"], *, narrow: bool = False) -> Float[Tensor, "N K"]:
+    """Σ_m left_mn right_mk: a weight's gradient, from that of the outputs and the inputs; without autograd."""
+    if narrow:
+        return (left.bfloat16().t() @ right.bfloat16()).float()
+    return left.t() @ right
 
 
 class Product:
@@ -33,12 +50,15 @@ class Product:
         weight: (N, K). One that is transposed is taken as it stands: to pack it would cost more than dozens of products
             gain.
         rows: of x.
+        narrow: as in `linear`.
     """
 
-    def __init__(self, weight: Tensor, rows: int) -> None:
-        self.weight = weight.detach()
+    def __init__(self, weight: Tensor, rows: int, *, narrow: bool = False) -> None:
+        self.narrow = narrow
+        self.weight = weight.detach().bfloat16() if narrow else weight.detach()
         with torch.no_grad():
-            self.packed = onednn.refuse(weight.new_empty(rows, weight.shape[1]), self.weight) is None
+            asked = weight.new_empty(rows, weight.shape[1])
+            self.packed = onednn.refuse(asked, weight.detach()) is None
         if self.packed and self.weight.is_contiguous():
             self.weight = onednn.pack(self.weight, rows)
 
@@ -46,4 +66,11 @@ class Product:
         self, x: Float[Tensor, "*rows K"], bias: Float[Tensor, " N"] | None = None
     ) -> Float[Tensor, "*rows N"]:
         """x Wᵀ + b."""
+        if self.narrow:
+            return _narrow(x, self.weight, bias, packed=self.packed)
         return (onednn.linear if self.packed else reference.linear)(x, self.weight, bias)
+
+
+def _narrow(x: Tensor, weight: Tensor, bias: Tensor | None, *, packed: bool = False) -> Tensor:
+    found = (onednn.linear if packed else reference.linear)(x.bfloat16(), weight).float()
+    return found if bias is None else found.add_(bias)
