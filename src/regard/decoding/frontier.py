@@ -41,10 +41,10 @@ class Frontier:
         device = next(tree.leaves(memory)).device
         self.decoder = decoder
         if (offered := getattr(type(decoder), "for_search", None)) is not None:
-            self.decoder = offered(decoder, count * width)
+            self.decoder, memory = offered(decoder, memory, count * width)
             width = 1 if begins_alike and self.decoder is not decoder else width
         self.memory, self.width, self.eos = memory, width, eos
-        self.state = decoder.initial_state(memory, width)
+        self.state = self.decoder.initial_state(memory, width)
         self.sentences = torch.arange(count, device=device)
         self.inputs = torch.full((count * width,), bos, dtype=torch.long, device=device)
         self.nodes = torch.full((count, width), ROOT, dtype=torch.long, device=device)

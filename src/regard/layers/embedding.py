@@ -41,5 +41,8 @@ class TokenEmbedding(nn.Module):
 
     def forward(self, ids: Int[Tensor, "*rows"]) -> Float[Tensor, "*rows D"]:
         """Vectors of ids."""
-        known = torch.where(ids < self.table.num_embeddings, ids, self.unknown)
-        return self.dropout(self.table(known))
+        return self.dropout(self.table(self.known(ids)))
+
+    def known(self, ids: Int[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
+        """The ids, `unknown` for extended ones."""
+        return torch.where(ids < self.table.num_embeddings, ids, self.unknown)

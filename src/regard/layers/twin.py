@@ -46,11 +46,16 @@ def _twin(module: nn.Module, rows: int) -> nn.Module:
 
 
 def _refuses(module: nn.Module) -> bool:
-    """Whether a module has no twin: hooks watch it, its weights are made anew at every use, or are of other kinds."""
+    """Whether a module has no twin: it is watched, or its weights are of other kinds."""
     if isinstance(module, RecurrentStack) and (module.cell not in _STEPS or module.bidirectional):
         return True
     if any(weight.device.type != "cpu" or weight.dtype not in _KINDS for weight in module.parameters()):
         return True
+    return is_watched(module)
+
+
+def is_watched(module: nn.Module) -> bool:
+    """Whether hooks of a module or its parts want to be called, or weights are made anew at every use."""
     return any(
         part._forward_hooks or part._forward_pre_hooks or "parametrizations" in part._modules
         for part in module.modules()

@@ -94,9 +94,9 @@ class PointerDecoder(nn.Module):
         found, state = self.core.advance(inputs, memory.core, state, alignment=True, generator=generator)
         return self._say(found, memory, alignment), state
 
-    def for_search(self, num_rows: int) -> PointerDecoder:
-        """A twin whose step is quicker for as many rows, without gradients."""
-        return twin(self, num_rows)
+    def for_search(self, memory: PointerMemory, num_rows: int) -> tuple[PointerDecoder, PointerMemory]:
+        """A twin whose steps are quicker for as many rows, without gradients, and the memory for them."""
+        return twin(self, num_rows), memory
 
     def forward(
         self, inputs: Tensor, memory: PointerMemory, *, alignment: bool = False, generator: Generator | None = None

@@ -14,6 +14,7 @@ from regard.errors import UnsupportedError
 from regard.layers.recurrent import Cell, CellState, RecurrentStack
 from regard.layers.twin import twin
 from regard.models import fused
+from regard.models.fused import search
 from regard.models.bridge import Bridge, FixedContext
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.loss import cross_entropy_of, is_plain
@@ -194,9 +195,12 @@ class RecurrentDecoder(nn.Module):
         """All steps, teacher-forced: inputs (B, T) ids or (B, T, F) values."""
         return self.say(self.run(inputs, memory, alignment=alignment, generator=generator))
 
-    def for_search(self, num_rows: int) -> RecurrentDecoder:
-        """A twin whose step is quicker for as many rows, without gradients."""
-        return twin(self, num_rows)
+    def for_search(self, memory: RecurrentMemory, num_rows: int) -> tuple[Any, Any]:
+        """A twin whose steps are quicker for as many rows, without gradients, and the memory for them."""
+        if type(self) is RecurrentDecoder and search.refuse(self, memory, num_rows) is None:
+            found = search.SearchTwin(self, memory, num_rows)
+            return found, found.begin()
+        return twin(self, num_rows), memory
 
     def cross_entropy(
         self,

@@ -11,7 +11,8 @@ from torch import Tensor
 class AbstractLook(ABC):
     """Looks into one memory, a step at a time, and looks back for the derivatives; without autograd.
 
-    Time comes first. What was asked in step t stands in `queries[t]`, (B, H, D), and α in `weights[t]`.
+    Time comes first. What was asked in step t stands in `queries[t]`, (B, H, D), and α in `weights[t]`. A search, which
+    keeps no steps, looks with `once`.
 
     Args:
         keys: (B, S, G, D); heads side by side share a key, as in `regard.attention.heads`.
@@ -53,6 +54,13 @@ class AbstractLook(ABC):
 
     @abstractmethod
     def _look(self, t: int, contexts: Tensor, column: int) -> None: ...
+
+    @abstractmethod
+    def once(self, query: Tensor, owners: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
+        """The weights (R, H, S) of projected queries (R, H·D), each into the memory of the sentence that owns it.
+
+        Writes the contexts (R, H·V) into `contexts` (R, ≥ column + H·V), from a column on.
+        """
 
     @abstractmethod
     def back(self) -> AbstractLookBack:

@@ -7,6 +7,7 @@ all steps.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -22,31 +23,49 @@ from regard.ops.threads import spread
 class _Look(AbstractLook):
     def __init__(self, *memory: Any, **options: Any) -> None:
         super().__init__(*memory, **options)
-        self.work = self.weights[0].numel() * (self.size + self.values.shape[3])
         mask = self.keys.new_empty(0, 0, dtype=torch.bool) if self.mask is None else self.mask
-        sharpening = self.weights.numpy().dtype.type(self.sharpening)
-        self.settled = (sharpening, self.values.numpy(), self.weights.numpy())
-        self._mask = mask.numpy()
+        self.everyone = np.arange(len(self.keys))
+        self.sharpened = self.weights.numpy().dtype.type(self.sharpening)
+        self.kept = self.weights.numpy()
+        self.read = (mask.numpy(), self.sharpened, self.values.numpy())
 
-    def _settle(self, t: int, contexts: Tensor, column: int) -> None:
-        self.spread(_settle, t, self._mask, *self.settled, contexts.numpy(), column)
+    def _look(self, t: int, contexts: Tensor, column: int) -> None:
+        self._attend(t, self.everyone, self.queries[t].numpy(), self.kept, contexts, column)
 
-    def spread(self, kernel: Any, *given: Any) -> None:
-        """Calls a kernel for all sentences."""
-        spread(lambda start, stop: kernel(*given, start, stop), len(self.keys), self.work)
+    def once(self, query: Tensor, owners: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
+        weights = self.weights.new_empty(1, len(query), *self.weights.shape[2:])
+        asked = query.contiguous().unflatten(1, (-1, self.size)).numpy()
+        self._attend(0, owners.numpy(), asked, weights.numpy(), contexts[None], column)
+        return weights[0]
+
+    def _attend(self, t: int, owners: Any, queries: Any, weights: Any, contexts: Tensor, column: int) -> None:
+        self._compare(t, owners, queries, weights)
+        self.spread(_settle, len(owners), t, owners, *self.read, weights, contexts.numpy(), column)
+
+    @abstractmethod
+    def _compare(self, t: int, owners: Any, queries: Any, energies: Any) -> None:
+        """Energies (T, R, H, S) at t of queries (R, H, D)."""
+
+    def spread(self, kernel: Any, rows: int, *given: Any) -> None:
+        """Calls a kernel for so many rows."""
+        each = self.weights.shape[2] * self.weights.shape[3] * (self.size + self.values.shape[3])
+        spread(lambda start, stop: kernel(*given, start, stop), rows, rows * each)
 
 
 class _LookBack(AbstractLookBack):
     def __init__(self, look: _Look) -> None:
         super().__init__(look)
-        self._call = look.spread
-        self._settled = look.settled
-        self._by_energies = np.empty_like(look.settled[2][0])
+        self._look = look
+        self._settled = (look.sharpened, look.values.numpy(), look.kept)
+        self._by_energies = np.empty_like(look.kept[0])
         self._results: tuple[Any, ...] = (self._by_energies, self.by_queries.numpy(), self.by_keys.numpy())
 
     def _unsettle(self, t: int, by_contexts: Tensor, by_weights: Tensor | None) -> None:
         told = self._by_energies[:0] if by_weights is None else by_weights.contiguous().numpy()
-        self._call(_unsettle, t, *self._settled, by_contexts.numpy(), told, self._by_energies)
+        self._spread(_unsettle, t, *self._settled, by_contexts.numpy(), told, self._by_energies)
+
+    def _spread(self, kernel: Any, *given: Any) -> None:
+        self._look.spread(kernel, len(self._look.keys), *given)
 
 
 class AdditiveLook(_Look):
@@ -60,9 +79,8 @@ class AdditiveLook(_Look):
         spread(lambda start, stop: _raise(keys, REACH[kind], raised, near, start, stop), len(keys), keys.size)
         self.asked = (keys, raised, near, self.v.numpy(), REACH[kind], LARGE[kind])
 
-    def _look(self, t: int, contexts: Tensor, column: int) -> None:
-        self.spread(_additive, t, self.queries[t].numpy(), *self.asked, self.settled[2])
-        self._settle(t, contexts, column)
+    def _compare(self, t: int, owners: Any, queries: Any, energies: Any) -> None:
+        self.spread(_additive, len(owners), t, owners, queries, *self.asked, energies)
 
     def back(self) -> AbstractLookBack:
         return AdditiveLookBack(self)
@@ -79,7 +97,7 @@ class AdditiveLookBack(_LookBack):
 
     def backward(self, t: int, by_contexts: Tensor, by_weights: Tensor | None) -> None:
         self._unsettle(t, by_contexts, by_weights)
-        self._call(_additive_back, t, self.look.queries[t].numpy(), *self._asked, *self._results)
+        self._spread(_additive_back, t, self.look.queries[t].numpy(), *self._asked, *self._results)
 
     def gradients(self, by_contexts: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         assert self.look.v is not None
@@ -90,9 +108,8 @@ class AdditiveLookBack(_LookBack):
 class DotLook(_Look):
     """e_j = q · k_j."""
 
-    def _look(self, t: int, contexts: Tensor, column: int) -> None:
-        self.spread(_dot, t, self.queries[t].numpy(), self.keys.numpy(), self.settled[2])
-        self._settle(t, contexts, column)
+    def _compare(self, t: int, owners: Any, queries: Any, energies: Any) -> None:
+        self.spread(_dot, len(owners), t, owners, queries, self.keys.numpy(), energies)
 
     def back(self) -> AbstractLookBack:
         return DotLookBack(self)
@@ -103,7 +120,7 @@ class DotLookBack(_LookBack):
 
     def backward(self, t: int, by_contexts: Tensor, by_weights: Tensor | None) -> None:
         self._unsettle(t, by_contexts, by_weights)
-        self._call(_dot_back, t, self.look.queries[t].numpy(), self.look.keys.numpy(), *self._results)
+        self._spread(_dot_back, t, self.look.queries[t].numpy(), self.look.keys.numpy(), *self._results)
 
 
 LOOKS: dict[str, type[AbstractLook]] = {"additive": AdditiveLook, "dot": DotLook}
@@ -123,6 +140,7 @@ def _raise(keys: Any, reach: Any, out: Any, near: Any, start: int, stop: int) ->
 @compiled
 def _additive(
     t: int,
+    owners: Any,
     queries: Any,
     keys: Any,
     key_powers: Any,
@@ -134,14 +152,15 @@ def _additive(
     start: int,
     stop: int,
 ) -> None:
-    """out (T, B, H, S) for the sentences start … stop; queries (B, H, D), keys (B, S, H, D), v (H, D)."""
+    """out (T, R, H, S) at t for the rows start … stop; queries (R, H, D), keys (B, S, H, D), v (H, D)."""
     heads, size = v.shape
     one = large / large
     half = one / (one + one)
     a = np.empty(size, v.dtype)
-    for b in range(start, stop):
+    for row in range(start, stop):
+        b = owners[row]
         for h in range(heads):
-            query, factor, found = queries[b, h], v[h], out[t, b, h]
+            query, factor, found = queries[row, h], v[h], out[t, row, h]
             factored = powers(query, a, reach) and near[b]
             for s in range(keys.shape[1]):
                 share = one - one
@@ -218,13 +237,14 @@ def _additive_back(
 
 
 @compiled
-def _dot(t: int, queries: Any, keys: Any, out: Any, start: int, stop: int) -> None:
-    """out (T, B, H, S); queries (B, H, D), keys (B, S, G, D)."""
+def _dot(t: int, owners: Any, queries: Any, keys: Any, out: Any, start: int, stop: int) -> None:
+    """out (T, R, H, S); queries (R, H, D), keys (B, S, G, D)."""
     heads, size = queries.shape[1:]
     each = heads // keys.shape[2]
-    for b in range(start, stop):
+    for row in range(start, stop):
+        b = owners[row]
         for h in range(heads):
-            query, found = queries[b, h], out[t, b, h]
+            query, found = queries[row, h], out[t, row, h]
             for s in range(keys.shape[1]):
                 key = keys[b, s, h // each]
                 total = query[0] * key[0]
@@ -255,15 +275,25 @@ def _dot_back(
 
 @compiled
 def _settle(
-    t: int, mask: Any, sharpening: Any, values: Any, weights: Any, contexts: Any, column: int, start: int, stop: int
+    t: int,
+    owners: Any,
+    mask: Any,
+    sharpening: Any,
+    values: Any,
+    weights: Any,
+    contexts: Any,
+    column: int,
+    start: int,
+    stop: int,
 ) -> None:
-    """Energies (T, B, H, S) at t become weights; contexts (T, B, ≥ column + H·V) get their sums."""
+    """Energies (T, R, H, S) at t become weights; contexts (T, R, ≥ column + H·V) get their sums."""
     heads, positions = weights.shape[2:]
     groups, size = values.shape[2:]
     zero = sharpening - sharpening
-    for b in range(start, stop):
+    for row in range(start, stop):
+        b = owners[row]
         for h in range(heads):
-            found = weights[t, b, h]
+            found = weights[t, row, h]
             top = -np.inf
             for s in range(positions):
                 if len(mask) == 0 or mask[b, s]:
@@ -278,7 +308,7 @@ def _settle(
                     found[s] = zero
             for s in range(positions):
                 found[s] = found[s] / total if total != zero else zero
-            context = contexts[t, b, column + h * size : column + (h + 1) * size]
+            context = contexts[t, row, column + h * size : column + (h + 1) * size]
             for d in range(size):
                 context[d] = zero
             g = h * groups // heads

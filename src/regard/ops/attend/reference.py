@@ -14,16 +14,22 @@ from regard.ops.softmax import masked_softmax
 
 class _Look(AbstractLook):
     def _look(self, t: int, contexts: Tensor, column: int) -> None:
-        energies = self._energies(self.queries[t])
-        support = None if self.mask is None else self.mask[:, None]
+        self.weights[t] = self._attend(self.queries[t], slice(None), contexts[t], column)
+
+    def once(self, query: Tensor, owners: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
+        return self._attend(query.unflatten(1, (-1, self.size)), owners, contexts, column)
+
+    def _attend(self, query: Tensor, owners: Tensor | slice, contexts: Tensor, column: int) -> Tensor:
+        energies, values = self._energies(query, self.keys[owners]), self.values[owners]
+        support = None if self.mask is None else self.mask[owners, None]
         weights = masked_softmax(energies * self.sharpening if self.sharpening != 1.0 else energies, support)
-        self.weights[t] = weights
-        shared = weights.unflatten(1, (self.values.shape[2], -1))
-        context = torch.einsum("bgns,bsgv->bgnv", shared, self.values).flatten(1)
-        contexts[t, :, column : column + context.shape[1]] = context
+        shared = weights.unflatten(1, (values.shape[2], -1))
+        context = torch.einsum("bgns,bsgv->bgnv", shared, values).flatten(1)
+        contexts[:, column : column + context.shape[1]] = context
+        return weights
 
     @abstractmethod
-    def _energies(self, query: Tensor) -> Tensor: ...
+    def _energies(self, query: Tensor, keys: Tensor) -> Tensor: ...
 
 
 class _LookBack(AbstractLookBack):
@@ -43,9 +49,9 @@ class _LookBack(AbstractLookBack):
 class AdditiveLook(_Look):
     """e_j = v · tanh(q + k_j)."""
 
-    def _energies(self, query: Tensor) -> Tensor:
+    def _energies(self, query: Tensor, keys: Tensor) -> Tensor:
         assert self.v is not None
-        return additive_energies(query[:, None], self.keys, self.v)[:, :, 0]
+        return additive_energies(query[:, None], keys, self.v)[:, :, 0]
 
     def back(self) -> AbstractLookBack:
         return AdditiveLookBack(self)
@@ -69,9 +75,9 @@ class AdditiveLookBack(_LookBack):
 class DotLook(_Look):
     """e_j = q · k_j."""
 
-    def _energies(self, query: Tensor) -> Tensor:
-        shared = query.unflatten(1, (self.keys.shape[2], -1))
-        return torch.einsum("bgnd,bsgd->bgns", shared, self.keys).flatten(1, 2)
+    def _energies(self, query: Tensor, keys: Tensor) -> Tensor:
+        shared = query.unflatten(1, (keys.shape[2], -1))
+        return torch.einsum("bgnd,bsgd->bgns", shared, keys).flatten(1, 2)
 
     def back(self) -> AbstractLookBack:
         return DotLookBack(self)

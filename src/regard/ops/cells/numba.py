@@ -7,16 +7,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from regard.ops.compiled import compiled
 from regard.ops.compiled.elementary import sigmoid, tanh
 from regard.ops.threads import spread
 
+_THEIR_OWN = np.empty(0, np.int64)
 
-def lstm(t: int, gates: Tensor, known: Tensor, cells: Tensor, tangents: Tensor, hidden: Tensor) -> None:
+
+def lstm(
+    t: int,
+    gates: Tensor,
+    known: Tensor,
+    cells: Tensor,
+    tangents: Tensor,
+    hidden: Tensor,
+    whose: Tensor | None = None,
+) -> None:
     """A step."""
-    _run(_lstm, cells, t, gates, known, cells, tangents, hidden)
+    _run(_lstm, cells, t, _owners(whose), gates, known, cells, tangents, hidden)
 
 
 def lstm_back(
@@ -26,9 +37,18 @@ def lstm_back(
     _run(_lstm_back, cells, t, gates, cells, tangents, by_hidden, by_cells, by_gates)
 
 
-def gru(t: int, fed: Tensor, known: Tensor, recurrent: Tensor, both: Tensor, new: Tensor, hidden: Tensor) -> None:
+def gru(
+    t: int,
+    fed: Tensor,
+    known: Tensor,
+    recurrent: Tensor,
+    both: Tensor,
+    new: Tensor,
+    hidden: Tensor,
+    whose: Tensor | None = None,
+) -> None:
     """A step."""
-    _run(_gru, new, t, fed, known, recurrent, both, new, hidden)
+    _run(_gru, new, t, _owners(whose), fed, known, recurrent, both, new, hidden)
 
 
 def gru_back(
@@ -38,17 +58,30 @@ def gru_back(
     _run(_gru_back, new, t, recurrent, both, new, hidden, by_hidden, by_gates)
 
 
-def _run(kernel: Any, sized: Tensor, t: int, *buffers: Tensor) -> None:
-    given = [buffer.numpy() for buffer in buffers]
+def tanh_of_sum(first: Tensor, second: Tensor) -> None:
+    """In the place of the first."""
+    sums, added = first.numpy(), second.numpy()
+    spread(lambda start, stop: _tanh_of_sum(sums, added, start, stop), len(sums), 4 * sums.size)
+
+
+def _owners(whose: Tensor | None) -> Any:
+    return _THEIR_OWN if whose is None else whose.numpy()
+
+
+def _run(kernel: Any, sized: Tensor, t: int, *buffers: Any) -> None:
+    given = [buffer.numpy() if isinstance(buffer, Tensor) else buffer for buffer in buffers]
     rows, size = sized.shape[1:]
     spread(lambda start, stop: kernel(t, *given, start, stop), rows, 8 * rows * size)
 
 
 @compiled
-def _lstm(t: int, gates: Any, known: Any, cells: Any, tangents: Any, hidden: Any, start: int, stop: int) -> None:
+def _lstm(
+    t: int, whose: Any, gates: Any, known: Any, cells: Any, tangents: Any, hidden: Any, start: int, stop: int
+) -> None:
     size = cells.shape[2]
     for row in range(start, stop):
-        of_row, given, last, c = gates[row], known[row % len(known)], cells[t, row], cells[t + 1, row]
+        owner = whose[row] if len(whose) else row
+        of_row, given, last, c = gates[row], known[owner % len(known)], cells[t, row], cells[t + 1, row]
         i, f, g, o = of_row[:size], of_row[size : 2 * size], of_row[2 * size : 3 * size], of_row[3 * size :]
         tangent, h = tangents[t, row], hidden[t + 1, row, hidden.shape[2] - size :]
         known_g, known_o = given[2 * size : 3 * size], given[3 * size :]
@@ -101,10 +134,22 @@ def _lstm_back(
 
 
 @compiled
-def _gru(t: int, fed: Any, known: Any, recurrent: Any, both: Any, new: Any, hidden: Any, start: int, stop: int) -> None:
+def _gru(
+    t: int,
+    whose: Any,
+    fed: Any,
+    known: Any,
+    recurrent: Any,
+    both: Any,
+    new: Any,
+    hidden: Any,
+    start: int,
+    stop: int,
+) -> None:
     size = new.shape[2]
     for row in range(start, stop):
-        x, s, gates, n, given = fed[row], recurrent[row], both[t, row], new[t, row], known[row % len(known)]
+        owner = whose[row] if len(whose) else row
+        x, s, gates, n, given = fed[row], recurrent[owner], both[t, row], new[t, row], known[owner % len(known)]
         x_n, x_gates, known_n, known_gates = x[:size], x[size:], given[:size], given[size:]
         s_n, r, z = s[2 * size :], gates[:size], gates[size:]
         last, h = hidden[t, row, hidden.shape[2] - size :], hidden[t + 1, row, hidden.shape[2] - size :]
@@ -137,3 +182,11 @@ def _gru_back(
             by_s[d] = by_n[d] * r[d]
         for d in range(size):
             by_h[d] *= z[d]
+
+
+@compiled
+def _tanh_of_sum(first: Any, second: Any, start: int, stop: int) -> None:
+    for row in range(start, stop):
+        sums, added = first[row], second[row]
+        for d in range(len(sums)):
+            sums[d] = tanh(sums[d] + added[d])

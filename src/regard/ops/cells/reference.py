@@ -1,7 +1,8 @@
 """Cells as operations of torch.
 
 Buffers hold all steps and time comes first; `t` is the step. `hidden` has h_{t-1} as the last D columns of its row t,
-and h_t goes into row t + 1. An LSTM's gates have torch's order, i, f, g, o; a GRU's are n, r, z where they meet what is
+and h_t goes into row t + 1. Several rows may share what is known of them beforehand: `whose` (B,) says where in `known`
+and `recurrent` theirs stands, and without it each has its own. An LSTM's gates have torch's order, i, f, g, o; a GRU's are n, r, z where they meet what is
 fed, and r, z, n where they meet the state.
 """
 
@@ -11,18 +12,26 @@ import torch
 from torch import Tensor
 
 
-def lstm(t: int, gates: Tensor, known: Tensor, cells: Tensor, tangents: Tensor, hidden: Tensor) -> None:
+def lstm(
+    t: int,
+    gates: Tensor,
+    known: Tensor,
+    cells: Tensor,
+    tangents: Tensor,
+    hidden: Tensor,
+    whose: Tensor | None = None,
+) -> None:
     """c' = σ(f) c + σ(i) tanh(g),  h' = σ(o) tanh(c').
 
     Args:
         gates: (B, 4·D), before their nonlinearities and, when done, behind them.
-        known: (B or 1, 4·D), added to the gates first.
+        known: (B, U or 1, 4·D), added to the gates first.
         cells: (T + 1, B, D), c_{t-1} in row t.
         tangents: (T, B, D), of c'.
         hidden: (T + 1, B, ≥ D).
     """
     size = cells.shape[2]
-    i, f, g, o = gates.add_(known).split(size, 1)
+    i, f, g, o = gates.add_(_taken(known, whose)).split(size, 1)
     gates[:, : 2 * size].sigmoid_()
     g.tanh_()
     o.sigmoid_()
@@ -50,19 +59,28 @@ def lstm_back(
     by_cells.mul_(f)
 
 
-def gru(t: int, fed: Tensor, known: Tensor, recurrent: Tensor, both: Tensor, new: Tensor, hidden: Tensor) -> None:
+def gru(
+    t: int,
+    fed: Tensor,
+    known: Tensor,
+    recurrent: Tensor,
+    both: Tensor,
+    new: Tensor,
+    hidden: Tensor,
+    whose: Tensor | None = None,
+) -> None:
     """n = tanh(x_n + σ(r) s_n),  h' = (1 - σ(z)) n + σ(z) h;  x of what is fed, s of the state.
 
     Args:
         fed: x (B, 3·D).
-        known: (B or 1, 3·D), added to x.
-        recurrent: s (B, 3·D).
+        known: (B, U or 1, 3·D), added to x.
+        recurrent: s (B or U, 3·D).
         both: σ of r and z, (T, B, 2·D).
         new: n, (T, B, D).
         hidden: (T + 1, B, ≥ D).
     """
     size = new.shape[2]
-    x = fed + known
+    x, recurrent = fed + _taken(known, whose), _taken(recurrent, whose)
     torch.add(x[:, size:], recurrent[:, : 2 * size], out=both[t]).sigmoid_()
     r, z = both[t].split(size, 1)
     n = torch.addcmul(x[:, :size], r, recurrent[:, 2 * size :], out=new[t]).tanh_()
@@ -86,3 +104,12 @@ def gru_back(
     torch.mul(by_hidden * (hidden[t, :, -size:] - n), z * (1 - z), out=of_z)
     torch.mul(of_n, r, out=of_recurrent)
     by_hidden.mul_(z)
+
+
+def tanh_of_sum(first: Tensor, second: Tensor) -> None:
+    """first ← tanh(first + second)."""
+    first.add_(second).tanh_()
+
+
+def _taken(given: Tensor, whose: Tensor | None) -> Tensor:
+    return given if whose is None or len(given) == 1 else given[whose]

@@ -1,0 +1,265 @@
+"""A recurrent decoder's step in a search.
+
+Hypotheses that followed the same one have its state, so what is made of the state alone is made once for them: the
+recurrent products and, where attention comes first, the whole look. With few tokens the input's products are made
+once for all of them, and a readout's weights meet the memory, not every context: W Σ α_j v_j = Σ α_j W v_j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor, nn
+
+from regard.layers.embedding import TokenEmbedding
+from regard.layers.recurrent import CellState
+from regard.layers.twin import ENOUGH, Packed, is_watched, twin
+from regard.models.contract import DecoderOutput
+from regard.models.fused import table
+from regard.models.naming import named
+from regard.ops.choose import refuse_numba, steps_for
+from regard.ops.linear import linear
+
+FEW = 2
+"""A vocabulary of at most so many tokens a row is multiplied as a whole."""
+ROUND = 16
+"""Rows that differ are filled up to a multiple: the library prepares itself for every new number of rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchMemory:
+    """Which of the first sentences those are that remain, (B,); the twin keeps the rest."""
+
+    sentences: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class SearchState:
+    """Where hypotheses stand.
+
+    Args:
+        layers: of each what is fed back and h side by side, (R, F + D), and an LSTM's cells (R, D).
+        origin: (R,) the row of the last step that each followed: those of the same one have the same state.
+    """
+
+    layers: CellState
+    origin: Tensor
+
+
+def refuse(decoder: Any, memory: Any, rows: int) -> str | None:
+    """Why a decoder's searches have no such step, or None."""
+    if rows < ENOUGH or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+        return "few rows, gradients and autocast are left to the decoder"
+    if decoder.attention is None or decoder.query != "output":
+        return "attention must be asked with the cell's output"
+    if (reason := table.refuse(decoder.attention, decoder.stack)) is not None:
+        return reason
+    given = [decoder.stack.layers[0].weight_hh_l0, *decoder.parameters(), memory.attention.values]
+    if any(one.device.type != "cpu" or one.dtype != given[0].dtype for one in given):
+        return "it computes on the CPU in one type"
+    if given[0].dtype not in (torch.float32, torch.float64):
+        return "it computes in float32 and float64"
+    if decoder.training or is_watched(decoder):
+        return "dropout and hooks want the decoder itself"
+    return refuse_numba("regard.ops.attend.numba")
+
+
+class SearchTwin:
+    """Takes a decoder's steps for one search, where nothing is in the way (`refuse`).
+
+    Args:
+        decoder: a `RecurrentDecoder`.
+        memory: what it prepared.
+        rows: as many as there will be, about.
+    """
+
+    def __init__(self, decoder: Any, memory: Any, rows: int) -> None:
+        self.decoder, self.rows = decoder, rows
+        self.first = memory.first_state
+        self.attends_first = decoder.order == "attend_then_recur"
+        stack, score = decoder.stack, decoder.attention.score
+        values, size, width = memory.attention.values, stack.size, decoder.embedding.size
+        readout, self.readout_bias = decoder.readout.weight, decoder.readout.bias
+        parts = [size, width, readout.shape[1] - size - width] if self.attends_first else [size, readout.shape[1] - size]
+        of_cell, *of_input, of_context = readout.split(parts, 1)
+        self.projects = not self.attends_first and score.num_heads == 1 and values.shape[2] == 1
+        if self.projects:
+            values = linear(values, of_context)
+        else:
+            of_cell = of_cell if self.attends_first else readout
+            self.of_context = _packed(of_context, rows)
+        self.of_cell = _packed(of_cell, rows)
+        energies, keys, (query, self.query_bias), v = table.SCORES[type(score)](score, memory.attention.keys)
+        self.asking = None if query is None else _packed(query, rows)
+        self.look = steps_for("attend", "cpu").LOOKS[energies](
+            keys, values, memory.attention.mask, v, steps=0, num_heads=score.num_heads,
+            sharpening=float(decoder.attention.alignment.sharpening),
+        )  # fmt: skip
+        self.context_size = score.num_heads * values.shape[3]
+        self.back = stack.layers[0].input_size - width
+        few = type(decoder.embedding) is TokenEmbedding and decoder.embedding.table.num_embeddings <= FEW * rows
+        self.vectors = decoder.embedding.table.weight if few else None
+        self.of_input = _of_tokens(of_input[0], None, self.vectors, rows) if of_input else None
+        steps = CELLS[stack.cell]
+        vectors = [self.vectors, *(None for _ in stack.layers[1:])]
+        backs = [self.back, *(0 for _ in stack.layers[1:])]
+        self.cells = [steps(*given, rows) for given in zip(stack.layers, backs, vectors, strict=True)]
+        self.head = twin(decoder.head, rows)
+
+    def begin(self) -> SearchMemory:
+        """The memory that the steps are given."""
+        return SearchMemory(torch.arange(len(self.first[0][0])))
+
+    def initial_state(self, memory: SearchMemory, num_hypotheses: int = 1) -> SearchState:
+        """As the decoder's."""
+        origin = memory.sentences.repeat_interleave(num_hypotheses)
+        layers = []
+        for index, (hidden, *cells) in enumerate(self.first):
+            fed = hidden.new_zeros(len(hidden), 0 if index else self.back)
+            layers.append(tuple(part[origin] for part in (torch.cat([fed, hidden], 1), *cells)))
+        return SearchState(tuple(layers), origin)
+
+    def step(
+        self,
+        inputs: Tensor,
+        memory: SearchMemory,
+        state: SearchState,
+        *,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[DecoderOutput, SearchState]:
+        """As the decoder's."""
+        first, whose = _distinct(state.origin)
+        known = [layer[0] if first is None else layer[0].index_select(0, first) for layer in state.layers]
+        owners = memory.sentences.repeat_interleave(len(inputs) // len(memory.sentences))
+        x = self._fed(inputs)
+        way = self._attend_first if self.attends_first else self._recur_first
+        output, layers, weights = way(x, state.layers, known, owners, first, whose)
+        said = self.head(output)
+        alignments = named("attention", weights if alignment else None)
+        return DecoderOutput(log_probabilities=said, alignments=alignments), SearchState(
+            layers, torch.arange(len(inputs))
+        )
+
+    def _fed(self, inputs: Tensor) -> Tensor:
+        """Tokens, where their products are known, or their vectors."""
+        embedding = self.decoder.embedding
+        return embedding(inputs) if self.vectors is None else embedding.known(inputs)
+
+    def _recur(
+        self, x: Tensor, layers: CellState, known: list[Tensor], whose: Tensor | None
+    ) -> tuple[Tensor, CellState]:
+        """The layers' step: what the last one gives, and the new state."""
+        found = []
+        for index, (cell, given, shared) in enumerate(zip(self.cells, layers, known, strict=True)):
+            found.append(cell(x, given, shared, whose))
+            h = found[-1][0][:, 0 if index else self.back :]
+            x = self.decoder.stack._between(index, x, h)
+        return x.contiguous(), tuple(found)
+
+    def _ask(self, asker: Tensor, owners: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
+        query = asker if self.asking is None else self.asking(asker, self.query_bias)
+        found: Tensor = self.look.once(query, owners, contexts, column)
+        return found
+
+    def _recur_first(
+        self, x: Tensor, layers: CellState, known: list[Tensor], owners: Tensor, first: Any, whose: Tensor | None
+    ) -> tuple[Tensor, CellState, Tensor]:
+        s, found = self._recur(x, layers, known, whose)
+        if self.projects:
+            contexts = s.new_empty(len(s), self.context_size)
+            weights = self._ask(s, owners, contexts)
+            output = self.of_cell(s, self.readout_bias)
+            steps_for("cells", "cpu").tanh_of_sum(output, contexts)
+        else:
+            read = torch.cat([s, s.new_empty(len(s), self.context_size)], 1)
+            weights = self._ask(s, owners, read, s.shape[1])
+            output = self.of_cell(read, self.readout_bias).tanh_()
+        found[0][0][:, : self.back] = output[:, : self.back]
+        return output, found, weights
+
+    def _attend_first(
+        self, x: Tensor, layers: CellState, known: list[Tensor], owners: Tensor, first: Any, whose: Tensor | None
+    ) -> tuple[Tensor, CellState, Tensor]:
+        known[0] = known[0].clone() if first is None else known[0]
+        asker = known[-1][:, 0 if len(known) > 1 else self.back :].contiguous()
+        weights = self._ask(asker, owners if first is None else owners[first], known[0])
+        contexts = known[0][:, : self.back]
+        read = self.of_context(contexts.contiguous())
+        s, found = self._recur(x, layers, known, whose)
+        assert self.of_input is not None
+        output = self.of_cell(s, self.readout_bias).add_(self.of_input(x))
+        output = output.add_(read if whose is None else read[whose]).tanh_()
+        return output, found, weights if whose is None else weights[whose]
+
+
+def _distinct(origin: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """A row of every origin, filled up to a `ROUND` number, and which of them each row is; None if they hardly differ."""
+    _, first, whose = np.unique(origin.numpy(), return_index=True, return_inverse=True)
+    count = -(-len(first) // ROUND) * ROUND
+    if count >= len(whose):
+        return None, None
+    return torch.from_numpy(np.pad(first, (0, count - len(first)))), torch.from_numpy(whose)
+
+
+def _packed(weight: Tensor, rows: int) -> Packed:
+    return Packed(weight.contiguous(), rows)
+
+
+Step = Callable[[Tensor], Tensor]
+
+
+def _of_tokens(weight: Tensor, bias: Tensor | None, vectors: Tensor | None, rows: int) -> Step:
+    """W x + b, of vectors or, where all of them are told, of their numbers."""
+    if vectors is None:
+        product = _packed(weight, rows)
+        return lambda x: product(x, bias)
+    products = linear(vectors, weight.contiguous(), bias)
+    return lambda ids: products.index_select(0, ids)
+
+
+class _Lstm:
+    """From inputs (R, E) or tokens (R,), the state, and what is known of those that differ (U, F + D): the new state."""
+
+    def __init__(self, layer: Any, back: int, vectors: Tensor | None, rows: int) -> None:
+        of_input, of_fed = layer.weight_ih_l0.tensor_split([layer.input_size - back], 1)
+        self.of_input = _of_tokens(of_input, layer.bias_ih_l0 + layer.bias_hh_l0, vectors, rows)
+        self.of_state = _packed(torch.cat([of_fed, layer.weight_hh_l0], 1), rows)
+        self.step = steps_for("cells", "cpu").lstm
+
+    def __call__(self, x: Tensor, given: tuple[Tensor, ...], known: Tensor, whose: Tensor | None) -> tuple[Tensor, ...]:
+        state, last = given
+        cells, hidden = last.new_empty(2, *last.shape), state.new_empty(2, *state.shape)
+        cells[0] = last
+        self.step(0, self.of_input(x), self.of_state(known), cells, torch.empty_like(last)[None], hidden, whose)
+        return hidden[1], cells[1]
+
+
+class _Gru:
+    """As `_Lstm`."""
+
+    def __init__(self, layer: Any, back: int, vectors: Tensor | None, rows: int) -> None:
+        self.size, self.back = layer.hidden_size, back
+        turned, bias = (given.roll(self.size, 0) for given in (layer.weight_ih_l0, layer.bias_ih_l0))  # n, r, z
+        of_input, of_fed = turned.tensor_split([layer.input_size - back], 1)
+        self.of_input = _of_tokens(of_input, bias, vectors, rows)
+        self.of_fed = _packed(of_fed, rows) if back else None
+        self.of_state, self.bias = _packed(layer.weight_hh_l0, rows), layer.bias_hh_l0
+        self.step = steps_for("cells", "cpu").gru
+
+    def __call__(self, x: Tensor, given: tuple[Tensor, ...], known: Tensor, whose: Tensor | None) -> tuple[Tensor, ...]:
+        (state,) = given
+        hidden = state.new_empty(2, *state.shape)
+        hidden[0] = state
+        fed = state.new_zeros(1, 3 * self.size) if self.of_fed is None else self.of_fed(known[:, : self.back].contiguous())
+        recurrent = self.of_state(known[:, self.back :].contiguous(), self.bias)
+        both, new = state.new_empty(1, len(state), 2 * self.size), state.new_empty(1, len(state), self.size)
+        self.step(0, self.of_input(x), fed, recurrent, both, new, hidden, whose)
+        return (hidden[1],)
+
+
+CELLS: dict[str, Any] = {"lstm": _Lstm, "gru": _Gru}
