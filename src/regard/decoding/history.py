@@ -49,16 +49,19 @@ class History:
             path[:, level] = torch.where(here, nodes, ROOT)
             nodes = torch.where(here, parents[nodes.clamp(min=0)], nodes)
         lengths = (path != ROOT).sum(1).tolist()
-        path = path[:, : max(1, *lengths)].clamp(min=0)
-        alignments = self._gather(rows[path])
-        said, costs = tokens[path].cpu(), log_probabilities[path].cpu()
+        path = path[:, : max(1, *lengths)]
+        real = path != ROOT
+        alignments = self._gather(rows[path.clamp(min=0)])
+        totals = log_probabilities[path.clamp(min=0)].double().masked_fill_(~real, 0).sum(1).tolist()
+        along = path[real]
+        said, costs = (every[along].cpu().split(lengths) for every in (tokens, log_probabilities))
         return [
             Hypothesis(
-                tokens=said[m, :length].clone(),
-                log_probability=float(costs[m, :length].double().sum()),
+                tokens=said[m],
+                log_probability=totals[m],
                 score=scores[m],
                 stop_reason=stops[m],
-                token_log_probabilities=costs[m, :length].clone(),
+                token_log_probabilities=costs[m],
                 alignments={name: weights[m, :, :length].clone() for name, weights in alignments.items()},
             )
             for m, length in enumerate(lengths)

@@ -199,11 +199,18 @@ class SearchTwin:
 
 def _distinct(origin: Tensor) -> tuple[Tensor | None, Tensor | None]:
     """A row of every origin, filled up to a `ROUND` number, and which of them each row is; None if they hardly differ."""
-    _, first, whose = np.unique(origin.numpy(), return_index=True, return_inverse=True)
+    followed, rows = origin.numpy(), np.arange(len(origin))
+    chosen = np.empty(int(followed.max()) + 1, np.int64)
+    chosen[followed] = rows
+    alike = chosen[followed]
+    is_chosen = alike == rows
+    first = np.flatnonzero(is_chosen)
     count = -(-len(first) // ROUND) * ROUND
-    if count >= len(whose):
+    if count >= len(rows):
         return None, None
-    return torch.from_numpy(np.pad(first, (0, count - len(first)))), torch.from_numpy(whose)
+    filled = np.zeros(count, np.int64)
+    filled[: len(first)] = first
+    return torch.from_numpy(filled), torch.from_numpy((np.cumsum(is_chosen) - 1)[alike])
 
 
 def _packed(weight: Tensor, rows: int) -> Packed:

@@ -7,7 +7,6 @@ all steps.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -39,12 +38,13 @@ class _Look(AbstractLook):
         return weights[0]
 
     def _attend(self, t: int, owners: Any, queries: Any, weights: Any, contexts: Tensor, column: int) -> None:
-        self._compare(t, owners, queries, weights)
-        self.spread(_settle, len(owners), t, owners, *self.read, weights, contexts.numpy(), column)
+        given = (t, owners, *self.read, weights, contexts.numpy(), column)
+        self.spread(self.kernel, len(owners), *given, queries, *self.asked)
 
-    @abstractmethod
-    def _compare(self, t: int, owners: Any, queries: Any, energies: Any) -> None:
-        """Energies (T, R, H, S) at t of queries (R, H, D)."""
+    kernel: Any
+    """Energies, then `_settle`."""
+    asked: tuple[Any, ...]
+    """What the energies are made of beside the queries (R, H, D)."""
 
     def spread(self, kernel: Any, rows: int, *given: Any) -> None:
         """Calls a kernel for so many rows."""
@@ -77,10 +77,7 @@ class AdditiveLook(_Look):
         keys = self.keys.numpy()
         raised, near, kind = np.empty_like(keys), np.empty(len(keys), np.bool_), keys.dtype
         spread(lambda start, stop: _raise(keys, REACH[kind], raised, near, start, stop), len(keys), keys.size)
-        self.asked = (keys, raised, near, self.v.numpy(), REACH[kind], LARGE[kind])
-
-    def _compare(self, t: int, owners: Any, queries: Any, energies: Any) -> None:
-        self.spread(_additive, len(owners), t, owners, queries, *self.asked, energies)
+        self.kernel, self.asked = _look_additive, (keys, raised, near, self.v.numpy(), REACH[kind], LARGE[kind])
 
     def back(self) -> AbstractLookBack:
         return AdditiveLookBack(self)
@@ -108,8 +105,9 @@ class AdditiveLookBack(_LookBack):
 class DotLook(_Look):
     """e_j = q · k_j."""
 
-    def _compare(self, t: int, owners: Any, queries: Any, energies: Any) -> None:
-        self.spread(_dot, len(owners), t, owners, queries, self.keys.numpy(), energies)
+    def __init__(self, *memory: Any, **options: Any) -> None:
+        super().__init__(*memory, **options)
+        self.kernel, self.asked = _look_dot, (self.keys.numpy(),)
 
     def back(self) -> AbstractLookBack:
         return DotLookBack(self)
@@ -320,6 +318,49 @@ def _settle(
                 left, first = found[positions - 1], values[b, positions - 1, g]
                 for d in range(size):
                     context[d] += left * first[d]
+
+
+@compiled
+def _look_additive(
+    t: int,
+    owners: Any,
+    mask: Any,
+    sharpening: Any,
+    values: Any,
+    weights: Any,
+    contexts: Any,
+    column: int,
+    queries: Any,
+    keys: Any,
+    key_powers: Any,
+    near: Any,
+    v: Any,
+    reach: Any,
+    large: Any,
+    start: int,
+    stop: int,
+) -> None:
+    _additive(t, owners, queries, keys, key_powers, near, v, reach, large, weights, start, stop)
+    _settle(t, owners, mask, sharpening, values, weights, contexts, column, start, stop)
+
+
+@compiled
+def _look_dot(
+    t: int,
+    owners: Any,
+    mask: Any,
+    sharpening: Any,
+    values: Any,
+    weights: Any,
+    contexts: Any,
+    column: int,
+    queries: Any,
+    keys: Any,
+    start: int,
+    stop: int,
+) -> None:
+    _dot(t, owners, queries, keys, weights, start, stop)
+    _settle(t, owners, mask, sharpening, values, weights, contexts, column, start, stop)
 
 
 @compiled
