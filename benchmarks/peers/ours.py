@@ -1,4 +1,4 @@
-"""regard: the trainer's own step, the search, and a mechanism."""
+"""regard: the trainer's own step, the search, and a mechanism; freed memory is kept, as `train` and `predict` do."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from regard.bench import CASES
 from regard.bench.cases.models import build
 from regard.data import BOS, EOS, PAD
 from regard.decoding import Search, search
+from regard.training.allocator import keep_memory
 
 
 def jobs(size, layer, threads):
     torch.set_num_threads(threads)
+    keep_memory()
     wanted = {name: size[name] for name in "BTSEDN"}
     training = CASES["training"].contest(torch.float32, wanted)
     beam = CASES["beam"].contest(torch.float32, {**wanted, "K": size["K"]})

@@ -81,31 +81,36 @@ def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Ten
         said = frontier.advance()
         length = frontier.step
         shaped = process(said, frontier.tokens, options.processors)
-        rows = torch.arange(len(said), device=said.device).view_as(totals)
         dead = totals == NEVER
+        may_end = length > options.min_length
 
-        ends = history.grow(frontier.nodes, torch.full_like(rows, eos), said[:, eos].clone(), rows)
-        ended = (totals + shaped[:, eos].view_as(totals)).masked_fill(dead | (length <= options.min_length), NEVER)
-        finished, order = torch.cat([finished, penalty.score(ended, length)], 1).sort(
-            dim=1, descending=True, stable=True
-        )
-        finished_nodes = torch.cat([finished_nodes, ends], 1).gather(1, order)[:, :best]
-        finished = finished[:, :best]
+        if may_end:
+            rows = torch.arange(len(said), device=said.device).view_as(totals)
+            ends = history.grow(frontier.nodes, torch.full_like(rows, eos), said[:, eos].clone(), rows)
+            ended = (totals + shaped[:, eos].view_as(totals)).masked_fill(dead, NEVER)
+            frontier.require_numbers(ended)
+            finished, order = torch.cat([finished, penalty.score(ended, length)], 1).sort(
+                dim=1, descending=True, stable=True
+            )
+            finished_nodes = torch.cat([finished_nodes, ends], 1).gather(1, order)[:, :best]
+            finished = finished[:, :best]
 
         values, tokens = largest(shaped, beam, without=eos)
         candidates = (totals.view(-1, 1) + values).masked_fill(dead.view(-1, 1), NEVER).view(len(frontier), -1)
-        frontier.require_numbers(torch.cat([ended, candidates], 1))
         new_totals, places = largest(_widened(candidates, beam, NEVER), beam)
-        places = places.clamp(max=candidates.shape[1] - 1)
-        parents = rows.gather(1, places // values.shape[1])
+        frontier.require_numbers(new_totals[:, :1])  # NaN comes first
+        places = places.clamp_(max=candidates.shape[1] - 1)
         tokens = tokens.view(len(frontier), -1).gather(1, places)
+        first = torch.arange(0, len(said), frontier.width, device=said.device)[:, None]
+        parents = places.floor_divide_(values.shape[1]).add_(first)
         new_nodes = history.grow(frontier.nodes.flatten()[parents], tokens, said[parents, tokens], parents)
         del said, shaped  # the next step's are as large: they take this place
 
-        hope = penalty.bound(new_totals[:, 0], length, remaining)
         extinct = new_totals[:, 0] == NEVER
-        decided = (finished[:, -1] > NEVER) & (hope <= finished[:, -1])
-        leaving = extinct | decided | (remaining <= length)
+        leaving = extinct | (remaining <= length)
+        if may_end:
+            hope = penalty.bound(new_totals[:, 0], length, remaining)
+            leaving = leaving | ((finished[:, -1] > NEVER) & (hope <= finished[:, -1]))
         if bool(leaving.any()):
             stranded = (extinct & (finished[:, 0] == NEVER))[:, None]
             lengths = torch.where(stranded, length - 1, length)
