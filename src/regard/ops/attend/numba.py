@@ -310,14 +310,15 @@ def _settle(
             for d in range(size):
                 context[d] = zero
             g = h * groups // heads
-            for s in range(0, positions - positions % 2, 2):
-                left, right, first, second = found[s], found[s + 1], values[b, s, g], values[b, s + 1, g]
+            for s in range(0, positions - positions % 4, 4):
+                w, x, y, z = found[s], found[s + 1], found[s + 2], found[s + 3]
+                one, two, three, four = values[b, s, g], values[b, s + 1, g], values[b, s + 2, g], values[b, s + 3, g]
                 for d in range(size):
-                    context[d] += left * first[d] + right * second[d]
-            if positions % 2:
-                left, first = found[positions - 1], values[b, positions - 1, g]
+                    context[d] += (w * one[d] + x * two[d]) + (y * three[d] + z * four[d])
+            for s in range(positions - positions % 4, positions):
+                w, one = found[s], values[b, s, g]
                 for d in range(size):
-                    context[d] += left * first[d]
+                    context[d] += w * one[d]
 
 
 @compiled

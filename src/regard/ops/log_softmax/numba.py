@@ -12,11 +12,14 @@ from regard.ops.compiled.elementary import power
 from regard.ops.compiled.order import rank, ranked
 from regard.ops.threads import spread
 
+WORK = 8
+"""Innermost steps of a number, its exponential included."""
+
 
 def log_softmax(logits: Tensor) -> Tensor:
     """As the operation, for contiguous rows (R, N) on the CPU."""
     given = logits.numpy()
-    spread(lambda start, stop: _normalise(given, start, stop), len(given), given.size)
+    spread(lambda start, stop: _normalise(given, start, stop), len(given), WORK * given.size)
     return logits
 
 
