@@ -17,8 +17,8 @@ from regard.shapes import describe
 class Frontier:
     """B sentences of `width` hypotheses, fed to the decoder step by step. One search owns it; nothing outlives it.
 
-    A decoder that has a twin for searches (`for_search`) is asked for one of so many rows. Where hypotheses begin
-    alike, the twin takes the first step for one of each sentence.
+    A decoder that has a twin for searches (`for_search`) is asked for one of so many rows, with its memory. Where
+    hypotheses begin alike, the twin takes the first step for one of each sentence.
 
     The memory keeps a row per sentence. When hypotheses move, the state's rows follow their parents; when sentences
     leave, memory and state lose their rows, so `sentences` says which of the original ones each row of memory is.

@@ -14,9 +14,9 @@ from regard.errors import UnsupportedError
 from regard.layers.recurrent import Cell, CellState, RecurrentStack
 from regard.layers.twin import twin
 from regard.models import fused
-from regard.models.fused import search
 from regard.models.bridge import Bridge, FixedContext
 from regard.models.contract import DecoderOutput, Encoded
+from regard.models.fused import search
 from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.naming import main_name, named
 from regard.shapes import Bool, Float, Int

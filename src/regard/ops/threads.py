@@ -4,33 +4,43 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from typing import Any
 
 import torch
 
-ENOUGH = 1 << 19
+ENOUGH = 1 << 17
 """Work below this many innermost steps for each thread is not worth handing over."""
 SHARES = 4
 """Parts for each thread."""
 
 
-def spread(kernel: Callable[[int, int], None], count: int, work: int) -> None:
-    """Calls `kernel(start, stop)` for parts that make up range(count).
+def spread(kernel: Any, given: tuple[Any, ...], count: int, work: int) -> None:
+    """Calls `kernel(*given, start, stop)` for parts that make up range(count).
 
-    As many threads as torch has, fewer for little work, take the parts one by one; the one that calls takes them too
-    and waits for nobody who has not begun, so that a busy machine costs little. Several Python threads may come at
-    once: they share one pool, and none of them needs it.
+    As many threads as torch has, fewer for little work, take the parts one by one. They are torch's own where these
+    can be reached, else those of a pool, where the one that calls takes parts too and waits for nobody who has not
+    begun. Several Python threads may come at once.
 
     Args:
+        kernel: from `regard.ops.compiled`.
         work: all the innermost steps of all `count`.
     """
     hands = max(1, min(torch.get_num_threads(), count, work // ENOUGH))
     if hands == 1:
-        kernel(0, count)
+        kernel(*given, 0, count)
         return
+    from regard.ops.compiled import team
+
     pieces = min(count, hands * SHARES)
+    if team.fork() and not _forked:
+        team.together(kernel, given, count, pieces, hands)
+    else:
+        _pooled(kernel, given, count, pieces, hands)
+
+
+def _pooled(kernel: Any, given: tuple[Any, ...], count: int, pieces: int, hands: int) -> None:
     left = list(pairwise(count * piece // pieces for piece in range(pieces + 1)))
 
     def take() -> None:
@@ -39,7 +49,7 @@ def spread(kernel: Callable[[int, int], None], count: int, work: int) -> None:
                 start, stop = left.pop()
             except IndexError:
                 return
-            kernel(start, stop)
+            kernel(*given, start, stop)
 
     others = [_pool(hands).submit(take) for _ in range(hands - 1)]
     take()
@@ -48,6 +58,7 @@ def spread(kernel: Callable[[int, int], None], count: int, work: int) -> None:
             other.result()
 
 
+_forked = False
 _growing = threading.Lock()
 _pools: dict[int, ThreadPoolExecutor] = {}
 
@@ -62,8 +73,8 @@ def _pool(size: int) -> ThreadPoolExecutor:
 
 def _forget() -> None:
     """A forked process has none of its parent's threads, and nobody to open a lock that one of them held."""
-    global _growing
-    _growing = threading.Lock()
+    global _growing, _forked
+    _growing, _forked = threading.Lock(), True
     _pools.clear()
 
 

@@ -78,37 +78,40 @@ class SearchTwin:
     """
 
     def __init__(self, decoder: Any, memory: Any, rows: int) -> None:
-        self.decoder, self.rows = decoder, rows
+        stack, mechanism, embedding = decoder.stack, decoder.attention, decoder.embedding
+        self.between, self.embedding = stack._between, embedding
         self.first = memory.first_state
         self.attends_first = decoder.order == "attend_then_recur"
-        stack, score = decoder.stack, decoder.attention.score
-        values, size, width = memory.attention.values, stack.size, decoder.embedding.size
-        readout, self.readout_bias = decoder.readout.weight, decoder.readout.bias
-        parts = [size, width, readout.shape[1] - size - width] if self.attends_first else [size, readout.shape[1] - size]
-        of_cell, *of_input, of_context = readout.split(parts, 1)
-        self.projects = not self.attends_first and score.num_heads == 1 and values.shape[2] == 1
-        if self.projects:
-            values = linear(values, of_context)
-        else:
-            of_cell = of_cell if self.attends_first else readout
-            self.of_context = _packed(of_context, rows)
-        self.of_cell = _packed(of_cell, rows)
-        energies, keys, (query, self.query_bias), v = table.SCORES[type(score)](score, memory.attention.keys)
+        self.back = stack.layers[0].input_size - embedding.size
+        few = type(embedding) is TokenEmbedding and embedding.table.num_embeddings <= FEW * rows
+        self.vectors = embedding.table.weight if few else None
+        self.cells = [
+            CELLS[stack.cell](layer, 0 if index else self.back, None if index else self.vectors, rows)
+            for index, layer in enumerate(stack.layers)
+        ]
+        self._read_with(decoder.readout, memory.attention.values, mechanism.score.num_heads, rows)
+        energies, keys, (query, self.query_bias), v = table.SCORES[type(mechanism.score)](
+            mechanism.score, memory.attention.keys
+        )
         self.asking = None if query is None else _packed(query, rows)
-        self.look = steps_for("attend", "cpu").LOOKS[energies](
-            keys, values, memory.attention.mask, v, steps=0, num_heads=score.num_heads,
-            sharpening=float(decoder.attention.alignment.sharpening),
-        )  # fmt: skip
-        self.context_size = score.num_heads * values.shape[3]
-        self.back = stack.layers[0].input_size - width
-        few = type(decoder.embedding) is TokenEmbedding and decoder.embedding.table.num_embeddings <= FEW * rows
-        self.vectors = decoder.embedding.table.weight if few else None
-        self.of_input = _of_tokens(of_input[0], None, self.vectors, rows) if of_input else None
-        steps = CELLS[stack.cell]
-        vectors = [self.vectors, *(None for _ in stack.layers[1:])]
-        backs = [self.back, *(0 for _ in stack.layers[1:])]
-        self.cells = [steps(*given, rows) for given in zip(stack.layers, backs, vectors, strict=True)]
+        options = {"num_heads": mechanism.score.num_heads, "sharpening": float(mechanism.alignment.sharpening)}
+        looks = steps_for("attend", "cpu").LOOKS
+        self.look = looks[energies](keys, self.values, memory.attention.mask, v, steps=0, **options)
         self.head = twin(decoder.head, rows)
+
+    def _read_with(self, readout: nn.Linear, values: Tensor, num_heads: int, rows: int) -> None:
+        """The readout's columns meet the cell, the input if attention comes first, and the context."""
+        size, width = self.first[-1][0].shape[1], self.embedding.size
+        of_cell, rest = readout.weight.tensor_split([size], 1)
+        self.read_bias = readout.bias
+        self.projects = not self.attends_first and num_heads == 1
+        self.values = linear(values, rest) if self.projects else values
+        self.context_size = num_heads * self.values.shape[3]
+        self.of_cell = _packed(of_cell if self.projects or self.attends_first else readout.weight, rows)
+        if self.attends_first:
+            of_input, of_context = rest.tensor_split([width], 1)
+            self.of_input = _of_tokens(of_input, None, self.vectors, rows)
+            self.of_context = _packed(of_context, rows)
 
     def begin(self) -> SearchMemory:
         """The memory that the steps are given."""
@@ -134,21 +137,47 @@ class SearchTwin:
     ) -> tuple[DecoderOutput, SearchState]:
         """As the decoder's."""
         first, whose = _distinct(state.origin)
-        known = [layer[0] if first is None else layer[0].index_select(0, first) for layer in state.layers]
         owners = memory.sentences.repeat_interleave(len(inputs) // len(memory.sentences))
-        x = self._fed(inputs)
-        way = self._attend_first if self.attends_first else self._recur_first
-        output, layers, weights = way(x, state.layers, known, owners, first, whose)
-        said = self.head(output)
-        alignments = named("attention", weights if alignment else None)
-        return DecoderOutput(log_probabilities=said, alignments=alignments), SearchState(
-            layers, torch.arange(len(inputs))
-        )
+        x = self.embedding(inputs) if self.vectors is None else self.embedding.known(inputs)
+        known = [layer[0] if first is None else layer[0].index_select(0, first) for layer in state.layers]
+        if self.attends_first:
+            owners = owners if first is None else owners[first]
+            output, layers, weights = self._attend_and_recur(x, state.layers, known, owners, whose)
+        else:
+            output, layers, weights = self._recur_and_attend(x, state.layers, known, owners, whose)
+        said = DecoderOutput(self.head(output), alignments=named("attention", weights if alignment else None))
+        return said, SearchState(layers, torch.arange(len(inputs)))
 
-    def _fed(self, inputs: Tensor) -> Tensor:
-        """Tokens, where their products are known, or their vectors."""
-        embedding = self.decoder.embedding
-        return embedding(inputs) if self.vectors is None else embedding.known(inputs)
+    def _recur_and_attend(
+        self, x: Tensor, layers: CellState, known: list[Tensor], owners: Tensor, whose: Tensor | None
+    ) -> tuple[Tensor, CellState, Tensor]:
+        """The output, the new state and the weights."""
+        s, found = self._recur(x, layers, known, whose)
+        if self.projects:
+            contexts = s.new_empty(len(s), self.context_size)
+            weights = self._ask(s, owners, contexts)
+            output = self.of_cell(s, self.read_bias)
+            steps_for("cells", "cpu").tanh_of_sum(output, contexts)
+        else:
+            read = torch.cat([s, s.new_empty(len(s), self.context_size)], 1)
+            weights = self._ask(s, owners, read, s.shape[1])
+            output = self.of_cell(read, self.read_bias).tanh_()
+        if self.back:
+            found[0][0][:, : self.back] = output
+        return output, found, weights
+
+    def _attend_and_recur(
+        self, x: Tensor, layers: CellState, known: list[Tensor], owners: Tensor, whose: Tensor | None
+    ) -> tuple[Tensor, CellState, Tensor]:
+        """The same; what is asked and read is known with the state."""
+        asker = known[-1][:, -self.first[-1][0].shape[1] :]
+        known[0] = known[0].clone() if whose is None else known[0]
+        weights = self._ask(asker, owners, known[0])
+        read = self.of_context(known[0][:, : self.back])
+        s, found = self._recur(x, layers, known, whose)
+        output = self.of_cell(s, self.read_bias).add_(self.of_input(x))
+        output = output.add_(read if whose is None else read[whose]).tanh_()
+        return output, found, weights if whose is None else weights[whose]
 
     def _recur(
         self, x: Tensor, layers: CellState, known: list[Tensor], whose: Tensor | None
@@ -157,8 +186,7 @@ class SearchTwin:
         found = []
         for index, (cell, given, shared) in enumerate(zip(self.cells, layers, known, strict=True)):
             found.append(cell(x, given, shared, whose))
-            h = found[-1][0][:, 0 if index else self.back :]
-            x = self.decoder.stack._between(index, x, h)
+            x = self.between(index, x, found[-1][0][:, 0 if index else self.back :])
         return x.contiguous(), tuple(found)
 
     def _ask(self, asker: Tensor, owners: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
@@ -166,39 +194,9 @@ class SearchTwin:
         found: Tensor = self.look.once(query, owners, contexts, column)
         return found
 
-    def _recur_first(
-        self, x: Tensor, layers: CellState, known: list[Tensor], owners: Tensor, first: Any, whose: Tensor | None
-    ) -> tuple[Tensor, CellState, Tensor]:
-        s, found = self._recur(x, layers, known, whose)
-        if self.projects:
-            contexts = s.new_empty(len(s), self.context_size)
-            weights = self._ask(s, owners, contexts)
-            output = self.of_cell(s, self.readout_bias)
-            steps_for("cells", "cpu").tanh_of_sum(output, contexts)
-        else:
-            read = torch.cat([s, s.new_empty(len(s), self.context_size)], 1)
-            weights = self._ask(s, owners, read, s.shape[1])
-            output = self.of_cell(read, self.readout_bias).tanh_()
-        found[0][0][:, : self.back] = output[:, : self.back]
-        return output, found, weights
-
-    def _attend_first(
-        self, x: Tensor, layers: CellState, known: list[Tensor], owners: Tensor, first: Any, whose: Tensor | None
-    ) -> tuple[Tensor, CellState, Tensor]:
-        known[0] = known[0].clone() if first is None else known[0]
-        asker = known[-1][:, 0 if len(known) > 1 else self.back :].contiguous()
-        weights = self._ask(asker, owners if first is None else owners[first], known[0])
-        contexts = known[0][:, : self.back]
-        read = self.of_context(contexts.contiguous())
-        s, found = self._recur(x, layers, known, whose)
-        assert self.of_input is not None
-        output = self.of_cell(s, self.readout_bias).add_(self.of_input(x))
-        output = output.add_(read if whose is None else read[whose]).tanh_()
-        return output, found, weights if whose is None else weights[whose]
-
 
 def _distinct(origin: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """A row of every origin, filled up to a `ROUND` number, and which of them each row is; None if they hardly differ."""
+    """A row of every origin, filled up to a `ROUND` number, and where each row's stands; None if most differ."""
     followed, rows = origin.numpy(), np.arange(len(origin))
     chosen = np.empty(int(followed.max()) + 1, np.int64)
     chosen[followed] = rows
@@ -230,7 +228,7 @@ def _of_tokens(weight: Tensor, bias: Tensor | None, vectors: Tensor | None, rows
 
 
 class _Lstm:
-    """From inputs (R, E) or tokens (R,), the state, and what is known of those that differ (U, F + D): the new state."""
+    """The new state from inputs (R, E) or tokens (R,), the state, and what is known of rows that differ, (U, F + D)."""
 
     def __init__(self, layer: Any, back: int, vectors: Tensor | None, rows: int) -> None:
         of_input, of_fed = layer.weight_ih_l0.tensor_split([layer.input_size - back], 1)
@@ -262,8 +260,8 @@ class _Gru:
         (state,) = given
         hidden = state.new_empty(2, *state.shape)
         hidden[0] = state
-        fed = state.new_zeros(1, 3 * self.size) if self.of_fed is None else self.of_fed(known[:, : self.back].contiguous())
-        recurrent = self.of_state(known[:, self.back :].contiguous(), self.bias)
+        fed = state.new_zeros(1, 3 * self.size) if self.of_fed is None else self.of_fed(known[:, : self.back])
+        recurrent = self.of_state(known[:, self.back :], self.bias)
         both, new = state.new_empty(1, len(state), 2 * self.size), state.new_empty(1, len(state), self.size)
         self.step(0, self.of_input(x), fed, recurrent, both, new, hidden, whose)
         return (hidden[1],)

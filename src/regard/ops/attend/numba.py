@@ -49,7 +49,7 @@ class _Look(AbstractLook):
     def spread(self, kernel: Any, rows: int, *given: Any) -> None:
         """Calls a kernel for so many rows."""
         each = self.weights.shape[2] * self.weights.shape[3] * (self.size + self.values.shape[3])
-        spread(lambda start, stop: kernel(*given, start, stop), rows, rows * each)
+        spread(kernel, given, rows, rows * each)
 
 
 class _LookBack(AbstractLookBack):
@@ -76,7 +76,7 @@ class AdditiveLook(_Look):
         assert self.v is not None
         keys = self.keys.numpy()
         raised, near, kind = np.empty_like(keys), np.empty(len(keys), np.bool_), keys.dtype
-        spread(lambda start, stop: _raise(keys, REACH[kind], raised, near, start, stop), len(keys), keys.size)
+        spread(_raise, (keys, REACH[kind], raised, near), len(keys), keys.size)
         self.kernel, self.asked = _look_additive, (keys, raised, near, self.v.numpy(), REACH[kind], LARGE[kind])
 
     def back(self) -> AbstractLookBack:

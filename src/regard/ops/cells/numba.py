@@ -61,7 +61,7 @@ def gru_back(
 def tanh_of_sum(first: Tensor, second: Tensor) -> None:
     """In the place of the first."""
     sums, added = first.numpy(), second.numpy()
-    spread(lambda start, stop: _tanh_of_sum(sums, added, start, stop), len(sums), 4 * sums.size)
+    spread(_tanh_of_sum, (sums, added), len(sums), 4 * sums.size)
 
 
 def _owners(whose: Tensor | None) -> Any:
@@ -69,9 +69,9 @@ def _owners(whose: Tensor | None) -> Any:
 
 
 def _run(kernel: Any, sized: Tensor, t: int, *buffers: Any) -> None:
-    given = [buffer.numpy() if isinstance(buffer, Tensor) else buffer for buffer in buffers]
+    given = (t, *(buffer.numpy() if isinstance(buffer, Tensor) else buffer for buffer in buffers))
     rows, size = sized.shape[1:]
-    spread(lambda start, stop: kernel(t, *given, start, stop), rows, 8 * rows * size)
+    spread(kernel, given, rows, 8 * rows * size)
 
 
 @compiled

@@ -1,9 +1,9 @@
 """Cells as operations of torch.
 
 Buffers hold all steps and time comes first; `t` is the step. `hidden` has h_{t-1} as the last D columns of its row t,
-and h_t goes into row t + 1. Several rows may share what is known of them beforehand: `whose` (B,) says where in `known`
-and `recurrent` theirs stands, and without it each has its own. An LSTM's gates have torch's order, i, f, g, o; a GRU's are n, r, z where they meet what is
-fed, and r, z, n where they meet the state.
+and h_t goes into row t + 1. An LSTM's gates have torch's order, i, f, g, o; a GRU's are n, r, z where they meet what is
+fed, and r, z, n where they meet the state. Rows may share what is known of them beforehand: `whose` (B,) says where in
+`known` and `recurrent` theirs stands; without it each has its own.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def largest(values: Tensor, count: int, without: int | None = None) -> tuple[Ten
     places = torch.empty(rows, count, dtype=torch.long)
     forbidden = -1 if without is None else without
     given = (values.contiguous().numpy(), forbidden, found.numpy(), places.numpy(), _RANKS[values.dtype])
-    spread(lambda start, stop: _largest(*given, start, stop), rows, 2 * rows * width)
+    spread(_largest, given, rows, 2 * rows * width)
     return found, places
 
 

@@ -32,7 +32,7 @@ def turn(logits: Tensor, targets: Tensor, silent: Tensor, smoothing: float, sums
     """
     block = logits.numpy()
     given = (block, targets.numpy(), silent.numpy(), block.dtype.type(smoothing), sums.numpy(), gradient)
-    spread(lambda start, stop: _turn(*given, start, stop), len(block), WORK * block.size)
+    spread(_turn, given, len(block), WORK * block.size)
 
 
 @compiled

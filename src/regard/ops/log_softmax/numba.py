@@ -19,7 +19,7 @@ WORK = 8
 def log_softmax(logits: Tensor) -> Tensor:
     """As the operation, for contiguous rows (R, N) on the CPU."""
     given = logits.numpy()
-    spread(lambda start, stop: _normalise(given, start, stop), len(given), WORK * given.size)
+    spread(_normalise, (given,), len(given), WORK * given.size)
     return logits
 
 

@@ -228,7 +228,7 @@ def _gru_back(
 def _by_rows(kernel: Any) -> Callable[..., None]:
     def step(t: int, offset: int, rows: int, *given: Any) -> None:
         work = 8 * rows * given[-1].shape[1]
-        spread(lambda start, stop: kernel(t, offset, *given, start, stop), rows, work)
+        spread(kernel, (t, offset, *given), rows, work)
 
     return step
 

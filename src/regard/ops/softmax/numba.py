@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -21,7 +20,7 @@ def weigh(energies: Tensor, support: Tensor | None) -> Tensor:
     if x.numel():
         rows, mask = _beside(x, support)
         given = x.view(*rows, x.shape[-1]).numpy(), mask
-        spread(partial(_weigh, *given, 2 * REACH[given[0].dtype]), prod(rows), x.numel())
+        spread(_weigh, (*given, 2 * REACH[given[0].dtype]), prod(rows), x.numel())
     return energies
 
 
@@ -30,7 +29,7 @@ def pull_back(gradient: Tensor, weights: Tensor) -> Tensor:
     if gradient.numel():
         width = gradient.shape[-1]
         given = gradient.detach().view(-1, width).numpy(), weights.detach().view(-1, width).numpy()
-        spread(partial(_pull_back, *given), len(given[0]), gradient.numel())
+        spread(_pull_back, given, len(given[0]), gradient.numel())
     return gradient
 
 

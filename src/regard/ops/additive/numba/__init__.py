@@ -40,7 +40,7 @@ def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Ten
             )
         else:
             kernel, given = rectifier.energies, (*given, heads.dtype.type(slope), result, chunks)
-        spread(lambda start, stop: kernel(*given, start, stop), groups * chunks, out.numel() * size)
+        spread(kernel, given, groups * chunks, out.numel() * size)
     else:
         out.zero_()
     return out.view(query.shape[0], *v.shape[:-1], steps, positions)
@@ -69,7 +69,7 @@ def gradients(
             )
         else:
             kernel, given = rectifier.gradients, (*given, heads.dtype.type(slope), *results)
-        spread(lambda start, stop: kernel(*given, start, stop), groups * slices, gradient.numel() * size)
+        spread(kernel, given, groups * slices, gradient.numel() * size)
     shares = by_v.view(sentences, count, size).sum(0)
     return by_query.view(query.shape), by_keys.view(keys.shape), shares.view(v.shape)
 

@@ -8,7 +8,6 @@ that is the gradient by keys and needs no further room.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import torch
@@ -36,7 +35,7 @@ def energies(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, project
             u = buffer[:, : (stop - start) * query.shape[1]]
             taken.locate(past[start:stop].flatten(0, 1), u)
             given = (*(x[start:stop] for x in asked[:2]), *asked[2:], u.numpy(), out[start:stop].numpy())
-            spread(partial(tangent.energies, *given), u.shape[1], u.numel())
+            spread(tangent.energies, given, u.shape[1], u.numel())
     return out
 
 
@@ -70,7 +69,7 @@ def gradients(
             seen = taken.locate(past[start:stop].flatten(0, 1), u)
             ranged = (*asked[:2], g.numpy(), by_query.numpy(), shares.numpy())
             given = (*(x[start:stop] for x in ranged), *asked[2:], u.numpy())
-            spread(partial(tangent.gradients, *given), rows, u.numel())
+            spread(tangent.gradients, given, rows, u.numel())
             taken.learn(u, *seen, None if found is None else found[start:stop].flatten(0, 1))
             if not own:
                 by_keys[start:stop] = u.unflatten(1, (-1, hypotheses)).sum(2).movedim(0, 2)

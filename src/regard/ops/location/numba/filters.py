@@ -9,7 +9,6 @@ where that is less work than features taps_s Fᵀ first and their product with U
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,7 +50,7 @@ class Filters:
         heads, rows, positions, size = out.shape
         taps = out.new_empty(heads, rows * positions, self.kernel.shape[2])
         given = past.detach().contiguous().numpy(), taps.view(heads, rows, positions, -1).numpy(), self.shape[3]
-        spread(partial(_gather, *given), rows, taps.numel())
+        spread(_gather, given, rows, taps.numel())
         features = taps if self.at_once else torch.bmm(taps, self.kernel.mT)
         for part, matrix, found in zip(features, self.matrix, out.view(heads, rows * positions, size)):
             torch.mm(part, matrix, out=found)
@@ -69,7 +68,7 @@ class Filters:
             by_taps = torch.bmm(by_taps, self.kernel)
         if by_past is not None:
             given = by_taps.view(*by_u.shape[:3], -1).numpy(), by_past.numpy(), self.shape[3]
-            spread(partial(_scatter, *given), len(by_past), by_taps.numel())
+            spread(_scatter, given, len(by_past), by_taps.numel())
 
     def gradients(self) -> tuple[Tensor, Tensor]:
         """By F and by U."""
