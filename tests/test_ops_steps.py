@@ -24,7 +24,8 @@ def hands(request, monkeypatch):
 
 def both(step, buffers):
     """Buffers after the compiled step and after torch's."""
-    ours, plain = ({name: x.clone() for name, x in buffers.items()} for _ in range(2))
+    copy = lambda x: x.clone() if isinstance(x, torch.Tensor) else x  # noqa: E731
+    ours, plain = ({name: copy(x) for name, x in buffers.items()} for _ in range(2))
     getattr(fast_cells, step)(1, **ours)
     getattr(plain_cells, step)(1, **plain)
     return ours, plain
@@ -32,9 +33,10 @@ def both(step, buffers):
 
 def assert_same(ours, plain, dtype):
     for name, expected in plain.items():
-        torch.testing.assert_close(
-            ours[name], expected, rtol=0, atol=TOLERANCE[dtype], msg=lambda m, n=name: f"{n}: {m}"
-        )
+        if isinstance(expected, torch.Tensor):
+            torch.testing.assert_close(
+                ours[name], expected, rtol=0, atol=TOLERANCE[dtype], msg=lambda m, n=name: f"{n}: {m}"
+            )
 
 
 @pytest.mark.parametrize("rows", [1, 5])
@@ -72,6 +74,39 @@ def test_cells_are_those_of_torch(rows, known, scale, dtype, hands):
     back |= {"by_hidden": torch.randn(rows, size, dtype=dtype)}
     back["recurrent"] = back["recurrent"] / scale
     assert_same(*both("gru_back", {**back, "by_gates": torch.zeros(2, rows, 4 * size, dtype=dtype)}), dtype)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_rows_may_share_what_is_known_of_them(cell, dtype, hands):
+    size, whose, gates = 7, torch.tensor([2, 0, 0, 1, 2]), {"lstm": 4, "gru": 3}[cell]
+    rows = {"known": torch.randn(3, gates * size, dtype=dtype)}
+    rows |= {"recurrent": torch.randn(3, gates * size, dtype=dtype)} if cell == "gru" else {}
+    kept = {"lstm": ("cells", "tangents"), "gru": ("both", "new")}[cell]
+    widths = {"both": 2 * size}
+    buffers = {name: torch.randn(3, 5, widths.get(name, size), dtype=dtype) for name in (*kept, "hidden")}
+    fed = {"gates" if cell == "lstm" else "fed": torch.randn(5, gates * size, dtype=dtype)}
+    ours, plain = both(cell, {**rows, **buffers, **fed, "whose": whose})
+    assert_same(ours, plain, dtype)
+    alone, _ = both(cell, {**buffers, **fed, **{name: x[whose] for name, x in rows.items()}})
+    torch.testing.assert_close(ours["hidden"], alone["hidden"], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_readouts_are_those_of_torch(told, dtype, hands):
+    outputs = torch.randn(4, 5, 12, dtype=dtype)
+    assert_same(*both("read_out", {"sums": torch.randn(5, 7, dtype=dtype), "outputs": outputs, "column": 3}), dtype)
+    back = {"by_later": torch.randn(5, 7, dtype=dtype), "by_sums": torch.zeros(3, 5, 7, dtype=dtype)}
+    back |= {"by_outputs": torch.randn(3 if told else 0, 5, 7, dtype=dtype), "outputs": outputs.tanh(), "column": 3}
+    assert_same(*both("read_out_back", back), dtype)
+
+
+def test_the_tangent_of_a_sum_is_that_of_torch(dtype, hands):
+    first, second = torch.randn(5, 7, dtype=dtype), torch.randn(5, 7, dtype=dtype)
+    expected = (first + second).tanh()
+    for module in (fast_cells, plain_cells):
+        found = first.clone()
+        module.tanh_of_sum(found, second)
+        torch.testing.assert_close(found, expected, rtol=0, atol=TOLERANCE[dtype])
 
 
 def test_a_small_tangent_keeps_its_digits(dtype):
@@ -130,6 +165,37 @@ def test_looks_are_those_of_torch(kind, shape, masked, scale, dtype, hands):
         assert plain.isfinite().all()
         atol = TOLERANCE[dtype] * max(1.0, float(plain.abs().max()))
         torch.testing.assert_close(ours, plain, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("kind", ["additive", "dot"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("masked", [True, False])
+def test_rows_look_into_the_memory_of_the_sentence_that_owns_them(kind, shape, masked, dtype, hands):
+    heads, groups, values = SHAPES[shape]
+    groups = heads if kind == "additive" else groups
+    keys, read = torch.randn(3, 6, groups, 6, dtype=dtype), torch.randn(3, 6, values, 4, dtype=dtype)
+    mask = torch.arange(6) < torch.tensor([[6], [1], [0]]) if masked else None
+    v = torch.randn(heads, 6, dtype=dtype) if kind == "additive" else None
+    owners, query = torch.tensor([0, 0, 1, 2, 2, 0, 1]), torch.randn(7, heads * 6, dtype=dtype)
+    found = []
+    for module in (fast_look, plain_look):
+        look = module.LOOKS[kind](keys, read, mask, v, steps=0, num_heads=heads, sharpening=1.5)
+        contexts = torch.zeros(7, 3 + heads * 4, dtype=dtype)
+        found.append((look.once(query, owners, contexts, 3), contexts))
+        alone = module.LOOKS[kind](
+            keys[owners],
+            read[owners],
+            None if mask is None else mask[owners],
+            v,
+            steps=1,
+            num_heads=heads,
+            sharpening=1.5,
+        )
+        each = torch.zeros(1, 7, heads * 4, dtype=dtype)
+        alone.forward(0, query, each, 0)
+        torch.testing.assert_close(found[-1][0], alone.weights[0], rtol=0, atol=TOLERANCE[dtype])
+        torch.testing.assert_close(contexts[:, 3:], each[0], rtol=0, atol=TOLERANCE[dtype])
+    torch.testing.assert_close(*found, rtol=0, atol=TOLERANCE[dtype])
 
 
 def test_compiled_loops_are_taken_on_a_cpu_alone(dtype):

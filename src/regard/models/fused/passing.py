@@ -169,7 +169,8 @@ class RecursFirst(AbstractPass):
         read = self.read[t]
         read[:, : self.size] = self._recur(t)
         self._ask(t, read[:, : self.size], self.read, self.size)
-        torch.tanh(self.reading(read, self.readout_bias), out=self.feed[t + 1])
+        first = self.layers[0]
+        first.kernels.read_out(t, self.reading(read, self.readout_bias), first.given, self.x.shape[2])
 
     def results(self) -> Results:
         cells, contexts = self.read.tensor_split([self.size], 2)
@@ -186,13 +187,14 @@ class RecursFirstBack(AbstractBack):
         super().__init__(forward, results, by_results)
         self.read = forward.read
         self.to_read = Product(forward.readout.t(), forward.batch)
-        self.slopes = 1 - results[0] * results[0]
-        self.by_z = torch.empty_like(self.slopes)
-        self.by_feed = torch.zeros_like(self.slopes[0])
+        self.by_z = forward.x.new_empty(results[0].shape)
+        self.by_feed = torch.zeros_like(self.by_z[0])
+        self.told = self.by_z[:0] if self.by_outputs is None else self.by_outputs.contiguous()
 
     def backward(self, t: int) -> None:
-        by_output = self.by_feed if self.by_outputs is None else self.by_feed + self.by_outputs[t]
-        by_read = self.to_read(torch.mul(by_output, self.slopes[t], out=self.by_z[t]))
+        first, column = self.passed.layers[0], self.passed.x.shape[2]
+        first.kernels.read_out_back(t, self.by_feed, self.told, first.given, column, self.by_z)
+        by_read = self.to_read(self.by_z[t])
         by_cell, by_context = by_read.tensor_split([self.passed.size], 1)
         by_cell = self._ask(t, by_context) + by_cell
         by_cell = by_cell if self.by_cells is None else by_cell + self.by_cells[t]

@@ -58,6 +58,17 @@ def gru_back(
     _run(_gru_back, new, t, recurrent, both, new, hidden, by_hidden, by_gates)
 
 
+def read_out(t: int, sums: Tensor, outputs: Tensor, column: int) -> None:
+    """A step."""
+    spread(_read_out, (t, sums.numpy(), outputs.numpy(), column), len(sums), 8 * sums.numel())
+
+
+def read_out_back(t: int, by_later: Tensor, by_outputs: Tensor, outputs: Tensor, column: int, by_sums: Tensor) -> None:
+    """A step backwards."""
+    given = (t, by_later.numpy(), by_outputs.numpy(), outputs.numpy(), column, by_sums.numpy())
+    spread(_read_out_back, given, len(by_later), 2 * by_later.numel())
+
+
 def tanh_of_sum(first: Tensor, second: Tensor) -> None:
     """In the place of the first."""
     sums, added = first.numpy(), second.numpy()
@@ -190,3 +201,29 @@ def _tanh_of_sum(first: Any, second: Any, start: int, stop: int) -> None:
         sums, added = first[row], second[row]
         for d in range(len(sums)):
             sums[d] = tanh(sums[d] + added[d])
+
+
+@compiled
+def _read_out(t: int, sums: Any, outputs: Any, column: int, start: int, stop: int) -> None:
+    size = sums.shape[1]
+    for row in range(start, stop):
+        given, output = sums[row], outputs[t + 1, row, column : column + size]
+        for d in range(size):
+            output[d] = tanh(given[d])
+
+
+@compiled
+def _read_out_back(
+    t: int, by_later: Any, by_outputs: Any, outputs: Any, column: int, by_sums: Any, start: int, stop: int
+) -> None:
+    size = by_later.shape[1]
+    for row in range(start, stop):
+        later, output, found = by_later[row], outputs[t + 1, row, column : column + size], by_sums[t, row]
+        if len(by_outputs):
+            told = by_outputs[t, row]
+            for d in range(size):
+                by_output = later[d] + told[d]
+                found[d] = by_output - by_output * (output[d] * output[d])
+        else:
+            for d in range(size):
+                found[d] = later[d] - later[d] * (output[d] * output[d])

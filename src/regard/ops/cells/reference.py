@@ -106,6 +106,23 @@ def gru_back(
     by_hidden.mul_(z)
 
 
+def read_out(t: int, sums: Tensor, outputs: Tensor, column: int) -> None:
+    """Writes tanh(sums), (B, D), into row t + 1 of `outputs` (T + 1, B, ≥ column + D), from a column on."""
+    outputs[t + 1, :, column : column + sums.shape[1]] = sums.tanh()
+
+
+def read_out_back(t: int, by_later: Tensor, by_outputs: Tensor, outputs: Tensor, column: int, by_sums: Tensor) -> None:
+    """Writes what the sums get, (T, B, D), into row t.
+
+    Args:
+        by_later: (B, D), by the output of this step in later ones.
+        by_outputs: (T, B, D), by the outputs themselves, or without rows.
+    """
+    by_output = by_later + by_outputs[t] if len(by_outputs) else by_later
+    output = outputs[t + 1, :, column : column + by_later.shape[1]]
+    torch.mul(by_output, 1 - output * output, out=by_sums[t])
+
+
 def tanh_of_sum(first: Tensor, second: Tensor) -> None:
     """first ← tanh(first + second)."""
     first.add_(second).tanh_()
