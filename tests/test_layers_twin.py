@@ -16,30 +16,34 @@ from regard.models import Encoded, PointerDecoder, RecurrentDecoder
 from regard.models.bridge import Bridge
 from regard.models.transformer import transformer_decoder
 
-B, K, S, E, D, N, EOS = 16, 4, 7, 24, 32, 300, 2
+B, K, S, E, D, N, FEW, EOS = 16, 4, 7, 24, 32, 300, 40, 2
 TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-12}
 
 
-def recurrent(cell="lstm", order="recur_then_attend", layers=1, attention="additive", dtype=torch.float32):
+def recurrent(
+    cell="lstm", order="recur_then_attend", layers=1, attention="additive", tokens=N, feeds=True, dtype=torch.float32
+):
     """A decoder with weights that matter, biases included."""
     torch.manual_seed(1)
     sizes = {"query_size": D, "memory_size": 2 * D, "size": D}
     made = {
         "additive": lambda: bahdanau(**sizes),
+        "heads": lambda: bahdanau(**sizes, num_heads=2),
         "dot": lambda: luong(query_size=D, memory_size=2 * D),
         "location": lambda: location_sensitive(**sizes),
     }
     mechanism = made[attention]()
-    embedding = TokenEmbedding(N, E)
-    fed = RecurrentDecoder.input_size(E, D, attention=mechanism, order=order)
+    embedding = TokenEmbedding(tokens, E)
+    fed = RecurrentDecoder.input_size(E, D, attention=mechanism, order=order, input_feeding=feeds)
     stack = RecurrentStack(fed, D, layers, cell=cell, residual=layers > 1)
     decoder = RecurrentDecoder(
         embedding,
         stack,
-        TokenHead(D, N, tied=embedding, never=(0, 1)),
+        TokenHead(D, tokens, tied=embedding, never=(0, 1)),
         Bridge(RecurrentStack(E, D, bidirectional=True), stack, "zero"),
         attention=mechanism,
         order=order,
+        input_feeding=feeds,
     )
     for name, parameter in decoder.named_parameters():
         if "bias" in name:
@@ -69,6 +73,11 @@ DECODERS = {
     "three layers": lambda **kind: recurrent("lstm", layers=3, **kind),
     "two layers of GRU, attends first": lambda **kind: recurrent("gru", "attend_then_recur", 2, **kind),
     "dot": lambda **kind: recurrent(attention="dot", **kind),
+    "GRU that feeds nothing back": lambda **kind: recurrent("gru", feeds=False, **kind),
+    "LSTM that attends first": lambda **kind: recurrent("lstm", "attend_then_recur", **kind),
+    "two heads": lambda **kind: recurrent(attention="heads", **kind),
+    "few tokens": lambda **kind: recurrent(tokens=FEW, **kind),
+    "few tokens, GRU that attends first": lambda **kind: recurrent("gru", "attend_then_recur", tokens=FEW, **kind),
     "location": lambda **kind: recurrent(attention="location", **kind),
     "pointer": lambda **kind: PointerDecoder(recurrent(**kind)).to(**kind).eval(),
 }
@@ -82,9 +91,10 @@ def steps(decoder, encoded, count=4):
     state, said = stepped.initial_state(memory, K), []
     draw = torch.Generator().manual_seed(5)
     for _ in range(count):
-        output, state = stepped.step(torch.randint(3, N, (B * K,), generator=draw), memory, state, alignment=True)
+        output, state = stepped.step(torch.randint(3, FEW, (B * K,), generator=draw), memory, state, alignment=True)
         said.append((output.log_probabilities, dict(output.alignments)))
-        state = tree.reorder(state, torch.arange(B * K).view(B, K).flip(1).flatten())
+        parents = torch.randint(K, (B, K), generator=draw) + K * torch.arange(B)[:, None]
+        state = tree.reorder(state, parents.flatten())
     return said
 
 

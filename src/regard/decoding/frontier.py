@@ -17,8 +17,9 @@ from regard.shapes import describe
 class Frontier:
     """B sentences of `width` hypotheses, fed to the decoder step by step. One search owns it; nothing outlives it.
 
-    A decoder that has a twin for searches (`for_search`) is asked for one of so many rows, with its memory. Where
-    hypotheses begin alike, the twin takes the first step for one of each sentence.
+    A decoder that has a twin for searches (`for_search`) is asked for one of so many rows, with its memory, unless it
+    has been given a step of its own. Where hypotheses begin alike, the twin takes the first step for one of each
+    sentence.
 
     The memory keeps a row per sentence. When hypotheses move, the state's rows follow their parents; when sentences
     leave, memory and state lose their rows, so `sentences` says which of the original ones each row of memory is.
@@ -40,7 +41,8 @@ class Frontier:
         count = tree.rows(memory)
         device = next(tree.leaves(memory)).device
         self.decoder = decoder
-        if (offered := getattr(type(decoder), "for_search", None)) is not None:
+        offered = getattr(type(decoder), "for_search", None)
+        if offered is not None and "step" not in getattr(decoder, "__dict__", {}):
             self.decoder, memory = offered(decoder, memory, count * width)
             width = 1 if begins_alike and self.decoder is not decoder else width
         self.memory, self.width, self.eos = memory, width, eos

@@ -17,7 +17,7 @@ from regard.ops.log_softmax import log_softmax
 from regard.shapes import Float
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
-ENOUGH = 16
+ENOUGH = 2
 """Rows from which on steps are worth the preparation."""
 _KINDS = (torch.float32, torch.float64)
 
