@@ -1,4 +1,4 @@
-"""The recurrent decoder's training pass as one node of the graph, for the parts that it knows."""
+"""The recurrent decoder's training pass as one node of the graph, and its step in searches, for the parts they know."""
 
 from regard.models.fused.table import refuse, run
 
