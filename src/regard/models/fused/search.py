@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.recurrent import CellState
@@ -89,29 +89,15 @@ class SearchTwin:
             CELLS[stack.cell](layer, 0 if index else self.back, None if index else self.vectors, rows)
             for index, layer in enumerate(stack.layers)
         ]
-        self._read_with(decoder.readout, memory.attention.values, mechanism.score.num_heads, rows)
+        self.readout = _Readout(decoder, memory.attention.values, self.vectors, rows)
         energies, keys, (query, self.query_bias), v = table.SCORES[type(mechanism.score)](
             mechanism.score, memory.attention.keys
         )
         self.asking = None if query is None else _packed(query, rows)
         options = {"num_heads": mechanism.score.num_heads, "sharpening": float(mechanism.alignment.sharpening)}
         looks = steps_for("attend", "cpu").LOOKS
-        self.look = looks[energies](keys, self.values, memory.attention.mask, v, steps=0, **options)
+        self.look = looks[energies](keys, self.readout.values, memory.attention.mask, v, steps=0, **options)
         self.head = twin(decoder.head, rows)
-
-    def _read_with(self, readout: nn.Linear, values: Tensor, num_heads: int, rows: int) -> None:
-        """The readout's columns meet the cell, the input if attention comes first, and the context."""
-        size, width = self.first[-1][0].shape[1], self.embedding.size
-        of_cell, rest = readout.weight.tensor_split([size], 1)
-        self.read_bias = readout.bias
-        self.projects = not self.attends_first and num_heads == 1
-        self.values = linear(values, rest) if self.projects else values
-        self.context_size = num_heads * self.values.shape[3]
-        self.of_cell = _packed(of_cell if self.projects or self.attends_first else readout.weight, rows)
-        if self.attends_first:
-            of_input, of_context = rest.tensor_split([width], 1)
-            self.of_input = _of_tokens(of_input, None, self.vectors, rows)
-            self.of_context = _packed(of_context, rows)
 
     def begin(self) -> SearchMemory:
         """The memory that the steps are given."""
@@ -152,16 +138,17 @@ class SearchTwin:
         self, x: Tensor, layers: CellState, known: list[Tensor], owners: Tensor, whose: Tensor | None
     ) -> tuple[Tensor, CellState, Tensor]:
         """The output, the new state and the weights."""
+        readout = self.readout
         s, found = self._recur(x, layers, known, whose)
-        if self.projects:
-            contexts = s.new_empty(len(s), self.context_size)
+        if readout.projects:
+            contexts = s.new_empty(len(s), readout.context_size)
             weights = self._ask(s, owners, contexts)
-            output = self.of_cell(s, self.read_bias)
+            output = readout.of_cell(s, readout.bias)
             steps_for("cells", "cpu").tanh_of_sum(output, contexts)
         else:
-            read = torch.cat([s, s.new_empty(len(s), self.context_size)], 1)
+            read = torch.cat([s, s.new_empty(len(s), readout.context_size)], 1)
             weights = self._ask(s, owners, read, s.shape[1])
-            output = self.of_cell(read, self.read_bias).tanh_()
+            output = readout.of_cell(read, readout.bias).tanh_()
         if self.back:
             found[0][0][:, : self.back] = output
         return output, found, weights
@@ -170,12 +157,13 @@ class SearchTwin:
         self, x: Tensor, layers: CellState, known: list[Tensor], owners: Tensor, whose: Tensor | None
     ) -> tuple[Tensor, CellState, Tensor]:
         """The same; what is asked and read is known with the state."""
+        readout = self.readout
         asker = known[-1][:, -self.first[-1][0].shape[1] :]
         known[0] = known[0].clone() if whose is None else known[0]
         weights = self._ask(asker, owners, known[0])
-        read = self.of_context(known[0][:, : self.back])
+        read = readout.of_context(known[0][:, : self.back])
         s, found = self._recur(x, layers, known, whose)
-        output = self.of_cell(s, self.read_bias).add_(self.of_input(x))
+        output = readout.of_cell(s, readout.bias).add_(readout.of_input(x))
         output = output.add_(read if whose is None else read[whose]).tanh_()
         return output, found, weights if whose is None else weights[whose]
 
@@ -225,6 +213,23 @@ def _of_tokens(weight: Tensor, bias: Tensor | None, vectors: Tensor | None, rows
         return lambda x: product(x, bias)
     products = linear(vectors, weight.contiguous(), bias)
     return lambda ids: products.index_select(0, ids)
+
+
+class _Readout:
+    """tanh(W [s; c]), or tanh(W [s; x; c]) if attention comes first; without, a single head's W meets the values."""
+
+    def __init__(self, decoder: Any, values: Tensor, vectors: Tensor | None, rows: int) -> None:
+        weight, self.bias = decoder.readout.weight, decoder.readout.bias
+        attends_first, num_heads = decoder.order == "attend_then_recur", decoder.attention.score.num_heads
+        of_cell, of_input, of_context = weight.tensor_split(
+            [decoder.stack.size, decoder.stack.size + (decoder.embedding.size if attends_first else 0)], 1
+        )
+        self.projects = not attends_first and num_heads == 1
+        self.values = linear(values, of_context) if self.projects else values
+        self.context_size = num_heads * self.values.shape[3]
+        self.of_cell = _packed(of_cell if self.projects or attends_first else weight, rows)
+        self.of_input = _of_tokens(of_input, None, vectors if attends_first else None, rows)
+        self.of_context = _packed(of_context, rows)
 
 
 class _Lstm:
