@@ -27,7 +27,8 @@ def spread(kernel: Any, given: tuple[Any, ...], count: int, work: int) -> None:
         kernel: from `regard.ops.compiled`.
         work: all the innermost steps of all `count`.
     """
-    hands = max(1, min(torch.get_num_threads(), count, work // ENOUGH))
+    everybody = torch.get_num_threads()
+    hands = max(1, min(everybody, count, work // ENOUGH))
     if hands == 1:
         kernel(*given, 0, count)
         return
@@ -35,7 +36,7 @@ def spread(kernel: Any, given: tuple[Any, ...], count: int, work: int) -> None:
 
     pieces = min(count, hands * SHARES)
     if team.fork() and not _forked:
-        team.together(kernel, given, count, pieces, hands)
+        team.together(kernel, given, count, pieces, everybody)
     else:
         _pooled(kernel, given, count, pieces, hands)
 

@@ -38,11 +38,13 @@ def fork() -> int:
         return 0
 
 
-def together(kernel: Any, given: tuple[Any, ...], count: int, pieces: int, hands: int) -> None:
-    """kernel(*given, start, stop) for `pieces` parts of range(count), which `hands` threads take one by one.
+def together(kernel: Any, given: tuple[Any, ...], count: int, pieces: int, threads: int) -> None:
+    """kernel(*given, start, stop) for `pieces` parts of range(count), which so many threads take one by one.
 
     Args:
         kernel: a compiled one that returns nothing.
+        threads: as many as torch has, even for few parts: OpenMP ends those that it is not asked for and starts them
+            again later.
 
     Raises:
         MemoryError: where a part failed, which kernels do for nothing else.
@@ -50,7 +52,7 @@ def together(kernel: Any, given: tuple[Any, ...], count: int, pieces: int, hands
     key = kernel, compute_fingerprint(given)
     if key not in _entries:
         _entries[key] = _entry(kernel, given)
-    if _share(fork(), _entries[key], hands, pieces, count, given):
+    if _share(fork(), _entries[key], threads, pieces, count, given):
         raise MemoryError(f"{kernel.__name__} had no memory left")
 
 
@@ -66,12 +68,12 @@ def _entry(kernel: Any, given: tuple[Any, ...]) -> int:
 
 
 @intrinsic
-def _parallel(context: Any, fork: Any, entry: Any, hands: Any, pieces: Any, count: Any, given: Any) -> Any:
+def _parallel(context: Any, fork: Any, entry: Any, threads: Any, pieces: Any, count: Any, given: Any) -> Any:
     """How many parts failed. What is told to all threads: given, count, pieces, the next part, failures, the entry."""
     asked = (*given.types, types.intp, types.intp)
 
     def make(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
-        fork, entry, hands, pieces, count, values = arguments
+        fork, entry, threads, pieces, count, values = arguments
         kernel = context.call_conv.get_function_type(types.none, asked).as_pointer()
         contents = [values, count, pieces, I64(0), I64(0), entry]
         told = cgutils.alloca_once(builder, ir.LiteralStructType([value.type for value in contents]))
@@ -80,10 +82,10 @@ def _parallel(context: Any, fork: Any, entry: Any, hands: Any, pieces: Any, coun
         member = _member(context, builder.module, told.type, kernel, asked)
         call = builder.inttoptr(fork, ir.FunctionType(ir.VoidType(), [I8P, I8P, I32, I32]).as_pointer())
         shown = [builder.bitcast(one, I8P) for one in (member, told)]
-        builder.call(call, [*shown, builder.trunc(hands, I32), I32(0)])
+        builder.call(call, [*shown, builder.trunc(threads, I32), I32(0)])
         return builder.load(cgutils.gep_inbounds(builder, told, 0, 4))
 
-    return types.intp(fork, entry, hands, pieces, count, given), make
+    return types.intp(fork, entry, threads, pieces, count, given), make
 
 
 def _member(context: Any, module: Any, told: Any, kernel: Any, asked: tuple[Any, ...]) -> Any:
@@ -112,5 +114,5 @@ def _member(context: Any, module: Any, told: Any, kernel: Any, asked: tuple[Any,
 
 
 @numba.njit(cache=True, nogil=True)
-def _share(fork: int, entry: int, hands: int, pieces: int, count: int, given: Any) -> int:
-    return _parallel(fork, entry, hands, pieces, count, given)
+def _share(fork: int, entry: int, threads: int, pieces: int, count: int, given: Any) -> int:
+    return _parallel(fork, entry, threads, pieces, count, given)
