@@ -135,6 +135,21 @@ def test_searches_find_the_same_with_a_twin(name, options):
             torch.testing.assert_close(one.alignments, other.alignments)
 
 
+def test_whether_searches_have_a_step_of_their_own_is_explained():
+    class Own(RecurrentDecoder):
+        pass
+
+    decoder = recurrent()
+    assert decoder.explain().endswith("in searches hypotheses share what they follow")
+    assert "searches take `step`: " in recurrent(attention="location").explain()
+    assert "no rnn cells" in recurrent("rnn").explain()
+    assert "searches take `step`: " in DECODERS["pointer"](dtype=torch.float32).explain()
+    decoder.head.register_forward_hook(lambda *_: None)
+    assert "hooks want the decoder itself" in decoder.explain()
+    decoder.__class__ = Own
+    assert "Own has its own" in decoder.explain()
+
+
 def test_nothing_is_set_on_the_decoder():
     decoder = recurrent()
     before = {name: dict(module.__dict__) for name, module in decoder.named_modules()}

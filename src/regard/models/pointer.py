@@ -105,8 +105,8 @@ class PointerDecoder(nn.Module):
         return self._say(self.core.run(inputs, memory.core, alignment=True, generator=generator), memory, alignment)
 
     def explain(self) -> str:
-        """Which way `forward` takes and why."""
-        return self.core.explain()
+        """Which ways `forward` and searches take and why."""
+        return f"{self.core._explain_training()}; searches take `step`: what is copied wants weights and contexts"
 
     def _say(self, found: RecurrentFeatures, memory: PointerMemory, alignment: bool) -> DecoderOutput:
         said = self.core.say(found)

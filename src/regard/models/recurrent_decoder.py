@@ -197,7 +197,7 @@ class RecurrentDecoder(nn.Module):
 
     def for_search(self, memory: RecurrentMemory, num_rows: int) -> tuple[Any, Any]:
         """A twin whose steps are quicker for as many rows, without gradients, and the memory for them."""
-        if type(self) is RecurrentDecoder and search.refuse(self, memory, num_rows) is None:
+        if self._unshared(memory, num_rows) is None:
             found = search.SearchTwin(self, memory, num_rows)
             return found, found.begin()
         return twin(self, num_rows), memory
@@ -294,7 +294,18 @@ class RecurrentDecoder(nn.Module):
         return "attention is asked with the states of all layers" if self.query == "state" else None
 
     def explain(self) -> str:
-        """Which way `forward` takes and why."""
+        """Which ways `forward` and searches take and why."""
+        reason = self._unshared()
+        own = "in searches hypotheses share what they follow" if reason is None else f"searches take `step`: {reason}"
+        return f"{self._explain_training()}; {own}"
+
+    def _unshared(self, *given: Any) -> str | None:
+        """Why searches have no step of their own, or None."""
+        if type(self) is not RecurrentDecoder:
+            return f"{type(self).__name__} has its own"
+        return search.refuse(self, *given)
+
+    def _explain_training(self) -> str:
         if self.feeds_back is None:
             return "all steps of a training pass run at once: nothing is fed back into the cell"
         unfused = self._unfused()

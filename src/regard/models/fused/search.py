@@ -50,21 +50,25 @@ class SearchState:
     origin: Tensor
 
 
-def refuse(decoder: Any, memory: Any, rows: int) -> str | None:
-    """Why a decoder's searches have no such step, or None."""
-    if rows < ENOUGH or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
-        return "few rows, gradients and autocast are left to the decoder"
+def refuse(decoder: Any, memory: Any = None, rows: int = ENOUGH) -> str | None:
+    """Why a decoder's searches have no such step, or None; without a memory, whether they ever can."""
     if decoder.attention is None or decoder.query != "output":
         return "attention must be asked with the cell's output"
     if (reason := table.refuse(decoder.attention, decoder.stack)) is not None:
         return reason
-    given = [decoder.stack.layers[0].weight_hh_l0, *decoder.parameters(), memory.attention.values]
+    if is_watched(decoder):
+        return "hooks want the decoder itself"
+    given = list(decoder.parameters())
     if any(one.device.type != "cpu" or one.dtype != given[0].dtype for one in given):
         return "it computes on the CPU in one type"
     if given[0].dtype not in (torch.float32, torch.float64):
         return "it computes in float32 and float64"
-    if decoder.training or is_watched(decoder):
-        return "dropout and hooks want the decoder itself"
+    if memory is None:
+        return refuse_numba("regard.ops.attend.numba")
+    if decoder.training or memory.attention.values.dtype != given[0].dtype:
+        return "dropout and other types want the decoder itself"
+    if rows < ENOUGH or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+        return "single rows, gradients and autocast are left to the decoder"
     return refuse_numba("regard.ops.attend.numba")
 
 
