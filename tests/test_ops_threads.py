@@ -42,8 +42,8 @@ def several(monkeypatch):
 @pytest.fixture(params=["torch's threads", "a pool"])
 def hands(request, monkeypatch):
     if request.param == "a pool":
-        monkeypatch.setattr(team, "fork", lambda: 0)
-    elif not team.fork():
+        monkeypatch.setattr(team, "openmp", lambda: 0)
+    elif not team.openmp():
         pytest.skip("torch has no OpenMP here")
     return request.param
 

@@ -35,7 +35,7 @@ def spread(kernel: Any, given: tuple[Any, ...], count: int, work: int) -> None:
     from regard.ops.compiled import team
 
     pieces = min(count, hands * SHARES)
-    if team.fork() and not _forked:
+    if team.openmp() and not _forked:
         team.together(kernel, given, count, pieces, everybody)
     else:
         _pooled(kernel, given, count, pieces, hands)

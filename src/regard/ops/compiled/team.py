@@ -27,7 +27,7 @@ I8P, I32, I64 = ir.IntType(8).as_pointer(), ir.IntType(32), ir.IntType(64)
 
 
 @cache
-def fork() -> int:
+def openmp() -> int:
     """Where OpenMP's GOMP_parallel(function, data, threads, flags) stands that torch calls; 0 where it has none."""
     if not sys.platform.startswith("linux"):
         return 0
@@ -52,7 +52,7 @@ def together(kernel: Any, given: tuple[Any, ...], count: int, pieces: int, threa
     key = kernel, compute_fingerprint(given)
     if key not in _entries:
         _entries[key] = _entry(kernel, given)
-    if _share(fork(), _entries[key], threads, pieces, count, given):
+    if _share(openmp(), _entries[key], threads, pieces, count, given):
         raise MemoryError(f"{kernel.__name__} had no memory left")
 
 
@@ -68,24 +68,24 @@ def _entry(kernel: Any, given: tuple[Any, ...]) -> int:
 
 
 @intrinsic
-def _parallel(context: Any, fork: Any, entry: Any, threads: Any, pieces: Any, count: Any, given: Any) -> Any:
+def _parallel(context: Any, openmp: Any, entry: Any, threads: Any, pieces: Any, count: Any, given: Any) -> Any:
     """How many parts failed. What is told to all threads: given, count, pieces, the next part, failures, the entry."""
     asked = (*given.types, types.intp, types.intp)
 
     def make(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
-        fork, entry, threads, pieces, count, values = arguments
+        openmp, entry, threads, pieces, count, values = arguments
         kernel = context.call_conv.get_function_type(types.none, asked).as_pointer()
         contents = [values, count, pieces, I64(0), I64(0), entry]
         told = cgutils.alloca_once(builder, ir.LiteralStructType([value.type for value in contents]))
         for index, value in enumerate(contents):
             builder.store(value, cgutils.gep_inbounds(builder, told, 0, index))
         member = _member(context, builder.module, told.type, kernel, asked)
-        call = builder.inttoptr(fork, ir.FunctionType(ir.VoidType(), [I8P, I8P, I32, I32]).as_pointer())
+        call = builder.inttoptr(openmp, ir.FunctionType(ir.VoidType(), [I8P, I8P, I32, I32]).as_pointer())
         shown = [builder.bitcast(one, I8P) for one in (member, told)]
         builder.call(call, [*shown, builder.trunc(threads, I32), I32(0)])
         return builder.load(cgutils.gep_inbounds(builder, told, 0, 4))
 
-    return types.intp(fork, entry, threads, pieces, count, given), make
+    return types.intp(openmp, entry, threads, pieces, count, given), make
 
 
 def _member(context: Any, module: Any, told: Any, kernel: Any, asked: tuple[Any, ...]) -> Any:
@@ -114,5 +114,5 @@ def _member(context: Any, module: Any, told: Any, kernel: Any, asked: tuple[Any,
 
 
 @numba.njit(cache=True, nogil=True)
-def _share(fork: int, entry: int, threads: int, pieces: int, count: int, given: Any) -> int:
-    return _parallel(fork, entry, threads, pieces, count, given)
+def _share(openmp: int, entry: int, threads: int, pieces: int, count: int, given: Any) -> int:
+    return _parallel(openmp, entry, threads, pieces, count, given)
