@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.models.fused.passing import PASSES
+from regard.models.fused.graphs import RECORDERS, Given, Recordings
+from regard.models.fused.passing import PASSES, AbstractPass, Results
 from regard.models.fused.plan import Plan, Weights
 
 
@@ -32,38 +34,58 @@ def sweep(
         outputs (B, T, D), cells (B, T, D), contexts (B, T, V), alignments (B, H, T, S).
     """
     flat = [*(tensor for state in first for tensor in state), *masks, *weights.flat()]
-    found = _Sweep.apply(plan, len(masks), embedded, *memory, *flat)  # type: ignore[no-untyped-call]
+    records = embedded.device.type in RECORDERS and torch.is_grad_enabled()
+    found = _Sweep.apply(plan, len(masks), records, embedded, *memory, *flat)  # type: ignore[no-untyped-call]
     outputs, cells, contexts, alignments = found
     return outputs.transpose(0, 1), cells.transpose(0, 1), contexts.transpose(0, 1), alignments.permute(1, 2, 0, 3)
+
+
+RECORDINGS = Recordings()
 
 
 class _Sweep(torch.autograd.Function):
     """Time comes first inside."""
 
     @staticmethod
-    def forward(
-        ctx: Any, plan: Plan, num_masks: int, embedded: Tensor, keys: Tensor, values: Tensor, mask: Any, *flat: Any
-    ) -> Any:
-        n, num_states = plan.num_tensors, plan.num_tensors * plan.num_layers
-        first = [flat[i : i + n] for i in range(0, num_states, n)]
-        masks, weights = flat[num_states : num_states + num_masks], Weights.of(flat[num_states + num_masks :])
-        x = embedded.detach().transpose(0, 1).contiguous()
-        forward = PASSES[plan.attends_first](plan, weights, (keys, values, mask), first, masks, x)
-        for t in range(len(x)):
-            forward.forward(t)
-        results = forward.results()
+    def forward(ctx: Any, plan: Plan, num_masks: int, records: bool, *given: Any) -> Any:
+        there = partial(_there, plan, num_masks)
         ctx.set_materialize_grads(False)
-        ctx.passed = forward if any(ctx.needs_input_grad) else None
-        ctx.save_for_backward(embedded, keys, values, *results, *flat)
+        wanted = any(ctx.needs_input_grad)
+        ctx.recording = RECORDINGS.take(ctx, (plan, num_masks), there, _back, given) if records and wanted else None
+        passed, results = there(given) if ctx.recording is None else (None, ctx.recording.forward(given))
+        ctx.passed = passed if wanted else None
+        ctx.save_for_backward(*results, *given[:3], *given[4:])  # alike for both ways, as checkpoints compare them
         return results
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *by_results: Tensor | None) -> Any:
-        results = ctx.saved_tensors[3:7]  # unpacking them all refuses what was changed in place since
-        back = ctx.passed.back(results, by_results)
-        for t in range(len(results[0]) - 1, -1, -1):
-            back.backward(t)
-        by_x, by_keys, by_values, by_first, by_weights = back.gradients()
-        by_flat = [*by_first, *(None for _ in ctx.passed.masks), *by_weights.flat()]
-        return None, None, by_x.transpose(0, 1), by_keys, by_values, None, *by_flat
+        saved = ctx.saved_tensors  # unpacking them refuses what was changed in place since
+        if ctx.recording is not None:
+            return None, None, None, *ctx.recording.backward(by_results, ctx.needs_input_grad[3:])
+        return None, None, None, *_back(ctx.passed, saved[:4], by_results)
+
+
+def _there(plan: Plan, num_masks: int, given: Given) -> tuple[AbstractPass, Results]:
+    """All steps, from inputs, keys, values, mask, first states, masks of dropout and weights."""
+    embedded, keys, values, mask, *flat = given
+    assert embedded is not None
+    n, num_states = plan.num_tensors, plan.num_tensors * plan.num_layers
+    first: Any = [flat[i : i + n] for i in range(0, num_states, n)]
+    masks: Any = flat[num_states : num_states + num_masks]
+    memory: Any = keys, values, mask
+    x = embedded.detach().transpose(0, 1).contiguous()
+    passed = PASSES[plan.attends_first](plan, Weights.of(flat[num_states + num_masks :]), memory, first, masks, x)
+    for t in range(len(x)):
+        passed.forward(t)
+    return passed, passed.results()
+
+
+def _back(passed: AbstractPass, results: Any, by_results: Given) -> list[Tensor | None]:
+    """What the given tensors get."""
+    back = passed.back(results, by_results)
+    for t in range(passed.steps - 1, -1, -1):
+        back.backward(t)
+    by_x, by_keys, by_values, by_first, by_weights = back.gradients()
+    by_masks = [None for _ in passed.masks]
+    return [by_x.transpose(0, 1), by_keys, by_values, None, *by_first, *by_masks, *by_weights.flat()]
