@@ -370,8 +370,8 @@ def test_what_waits_does_not_leave(counts, monkeypatch):
     warm(decoder)
     batch = Batch(decoder, 2)
     results = batch.forward()
-    for steps in (4, 4, 4, 2, 2):
-        Batch(decoder, steps=steps).check()
+    for length in (4, 4, 4, 2, 2):
+        Batch(decoder, steps=length).check()
     assert counts["records"] == 2
     assert_same(batch.expected(), (results, batch.back(results)))
     del results
