@@ -11,6 +11,7 @@ from numba import types
 from numba.extending import overload
 
 from regard.ops.compiled import inlined, intrinsic
+from regard.ops.compiled.order import magnitude
 
 REACH: dict[Any, Any] = {np.dtype(kind): kind(x) for kind, x in ((np.float32, 43), (np.float64, 350))}
 LARGE: dict[Any, Any] = {np.dtype(kind): kind(x) for kind, x in ((np.float32, 1e9), (np.float64, 1e18))}
@@ -31,17 +32,6 @@ def _times_power(context: Any, factor: Any, shifted: Any) -> Any:
         return builder.bitcast(builder.add(number, exponent), given[0].type)
 
     return factor(factor, shifted), make
-
-
-@intrinsic
-def _magnitude(context: Any, x: Any) -> Any:
-    """The bits of |x| as an integer: larger for a larger |x|, for infinity larger still and for NaN largest."""
-
-    def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
-        positive = ir.Constant(_bits(x), 2 ** (x.bitwidth - 1) - 1)
-        return builder.and_(builder.bitcast(given[0], _bits(x)), positive)
-
-    return (types.int32 if x == types.float32 else types.int64)(x), make
 
 
 def power(x: Any) -> Any:
@@ -78,12 +68,12 @@ overload(power, jit_options={"error_model": "numpy", "fastmath": {"contract"}})(
 @inlined
 def powers(x: Any, out: Any, reach: Any) -> bool:
     """out ← e^{2x}, and whether all x are within reach."""
-    farthest = _magnitude(reach - reach)
+    farthest = magnitude(reach - reach)
     for d in range(len(x)):
-        distance = _magnitude(x[d])
+        distance = magnitude(x[d])
         farthest = distance if distance > farthest else farthest
         out[d] = power(x[d])
-    return farthest <= _magnitude(reach)
+    return farthest <= magnitude(reach)
 
 
 def tanh(x: Any) -> Any:

@@ -7,25 +7,47 @@ from typing import Any
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 
-from regard.ops.compiled import intrinsic
+from regard.ops.compiled import intrinsic, part
+
+
+def _integer(kind: Any) -> Any:
+    return types.int32 if kind == types.float32 else types.int64
+
+
+def _top(bits: Any) -> Any:
+    return ir.Constant(bits, 2 ** (bits.width - 1) - 1)
+
+
+def _unsigned(builder: Any, number: Any) -> Any:
+    """A number's bits but for the sign."""
+    return builder.and_(number, _top(number.type))
+
+
+@intrinsic
+def magnitude(context: Any, x: Any) -> Any:
+    """An integer that rises with |x|: that of infinity is larger, and that of NaN larger still."""
+
+    def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
+        return _unsigned(builder, builder.bitcast(given[0], ir.IntType(x.bitwidth)))
+
+    return _integer(x)(x), make
 
 
 @intrinsic
 def rank(context: Any, x: Any) -> Any:
     """An integer that rises with x: -0 equals 0, and NaN is above infinity whatever its sign."""
     bits = ir.IntType(x.bitwidth)
-    positive = 2 ** (x.bitwidth - 1) - 1
     infinity = 0x7F800000 if x == types.float32 else 0x7FF0000000000000
 
     def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
         number = builder.bitcast(given[0], bits)
-        size = builder.and_(number, ir.Constant(bits, positive))
+        size = _unsigned(builder, number)
         below = builder.icmp_signed("<", number, ir.Constant(bits, 0))
         ordered = builder.select(below, builder.neg(size), size)
         lost = builder.icmp_signed(">", size, ir.Constant(bits, infinity))
-        return builder.select(lost, ir.Constant(bits, positive), ordered)
+        return builder.select(lost, _top(bits), ordered)
 
-    return (types.int32 if x == types.float32 else types.int64)(x), make
+    return _integer(x)(x), make
 
 
 @intrinsic
@@ -43,3 +65,13 @@ def ranked(context: Any, found: Any) -> Any:
         )
 
     return kind(found), make
+
+
+@part
+def largest(row: Any) -> Any:
+    """Of one number or more; NaN where there is one."""
+    found = rank(row[0])
+    for d in range(len(row)):
+        mine = rank(row[d])
+        found = mine if mine > found else found
+    return ranked(found)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.ops.compiled import compiled
 from regard.ops.compiled.elementary import power
-from regard.ops.compiled.order import rank, ranked
+from regard.ops.compiled.order import largest
 from regard.ops.threads import spread
 
 WORK = 8
@@ -46,21 +46,17 @@ def _turn(
         row, target = logits[i], targets[i]
         for n in silent:
             row[n] = low
-        found = rank(low)
-        for d in range(len(row)):
-            mine = rank(row[d])
-            found = mine if mine > found else found
-        largest = ranked(found)
-        chosen = row[target] - largest
+        top = largest(row)
+        chosen = row[target] - top
         total, possible = zero, zero
         if smoothing != zero:
             for d in range(len(row)):
-                total += row[d] - largest if row[d] > low else zero
+                total += row[d] - top if row[d] > low else zero
             for d in range(len(row)):
                 possible += one if row[d] > low else zero
         mass = zero
         for d in range(len(row)):
-            share = zero if row[d] == low else power(half * (row[d] - largest))
+            share = zero if row[d] == low else power(half * (row[d] - top))
             row[d] = share
             mass += share
         normaliser = math.log(np.float64(mass))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.ops.compiled import compiled, inlined
 from regard.ops.compiled.elementary import power
-from regard.ops.compiled.order import rank, ranked
+from regard.ops.compiled.order import largest
 from regard.ops.threads import spread
 
 WORK = 8
@@ -34,11 +34,7 @@ def _normalise(logits: Any, start: int, stop: int) -> None:
     half = logits.dtype.type(0.5)
     for row in range(start, stop):
         x = logits[row]
-        found = rank(x[0])
-        for i in range(len(x)):
-            mine = rank(x[i])
-            found = mine if mine > found else found
-        top = ranked(found)
+        top = largest(x)
         total = half - half
         for i in range(len(x)):
             total += power(half * (x[i] - top))
