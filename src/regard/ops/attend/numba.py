@@ -15,7 +15,8 @@ from torch import Tensor
 
 from regard.ops.attend.look import AbstractLook, AbstractLookBack
 from regard.ops.compiled import compiled
-from regard.ops.compiled.elementary import LARGE, REACH, power, powers
+from regard.ops.compiled.additive import back, back_factored, energy, energy_factored
+from regard.ops.compiled.elementary import LARGE, REACH, powers
 from regard.ops.threads import spread
 
 
@@ -152,8 +153,6 @@ def _additive(
 ) -> None:
     """out (T, R, H, S) at t for the rows start … stop; queries (R, H, D), keys (B, S, H, D), v (H, D)."""
     heads, size = v.shape
-    one = large / large
-    half = one / (one + one)
     a = np.empty(size, v.dtype)
     for row in range(start, stop):
         b = owners[row]
@@ -161,18 +160,10 @@ def _additive(
             query, factor, found = queries[row, h], v[h], out[t, row, h]
             factored = powers(query, a, reach) and near[b]
             for s in range(keys.shape[1]):
-                share = one - one
                 if factored:
-                    key_power = key_powers[b, s, h]
-                    for d in range(size):
-                        p = a[d] * key_power[d]
-                        share += factor[d] * (half - one / (one + (large if p > large else p)))
+                    found[s] = energy_factored(a, key_powers[b, s, h], factor, large)
                 else:
-                    key = keys[b, s, h]
-                    for d in range(size):
-                        p = power(query[d] + key[d])
-                        share += factor[d] * (half - one / (one + (large if p > large else p)))
-                found[s] = share + share
+                    found[s] = energy(query, keys[b, s, h], factor, large)
 
 
 @compiled
@@ -194,39 +185,21 @@ def _additive_back(
 ) -> None:
     """by_queries (T, B, H, D) at t; adds to by_v (B, H, D) and to by_keys (B, S, H, D), which still lacks 4 v."""
     heads, size = v.shape
-    one = large / large
-    half, four = one / (one + one), one + one + one + one
+    zero, four = v.dtype.type(0), v.dtype.type(4)
     a, sums, shares = np.empty(size, v.dtype), np.empty(size, v.dtype), np.empty(size, v.dtype)
     for b in range(start, stop):
         for h in range(heads):
             query, factor = queries[b, h], v[h]
             factored = powers(query, a, reach) and near[b]
-            sums[:] = one - one
-            shares[:] = one - one
+            sums[:] = zero
+            shares[:] = zero
             for s in range(keys.shape[1]):
                 gradient = by_energies[b, h, s]
-                middle = half * gradient
                 sums_k = by_keys[b, s, h]
                 if factored:
-                    key_power = key_powers[b, s, h]
-                    for d in range(size):
-                        p = a[d] * key_power[d]
-                        r = one / (one + (large if p > large else p))
-                        u = gradient * r
-                        w = u - u * r
-                        shares[d] += middle - u
-                        sums[d] += w
-                        sums_k[d] += w
+                    back_factored(size, gradient, a, key_powers[b, s, h], large, sums, sums_k, shares)
                 else:
-                    key = keys[b, s, h]
-                    for d in range(size):
-                        p = power(query[d] + key[d])
-                        r = one / (one + (large if p > large else p))
-                        u = gradient * r
-                        w = u - u * r
-                        shares[d] += middle - u
-                        sums[d] += w
-                        sums_k[d] += w
+                    back(size, gradient, query, keys[b, s, h], large, sums, sums_k, shares)
             target, total = by_queries[t, b, h], by_v[b, h]
             for d in range(size):
                 target[d] = four * factor[d] * sums[d]

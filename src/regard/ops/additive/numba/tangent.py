@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from regard.ops.compiled import compiled
-from regard.ops.compiled.elementary import LARGE, REACH, power, powers
+from regard.ops.compiled.additive import back, back_factored, energy, energy_factored
+from regard.ops.compiled.elementary import LARGE, REACH, powers
 
 __all__ = ["LARGE", "REACH", "energies", "gradients"]
 
@@ -40,8 +41,6 @@ def energies(
     v (heads, D).
     """
     (heads, size), (_, steps, positions) = v.shape, out.shape
-    one = large / large
-    half = one / (one + one)
     b, a = np.empty((width, size), v.dtype), np.empty(size, v.dtype)
     for unit in range(start, stop):
         group, chunk = unit // chunks, unit % chunks
@@ -61,21 +60,11 @@ def energies(
                 row = q[place : place + size]
                 if near and powers(row, a, reach):
                     for s in range(first, last):
-                        key_power = b[s - first]
-                        share = one - one
-                        for d in range(size):
-                            p = a[d] * key_power[d]
-                            share += factor[d] * (half - one / (one + (large if p > large else p)))
-                        out[group, t, s] = share + share
+                        out[group, t, s] = energy_factored(a, b[s - first], factor, large)
                 else:
                     for s in range(first, last):
                         place = k_start + s * k_strides[1]
-                        key = k[place : place + size]
-                        share = one - one
-                        for d in range(size):
-                            p = power(row[d] + key[d])
-                            share += factor[d] * (half - one / (one + (large if p > large else p)))
-                        out[group, t, s] = share + share
+                        out[group, t, s] = energy(row, k[place : place + size], factor, large)
 
 
 @compiled
@@ -100,8 +89,7 @@ def gradients(
     g (groups, T, S); by_query (B, T, heads, D); by_keys (B, S, heads, D); by_v (groups, D).
     """
     (heads, size), (_, steps, positions) = v.shape, g.shape
-    one = large / large
-    half, four = one / (one + one), one + one + one + one
+    zero, four = v.dtype.type(0), v.dtype.type(4)
     width = -(-size // slices)
     b = np.empty((positions, width), v.dtype)
     a, sums, shares = np.empty(width, v.dtype), np.empty(width, v.dtype), np.empty(width, v.dtype)
@@ -116,39 +104,22 @@ def gradients(
             for s in range(positions):
                 place = k_start + s * k_strides[1]
                 near &= powers(k[place : place + size_here], b[s], reach)
-        shares[:] = one - one
+        shares[:] = zero
         for s in range(positions):
-            by_keys[sentence, s, head, low:high] = one - one
+            by_keys[sentence, s, head, low:high] = zero
         for t in range(steps):
-            sums[:] = one - one
+            sums[:] = zero
             place = q_start + t * q_strides[1]
             row = q[place : place + size_here]
             factored = near and powers(row, a, reach)
             for s in range(positions):
                 gradient = g[group, t, s]
-                middle = half * gradient
                 sums_k = by_keys[sentence, s, head, low:high]
                 if factored:
-                    key_power = b[s]
-                    for d in range(size_here):
-                        p = a[d] * key_power[d]
-                        r = one / (one + (large if p > large else p))
-                        u = gradient * r
-                        w = u - u * r
-                        shares[d] += middle - u
-                        sums[d] += w
-                        sums_k[d] += w
+                    back_factored(size_here, gradient, a, b[s], large, sums, sums_k, shares)
                 else:
                     place = k_start + s * k_strides[1]
-                    key = k[place : place + size_here]
-                    for d in range(size_here):
-                        p = power(row[d] + key[d])
-                        r = one / (one + (large if p > large else p))
-                        u = gradient * r
-                        w = u - u * r
-                        shares[d] += middle - u
-                        sums[d] += w
-                        sums_k[d] += w
+                    back(size_here, gradient, row, k[place : place + size_here], large, sums, sums_k, shares)
             target = by_query[sentence, t, head, low:high]
             for d in range(size_here):
                 target[d] = four * factor[d] * sums[d]
