@@ -1,6 +1,8 @@
 """Cells as compiled loops; arguments as in `regard.ops.cells.reference`.
 
 Each inner loop writes one row: more would have to be told apart at run time, and the compiler gives that up.
+With `regard.ops.recurrence.numba` these share gates and derivatives, but no loops of steps: those write in place, and
+a shared part (`regard.ops.compiled.part`) that did would be several times slower.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from regard.ops.compiled import compiled
+from regard.ops.compiled.cells import open_gates, through_sigmoid, through_tanh
 from regard.ops.compiled.elementary import sigmoid, tanh
 from regard.ops.threads import spread
 
@@ -92,16 +95,10 @@ def _lstm(
     size = cells.shape[2]
     for row in range(start, stop):
         owner = whose[row] if len(whose) else row
-        of_row, given, last, c = gates[row], known[owner % len(known)], cells[t, row], cells[t + 1, row]
+        of_row, last, c, tangent = gates[row], cells[t, row], cells[t + 1, row], tangents[t, row]
         i, f, g, o = of_row[:size], of_row[size : 2 * size], of_row[2 * size : 3 * size], of_row[3 * size :]
-        tangent, h = tangents[t, row], hidden[t + 1, row, hidden.shape[2] - size :]
-        known_g, known_o = given[2 * size : 3 * size], given[3 * size :]
-        for d in range(2 * size):
-            of_row[d] = sigmoid(of_row[d] + given[d])
-        for d in range(size):
-            g[d] = tanh(g[d] + known_g[d])
-        for d in range(size):
-            o[d] = sigmoid(o[d] + known_o[d])
+        h = hidden[t + 1, row, hidden.shape[2] - size :]
+        open_gates(of_row, known[owner % len(known)], size)
         for d in range(size):
             c[d] = f[d] * last[d] + i[d] * g[d]
         for d in range(size):
@@ -129,17 +126,15 @@ def _lstm_back(
         by_i, by_f, by_g, by_o = by_row[:size], by_row[size : 2 * size], by_row[2 * size : 3 * size], by_row[3 * size :]
         by_h, by_c = by_hidden[row], by_cells[row]
         for d in range(size):
-            by_o[d] = by_h[d] * tangent[d] * (o[d] - o[d] * o[d])
+            by_o[d] = through_sigmoid(by_h[d] * tangent[d], o[d])
         for d in range(size):
-            share = by_h[d] * o[d]
-            by_c[d] += share - share * (tangent[d] * tangent[d])
+            by_c[d] += through_tanh(by_h[d] * o[d], tangent[d])
         for d in range(size):
-            by_i[d] = by_c[d] * g[d] * (i[d] - i[d] * i[d])
+            by_i[d] = through_sigmoid(by_c[d] * g[d], i[d])
         for d in range(size):
-            share = by_c[d] * i[d]
-            by_g[d] = share - share * (g[d] * g[d])
+            by_g[d] = through_tanh(by_c[d] * i[d], g[d])
         for d in range(size):
-            by_f[d] = by_c[d] * last[d] * (f[d] - f[d] * f[d])
+            by_f[d] = through_sigmoid(by_c[d] * last[d], f[d])
         for d in range(size):
             by_c[d] *= f[d]
 
@@ -183,12 +178,11 @@ def _gru_back(
         by_n, by_r, by_z, by_s = by_row[:size], by_row[size : 2 * size], by_row[2 * size : 3 * size], by_row[3 * size :]
         last = hidden[t, row, hidden.shape[2] - size :]
         for d in range(size):
-            share = by_h[d] - by_h[d] * z[d]
-            by_n[d] = share - share * (n[d] * n[d])
+            by_n[d] = through_tanh(by_h[d] - by_h[d] * z[d], n[d])
         for d in range(size):
-            by_r[d] = by_n[d] * s_n[d] * (r[d] - r[d] * r[d])
+            by_r[d] = through_sigmoid(by_n[d] * s_n[d], r[d])
         for d in range(size):
-            by_z[d] = by_h[d] * (last[d] - n[d]) * (z[d] - z[d] * z[d])
+            by_z[d] = through_sigmoid(by_h[d] * (last[d] - n[d]), z[d])
         for d in range(size):
             by_s[d] = by_n[d] * r[d]
         for d in range(size):
@@ -222,8 +216,7 @@ def _read_out_back(
         if len(by_outputs):
             told = by_outputs[t, row]
             for d in range(size):
-                by_output = later[d] + told[d]
-                found[d] = by_output - by_output * (output[d] * output[d])
+                found[d] = through_tanh(later[d] + told[d], output[d])
         else:
             for d in range(size):
-                found[d] = later[d] - later[d] * (output[d] * output[d])
+                found[d] = through_tanh(later[d], output[d])

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from regard.ops.compiled import compiled
+from regard.ops.compiled import compiled, part
+from regard.ops.compiled.cells import open_gates, through_sigmoid, through_tanh
 from regard.ops.compiled.elementary import sigmoid, tanh
 from regard.ops.threads import spread
 
@@ -43,9 +44,8 @@ def _lstm(
     size = hidden.shape[1]
     keeps = len(kept_hidden) > 0
     for row in range(start, stop):
-        of_row, s, c, h = gates[offset + row], recurrent[row], cells[row], hidden[row]
+        of_row, c, h = gates[offset + row], cells[row], hidden[row]
         i, f, g, o = of_row[:size], of_row[size : 2 * size], of_row[2 * size : 3 * size], of_row[3 * size :]
-        s_g, s_o = s[2 * size : 3 * size], s[3 * size :]
         output = outputs[places[row], t, column : column + size]
         if keeps:
             kept_h, kept_c = kept_hidden[offset + row], kept_cells[offset + row]
@@ -53,18 +53,24 @@ def _lstm(
                 kept_h[d] = h[d]
             for d in range(size):
                 kept_c[d] = c[d]
-        for d in range(2 * size):
-            of_row[d] = sigmoid(of_row[d] + s[d])
-        for d in range(size):
-            g[d] = tanh(g[d] + s_g[d])
-        for d in range(size):
-            o[d] = sigmoid(o[d] + s_o[d])
+        open_gates(of_row, recurrent[row], size)
         for d in range(size):
             c[d] = f[d] * c[d] + i[d] * g[d]
         for d in range(size):
             h[d] = o[d] * tanh(c[d])
         for d in range(size):
             output[d] = h[d]
+
+
+@part
+def _collect(size: int, by_hidden: Any, by_output: Any, by_recurrent: Any, row: int) -> None:
+    """Adds what a row of h got as an output and, where its sequence goes on, through the product of the step after."""
+    for d in range(size):
+        by_hidden[d] += by_output[d]
+    if row < len(by_recurrent):
+        through = by_recurrent[row]
+        for d in range(size):
+            by_hidden[d] += through[d]
 
 
 @compiled
@@ -91,29 +97,21 @@ def _lstm_back(
     for row in range(start, stop):
         of_row, last, by_c, by_h = gates[offset + row], kept_cells[offset + row], by_cells[row], by_hidden[row]
         i, f, g, o = of_row[:size], of_row[size : 2 * size], of_row[2 * size : 3 * size], of_row[3 * size :]
-        by_output = by_outputs[places[row], t, column : column + size]
-        for d in range(size):
-            by_h[d] += by_output[d]
-        if row < len(by_recurrent):
-            through = by_recurrent[row]
-            for d in range(size):
-                by_h[d] += through[d]
+        _collect(size, by_h, by_outputs[places[row], t, column : column + size], by_recurrent, row)
         for d in range(size):
             tangent[d] = tanh(f[d] * last[d] + i[d] * g[d])
         for d in range(size):
-            share = by_h[d] * o[d]
-            by_c[d] += share - share * (tangent[d] * tangent[d])
+            by_c[d] += through_tanh(by_h[d] * o[d], tangent[d])
         for d in range(size):
-            o[d] = by_h[d] * tangent[d] * (o[d] - o[d] * o[d])
+            o[d] = through_sigmoid(by_h[d] * tangent[d], o[d])
         for d in range(size):
-            by_gate[d] = by_c[d] * g[d] * (i[d] - i[d] * i[d])
+            by_gate[d] = through_sigmoid(by_c[d] * g[d], i[d])
         for d in range(size):
-            share = by_c[d] * i[d]
-            g[d] = share - share * (g[d] * g[d])
+            g[d] = through_tanh(by_c[d] * i[d], g[d])
         for d in range(size):
             i[d] = by_gate[d]
         for d in range(size):
-            by_gate[d] = by_c[d] * last[d] * (f[d] - f[d] * f[d])
+            by_gate[d] = through_sigmoid(by_c[d] * last[d], f[d])
         for d in range(size):
             by_c[d] *= f[d]
         for d in range(size):
@@ -195,18 +193,11 @@ def _gru_back(
         )
         r, z, n = of_row[:size], of_row[size : 2 * size], of_row[2 * size :]
         s_r, s_z, s_n = s[:size], s[size : 2 * size], s[2 * size :]
-        by_output = by_outputs[places[row], t, column : column + size]
+        _collect(size, by_h, by_outputs[places[row], t, column : column + size], by_recurrent, row)
         for d in range(size):
-            by_h[d] += by_output[d]
-        if row < len(by_recurrent):
-            through = by_recurrent[row]
-            for d in range(size):
-                by_h[d] += through[d]
+            by_n[d] = through_tanh(by_h[d] - by_h[d] * z[d], n[d])
         for d in range(size):
-            share = by_h[d] - by_h[d] * z[d]
-            by_n[d] = share - share * (n[d] * n[d])
-        for d in range(size):
-            by_gate[d] = by_h[d] * (last[d] - n[d]) * (z[d] - z[d] * z[d])
+            by_gate[d] = through_sigmoid(by_h[d] * (last[d] - n[d]), z[d])
         for d in range(size):
             by_h[d] *= z[d]
         for d in range(size):
@@ -216,7 +207,7 @@ def _gru_back(
         for d in range(size):
             s_z[d] = by_gate[d]
         for d in range(size):
-            by_gate[d] = by_n[d] * s_n[d] * (r[d] - r[d] * r[d])
+            by_gate[d] = through_sigmoid(by_n[d] * s_n[d], r[d])
         for d in range(size):
             s_n[d] = by_n[d] * r[d]
         for d in range(size):
