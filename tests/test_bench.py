@@ -8,7 +8,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard import ops
-from regard.bench import CASES, Case, Contest, arithmetic, gate, judge, memory, report, run
+from regard.bench import CASES, Case, Contest, arithmetic, gate, growth, judge, memory, report, run
 from regard.bench.case import OURS, PLAIN
 from regard.bench.clock import Spread, ratio, turns
 from regard.bench.machine import Rates, threads
@@ -114,6 +114,11 @@ def test_the_report_has_what_was_asked_for():
     assert "| 0.01 | " in text
     assert "## Cost" not in text
     assert "≥" not in text  # aims are about full sizes
+
+
+def test_sizes_that_grow_are_all_that_their_cases_have():
+    for sweep in (*growth.SWEEPS, *growth.QUICK):
+        assert {*sweep.others, sweep.letter} == set(CASES[sweep.case].sizes), (sweep.case, sweep.letter)
 
 
 def test_growth_is_drawn(tmp_path):

@@ -31,6 +31,7 @@ class Sweep:
 
 _ENERGIES = {"B": 8, "T": 40, "S": 50, "D": 256}
 _MODEL = {"B": 16, "T": 20, "S": 20, "E": 128, "D": 256}
+_DECODER = {**_MODEL, "M": 256}
 _BEAM = {**_MODEL, "K": 5, "N": 5000}
 
 SWEEPS = (
@@ -38,10 +39,10 @@ SWEEPS = (
     Sweep("additive", "S", (10, 20, 50, 100, 200), _ENERGIES),
     Sweep("additive", "D", (64, 128, 256, 512, 1024), _ENERGIES),
     Sweep("additive", "B", (1, 4, 8, 16, 32), _ENERGIES),
-    Sweep("decoder", "T", (5, 10, 20, 40, 80), _MODEL),
-    Sweep("decoder", "S", (10, 20, 50, 100, 200), _MODEL),
-    Sweep("decoder", "D", (64, 128, 256, 512), _MODEL),
-    Sweep("decoder", "B", (1, 4, 16, 64), _MODEL),
+    Sweep("decoder", "T", (5, 10, 20, 40, 80), _DECODER),
+    Sweep("decoder", "S", (10, 20, 50, 100, 200), _DECODER),
+    Sweep("decoder", "D", (64, 128, 256, 512), _DECODER),
+    Sweep("decoder", "B", (1, 4, 16, 64), _DECODER),
     Sweep("beam", "K", (2, 5, 10, 20), _BEAM),
     Sweep("beam", "T", (10, 20, 40, 80), _BEAM),
     Sweep("beam", "S", (10, 20, 50, 100), _BEAM),
