@@ -61,12 +61,15 @@ def _case(operation: str, what: str, inputs: Inputs, kind: Callable[..., Contest
 
 
 def additive_attention(dtype: torch.dtype, *, B: int, T: int, S: int, D: int, V: int) -> Contest:
-    """Its gradient by v is a sum of tangents times the gradients by energies, which cancel."""
+    """Its gradients are sums of tangents and their slopes times the gradients by energies, which cancel."""
     made = contest(dtype, operation="additive_attention", inputs=_additive, B=B, T=T, S=S, D=D, V=V)
     query, keys, v, values = _additive(B, T, S, D, V)
     energies = ops.additive_energies(query, keys, v)[:, 0].requires_grad_()
     (by_energies,) = torch.autograd.grad(energies.softmax(-1) @ values[:, :, 0], energies, draw(B, T, V, seed=9))
-    return replace(made, terms={"by input 2": float(by_energies.abs().sum())}, shares_terms=False)
+    size, most = by_energies.abs(), float(v.abs().max())
+    by_query, by_keys = (most * float(size.sum(axis).max()) for axis in (2, 1))
+    terms = {"by input 0": by_query, "by input 1": by_keys, "by input 2": float(size.sum())}
+    return replace(made, terms=terms, shares_terms=False)
 
 
 def _additive(B: int, T: int, S: int, D: int, V: int) -> tuple[Tensor, ...]:
