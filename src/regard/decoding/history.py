@@ -51,8 +51,9 @@ class History:
         lengths = (path != ROOT).sum(1).tolist()
         path = path[:, : max(1, *lengths)]
         real = path != ROOT
-        alignments = self._gather(rows[path.clamp(min=0)])
-        totals = log_probabilities[path.clamp(min=0)].double().masked_fill_(~real, 0).sum(1).tolist()
+        anywhere = path.clamp(min=0)
+        alignments = self._gather(rows[anywhere])
+        totals = log_probabilities[anywhere].double().masked_fill_(~real, 0).sum(1).tolist()
         along = path[real]
         said, costs = (every[along].cpu().split(lengths) for every in (tokens, log_probabilities))
         return [

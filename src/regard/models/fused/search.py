@@ -232,8 +232,9 @@ class _Readout:
         self.values = linear(values, of_context) if self.projects else values
         self.context_size = num_heads * self.values.shape[3]
         self.of_cell = _packed(of_cell if self.projects or attends_first else weight, rows)
-        self.of_input = _of_tokens(of_input, None, vectors if attends_first else None, rows)
-        self.of_context = _packed(of_context, rows)
+        if attends_first:
+            self.of_input = _of_tokens(of_input, None, vectors, rows)
+            self.of_context = _packed(of_context, rows)
 
 
 class _Lstm:

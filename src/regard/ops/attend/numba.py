@@ -78,7 +78,7 @@ class AdditiveLook(_Look):
         keys = self.keys.numpy()
         raised, near, kind = np.empty_like(keys), np.empty(len(keys), np.bool_), keys.dtype
         spread(_raise, (keys, REACH[kind], raised, near), len(keys), keys.size)
-        self.kernel, self.asked = _look_additive, (keys, raised, near, self.v.numpy(), REACH[kind], LARGE[kind])
+        self.kernel, self.asked = _additive, (keys, raised, near, self.v.numpy(), REACH[kind], LARGE[kind])
 
     def back(self) -> AbstractLookBack:
         return AdditiveLookBack(self)
@@ -108,7 +108,7 @@ class DotLook(_Look):
 
     def __init__(self, *memory: Any, **options: Any) -> None:
         super().__init__(*memory, **options)
-        self.kernel, self.asked = _look_dot, (self.keys.numpy(),)
+        self.kernel, self.asked = _dot, (self.keys.numpy(),)
 
     def back(self) -> AbstractLookBack:
         return DotLookBack(self)
@@ -134,114 +134,6 @@ def _raise(keys: Any, reach: Any, out: Any, near: Any, start: int, stop: int) ->
             for h in range(keys.shape[2]):
                 close &= powers(keys[b, s, h], out[b, s, h], reach)
         near[b] = close
-
-
-@compiled
-def _additive(
-    t: int,
-    owners: Any,
-    queries: Any,
-    keys: Any,
-    key_powers: Any,
-    near: Any,
-    v: Any,
-    reach: Any,
-    large: Any,
-    out: Any,
-    start: int,
-    stop: int,
-) -> None:
-    """out (T, R, H, S) at t for the rows start … stop; queries (R, H, D), keys (B, S, H, D), v (H, D)."""
-    heads, size = v.shape
-    a = np.empty(size, v.dtype)
-    for row in range(start, stop):
-        b = owners[row]
-        for h in range(heads):
-            query, factor, found = queries[row, h], v[h], out[t, row, h]
-            factored = powers(query, a, reach) and near[b]
-            for s in range(keys.shape[1]):
-                if factored:
-                    found[s] = energy_factored(a, key_powers[b, s, h], factor, large)
-                else:
-                    found[s] = energy(query, keys[b, s, h], factor, large)
-
-
-@compiled
-def _additive_back(
-    t: int,
-    queries: Any,
-    keys: Any,
-    key_powers: Any,
-    near: Any,
-    v: Any,
-    reach: Any,
-    large: Any,
-    by_energies: Any,
-    by_queries: Any,
-    by_keys: Any,
-    by_v: Any,
-    start: int,
-    stop: int,
-) -> None:
-    """by_queries (T, B, H, D) at t; adds to by_v (B, H, D) and to by_keys (B, S, H, D), which still lacks 4 v."""
-    heads, size = v.shape
-    zero, four = v.dtype.type(0), v.dtype.type(4)
-    a, sums, shares = np.empty(size, v.dtype), np.empty(size, v.dtype), np.empty(size, v.dtype)
-    for b in range(start, stop):
-        for h in range(heads):
-            query, factor = queries[b, h], v[h]
-            factored = powers(query, a, reach) and near[b]
-            sums[:] = zero
-            shares[:] = zero
-            for s in range(keys.shape[1]):
-                gradient = by_energies[b, h, s]
-                sums_k = by_keys[b, s, h]
-                if factored:
-                    back_factored(size, gradient, a, key_powers[b, s, h], large, sums, sums_k, shares)
-                else:
-                    back(size, gradient, query, keys[b, s, h], large, sums, sums_k, shares)
-            target, total = by_queries[t, b, h], by_v[b, h]
-            for d in range(size):
-                target[d] = four * factor[d] * sums[d]
-            for d in range(size):
-                total[d] += shares[d] + shares[d]
-
-
-@compiled
-def _dot(t: int, owners: Any, queries: Any, keys: Any, out: Any, start: int, stop: int) -> None:
-    """out (T, R, H, S); queries (R, H, D), keys (B, S, G, D)."""
-    heads, size = queries.shape[1:]
-    each = heads // keys.shape[2]
-    for row in range(start, stop):
-        b = owners[row]
-        for h in range(heads):
-            query, found = queries[row, h], out[t, row, h]
-            for s in range(keys.shape[1]):
-                key = keys[b, s, h // each]
-                total = query[0] * key[0]
-                for d in range(1, size):
-                    total += query[d] * key[d]
-                found[s] = total
-
-
-@compiled
-def _dot_back(
-    t: int, queries: Any, keys: Any, by_energies: Any, by_queries: Any, by_keys: Any, start: int, stop: int
-) -> None:
-    """by_queries (T, B, H, D) at t; adds to by_keys (B, S, G, D)."""
-    heads, size = queries.shape[1:]
-    each = heads // keys.shape[2]
-    for b in range(start, stop):
-        for h in range(heads):
-            query, target = queries[b, h], by_queries[t, b, h]
-            for d in range(size):
-                target[d] = 0
-            for s in range(keys.shape[1]):
-                gradient, key, sums = by_energies[b, h, s], keys[b, s, h // each], by_keys[b, s, h // each]
-                for d in range(size):
-                    target[d] += gradient * key[d]
-                for d in range(size):
-                    sums[d] += gradient * query[d]
 
 
 @compiled
@@ -295,7 +187,7 @@ def _settle(
 
 
 @compiled
-def _look_additive(
+def _additive(
     t: int,
     owners: Any,
     mask: Any,
@@ -314,12 +206,65 @@ def _look_additive(
     start: int,
     stop: int,
 ) -> None:
-    _additive(t, owners, queries, keys, key_powers, near, v, reach, large, weights, start, stop)
+    """A look at t for the rows start … stop; queries (R, H, D), keys (B, S, H, D), v (H, D)."""
+    heads, size = v.shape
+    a = np.empty(size, v.dtype)
+    for row in range(start, stop):
+        b = owners[row]
+        for h in range(heads):
+            query, factor, found = queries[row, h], v[h], weights[t, row, h]
+            factored = powers(query, a, reach) and near[b]
+            for s in range(keys.shape[1]):
+                if factored:
+                    found[s] = energy_factored(a, key_powers[b, s, h], factor, large)
+                else:
+                    found[s] = energy(query, keys[b, s, h], factor, large)
     _settle(t, owners, mask, sharpening, values, weights, contexts, column, start, stop)
 
 
 @compiled
-def _look_dot(
+def _additive_back(
+    t: int,
+    queries: Any,
+    keys: Any,
+    key_powers: Any,
+    near: Any,
+    v: Any,
+    reach: Any,
+    large: Any,
+    by_energies: Any,
+    by_queries: Any,
+    by_keys: Any,
+    by_v: Any,
+    start: int,
+    stop: int,
+) -> None:
+    """by_queries (T, B, H, D) at t; adds to by_v (B, H, D) and to by_keys (B, S, H, D), which still lacks 4 v."""
+    heads, size = v.shape
+    zero, four = v.dtype.type(0), v.dtype.type(4)
+    a, sums, shares = np.empty(size, v.dtype), np.empty(size, v.dtype), np.empty(size, v.dtype)
+    for b in range(start, stop):
+        for h in range(heads):
+            query, factor = queries[b, h], v[h]
+            factored = powers(query, a, reach) and near[b]
+            sums[:] = zero
+            shares[:] = zero
+            for s in range(keys.shape[1]):
+                gradient = by_energies[b, h, s]
+                sums_k = by_keys[b, s, h]
+                if factored:
+                    back_factored(size, gradient, a, key_powers[b, s, h], large, sums, sums_k, shares)
+                else:
+                    back(size, gradient, query, keys[b, s, h], large, sums, sums_k, shares)
+            target, total = by_queries[t, b, h], by_v[b, h]
+            for d in range(size):
+                target[d] = four * factor[d] * sums[d]
+            for d in range(size):
+                total[d] += shares[d] + shares[d]
+
+
+@compiled
+def _dot(
     t: int,
     owners: Any,
     mask: Any,
@@ -333,8 +278,40 @@ def _look_dot(
     start: int,
     stop: int,
 ) -> None:
-    _dot(t, owners, queries, keys, weights, start, stop)
+    """A look at t for the rows start … stop; queries (R, H, D), keys (B, S, G, D)."""
+    heads, size = queries.shape[1:]
+    each = heads // keys.shape[2]
+    for row in range(start, stop):
+        b = owners[row]
+        for h in range(heads):
+            query, found = queries[row, h], weights[t, row, h]
+            for s in range(keys.shape[1]):
+                key = keys[b, s, h // each]
+                total = query[0] * key[0]
+                for d in range(1, size):
+                    total += query[d] * key[d]
+                found[s] = total
     _settle(t, owners, mask, sharpening, values, weights, contexts, column, start, stop)
+
+
+@compiled
+def _dot_back(
+    t: int, queries: Any, keys: Any, by_energies: Any, by_queries: Any, by_keys: Any, start: int, stop: int
+) -> None:
+    """by_queries (T, B, H, D) at t; adds to by_keys (B, S, G, D)."""
+    heads, size = queries.shape[1:]
+    each = heads // keys.shape[2]
+    for b in range(start, stop):
+        for h in range(heads):
+            query, target = queries[b, h], by_queries[t, b, h]
+            for d in range(size):
+                target[d] = 0
+            for s in range(keys.shape[1]):
+                gradient, key, sums = by_energies[b, h, s], keys[b, s, h // each], by_keys[b, s, h // each]
+                for d in range(size):
+                    target[d] += gradient * key[d]
+                for d in range(size):
+                    sums[d] += gradient * query[d]
 
 
 @compiled

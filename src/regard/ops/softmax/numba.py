@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.ops.compiled import compiled
 from regard.ops.compiled.elementary import REACH, power
-from regard.ops.compiled.order import rank, ranked
+from regard.ops.compiled.order import largest, rank, ranked
 from regard.ops.threads import spread
 
 
@@ -53,9 +53,8 @@ def _weigh(energies: Any, support: Any, reach: Any, start: int, stop: int) -> No
     lowest = -one / zero
     for row in range(start, stop):
         x = energies[row // sharing, row % sharing]
-        found = rank(lowest)
         if len(support):
-            allowed = support[row // sharing]
+            allowed, found = support[row // sharing], rank(lowest)
             for s in range(width):
                 mine = rank(x[s] if allowed[s] else lowest)
                 found = mine if mine > found else found
@@ -73,10 +72,7 @@ def _weigh(energies: Any, support: Any, reach: Any, start: int, stop: int) -> No
             for s in range(width):
                 x[s] = x[s] / total if allowed[s] else zero
         else:
-            for s in range(width):
-                mine = rank(x[s])
-                found = mine if mine > found else found
-            top = ranked(found)
+            top = largest(x)
             total = zero
             for s in range(width):
                 y = x[s] - top
