@@ -284,13 +284,24 @@ def test_what_a_reader_says_of_itself_follows_from_its_options(options, random, 
 
 def test_like_tfa_is_its_parallel_form():
     torch.manual_seed(0)
-    clipped, exact = (monotonic(**SIZES, size=4, like=like) for like in ("tfa", None))
+    clipped, exact = (monotonic(**SIZES, size=4, like=like) for like in ("tfa_parallel", None))
     exact.load_state_dict(clipped.state_dict())
     torch.testing.assert_close(looked(clipped)[0], looked(exact)[0])
     far = torch.full((1, 1, 200), 1 / 200)
     (lossy, _), (whole, _) = (weigh(m.alignment.float(), [0.9] * 200, far) for m in (clipped, exact))
     assert sum(lossy) < 0.3
     assert sum(whole) > 0.98
+
+
+def test_the_recursive_mode_of_tensorflow_addons_is_the_exact_reader_over_200_positions():
+    chances = torch.rand(200, generator=torch.Generator().manual_seed(0)) * 0.8 + 0.1
+    reader = MonotonicAlignment(bias=0.0, learned_bias=False)
+    weights, _ = weigh(reader, chances.logit().tolist(), torch.full((1, 1, 200), 1 / 200))
+    passed, scanned = 0.0, []
+    for p in chances.tolist():
+        scanned.append(p * (passed + 1 / 200))
+        passed = (1 - p) * (passed + 1 / 200)
+    torch.testing.assert_close(torch.tensor(weights), torch.tensor(scanned), rtol=0, atol=1e-6)
 
 
 def test_a_fixed_bias_is_no_parameter():
@@ -444,7 +455,8 @@ def test_like_coqui_padding_gets_nothing_and_the_formula_is_theirs():
         (lambda: MonotonicAlignment(noise=-1), ValueError, "noise=-1 is a deviation"),
         (lambda: MonotonicAlignment(hard="sometimes"), UnsupportedError, "hard='sometimes' must be one of 'never'"),
         (lambda: MonotonicAlignment(remaining="first"), UnsupportedError, "remaining='first' must be one of 'lost'"),
-        (lambda: MonotonicAlignment(like="espnet"), UnsupportedError, "like='espnet' must be 'tfa' or None"),
+        (lambda: MonotonicAlignment(like="tfa"), UnsupportedError, r"recursive \(which is exact\) is like=None"),
+        (lambda: MonotonicAlignment(like="espnet"), UnsupportedError, "like='espnet' must be 'tfa_parallel' or None"),
         (
             lambda: ChunkwiseAlignment(DotScore(6, 6), chunk_size=2, reader=MonotonicAlignment(num_heads=2)),
             ValueError,
@@ -480,7 +492,11 @@ def test_like_coqui_padding_gets_nothing_and_the_formula_is_theirs():
             UnsupportedError,
             "without like",
         ),
-        (lambda: MonotonicAlignment(like="tfa", hard="always"), UnsupportedError, "always decides expects nothing"),
+        (
+            lambda: MonotonicAlignment(like="tfa_parallel", hard="always"),
+            UnsupportedError,
+            "always decides expects nothing",
+        ),
         (lambda: StepwiseAlignment(hard="allways"), UnsupportedError, "hard='allways' must be one of 'never'"),
         (lambda: StepwiseAlignment(remaining="first"), UnsupportedError, "remaining='first' must be one of 'lost'"),
         (lambda: monotonic(**SIZES, score="concat"), UnsupportedError, "score='concat' must be"),

@@ -24,6 +24,24 @@ def close(share, probability):
     return abs(share - probability) <= 5 * math.sqrt(probability * (1 - probability) / DRAWS) + 1e-12
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("temperature", [5e-324, 1e-39, 1e-9])
+def test_the_limit_of_low_temperatures_is_greedy_search(dtype, temperature):
+    decoder, given = HistoryDecoder(5, 4, dtype=dtype), sources(3)
+    options = {"bos": BOS, "eos": 2, "max_length": 5}
+    greedy = search(decoder, decoder.prepare(given), Search(beam=1), **options)
+    cold = search(decoder, decoder.prepare(given), Sampling(temperature=temperature, seed=0), **options)
+    for (ours,), (theirs,) in zip(cold, greedy, strict=True):
+        assert ours.tokens.tolist() == theirs.tokens.tolist()
+        assert ours.log_probability == pytest.approx(theirs.log_probability, rel=1e-2)
+
+
+def test_a_high_temperature_draws_nothing_that_is_impossible():
+    decoder = Altered(HistoryDecoder(3, 0, dtype=torch.float32), without(1))
+    shares, _ = drawn(decoder, sources(1)[0], Sampling(num_samples=DRAWS, seed=3, temperature=1e300), 2, 1)
+    assert set(shares) == {(0,), (2,)}
+
+
 def test_samples_come_as_often_as_the_model_says():
     decoder, (source,) = HistoryDecoder(3, 2, scale=1.0), sources(1)
     shares, found = drawn(decoder, source, Sampling(num_samples=DRAWS, seed=1), 2, 3)
@@ -47,6 +65,12 @@ def test_samples_come_as_often_as_the_model_says():
         ({"top_p": 0.81}, [0.5, 0.3, 0.2]),
         ({"top_p": 0.01}, [1.0, 0.0, 0.0]),
         ({"top_k": 2, "top_p": 0.6, "temperature": 1.0}, [1.0, 0.0, 0.0]),
+        ({"temperature": 1e-39}, [1.0, 0.0, 0.0]),
+        ({"temperature": 5e-324}, [1.0, 0.0, 0.0]),
+        ({"temperature": 1e-39, "top_k": 3, "top_p": 0.9}, [1.0, 0.0, 0.0]),
+        ({"temperature": 1e300}, [1 / 3, 1 / 3, 1 / 3]),
+        ({"top_p": 5e-324}, [1.0, 0.0, 0.0]),
+        ({"top_k": 10**30}, [0.5, 0.3, 0.2]),
     ],
 )
 def test_temperature_top_k_and_top_p_shape_the_draw_and_not_the_log_probability(options, expected):

@@ -53,10 +53,10 @@ def scaled():
 
 ADDONS = [
     Parity("tensorflow_addons/bahdanau_monotonic_recursive", reader(normalised), addons_additive),
-    Parity("tensorflow_addons/bahdanau_monotonic_parallel", reader(normalised, like="tfa"), addons_additive),
+    Parity("tensorflow_addons/bahdanau_monotonic_parallel", reader(normalised, like="tfa_parallel"), addons_additive),
     Parity("tensorflow_addons/bahdanau_monotonic_hard", reader(normalised, hard="always"), addons_additive),
     Parity("tensorflow_addons/luong_monotonic_recursive", reader(scaled), addons_dot),
-    Parity("tensorflow_addons/luong_monotonic_parallel", reader(scaled, like="tfa"), addons_dot),
+    Parity("tensorflow_addons/luong_monotonic_parallel", reader(scaled, like="tfa_parallel"), addons_dot),
     Parity("tensorflow_addons/luong_monotonic_hard", reader(scaled, hard="always"), addons_dot),
 ]
 

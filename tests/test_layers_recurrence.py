@@ -329,3 +329,17 @@ def test_a_packing_holds_every_real_position_once():
     assert sorted(packing.index.tolist()) == mask.flatten().nonzero().flatten().tolist()
     torch.testing.assert_close(packing.unpack(packing.pack(x)), x.masked_fill(~mask[..., None], 0), rtol=0, atol=0)
     assert Packing.of(4, S).is_full
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
+@pytest.mark.parametrize("disabled", ["0", "1"])
+def test_padding_that_is_no_number_gives_no_gradient_that_is_none(cell, disabled, monkeypatch):
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", disabled)
+    stack = RecurrentStack(3, 2, cell=cell, bidirectional=True)
+    mask = torch.tensor([[True, True, False], [False, False, False]])
+    inputs = torch.randn(2, 3, 3).masked_fill(~mask[..., None], float("nan")).requires_grad_()
+    outputs, final = stack(inputs, mask=mask)
+    (outputs.sum() + sum(part.sum() for layer in final for part in layer)).backward()
+    assert all(weight.grad.isfinite().all() for weight in stack.parameters())
+    assert inputs.grad.isfinite().all()
+    assert not inputs.grad[~mask].any()

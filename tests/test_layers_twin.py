@@ -144,8 +144,8 @@ def test_whether_searches_have_a_step_of_their_own_is_explained():
     assert "searches take `step`: " in recurrent(attention="location").explain()
     assert "no rnn cells" in recurrent("rnn").explain()
     assert "searches take `step`: " in DECODERS["pointer"](dtype=torch.float32).explain()
-    decoder.head.register_forward_hook(lambda *_: None)
-    assert "hooks want the decoder itself" in decoder.explain()
+    decoder.readout.register_forward_hook(lambda *_: None)
+    assert "searches take `step`: hooks of readout want to be called" in decoder.explain()
     decoder.__class__ = Own
     assert "Own has its own" in decoder.explain()
 

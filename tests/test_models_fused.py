@@ -146,9 +146,9 @@ def test_what_is_not_fused_says_why(make, reason):
 
 def test_half_types_take_the_loop():
     mechanism = a.bahdanau(**SIZES, size=4)
-    stack = RecurrentStack(7, 4)
-    assert fused.refuse(mechanism, stack, torch.zeros(1, 2, 3)) is None
-    assert "float32 and float64" in fused.refuse(mechanism, stack, torch.zeros(1, 2, 3, dtype=torch.bfloat16))
+    parts = mechanism, RecurrentStack(7, 4), torch.nn.Linear(10, 4)
+    assert fused.refuse(*parts, torch.zeros(1, 2, 3)) is None
+    assert "float32 and float64" in fused.refuse(*parts, torch.zeros(1, 2, 3, dtype=torch.bfloat16))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert "float32 and float64" in fused.refuse(mechanism, stack, torch.zeros(1, 2, 3))
-    assert "nothing to compute" in fused.refuse(mechanism, stack, torch.zeros(1, 0, 3))
+        assert "float32 and float64" in fused.refuse(*parts, torch.zeros(1, 2, 3))
+    assert "nothing to compute" in fused.refuse(*parts, torch.zeros(1, 0, 3))

@@ -470,10 +470,7 @@ def test_the_cpu_has_no_recorder(monkeypatch):
     assert len(sweep.RECORDINGS._slots) == before
 
 
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU that torch can use")
-
-
-@needs_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 @pytest.mark.parametrize("mechanism", ["additive", "general"])
@@ -496,7 +493,7 @@ def test_graphs_on_a_gpu_give_what_kernels_give(mechanism, cell, order, monkeypa
     assert "cuda" in graphs.RECORDERS
 
 
-@needs_gpu
+@pytest.mark.gpu
 def test_graphs_on_a_gpu_are_timed(monkeypatch, capsys):
     monkeypatch.undo()
     decoder = simple("lstm", "additive").cuda()
@@ -517,4 +514,4 @@ def test_graphs_on_a_gpu_are_timed(monkeypatch, capsys):
 
 def test_what_is_tested_here_is_the_fused_pass():
     decoder = simple()
-    assert fused.refuse(decoder.attention, decoder.stack, torch.zeros(1, 2, 3)) is None
+    assert fused.refuse(decoder.attention, decoder.stack, decoder.readout, torch.zeros(1, 2, 3)) is None

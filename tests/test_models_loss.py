@@ -41,10 +41,10 @@ def transformer():
 
 
 MODELS = {
-    "recurrent": recurrent,
+    "recurrent": lambda: recurrent(input_feeding=True),
     "recurrent, nothing fed back": lambda: recurrent(input_feeding=False),
-    "recurrent, tied through a map": lambda: recurrent(tied_weights=True),
-    "recurrent, tied": lambda: recurrent(tied_weights=True, embedding_size=10),
+    "recurrent, tied through a map": lambda: recurrent(tied_weights=True, input_feeding=True),
+    "recurrent, tied": lambda: recurrent(tied_weights=True, embedding_size=10, input_feeding=True),
     "transformer, tied": transformer,
 }
 

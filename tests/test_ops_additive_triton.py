@@ -105,7 +105,6 @@ print("done")
 """
 
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed")
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU that torch can use")
 
 
 def python(code, *arguments, interpret):
@@ -129,14 +128,14 @@ def test_kernels_are_compiled_for_a_gpu_that_is_not_here():
     assert python(COMPILED, interpret=False) == "done\n"
 
 
-@needs_gpu
+@pytest.mark.gpu
 @needs_triton
 def test_kernels_on_a_gpu_are_as_near_to_float64_as_the_plain_formula():
     settings = json.dumps([SIZES + EMPTY, FORMS, EXTREMES, "cuda", "triton"])
     assert python(COMPARED, settings, interpret=False) == "done\n"
 
 
-@needs_gpu
+@pytest.mark.gpu
 @needs_triton
 def test_kernels_on_a_gpu_give_the_same_bits_every_time_and_hold_no_large_tensor():
     inputs = [torch.randn(s, device="cuda").requires_grad_() for s in ((8, 200, 256), (8, 300, 256), (256,))]

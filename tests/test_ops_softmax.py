@@ -138,3 +138,11 @@ def test_what_is_taken_is_explained(monkeypatch):
     assert "numba: refused: the inputs are on meta" in ops.explain("masked_softmax", energies.to("meta"), support)
     monkeypatch.setattr(operation, "ENOUGH", 13)
     assert "too few numbers" in ops.explain("masked_softmax", energies, support)
+
+
+@pytest.mark.parametrize("function", [ops.masked_softmax, reference.masked_softmax])
+def test_padding_gets_exactly_nothing_where_a_real_energy_is_no_number(function):
+    energies = torch.tensor([[1.0, NAN, 2.0, NAN]])
+    weights = function(energies, torch.tensor([[True, True, False, False]]))
+    assert weights[:, :2].isnan().all()
+    assert weights[:, 2:].tolist() == [[0, 0]]

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from regard.errors import ShapeError
 
-__all__ = ["Bool", "Float", "Int", "describe", "keep_mask", "num_hypotheses"]
+__all__ = ["Bool", "Float", "Int", "describe", "keep_mask", "keep_right_padding", "num_hypotheses"]
 
 
 def describe(tensors: Mapping[str, tuple[str, Tensor]]) -> str:
@@ -88,6 +88,51 @@ def keep_mask(
     raise ShapeError(f"{name} and mask disagree on (B, S).\n{shown}{hint}")
 
 
+def keep_right_padding(values: Tensor, mask: Tensor | None, name: str = "values") -> Tensor | None:
+    """The mask of a source that is read in its order: (B, S) bool, in every row True first and then False.
+
+    Within compilers and function transforms only shape and type are looked at, for numbers are not known there.
+
+    Args:
+        values, mask, name: as in `keep_mask`.
+
+    Raises:
+        ShapeError: for a wrong shape or type, or padding that is not on the right; the text shows the right call.
+    """
+    mask = keep_mask(values, mask, name=name)
+    if mask is None or mask.shape[1] < 2 or not _is_known(mask):
+        return mask
+    returns = mask[:, 1:] > mask[:, :-1]
+    if not bool(returns.any()):
+        return mask
+    row = int(returns.any(1).nonzero()[0, 0])
+    shown = "".join("T" if real else "F" for real in mask[row, :24].tolist()) + ("..." if mask.shape[1] > 24 else "")
+    inverted = not bool((mask[:, 1:] < mask[:, :-1]).any())
+    raise ShapeError(
+        f"mask must be right-padded: True at the first positions of every row, False at those behind.\n"
+        f"{describe({name: ('B S M', values), 'mask': ('B S', mask)})}\n"
+        f"  Row {row} of the mask is {shown}. "
+        + (
+            "If True means padding, as in torch's key_padding_mask, use ~mask; if the source is left-padded, move its "
+            "padding to the right."
+            if inverted
+            else "Sort the positions so that the padding stands at the end."
+        )
+    )
+
+
+def _is_known(mask: Tensor) -> bool:
+    """Whether the numbers of a tensor can be looked at."""
+    return not (
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._get_tracing_state() is not None
+        or mask.is_meta
+        or type(mask) is not Tensor
+        or torch._C._len_torch_dispatch_stack() > 0
+    )
+
+
 def num_hypotheses(rows: int, sentences: int) -> int:
     """K, the hypotheses per sentence, from R rows of queries over B sentences of memory."""
     if sentences == 0:
@@ -98,3 +143,14 @@ def num_hypotheses(rows: int, sentences: int) -> int:
             "  Rows are sentence-major: hypothesis k of sentence b is row b·K + k."
         )
     return rows // sentences
+
+
+def merge_rows(x: Tensor) -> Tensor:
+    """(A, B, ...) as (A·B, ...), a view where that is possible.
+
+    While a program is exported, by way of a single axis: there the stride of two merged axes would be a minimum over
+    symbols, about which torch proves nothing, and splitting them again for any number of steps would be refused.
+    """
+    if not torch.compiler.is_exporting():
+        return x.flatten(0, 1)
+    return x.reshape(-1).view(x.shape[0] * x.shape[1], *x.shape[2:])

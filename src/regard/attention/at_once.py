@@ -15,7 +15,9 @@ from regard.attention.heads import split
 from regard.attention.reads import ProjectedSum, WeightedSum
 from regard.attention.scores import AdditiveScore, BilinearScore, DotScore, ScaledDotScore
 from regard.attention.windows import CausalWindow, FullWindow
-from regard.shapes import Bool, Float, num_hypotheses
+from regard.layers.eligibility import ineligible
+from regard.ops.switch import switched_off
+from regard.shapes import Bool, Float, merge_rows, num_hypotheses
 
 DOTS: dict[type, Callable[[Any, Tensor], Tensor]] = {
     BilinearScore: lambda score, query: score.dot.project(query),
@@ -36,9 +38,11 @@ def obstacle(parts: Mapping[str, Any]) -> str | None:
     for name, part in parts.items():
         if type(part) not in known[name]:
             return f"there is no such operation for {type(part).__name__}"
-        if part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks:
-            return f"hooks of {type(part).__name__} want to be called"
-    return None
+        if (reason := ineligible(part, name)) is not None:
+            return reason
+    if type(parts["score"]) is BilinearScore and (reason := ineligible(parts["score"].dot, "score.dot", DotScore)):
+        return reason
+    return None if torch.compiler.is_compiling() else switched_off()
 
 
 def objection(parts: Mapping[str, Any], memory: Memory, num_rows: int, *, from_start: bool) -> str | None:
@@ -78,7 +82,7 @@ def look(parts: Mapping[str, Any], queries: Float[Tensor, "R T Q"], memory: Memo
             causal = False
         query = DOTS[type(score)](score, asked)
         found = ops.dot_attention(query, memory.keys, memory.values, seen, scale=beta, causal=causal)
-    reads = found.flatten(2).flatten(0, 1)
+    reads = merge_rows(found.flatten(2))
     if isinstance(read, ProjectedSum):
         alive = torch.ones_like(reads[:, :1]) if seen is None else _alive(seen, asked.shape[1])
         reads = read.join(reads, alive[..., None].to(reads.dtype))

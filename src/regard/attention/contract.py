@@ -100,6 +100,10 @@ class AbstractPart(nn.Module):
     neither its leaf nor its auxiliary speaks of positions. What it keeps per source is (B, S, G, …), G dividing H."""
     ignores_context: bool = False
     """Whether the `observe` of this class leaves `attended.context` alone, so that all steps may be read together."""
+    query_size: int | None = None
+    """Q, where the part reads the query and needs it to have so many features."""
+    memory_size: int | None = None
+    """The features of what `prepare` is given, keys for a score and values for a read, where so many are needed."""
     sources: tuple[str, ...] = ()
     """Where the part was published: keys of `regard/attention/bibliography.bib`, which `cite` prints."""
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import ShapeError
-from regard.shapes import Float, num_hypotheses
+from regard.shapes import Float, merge_rows, num_hypotheses
 
 
 def head_size(size: int, num_heads: int, name: str = "size") -> int:
@@ -43,7 +43,8 @@ def dot_energies(query: Float[Tensor, "R H D"], keys: Float[Tensor, "B S G D"]) 
     """q · k for every head, memory un-tiled; with G < H, heads side by side share a key."""
     shared = share(query, keys)
     shared = shared.unflatten(2, (keys.shape[2], group_size(query.shape[1], keys.shape[2])))
-    return torch.einsum("bkgnd,bsgd->bkgns", shared, keys).reshape(*query.shape[:2], keys.shape[1])
+    energies = torch.einsum("bkgnd,bsgd->bkgns", shared, keys)
+    return merge_rows(energies).reshape(*query.shape[:2], keys.shape[1])
 
 
 def weighted_sum(weights: Float[Tensor, "R H S"], values: Float[Tensor, "B S G V"]) -> Float[Tensor, "R HV"]:
@@ -51,4 +52,4 @@ def weighted_sum(weights: Float[Tensor, "R H S"], values: Float[Tensor, "B S G V
     shared = weights.view(values.shape[0], num_hypotheses(weights.shape[0], values.shape[0]), *weights.shape[1:])
     shared = shared.unflatten(2, (values.shape[2], group_size(weights.shape[1], values.shape[2])))
     context = torch.einsum("bkgns,bsgv->bkgnv", shared, values)
-    return context.reshape(weights.shape[0], weights.shape[1] * values.shape[3])
+    return merge_rows(context).reshape(weights.shape[0], weights.shape[1] * values.shape[3])

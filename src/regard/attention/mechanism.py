@@ -22,9 +22,12 @@ from regard.attention.contract import (
     State,
     initial_position,
 )
+from regard.attention.precision import widened
+from regard.attention.sizes import check_memory, check_query
 from regard.attention.windows import FullWindow
 from regard.errors import ShapeError, UnsupportedError
-from regard.shapes import Bool, Float, Int, describe, keep_mask, num_hypotheses
+from regard.layers.eligibility import overridden
+from regard.shapes import Bool, Float, Int, describe, keep_mask, merge_rows, num_hypotheses
 
 KINDS = (AbstractScore, AbstractWindow, AbstractAlignment, AbstractRead)
 """Of the parts, in the order of `Mechanism.parts`."""
@@ -87,6 +90,12 @@ class Mechanism(nn.Module):
     def parts(self) -> dict[str, AbstractPart]:
         """Score, window, alignment and read by these names."""
         return {"score": self.score, "window": self.window, "alignment": self.alignment, "read": self.read}
+
+    @property
+    def query_size(self) -> int | None:
+        """Q, or None where no part says how many features a query has."""
+        sizes = (part.query_size for part in (self.score, self.window, self.alignment, self.read))
+        return next((size for size in sizes if size is not None), None)
 
     @property
     def context_size(self) -> int:
@@ -154,6 +163,8 @@ class Mechanism(nn.Module):
                 "values and keys disagree on (B, S).\n"
                 + describe({"values": ("B S M", values), "keys": ("B S M", keys)})
             )
+        check_memory("keys" if keys is not None else "values", values if keys is None else keys, self.score.memory_size)
+        check_memory("values", values, self.read.memory_size)
         if mask is not None:
             values = values.masked_fill(~mask[..., None], 0)
             keys = keys.masked_fill(~mask[..., None], 0) if keys is not None else None
@@ -239,6 +250,10 @@ class Mechanism(nn.Module):
         reads: bool = False,
     ) -> tuple[Attended, State]:
         """A step, whose context may be left to whoever reads those of many steps."""
+        check_query(query, self.query_size)
+        wide = widened(memory, query)
+        if wide is not memory:  # the first state was made of the memory
+            memory, state = wide, widened(state, query)
         places = self._places(query, memory, state)
         seen = memory if places is None else narrowing.take(memory, places)
         if places is None:
@@ -275,7 +290,7 @@ class Mechanism(nn.Module):
         allowed = support.support
         if memory.mask is not None:
             hypotheses = num_hypotheses(query.shape[0], memory.mask.shape[0])
-            mask = memory.mask[:, None].expand(-1, hypotheses, -1).reshape(query.shape[0], 1, memory.mask.shape[1])
+            mask = merge_rows(memory.mask[:, None].expand(-1, hypotheses, -1))[:, None]
             allowed = mask if allowed is None else allowed & mask
         return (allowed, support.log_prior, support.gain), leaf
 
@@ -321,10 +336,16 @@ class Mechanism(nn.Module):
     def _explain_sequence(self, memory: Memory) -> str:
         if self.is_recurrent:
             return "step by step, since a step depends on those before it"
-        reason = at_once.objection(self.parts, memory, memory.values.shape[0], from_start=True)
+        reason = self._not_at_once(memory, memory.values.shape[0], from_start=True)
         if reason is None:
             return "one operation for all steps, which keeps no weights"
         return f"weights of all steps are made; {reason}"
+
+    def _not_at_once(self, memory: Memory, num_rows: int, *, from_start: bool) -> str | None:
+        """Why `forward` takes steps, or None where it attends to all of them in one operation."""
+        if (name := overridden(self, Mechanism, "step", "_step", "_support", "_places")) is not None:
+            return f"{type(self).__name__} has a {name} of its own"
+        return at_once.objection(self.parts, memory, num_rows, from_start=from_start)
 
     def _explain_step(self, memory: Memory, rows_per_sentence: int) -> str:
         num_positions = memory.values.shape[1]
@@ -351,6 +372,10 @@ class Mechanism(nn.Module):
         Returns:
             context (R, T, V), alignment (R, H, T, S) if asked for, and the state after the last step.
         """
+        check_query(queries, self.query_size, sequence=True)
+        wide = widened(memory, queries)
+        if wide is not memory:
+            memory, state = wide, widened(state, queries)
         rows, steps = queries.shape[:2]
         from_start = state is None
         if state is None:
@@ -360,15 +385,15 @@ class Mechanism(nn.Module):
             return Attended(queries.new_zeros(rows, 0, self.context_size), nothing), state
         if self.is_recurrent:
             return self._loop(queries, memory, state, inputs, alignment, generator)
-        if not alignment and at_once.objection(self.parts, memory, rows, from_start=from_start) is None:
+        if not alignment and self._not_at_once(memory, rows, from_start=from_start) is None:
             context = at_once.look(self.parts, queries, memory)
             return Attended(context, None), replace(state, position=state.position + steps)
         position = (state.position[:, None] + torch.arange(steps, device=queries.device)).flatten()
         attended, _ = self.step(
-            queries.flatten(0, 1),
+            merge_rows(queries),
             memory,
             State(None, None, None, position),
-            inputs=None if inputs is None else inputs.flatten(0, 1),
+            inputs=None if inputs is None else merge_rows(inputs),
             alignment=alignment,
             generator=generator,
         )
@@ -388,6 +413,12 @@ class Mechanism(nn.Module):
         alignment: bool,
         generator: Generator | None,
     ) -> tuple[Attended, State]:
+        if not isinstance(queries.shape[1], int):
+            recurrent = [type(part).__name__ for part in self.parts.values() if part.is_recurrent]
+            raise UnsupportedError(
+                "torch.export cannot loop over any number of steps T, and a step depends on those before it "
+                f"({', '.join(recurrent)}). Export `step` and loop over it, or export forward for a fixed T."
+            )
         together = self._reads_together
         step = self._step if together else self.step
         looks = []
@@ -413,8 +444,9 @@ class Mechanism(nn.Module):
     @property
     def _reads_together(self) -> bool:
         """Whether what steps say may be read after the last of them, in one product for all."""
-        own = type(self).step is Mechanism.step and self.window.width is None
-        return own and not any(part.observes_context for part in self.parts.values())
+        if overridden(self, Mechanism, "step") is not None or self.window.width is not None:
+            return False
+        return not any(part.observes_context for part in self.parts.values())
 
     def pool(self, memory: Memory) -> Attended:
         """What a mechanism without a query sees in each memory: context (B, V) and alignment (B, H, S).
@@ -425,5 +457,6 @@ class Mechanism(nn.Module):
         if self.uses_query:
             asking = [type(part).__name__ for part in self.parts.values() if part.uses_query]
             raise UnsupportedError(f"{' and '.join(asking)} needs a query: use step or forward.")
-        nothing = memory.values.new_zeros(memory.values.shape[0], 0)
+        kind = next((weight.dtype for weight in self.parameters()), memory.values.dtype)
+        nothing = memory.values.new_zeros(memory.values.shape[0], 0, dtype=kind)
         return self.step(nothing, memory, self.initial_state(memory), alignment=True)[0]

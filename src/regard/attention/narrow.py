@@ -59,7 +59,8 @@ def objection(parts: Mapping[str, Any], num_positions: int, rows_per_sentence: i
 
 def find(start: Int[Tensor, "R G"], width: int, num_positions: int) -> Int[Tensor, "R G W"]:
     """The W places from `start` on, or the first or last W where these pass an end; all S if there are fewer."""
-    width = min(width, num_positions)
+    if isinstance(num_positions, int):  # otherwise a program for any number of W or more is being exported
+        width = min(width, num_positions)
     first = start.clamp(max=num_positions - width).clamp(min=0)
     return first[..., None] + torch.arange(width, device=start.device)
 

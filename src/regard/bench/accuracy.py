@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -18,8 +19,8 @@ def by_scale(
     scales: Sequence[float] = SCALES, sizes: Mapping[str, int] = SIZES, dtype: torch.dtype = torch.float32
 ) -> dict[float, dict[str, Error]]:
     """Errors of energies and of the three gradients, by the standard deviation of query and keys."""
-    found = {}
+    found, lengths = {}, dict[str, Any](sizes)
     for scale in scales:
-        exact, rough = (contest(kind, backward=True, scale=scale, **sizes) for kind in (torch.float64, dtype))
+        exact, rough = (contest(kind, backward=True, scale=scale, **lengths) for kind in (torch.float64, dtype))
         found[scale] = errors(rough.sides[OURS](), [rough.sides[PLAIN]()], exact.sides[PLAIN](), exact.terms)
     return found

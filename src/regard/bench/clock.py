@@ -36,7 +36,13 @@ class Spread:
         return self.high - self.low
 
 
-def turns(sides: Mapping[str, Callable[[], object]], *, rounds: int, turn: float) -> dict[str, list[float]]:
+def turns(
+    sides: Mapping[str, Callable[[], object]],
+    *,
+    rounds: int,
+    turn: float,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
     """Seconds a call of every side, a number each round.
 
     Two calls of each that do not count come first: the first of all may compile or allocate.
@@ -44,11 +50,12 @@ def turns(sides: Mapping[str, Callable[[], object]], *, rounds: int, turn: float
     Args:
         rounds: how often each side has its turn.
         turn: the least seconds of a turn; a fast side is called several times in it.
+        clock: gives the seconds; for work on a GPU, one that waits until the work is done.
     """
     calls = {}
     for name, side in sides.items():
         side()
-        calls[name] = max(1, math.ceil(turn / _seconds(side, 1)))
+        calls[name] = max(1, math.ceil(turn / _seconds(side, 1, clock)))
     found: dict[str, list[float]] = {name: [] for name in sides}
     names = list(sides)
     collecting = gc.isenabled()
@@ -58,7 +65,7 @@ def turns(sides: Mapping[str, Callable[[], object]], *, rounds: int, turn: float
         for number in range(rounds):
             first = number % len(names)
             for name in names[first:] + names[:first]:
-                found[name].append(_seconds(sides[name], calls[name]))
+                found[name].append(_seconds(sides[name], calls[name], clock))
     finally:
         if collecting:
             gc.enable()
@@ -70,8 +77,8 @@ def ratio(slow: Sequence[float], fast: Sequence[float]) -> Spread:
     return Spread.of([a / b for a, b in zip(slow, fast, strict=True)])
 
 
-def _seconds(side: Callable[[], object], calls: int) -> float:
-    start = time.perf_counter()
+def _seconds(side: Callable[[], object], calls: int, clock: Callable[[], float]) -> float:
+    start = clock()
     for _ in range(calls):
         side()
-    return (time.perf_counter() - start) / calls
+    return (clock() - start) / calls

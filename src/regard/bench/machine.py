@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,8 @@ class Rates:
     """What this machine does a second, measured.
 
     Args:
-        operations: of a product of two float32 matrices, 1024 wide.
-        traffic: bytes read and written by a copy of 256 MB.
+        operations: of a product of two square matrices.
+        traffic: bytes read and written by a copy.
     """
 
     operations: float
@@ -33,13 +34,27 @@ class Rates:
         return max(work.operations / self.operations, work.traffic / self.traffic)
 
 
-def measure_rates(*, rounds: int, width: int = 1024, megabytes: int = 256) -> Rates:
-    """The rates with the threads that torch has now."""
-    a, b, out = (torch.randn(width, width) for _ in range(3))
+def measure_rates(
+    *,
+    rounds: int,
+    width: int = 1024,
+    megabytes: int = 256,
+    dtype: torch.dtype = torch.float32,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Rates:
+    """The rates with the threads that torch has now, on its default device.
+
+    Args:
+        width: of the matrices.
+        megabytes: that are copied.
+        dtype: of the matrices.
+        clock: as of `turns`.
+    """
+    a, b, out = (torch.randn(width, width).to(dtype) for _ in range(3))
     source = torch.zeros(megabytes << 18)
     target = torch.empty_like(source)
     sides = {"product": lambda: torch.mm(a, b, out=out), "copy": lambda: target.copy_(source)}
-    found = turns(sides, rounds=rounds, turn=0.02)
+    found = turns(sides, rounds=rounds, turn=0.02, clock=clock)
     product, copy = (Spread.of(found[name]).median for name in sides)
     return Rates(2 * width**3 / product, 2 * source.nbytes / copy)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.bench import figures, growth, machine, report
+from regard.bench import growth, machine, report
 from regard.bench.accuracy import SIZES, by_scale
 from regard.bench.cases import CASES
 from regard.bench.measurement import FULL, QUICK, Effort, Measurement, measure
@@ -98,6 +98,8 @@ def _growth(count: int, effort: Effort, pictures: Path | None, say: Say) -> list
             grown[sweep] = growth.measure(sweep, rounds=min(effort.rounds, 7), turn=effort.turn / 4)
     parts = [f"## Cost as sizes grow, threads {count}", report.growth(grown)]
     for case in dict.fromkeys(sweep.case for sweep in sweeps) if pictures is not None else ():
+        from regard.bench import figures  # needs matplotlib
+
         assert pictures is not None
         path = pictures.with_name(f"{pictures.name}_{case}.svg")
         figures.draw(path, CASES[case].what, {s: found for s, found in grown.items() if s.case == case})

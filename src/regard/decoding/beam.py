@@ -59,17 +59,18 @@ def beam_search(
             keep_tokens=bool(options.processors),
         )
         scores, nodes = _search(frontier, options, remaining)
+        best = _best(options, remaining)
     places = [[p for p, score in enumerate(row) if score > NEVER][: options.num_best] for row in scores.tolist()]
     sentence = torch.tensor([b for b, row in enumerate(places) for _ in row], device=nodes.device)
     place = torch.tensor([p for row in places for p in row], device=nodes.device)
-    stops: list[StopReason] = ["eos" if p < options.num_best else "length" for p in place.tolist()]
+    stops: list[StopReason] = ["eos" if p < best else "length" for p in place.tolist()]
     found = iter(frontier.history.read(nodes[sentence, place], scores[sentence, place].tolist(), stops))
     return [[next(found) for _ in row] for row in places]
 
 
 def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Tensor, Tensor]:
     """Scores and last nodes of every sentence, (B, num_best + beam): finished ones, then unfinished ones."""
-    penalty, eos, beam, best = options.penalty, frontier.eos, options.beam, options.num_best
+    penalty, eos, beam, best = options.penalty, frontier.eos, options.beam, _best(options, remaining)
     count, history = len(frontier), frontier.history
     totals = torch.full((count, frontier.width), NEVER, dtype=frontier.precision, device=remaining.device)
     totals[:, 0] = 0
@@ -128,6 +129,11 @@ def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Ten
             frontier.move(parents, tokens, new_nodes)
             totals = new_totals
     return final, final_nodes
+
+
+def _best(options: Search, limits: Tensor) -> int:
+    """How many finished hypotheses are kept: no more than can end, a beam of them at every step."""
+    return min(options.num_best, options.beam * int(limits.max()))
 
 
 def _widened(rows: Tensor, width: int, value: float) -> Tensor:

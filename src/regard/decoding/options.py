@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 from regard.decoding.penalty import AbstractPenalty, AveragePenalty, GnmtPenalty, NoPenalty
 from regard.decoding.processor import Processor
 from regard.errors import ConfigError
 
+MOST = 1_000_000
+"""Hypotheses of a sentence: more would only fill the memory."""
+
 
 def _require(condition: bool, name: str, value: object, advice: str) -> None:
     if not condition:
         raise ConfigError(f"{name}={value!r}: {advice}", path=("decoding", name))
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +55,10 @@ class Search:
     processors: tuple[Processor, ...] = ()
 
     def __post_init__(self) -> None:
+        for name in ("beam", "num_best", "min_length"):
+            _require(_is_whole(getattr(self, name)), name, getattr(self, name), "give a whole number.")
+        for name in ("beam", "num_best"):
+            _require(getattr(self, name) <= MOST, name, getattr(self, name), f"give {MOST:,} or fewer.")
         _require(self.beam >= 1, "beam", self.beam, "give the hypotheses kept per sentence, 1 (greedy) or more.")
         _require(self.num_best >= 1, "num_best", self.num_best, "give the hypotheses returned, 1 or more.")
         _require(
@@ -58,7 +74,7 @@ class Search:
             "choose none, average or gnmt, or give an AbstractPenalty.",
         )
         _require(
-            math.isfinite(self.alpha) and self.alpha >= 0,
+            _is_number(self.alpha) and math.isfinite(self.alpha) and self.alpha >= 0,
             "alpha",
             self.alpha,
             "give 0 (no penalty) or more; 0.6 is usual.",
@@ -99,13 +115,26 @@ class Sampling:
     processors: tuple[Processor, ...] = ()
 
     def __post_init__(self) -> None:
-        _require(self.num_samples >= 1, "num_samples", self.num_samples, "give the samples per sentence, 1 or more.")
+        for name in ("num_samples", "top_k", "min_length", "seed"):
+            value = getattr(self, name)
+            _require(value is None or _is_whole(value), name, value, "give a whole number.")
         _require(
-            math.isfinite(self.temperature) and self.temperature > 0,
+            1 <= self.num_samples <= MOST,
+            "num_samples",
+            self.num_samples,
+            f"give the samples per sentence, 1 or more, {MOST:,} at most.",
+        )
+        _require(
+            _is_number(self.temperature) and math.isfinite(self.temperature) and self.temperature > 0,
             "temperature",
             self.temperature,
             "give a number above 0; for the most probable token at every step use Search(beam=1).",
         )
         _require(self.top_k is None or self.top_k >= 1, "top_k", self.top_k, "give a count of tokens, 1 or more.")
-        _require(0 < self.top_p <= 1, "top_p", self.top_p, "give a probability above 0, up to 1 (all tokens).")
+        _require(
+            _is_number(self.top_p) and 0 < self.top_p <= 1,
+            "top_p",
+            self.top_p,
+            "give a probability above 0, up to 1 (all tokens).",
+        )
         _require(self.min_length >= 0, "min_length", self.min_length, "give a count of tokens, 0 or more.")

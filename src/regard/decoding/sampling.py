@@ -43,7 +43,7 @@ def sample(
         generator = torch.Generator(device).manual_seed(options.seed)
 
     def draw(log_probabilities: Tensor) -> Tensor:
-        kept = truncated(log_probabilities / options.temperature, options.top_k, options.top_p)
+        kept = truncated(heated(log_probabilities, options.temperature), options.top_k, options.top_p)
         noise = torch.empty_like(kept).exponential_(generator=generator)
         return (kept - noise.clamp(min=torch.finfo(noise.dtype).tiny).log()).argmax(1)
 
@@ -60,6 +60,20 @@ def sample(
         alignment=alignment,
         generator=generator,
     )
+
+
+def heated(log_probabilities: Tensor, temperature: float) -> Tensor:
+    """log p / τ, but for a number a row: the largest becomes 0, so that as τ falls only the most probable stay.
+
+    >>> heated(torch.tensor([[0.5, 0.25, 0.25]]).log(), 1e-39).exp()
+    tensor([[1., 0., 0.]])
+    """
+    if temperature == 1:
+        return log_probabilities
+    limits = torch.finfo(log_probabilities.dtype)
+    top = log_probabilities.amax(1, keepdim=True)
+    below = log_probabilities - top.masked_fill(top.isneginf(), 0)
+    return below / min(max(temperature, limits.tiny), limits.max)
 
 
 def truncated(log_probabilities: Tensor, top_k: int | None = None, top_p: float = 1.0) -> Tensor:

@@ -1,5 +1,6 @@
 """Layers that models are built from: recurrent stacks, embeddings, positions, feed-forward and output layers."""
 
+from regard.layers.dropout import Dropout
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feed_forward import FeedForward, Norm, Residual
 from regard.layers.output import TokenHead
@@ -8,6 +9,7 @@ from regard.layers.recurrent import Cell, RecurrentStack
 
 __all__ = [
     "Cell",
+    "Dropout",
     "FeedForward",
     "LearnedPositions",
     "Norm",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from regard.layers.dropout import Dropout
 from regard.shapes import Float, Int
 
 
@@ -32,7 +33,7 @@ class TokenEmbedding(nn.Module):
             with torch.no_grad():
                 self.table.weight[padding].zero_()
         self.unknown = unknown
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     @property
     def size(self) -> int:

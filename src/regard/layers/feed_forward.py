@@ -7,6 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from regard.errors import UnsupportedError
+from regard.layers.dropout import Dropout
 from regard.shapes import Float
 
 Norm = Literal["pre", "post"]
@@ -26,7 +27,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(size, hidden_size)
         self.outer = nn.Linear(hidden_size, size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         for layer in (self.inner, self.outer):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
@@ -51,7 +52,7 @@ class Residual(nn.Module):
             raise UnsupportedError(f"norm={norm!r} must be 'pre' or 'post'.")
         self.first = norm == "pre"
         self.norm = nn.LayerNorm(size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def enter(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
         """What the sublayer reads."""

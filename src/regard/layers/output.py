@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.layers.eligibility import ineligible
 from regard.layers.embedding import TokenEmbedding
 from regard.ops import linear_cross_entropy
 from regard.shapes import Bool, Float, Int
@@ -30,10 +31,10 @@ class TokenHead(nn.Module):
         self, size: int, num_tokens: int, *, tied: TokenEmbedding | None = None, never: Sequence[int] = ()
     ) -> None:
         super().__init__()
-        forbidden = torch.zeros(num_tokens, dtype=torch.bool)
-        forbidden[list(never)] = True
-        self.register_buffer("never", forbidden, persistent=False)
+        self.register_buffer("never", torch.zeros(num_tokens, dtype=torch.bool), persistent=False)
+        self.forbidden = tuple(never)
         self.says_all = not never
+        self._mark_forbidden()
         self.adapter: nn.Module = nn.Identity()
         width = size
         if tied is not None and tied.size != size:
@@ -42,6 +43,7 @@ class TokenHead(nn.Module):
         self.projection = nn.Linear(width, num_tokens)
         if tied is not None:
             self.projection.weight = tied.table.weight
+        self.register_load_state_dict_post_hook(_follow_weights)  # type: ignore[no-untyped-call]
 
     def forward(self, features: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows N"]:
         """Log-probabilities of the next token, in float32 at least."""
@@ -62,9 +64,29 @@ class TokenHead(nn.Module):
         weight, bias = self.projection.weight, self.projection.bias
         return linear_cross_entropy(self.adapter(features), weight, bias, targets, mask, never, smoothing=smoothing)
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        """As every module's; `never`, which is not saved, is made anew, for `to_empty` leaves nothing in it."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self._mark_forbidden()
+        return self
+
+    def _mark_forbidden(self) -> None:
+        if not self.never.is_meta:
+            self.never.zero_()
+            self.never[list(self.forbidden)] = True
+
     @property
     def is_plain(self) -> bool:
-        """Whether its weights alone make what it says: no subclass, no module in the projection's place, no hook."""
-        parts: tuple[Any, Any] = (self, self.projection)
-        hooks = [(part._forward_pre_hooks, part._forward_hooks, part._backward_hooks) for part in parts]
-        return [type(part) for part in parts] == [TokenHead, nn.Linear] and not any(map(any, hooks))
+        """Whether its weights alone make what it says, so that nothing but the adapter has to be called."""
+        return (
+            ineligible(self, "head", TokenHead) is None
+            and ineligible(self.projection, "head.projection", nn.Linear) is None
+        )
+
+
+def _follow_weights(head: TokenHead, keys: Any) -> None:
+    """Brings `never` to where weights were put by `load_state_dict(assign=True)`, as out of the meta device."""
+    device = head.projection.weight.device
+    if head.never.is_meta and device.type != "meta":
+        head._buffers["never"] = torch.empty_like(head.never, device=device)
+        head._mark_forbidden()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ShapeError, UnsupportedError
+from regard.layers.dropout import Dropout
 from regard.shapes import Float, Int
 
 
@@ -130,7 +131,7 @@ class PositionedEmbedding(nn.Module):
         self.size: int = embedding.size
         self.embedding = embedding
         self.positions = SinusoidalPositions(self.size) if isinstance(positions, str) else positions
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, inputs: Tensor, positions: Int[Tensor, " T"] | Int[Tensor, " R"]) -> Float[Tensor, "*rows D"]:
         """Of a sequence, (B, T) ids or (B, T, F) values at positions (T,); of a step, (R,) or (R, F) at (R,)."""

@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
+from regard.layers.eligibility import ineligible
 from regard.layers.packing import Packing
 from regard.layers.steps import KERNELS, Plan, ahead, back
-from regard.ops.choose import refuse_numba
+from regard.ops.choose import refuse_kernels, refuse_numba
 from regard.ops.linear import onednn
 
 CELLS: dict[type, str] = {nn.LSTM: "lstm", nn.GRU: "gru"}
@@ -20,29 +20,30 @@ ENOUGH = 32
 
 def refuse(layer: nn.Module, x: Tensor | None = None) -> str | None:
     """Why the steps of a layer of torch's cannot be compiled loops, for such inputs, or None."""
-    if (
-        torch.compiler.is_compiling()
-        or torch._C._get_tracing_state() is not None
-        or torch._C._are_functorch_transforms_active()
-    ):
-        return "compilers and torch.func know no compiled loops"
+    if (reason := refuse_kernels(*(() if x is None else (x,)))) is not None:
+        return reason
     if type(layer) not in CELLS:
         return f"the compiled loops know no {type(layer).__name__}"
-    if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks:
-        return "the layer has hooks"
+    if (reason := unreadable(layer)) is not None:
+        return reason
     if x is not None:
         if torch.is_autocast_enabled("cpu") and not _is_narrow(x):
             return "autocast is to another type than bfloat16"
         kind = torch.float32 if _is_narrow(x) else x.dtype
         if x.device.type != "cpu" or kind not in (torch.float32, torch.float64):
             return "the compiled loops compute float32 and float64 on the CPU"
-        if any(type(one) not in (Tensor, nn.Parameter) for one in (x, *layer.parameters())) or any(
-            one.dtype != kind for one in layer.parameters()
-        ):
-            return "inputs or weights are no plain tensors of one type"
-        if forward_ad._current_level >= 0:
-            return "the compiled loops have no derivative in forward mode"
+        if any(one.dtype != kind for one in layer.parameters()):
+            return "inputs and weights are of several types"
     return refuse_numba(KERNELS)
+
+
+def unreadable(layer: Any, name: str = "the layer") -> str | None:
+    """Why a layer has to be called, or None where `weight_ih_l0` and its like say all that it does."""
+    if (reason := ineligible(layer, name, nn.LSTM, nn.GRU, nn.RNN)) is not None:
+        return reason
+    if layer.num_layers != 1 or not layer.bias or layer.proj_size or layer.mode == "RNN_RELU":
+        return f"{name} is not one layer of LSTM, GRU or tanh cells with biases"
+    return None
 
 
 def slower(layer: nn.Module, x: Tensor, packing: Packing) -> str | None:

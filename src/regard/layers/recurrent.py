@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -9,9 +10,11 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from regard import tree
-from regard.layers import recurrence
+from regard.layers import elementary, exported, recurrence
+from regard.layers.dropout import Dropout, drop
+from regard.layers.eligibility import overridden
 from regard.layers.packing import Packing
-from regard.shapes import Bool, Float
+from regard.shapes import Bool, Float, keep_right_padding
 
 Cell = Literal["lstm", "gru", "rnn"]
 CellState = tuple[tuple[Tensor, ...], ...]
@@ -60,7 +63,7 @@ class RecurrentStack(nn.Module):
         self.layers: Any = nn.ModuleList(
             _LAYERS[cell](width, size, batch_first=True, bidirectional=bidirectional) for width in widths
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -88,16 +91,22 @@ class RecurrentStack(nn.Module):
         """One step of every layer."""
         new: list[tuple[Tensor, ...]] = []
         for index, layer in enumerate(self.layers):
-            weights = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)
-            if self.cell == "lstm":
-                h, c = torch.lstm_cell(inputs, state[index], *weights)
-                new.append((h, c))
-            else:
-                function = torch.gru_cell if self.cell == "gru" else torch.rnn_tanh_cell
-                h = function(inputs, state[index][0], *weights)
-                new.append((h,))
-            inputs = self._between(index, inputs, h)
+            new.append(self._step(layer, inputs, state[index]))
+            inputs = self._between(index, inputs, new[-1][0])
         return inputs, tuple(new)
+
+    def _step(self, layer: Any, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """One step of a layer: by torch's cell where weights say all, else the layer is called with one step."""
+        if recurrence.unreadable(layer) is not None:
+            _, last = self._call(layer, x[:, None], state)
+            return last
+        weights = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)
+        if elementary.wanted():
+            return elementary.step(self.cell, x, state, weights)
+        if self.cell == "lstm":
+            return torch.lstm_cell(x, state, *weights)
+        function = torch.gru_cell if self.cell == "gru" else torch.rnn_tanh_cell
+        return (function(x, state[0], *weights),)
 
     def forward(
         self, inputs: Float[Tensor, "B S F"], state: CellState | None = None, mask: Bool[Tensor, "B S"] | None = None
@@ -112,15 +121,27 @@ class RecurrentStack(nn.Module):
 
         Returns:
             outputs (B, S, D or 2·D) and the final state of every layer, directions side by side.
+
+        Raises:
+            ShapeError: for a mask of another shape or type, or one that is not right-padded.
         """
+        mask = keep_right_padding(inputs, mask, name="inputs")
         batch, source = inputs.shape[:2]
         if batch == 0 or source == 0:
             return inputs.new_zeros(batch, source, self.output_size), state or self.zero_state(batch, inputs)
+        if not self.bidirectional and overridden(self, RecurrentStack, "step", "_step") is not None:
+            return self._take_steps(inputs, state or self.zero_state(batch, inputs), mask)
+        if elementary.wanted() and not any(map(recurrence.unreadable, self.layers)):
+            return self._run_elementary(inputs, state or self.zero_state(batch, inputs), mask)
         if all(recurrence.refuse(layer, inputs) is None for layer in self.layers):
             packing = Packing.of(batch, source, mask)
             if all(recurrence.slower(layer, inputs, packing) is None for layer in self.layers):
-                return self._run_compiled(inputs, state, packing)
+                return self._run_layers(lambda layer, x, first: recurrence.run(layer, packing, x, first), inputs, state)
             mask = None if packing.is_full else mask
+        if mask is not None:
+            inputs = inputs.masked_fill(~mask[..., None], 0)  # of a row without positions one would be read
+        if torch.compiler.is_exporting() and (mask is not None or not isinstance(source, int)):
+            return self._run_layers(lambda layer, x, first: exported.run(layer, x, mask, first), inputs, state)
         if mask is None:
             return self._run(inputs, state)
         lengths = mask.sum(1)
@@ -133,16 +154,42 @@ class RecurrentStack(nn.Module):
 
     def explain(self) -> str:
         """Which way `forward` takes and why."""
+        if not self.bidirectional and (name := overridden(self, RecurrentStack, "step", "_step")) is not None:
+            return f"sequences are taken step by step: {type(self).__name__} has a {name} of its own"
         reasons = [reason for layer in self.layers if (reason := recurrence.refuse(layer)) is not None]
         if reasons:
             return f"sequences run through torch's own loop: {reasons[0]}"
         lstm = "; without padding by oneDNN's LSTM, which is faster" if self.cell == "lstm" else ""
         return f"sequences on the CPU run through compiled loops, padding left out{lstm}"
 
-    def _run_compiled(self, inputs: Tensor, state: CellState | None, packing: Packing) -> tuple[Tensor, CellState]:
+    def _take_steps(self, inputs: Tensor, state: CellState, mask: Tensor | None) -> tuple[Tensor, CellState]:
+        """A loop of `step`; rows without a position keep their state."""
+        if mask is not None:
+            inputs = inputs.masked_fill(~mask[..., None], 0)
+        outputs = []
+        for t in range(inputs.shape[1]):
+            output, new = self.step(inputs[:, t], state)
+            if mask is None:
+                state = new
+            else:
+                real = mask[:, t, None]
+                output = output.masked_fill(~real, 0)
+                state = tree.map(lambda a, b, real=real: torch.where(real, a, b), new, state)
+            outputs.append(output)
+        return torch.stack(outputs, 1), state
+
+    def _run_elementary(self, inputs: Tensor, state: CellState, mask: Tensor | None) -> tuple[Tensor, CellState]:
         finals = []
         for index, layer in enumerate(self.layers):
-            outputs, last = recurrence.run(layer, packing, inputs, state[index] if state is not None else None)
+            outputs, last = elementary.run(self.cell, layer, inputs, state[index], mask)
+            finals.append(last)
+            inputs = self._between(index, inputs, outputs)
+        return inputs, tuple(finals)
+
+    def _run_layers(self, run: Callable[..., Any], inputs: Tensor, state: CellState | None) -> tuple[Tensor, CellState]:
+        finals = []
+        for index, layer in enumerate(self.layers):
+            outputs, last = run(layer, inputs, state[index] if state is not None else None)
             finals.append(last)
             inputs = self._between(index, inputs, outputs)
         return inputs, tuple(finals)
@@ -150,20 +197,34 @@ class RecurrentStack(nn.Module):
     def _run(self, inputs: Any, state: CellState | None) -> tuple[Any, CellState]:
         finals = []
         for index, layer in enumerate(self.layers):
-            first = None
-            if state is not None:
-                parts = tuple(part[None].contiguous() for part in state[index])
-                first = parts if self.cell == "lstm" else parts[0]
-            outputs, last = layer(inputs, first)
-            last = last if self.cell == "lstm" else (last,)
-            finals.append(tuple(part.transpose(0, 1).flatten(1) for part in last))
+            outputs, last = self._call(layer, inputs, None if state is None else state[index])
+            finals.append(last)
             if isinstance(outputs, PackedSequence):
-                inputs = outputs._replace(data=self._between(index, inputs.data, outputs.data))
+                inputs = outputs._replace(data=self._between(index, inputs.data, outputs.data, of=outputs))
             else:
                 inputs = self._between(index, inputs, outputs)
         return inputs, tuple(finals)
 
-    def _between(self, index: int, inputs: Tensor, outputs: Tensor) -> Tensor:
+    def _call(self, layer: Any, inputs: Any, state: tuple[Tensor, ...] | None) -> tuple[Any, tuple[Tensor, ...]]:
+        """A layer of torch's over a sequence, and its final state, directions side by side."""
+        first = None
+        if state is not None:
+            parts = tuple(part[None].contiguous() for part in state)
+            first = parts if self.cell == "lstm" else parts[0]
+        outputs, last = layer(inputs, first)
+        last = last if self.cell == "lstm" else (last,)
+        return outputs, tuple(part.transpose(0, 1).flatten(1) for part in last)
+
+    def _between(self, index: int, inputs: Tensor, outputs: Tensor, of: PackedSequence | None = None) -> Tensor:
         if index < self.num_layers - 1:
-            outputs = self.dropout(outputs)
+            outputs = drop(self.dropout, outputs, layer=index, where=None if of is None else _where(of))
         return outputs + inputs if self.residual and index > 0 else outputs
+
+
+def _where(packed: PackedSequence) -> tuple[Tensor, Tensor]:
+    """Rows and positions (N,) of what is packed."""
+    counts, order = packed.batch_sizes, packed.sorted_indices
+    device = packed.data.device
+    positions = torch.arange(len(counts)).repeat_interleave(counts)
+    places = torch.arange(len(positions)) - (counts.cumsum(0) - counts)[positions]
+    return (places if order is None else order[places.to(device)]).to(device), positions.to(device)

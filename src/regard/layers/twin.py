@@ -9,9 +9,11 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
+from regard.layers import recurrence
+from regard.layers.eligibility import ineligible
 from regard.layers.output import TokenHead
 from regard.layers.recurrent import CellState, RecurrentStack
-from regard.ops.choose import steps_for
+from regard.ops.choose import refuse_kernels, steps_for
 from regard.ops.linear import Product
 from regard.ops.log_softmax import log_softmax
 from regard.shapes import Float
@@ -25,11 +27,11 @@ _KINDS = (torch.float32, torch.float64)
 def twin(module: ModuleT, rows: int) -> ModuleT:
     """A twin that takes steps of about so many rows quicker, or the module itself where that cannot be.
 
-    Its linear maps, recurrent stacks and output layers are replaced, whatever module they belong to; those with hooks
-    and those of derived classes stay. Nothing is set on the module, and the twin does not see what becomes of its
-    weights afterwards.
+    Its linear maps, recurrent stacks and output layers are replaced, whatever module they belong to, where their
+    weights say all that they do (`eligibility`); the others stay. Nothing is set on the module, and the twin does not
+    see what becomes of its weights afterwards.
     """
-    if rows < ENOUGH or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+    if rows < ENOUGH or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or refuse_kernels() is not None:
         return module
     return cast(ModuleT, _twin(module, rows))
 
@@ -46,20 +48,14 @@ def _twin(module: nn.Module, rows: int) -> nn.Module:
 
 
 def _refuses(module: nn.Module) -> bool:
-    """Whether a module has no twin: it is watched, or its weights are of other kinds."""
-    if isinstance(module, RecurrentStack) and (module.cell not in _STEPS or module.bidirectional):
+    """Whether a module has no twin: it has to be called, or its weights are of other kinds."""
+    if ineligible(module, "it") is not None or (isinstance(module, TokenHead) and not module.is_plain):
         return True
-    if any(weight.device.type != "cpu" or weight.dtype not in _KINDS for weight in module.parameters()):
+    if isinstance(module, RecurrentStack) and (
+        module.cell not in _STEPS or module.bidirectional or any(map(recurrence.unreadable, module.layers))
+    ):
         return True
-    return is_watched(module)
-
-
-def is_watched(module: nn.Module) -> bool:
-    """Whether hooks of a module or its parts want to be called, or weights are made anew at every use."""
-    return any(
-        part._forward_hooks or part._forward_pre_hooks or "parametrizations" in part._modules
-        for part in module.modules()
-    )
+    return any(weight.device.type != "cpu" or weight.dtype not in _KINDS for weight in module.parameters())
 
 
 class Packed:
@@ -114,7 +110,9 @@ class PackedHead(nn.Module):
         self.adapter = _twin(head.adapter, rows)
         self.projection = head.projection
         self.product = Packed(head.projection.weight, rows)
-        self.bias = head.projection.bias.detach().masked_fill(head.never, float("-inf"))
+        bias: Tensor | None = head.projection.bias
+        bias = head.projection.weight.new_zeros(len(head.never)) if bias is None else bias.detach()
+        self.bias = bias.masked_fill(head.never, float("-inf"))
 
     def forward(self, features: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows N"]:
         """Log-probabilities of the next token."""

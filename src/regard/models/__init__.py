@@ -6,6 +6,7 @@ from regard.models.encoder import RecurrentEncoder
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.pointer import PointerDecoder, PointerMemory
 from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentFeatures, RecurrentMemory, RecurrentState
+from regard.models.shard import register_entry_points
 from regard.models.transformer import (
     TransformerDecoder,
     TransformerEncoder,
@@ -35,6 +36,7 @@ __all__ = [
     "TransformerDecoder",
     "TransformerEncoder",
     "TransformerState",
+    "register_entry_points",
     "transformer_decoder",
     "transformer_encoder",
 ]

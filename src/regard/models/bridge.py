@@ -11,7 +11,7 @@ from regard.attention import self_pooling
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.contract import Encoded
-from regard.shapes import Float
+from regard.shapes import Float, keep_mask
 
 BridgeKind = Literal["dense", "copy", "zero"]
 ContextKind = Literal["last", "mean", "maximum", "learned"]
@@ -103,7 +103,7 @@ class FixedContext(nn.Module):
 
     def forward(self, encoded: Encoded) -> Float[Tensor, "B M"]:
         """c, (B, M)."""
-        memory, mask = encoded.memory, encoded.mask
+        memory, mask = encoded.memory, keep_mask(encoded.memory, encoded.mask, name="memory")
         if self.kind == "last":
             return encoded.final_state[-1][0]
         if self.pooling is not None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.layers import RecurrentStack
 from regard.models.contract import Encoded
-from regard.shapes import Bool
+from regard.shapes import Bool, keep_mask
 
 
 class RecurrentEncoder(nn.Module):
@@ -33,7 +33,12 @@ class RecurrentEncoder(nn.Module):
         return self.stack.output_size
 
     def encode(self, inputs: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> Encoded:
-        """Encodes a batch of sources, right-padded where the mask (True at real positions) says so."""
+        """Encodes a batch of sources, right-padded where the mask (True at real positions) says so.
+
+        Raises:
+            ShapeError: for a mask of another shape or type, or one that is not right-padded.
+        """
+        mask = keep_mask(inputs, mask, name="inputs")
         memory, final = self.stack(self.embedding(inputs), mask=mask)
         return Encoded(memory, mask, final)
 

@@ -10,7 +10,10 @@ from torch import Generator, Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
-from regard.errors import UnsupportedError
+from regard.attention.precision import widened
+from regard.errors import ShapeError, UnsupportedError
+from regard.layers.dropout import Dropout
+from regard.layers.eligibility import ineligible, overridden
 from regard.layers.recurrent import Cell, CellState, RecurrentStack
 from regard.layers.twin import twin
 from regard.models import fused
@@ -19,6 +22,7 @@ from regard.models.contract import DecoderOutput, Encoded
 from regard.models.fused import search
 from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.naming import main_name, named
+from regard.models.sizes import all_steps, one_step
 from regard.shapes import Bool, Float, Int
 
 Order = Literal["recur_then_attend", "attend_then_recur"]
@@ -131,7 +135,7 @@ class RecurrentDecoder(nn.Module):
         self.every_step = every_step
         self.input_feeding = attention is not None and input_feeding and order == "recur_then_attend"
         self.continuous = continuous
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         seen: int = attention.context_size if attention is not None else context.size if context and every_step else 0
         also: int = self.embedding.size if attention is not None and order == "attend_then_recur" else 0
         self.readout = nn.Linear(stack.size + also + seen, stack.size) if seen else None
@@ -171,7 +175,8 @@ class RecurrentDecoder(nn.Module):
 
     def initial_state(self, memory: RecurrentMemory, num_hypotheses: int = 1) -> RecurrentState:
         """The state before the first step."""
-        cell = tree.map(lambda leaf: leaf.repeat_interleave(num_hypotheses, 0), memory.first_state)
+        first = widened(memory.first_state, next(self.stack.parameters(), None))
+        cell = tree.map(lambda leaf: leaf.repeat_interleave(num_hypotheses, 0), first)
         state = self.attention.initial_state(memory.attention, num_hypotheses) if self.attention is not None else None
         top = cell[-1][0]
         return RecurrentState(cell, state, torch.zeros_like(top) if self.input_feeding else None)
@@ -193,10 +198,13 @@ class RecurrentDecoder(nn.Module):
         self, inputs: Tensor, memory: RecurrentMemory, *, alignment: bool = False, generator: Generator | None = None
     ) -> DecoderOutput:
         """All steps, teacher-forced: inputs (B, T) ids or (B, T, F) values."""
+        if overridden(self, RecurrentDecoder, "step") is not None:
+            return self._take_steps(inputs, memory, alignment, generator)
         return self.say(self.run(inputs, memory, alignment=alignment, generator=generator))
 
     def for_search(self, memory: RecurrentMemory, num_rows: int) -> tuple[Any, Any]:
         """A twin whose steps are quicker for as many rows, without gradients, and the memory for them."""
+        memory = widened(memory, next(self.stack.parameters(), None))
         if self._unshared(memory, num_rows) is None:
             found = search.SearchTwin(self, memory, num_rows)
             return found, found.begin()
@@ -220,10 +228,10 @@ class RecurrentDecoder(nn.Module):
             inputs: (B, T) ids or (B, T, F) values.
             targets, mask, smoothing: as in `losses.cross_entropy`.
         """
-        if type(self) is RecurrentDecoder and is_plain(self.head):
+        if ineligible(self, "the decoder", RecurrentDecoder) is None and is_plain(self.head):
             features = self.dropout(self.run(inputs, memory, generator=generator).output)
             return self.head.cross_entropy(features, targets, mask, smoothing=smoothing)
-        return cross_entropy_of(self.forward(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
+        return cross_entropy_of(self(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
 
     def advance(
         self,
@@ -235,19 +243,42 @@ class RecurrentDecoder(nn.Module):
         generator: Generator | None = None,
     ) -> tuple[RecurrentFeatures, RecurrentState]:
         """`step` without the head."""
-        return self._advance(self.embedding(inputs), memory, state, alignment, generator)
+        embedded = self.embedding(inputs)
+        if embedded.dim() != 2:
+            raise ShapeError(one_step(inputs))
+        return self._advance(embedded, memory, state, alignment, generator)
 
     def run(
         self, inputs: Tensor, memory: RecurrentMemory, *, alignment: bool = False, generator: Generator | None = None
     ) -> RecurrentFeatures:
         """`forward` without the head."""
         embedded = self.embedding(inputs)
+        if embedded.dim() != 3:
+            raise ShapeError(all_steps(inputs))
         state = self.initial_state(memory)
-        way = self._at_once if self.feeds_back is None else self._in_order
-        return way(embedded, memory, state, alignment, generator)
+        if self._own_step is not None or self.feeds_back is not None:
+            return self._in_order(inputs, embedded, memory, state, alignment, generator)
+        return self._at_once(embedded, memory, state, alignment, generator)
+
+    @property
+    def _own_step(self) -> str | None:
+        """The method of a subclass or of the instance that makes a step another one than this class's, or None."""
+        return overridden(self, RecurrentDecoder, "advance", "_advance", "_query")
+
+    def _take_steps(
+        self, inputs: Tensor, memory: RecurrentMemory, alignment: bool, generator: Generator | None
+    ) -> DecoderOutput:
+        """The outputs of a loop of `step`."""
+        state, outputs = self.initial_state(memory), []
+        for x in inputs.unbind(1) if inputs.shape[1] else [inputs.new_zeros(len(inputs), *inputs.shape[2:])]:
+            output, state = self.step(x, memory, state, alignment=alignment, generator=generator)
+            outputs.append(output)
+        whole = tree.map(lambda *leaves: torch.stack(leaves, 1)[:, : inputs.shape[1]], *outputs)
+        return replace(whole, alignments=tree.map(lambda weights: weights.transpose(1, 2), whole.alignments))
 
     def _in_order(
         self,
+        inputs: Tensor,
         embedded: Tensor,
         memory: RecurrentMemory,
         state: RecurrentState,
@@ -261,15 +292,24 @@ class RecurrentDecoder(nn.Module):
                 self.stack,
                 self.readout,
                 embedded,
-                memory.attention,
+                widened(memory.attention, embedded),
                 state.cell,
                 attends_first=self.order == "attend_then_recur",
             )
             return RecurrentFeatures(output, cells, contexts, embedded, weights if alignment else None)
         length = embedded.shape[1]
+        if not isinstance(length, int):
+            raise UnsupportedError(
+                f"torch.export cannot loop over any number of steps T, and here {self.feeds_back}. Export `step` and "
+                "loop over it, or export forward for a fixed T."
+            )
+        given = embedded if overridden(self, RecurrentDecoder, "advance") is None else inputs
         steps = []
-        for x in (embedded if length else embedded.new_zeros(len(embedded), 1, embedded.shape[2])).unbind(1):
-            found, state = self._advance(x, memory, state, alignment, generator)
+        for x in (given if length else given.new_zeros(len(given), 1, *given.shape[2:])).unbind(1):
+            if given is embedded:
+                found, state = self._advance(x, memory, state, alignment, generator)
+            else:
+                found, state = self.advance(x, memory, state, alignment=alignment, generator=generator)
             steps.append(found)
         whole = tree.map(lambda *leaves: torch.stack(leaves, 1)[:, :length], *steps)
         return replace(whole, alignment=tree.map(lambda weights: weights.transpose(1, 2), whole.alignment))
@@ -306,6 +346,8 @@ class RecurrentDecoder(nn.Module):
         return search.refuse(self, *given)
 
     def _explain_training(self) -> str:
+        if (name := overridden(self, RecurrentDecoder, "step", "advance", "_advance", "_query")) is not None:
+            return f"a training pass takes the steps one by one: {type(self).__name__} has a {name} of its own"
         if self.feeds_back is None:
             return "all steps of a training pass run at once: nothing is fed back into the cell"
         unfused = self._unfused()
@@ -317,7 +359,11 @@ class RecurrentDecoder(nn.Module):
         """Why steps that feed back are not one node of the graph, or None."""
         if self.query != "output":
             return "the fused pass asks with the output alone"
-        return fused.refuse(self.attention, self.stack, embedded)
+        if self._own_step is not None:
+            return f"{type(self).__name__} has a {self._own_step} of its own"
+        if overridden(self, RecurrentDecoder, "_read_out") is not None:
+            return f"{type(self).__name__} has a _read_out of its own"
+        return fused.refuse(self.attention, self.stack, self.readout, embedded)
 
     def _advance(
         self,

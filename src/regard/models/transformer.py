@@ -12,13 +12,16 @@ from torch import Generator, Tensor, nn
 from regard import tree
 from regard.attention import multi_head
 from regard.attention.contract import Tree, initial_position
-from regard.errors import UnsupportedError
+from regard.attention.precision import widened
+from regard.errors import ShapeError, UnsupportedError
 from regard.layers import Norm, PositionedEmbedding
+from regard.layers.eligibility import ineligible
 from regard.layers.twin import twin
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.naming import main_name, named
 from regard.models.positions import Positions, divide_positions
+from regard.models.sizes import all_steps, one_step
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState
 from regard.shapes import Bool, Int, keep_mask
 
@@ -123,6 +126,7 @@ class TransformerDecoder(nn.Module):
 
     def initial_state(self, memory: tuple[Tree, ...], num_hypotheses: int = 1) -> TransformerState:
         """The state before the first step."""
+        memory = widened(memory, next(self.layers.parameters()))
         rows = tree.rows(memory) * num_hypotheses
         like = next(leaf for leaf in tree.leaves(memory) if leaf.is_floating_point())
         nothing = like.new_zeros(rows, 0, self.embedding.size)
@@ -141,6 +145,8 @@ class TransformerDecoder(nn.Module):
         generator: Generator | None = None,
     ) -> tuple[DecoderOutput, TransformerState]:
         """One output step from inputs (R,) ids or (R, F) values."""
+        if inputs.dim() > (2 if inputs.is_floating_point() else 1):
+            raise ShapeError(one_step(inputs))
         x = self.embedding(inputs, state.position)
         weights, states = [], []
         for layer, own, previous in zip(self.layers, memory, state.layers, strict=True):
@@ -151,7 +157,7 @@ class TransformerDecoder(nn.Module):
 
     def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[TransformerDecoder, tuple[Tree, ...]]:
         """A twin whose steps are quicker for as many rows, without gradients, and the memory for them."""
-        return twin(self, num_rows), memory
+        return twin(self, num_rows), widened(memory, next(self.layers.parameters()))
 
     def forward(
         self,
@@ -182,10 +188,10 @@ class TransformerDecoder(nn.Module):
             inputs: (B, T) ids or (B, T, F) values.
             targets, mask, smoothing: as in `losses.cross_entropy`.
         """
-        if type(self) is TransformerDecoder and is_plain(self.head):
+        if ineligible(self, "the decoder", TransformerDecoder) is None and is_plain(self.head):
             features = self.norm(self._run(inputs, memory, False, generator)[0])
             return self.head.cross_entropy(features, targets, mask, smoothing=smoothing)
-        return cross_entropy_of(self.forward(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
+        return cross_entropy_of(self(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
 
     def explain(self) -> str:
         """Which way `forward` takes and why."""
@@ -198,6 +204,8 @@ class TransformerDecoder(nn.Module):
         self, inputs: Tensor, memory: tuple[Tree, ...], alignment: bool, generator: Generator | None
     ) -> tuple[Tensor, list[Any]]:
         """What the last layer makes of all steps, before its norm, and the alignments of every layer."""
+        if inputs.dim() < 2:
+            raise ShapeError(all_steps(inputs))
         x = self.embedding(inputs, torch.arange(inputs.shape[1], device=inputs.device))
         weights = []
         for layer, own in zip(self.layers, memory, strict=True):

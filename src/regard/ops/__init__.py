@@ -9,6 +9,7 @@ from regard.ops.additive import ADDITIVE_ENERGIES, additive_energies
 from regard.ops.additive_attention import ADDITIVE_ATTENTION, additive_attention
 from regard.ops.choose import Implementation, describe
 from regard.ops.dot_attention import DOT_ATTENTION, dot_attention
+from regard.ops.dropout import DROPOUT, dropout
 from regard.ops.entmax import ENTMAX, entmax
 from regard.ops.forward import forward_alignment
 from regard.ops.hardmax import hardmax
@@ -29,11 +30,13 @@ from regard.ops.monotonic import (
 from regard.ops.rotary import rotate
 from regard.ops.softmax import MASKED_SOFTMAX, masked_softmax
 from regard.ops.sparsemax import sparsemax
+from regard.ops.switch import plain
 
 IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "additive_attention": ADDITIVE_ATTENTION,
     "additive_energies": ADDITIVE_ENERGIES,
     "dot_attention": DOT_ATTENTION,
+    "dropout": DROPOUT,
     "entmax": ENTMAX,
     "expected_monotonic_alignment": EXPECTED_MONOTONIC_ALIGNMENT,
     "largest": LARGEST,
@@ -65,6 +68,7 @@ __all__ = [
     "additive_energies",
     "clipped_monotonic_alignment",
     "dot_attention",
+    "dropout",
     "entmax",
     "expected_monotonic_alignment",
     "explain",
@@ -79,6 +83,7 @@ __all__ = [
     "log_softmax",
     "masked_softmax",
     "moving_chunk_softmax",
+    "plain",
     "rotate",
     "safe_log",
     "sparsemax",

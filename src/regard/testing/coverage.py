@@ -18,6 +18,8 @@ _TWIN = "made from a layer for a search, and held to it by tests of its own"
 ASSEMBLIES: dict[Any, str] = {
     models.EncoderDecoder: "an encoder and a decoder, each with cases of its own",
     ops.largest: "a choice without derivatives, with tests of its own",
+    ops.plain: "a switch, with tests of its own",
+    models.register_entry_points: "tried in two processes by a test of its own",
     ops.log_softmax: "writes over what it is given, without derivatives; with tests of its own",
     twin.PackedHead: _TWIN,
     twin.PackedLinear: _TWIN,

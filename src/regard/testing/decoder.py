@@ -26,6 +26,7 @@ DECODER_LAWS: Mapping[str, Callable[[DecoderSubject], None]] = {
         decoders.asking_for_alignments_changes_nothing_else,
         decoders.nothing_is_kept_on_the_module,
         decoders.saved_weights_give_the_same,
+        decoders.autocast_changes_no_more_than_rounding,
         searches.beam_of_one_is_greedy,
         searches.beam_of_a_sentence_is_as_alone,
         searches.hypotheses_are_what_teacher_forcing_says,

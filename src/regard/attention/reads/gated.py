@@ -38,6 +38,7 @@ class GatedSum(AbstractRead):
         split_heads: bool = False,
     ) -> None:
         super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
         if gate not in ("scalar", "vector"):
             raise ValueError(f"gate={gate!r} must be 'scalar' or 'vector'.")
         self.sum = WeightedSum(memory_size, num_heads=num_heads, split_heads=split_heads)

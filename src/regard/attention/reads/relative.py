@@ -40,6 +40,7 @@ class RelativeSum(AbstractRead):
         bias: bool = False,
     ) -> None:
         super().__init__()
+        self.memory_size = memory_size
         self.values = ProjectedSum(
             memory_size,
             size,

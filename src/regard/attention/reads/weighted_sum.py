@@ -25,6 +25,7 @@ class WeightedSum(AbstractRead):
 
     def __init__(self, memory_size: int, *, num_heads: int = 1, split_heads: bool = False) -> None:
         super().__init__()
+        self.memory_size = memory_size
         self.num_heads = num_heads if split_heads else 1
         self.num_reads = num_heads
         if split_heads:
@@ -86,6 +87,7 @@ class ProjectedSum(AbstractRead):
         bias: bool = False,
     ) -> None:
         super().__init__()
+        self.memory_size = memory_size
         width, sharing = head_size(size, num_heads), group_size(num_heads, num_key_value_heads)
         self.num_heads = num_heads
         self.num_key_value_heads = num_heads // sharing
@@ -124,6 +126,6 @@ class ProjectedSum(AbstractRead):
     def join(self, reads: Float[Tensor, "R HV"], weights: Float[Tensor, "R H S"]) -> Float[Tensor, "R V"]:
         """W_o of the heads' reads; zeros for a row without weights."""
         context = self.output_projection(reads)
-        if self.output_projection.bias is None:
+        if type(self.output_projection) is nn.Linear and self.output_projection.bias is None:
             return context
         return context.masked_fill(~(weights != 0).flatten(1).any(1, keepdim=True), 0)

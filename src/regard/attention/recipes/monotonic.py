@@ -26,7 +26,7 @@ def monotonic(
     noise: float = 0.0,
     hard: Hard = "never",
     remaining: Remaining = "lost",
-    like: Literal["tfa"] | None = None,
+    like: Literal["tfa_parallel"] | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
     """A reader that never goes back: it stops at j with p_ij = σ(e_ij + r), from where it stopped before.
@@ -45,8 +45,8 @@ def monotonic(
         noise: the deviation of normal noise on the energies in training; 1 prepares for `hard`.
         hard: whether the reader decides for the first p > 1/2: never, in evaluation or always.
         remaining: what the reader passes to the end is `lost`, or the `last` position gets it.
-        like: `tfa` expects as tensorflow-addons' mode `parallel`, which loses mass in long sources; see
-            `MonotonicAlignment`.
+        like: `tfa_parallel` expects as tensorflow-addons' mode `parallel`, which loses mass in long sources; its
+            mode `recursive` is None. See `MonotonicAlignment`.
         window: where it may look.
 
     Source: Raffel et al. 2017, Online and Linear-Time Attention by Enforcing Monotonic Alignments (arXiv 1704.00784).

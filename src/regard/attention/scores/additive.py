@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from regard import ops
 from regard.attention.contract import AbstractScore, Memory, Tree
 from regard.attention.heads import head_size, share, split
-from regard.shapes import Bool, Float, Int
+from regard.shapes import Bool, Float, Int, merge_rows
 
 
 class AdditiveScore(AbstractScore):
@@ -37,6 +37,7 @@ class AdditiveScore(AbstractScore):
         bias: bool = False,
     ) -> None:
         super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
         self.num_heads = num_heads
         self.sources = ("bahdanau2015", "raffel2017") if normalised else ("bahdanau2015",)
         width = head_size(size, num_heads)
@@ -71,4 +72,17 @@ class AdditiveScore(AbstractScore):
         """Energies (R, H, S)."""
         shared = share(split(self.query_projection(query), self.num_heads), memory.keys)
         energies = ops.additive_energies(shared, memory.keys, self.direction)
-        return energies.transpose(1, 2).flatten(0, 1), leaf
+        return merge_rows(energies.transpose(1, 2)), leaf
+
+    def locate(
+        self,
+        query: Float[Tensor, "R Q"],
+        memory: Memory,
+        past: Float[Tensor, "R H C S"],
+        filters: Float[Tensor, "H F C W"],
+        projection: Float[Tensor, "H F D"],
+    ) -> Float[Tensor, "R H S"]:
+        """Energies that also see the past: e_j = vᵀ tanh(W q + U h_j + L f_j + b) with f = F * past."""
+        asked = share(split(self.query_projection(query), self.num_heads), memory.keys)
+        shared = past.unflatten(0, asked.shape[:2])
+        return ops.location_energies(asked, memory.keys, shared, filters, projection, self.direction).flatten(0, 1)

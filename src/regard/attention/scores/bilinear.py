@@ -24,6 +24,7 @@ class BilinearScore(AbstractScore):
 
     def __init__(self, query_size: int, memory_size: int, *, num_heads: int = 1, scale: float | None = 1.0) -> None:
         super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
         self.num_heads = num_heads
         self.key_projection = nn.Linear(memory_size, query_size, bias=False)
         self.dot = DotScore(query_size, query_size, num_heads=num_heads, scale=scale)

@@ -27,6 +27,7 @@ class ConcatScore(AbstractScore):
 
     def __init__(self, query_size: int, memory_size: int, size: int, *, num_heads: int = 1) -> None:
         super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
         self.num_heads = num_heads
         self.additive = AdditiveScore(query_size, memory_size, size, num_heads=num_heads)
         bound = (6 / (query_size + memory_size + size)) ** 0.5

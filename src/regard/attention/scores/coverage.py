@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from regard.attention.beginning import first_alignment
 from regard.attention.contract import AbstractScore, Attended, Memory, Tree
 from regard.attention.scores.additive import AdditiveScore
-from regard.attention.scores.located import located_energies
 from regard.shapes import Bool, Float, Int
 
 
@@ -43,6 +42,7 @@ class CoverageScore(AbstractScore):
         first_alignment: Literal["zeros", "uniform"] = "zeros",
     ) -> None:
         super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
         self.num_heads = num_heads
         self.first_alignment: Literal["zeros", "uniform"] = first_alignment
         self.content = AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=True)
@@ -70,7 +70,7 @@ class CoverageScore(AbstractScore):
         """Energies (R, H, S)."""
         itself = leaf.new_ones(self.num_heads, 1, 1, 1)
         projection = self.coverage_projection[:, None]
-        return located_energies(self.content, query, memory, leaf[:, :, None], itself, projection), leaf
+        return self.content.locate(query, memory, leaf[:, :, None], itself, projection), leaf
 
     def observe(self, leaf: Tensor, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Tensor:
         """Adds the step's weights."""

@@ -27,6 +27,7 @@ class DotScore(AbstractScore):
 
     def __init__(self, query_size: int, memory_size: int, *, num_heads: int = 1, scale: float | None = 1.0) -> None:
         super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
         if query_size != memory_size:
             raise ShapeError(
                 f"A dot score compares query and memory as they are: query_size={query_size} and "
@@ -83,6 +84,7 @@ class ScaledDotScore(AbstractScore):
         bias: bool = False,
     ) -> None:
         super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
         self.head_size, sharing = head_size(size, num_heads), group_size(num_heads, num_key_value_heads)
         self.num_heads = num_heads
         self.num_key_value_heads = num_heads // sharing

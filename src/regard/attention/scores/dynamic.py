@@ -46,6 +46,7 @@ class DynamicConvolutionScore(AbstractScore):
         first_alignment: FirstAlignment = "first",
     ) -> None:
         super().__init__()
+        self.query_size = query_size
         for name, kernel in (("static_kernel", static_kernel), ("dynamic_kernel", dynamic_kernel)):
             if kernel % 2 == 0:
                 raise ValueError(f"{name}={kernel} must be odd, so that a filter looks equally far both ways.")

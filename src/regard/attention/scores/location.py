@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from regard.attention.beginning import FirstAlignment, first_alignment
 from regard.attention.contract import AbstractScore, Attended, Memory, Tree
 from regard.attention.scores.additive import AdditiveScore
-from regard.attention.scores.located import located_energies
+from regard.layers import response
 from regard.shapes import Bool, Float, Int
 
 Location = Literal["previous", "cumulative", "both"]
@@ -72,6 +72,7 @@ class LocationScore(AbstractScore):
         detached: bool = False,
     ) -> None:
         super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
         if kernel_size % 2 == 0:
             raise ValueError(f"kernel_size={kernel_size} must be odd, so that a filter looks equally far both ways.")
         if location not in get_args(Location):
@@ -89,6 +90,7 @@ class LocationScore(AbstractScore):
         self.first_alignment: FirstAlignment = first_alignment
         self.accumulate_first = accumulate_first
         self.detached = detached
+        self.kernel_size = kernel_size
         self.sources = ("chorowski2015",) if location == "previous" else ("chorowski2015", "shen2018")
         self.content = AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=bias)
         channels = {"previous": num_previous, "cumulative": 1, "both": num_previous + 1}[location]
@@ -125,9 +127,10 @@ class LocationScore(AbstractScore):
         """Energies (R, H, S)."""
         if memory.values.shape[1] == 0:
             return leaf.cumulative, leaf
-        filters = self.filters.weight.unflatten(0, (self.num_heads, -1))
         past = self._channels(leaf, position)
-        return located_energies(self.content, query, memory, past, filters, self.location_projection), leaf
+        filters = response.filters(self.filters, past.shape[2], self.num_heads, self.kernel_size, query)
+        filters = filters.unflatten(0, (self.num_heads, -1))
+        return self.content.locate(query, memory, past, filters, self.location_projection), leaf
 
     def _channels(self, leaf: Trace, position: Int[Tensor, " R"]) -> Float[Tensor, "R H C S"]:
         """What the filters see; the first alignment stands for the sum of no weights."""

@@ -64,6 +64,7 @@ class MixtureScore(AbstractScore):
         initial_width: float | None = 10.0,
     ) -> None:
         super().__init__()
+        self.query_size = query_size
         for name, told, known in (("family", family, get_args(Family)), ("version", version, get_args(Version))):
             if told not in known:
                 raise ValueError(f"{name}={told!r} must be one of {', '.join(known)}.")

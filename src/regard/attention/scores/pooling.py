@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from regard.attention.contract import AbstractScore, Memory, Tree
 from regard.attention.heads import head_size, split
-from regard.shapes import Bool, Float, Int, num_hypotheses
+from regard.shapes import Bool, Float, Int, merge_rows, num_hypotheses
 
 
 class PoolingScore(AbstractScore):
@@ -27,6 +27,7 @@ class PoolingScore(AbstractScore):
 
     def __init__(self, memory_size: int, size: int, *, num_heads: int = 1) -> None:
         super().__init__()
+        self.memory_size = memory_size
         self.num_heads = num_heads
         self.key_projection = nn.Linear(memory_size, size)
         self.context_vector = nn.Parameter(torch.empty(num_heads, head_size(size, num_heads)))
@@ -48,4 +49,4 @@ class PoolingScore(AbstractScore):
         """Energies (R, H, S), the same for every hypothesis of a sentence."""
         energies = torch.einsum("bshd,hd->bhs", memory.keys, self.context_vector)
         hypotheses = num_hypotheses(query.shape[0], energies.shape[0])
-        return energies[:, None].expand(-1, hypotheses, -1, -1).flatten(0, 1), leaf
+        return merge_rows(energies[:, None].expand(-1, hypotheses, -1, -1)), leaf

@@ -8,7 +8,7 @@ from regard import ops
 from regard.attention.contract import AbstractScore, Memory, Tree
 from regard.attention.heads import share, split
 from regard.attention.scores.additive import AdditiveScore
-from regard.shapes import Bool, Float, Int
+from regard.shapes import Bool, Float, Int, merge_rows
 
 
 class RectifiedScore(AbstractScore):
@@ -27,6 +27,7 @@ class RectifiedScore(AbstractScore):
 
     def __init__(self, query_size: int, memory_size: int, size: int, *, num_heads: int = 1) -> None:
         super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
         self.num_heads = num_heads
         self.additive = AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=True)
 
@@ -46,4 +47,4 @@ class RectifiedScore(AbstractScore):
         """Energies (R, H, S)."""
         shared = share(split(self.additive.query_projection(query), self.num_heads), memory.keys)
         energies = ops.additive_energies(shared, memory.keys, self.additive.v, "relu")
-        return energies.transpose(1, 2).flatten(0, 1), leaf
+        return merge_rows(energies.transpose(1, 2)), leaf

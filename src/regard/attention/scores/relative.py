@@ -37,6 +37,7 @@ class RelativeDotScore(AbstractScore):
         bias: bool = False,
     ) -> None:
         super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
         self.content = ScaledDotScore(
             query_size, memory_size, size, num_heads=num_heads, num_key_value_heads=num_key_value_heads, bias=bias
         )

@@ -51,6 +51,7 @@ class RotaryDotScore(AbstractScore):
         bias: bool = False,
     ) -> None:
         super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
         self.content = ScaledDotScore(
             query_size, memory_size, size, num_heads=num_heads, num_key_value_heads=num_key_value_heads, bias=bias
         )

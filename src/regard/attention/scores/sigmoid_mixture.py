@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.layers import Dropout
 from regard.shapes import Float, Int
 
 _STEP_BIAS, _WIDTH_BIAS = 1.0, 10.0
@@ -36,11 +37,12 @@ class SigmoidMixtureScore(AbstractScore):
 
     def __init__(self, query_size: int, *, num_heads: int = 1, num_components: int = 5, dropout: float = 0.5) -> None:
         super().__init__()
+        self.query_size = query_size
         self.num_heads = num_heads
         self.num_components = num_components
         self.hidden = nn.Linear(query_size, query_size)
         self.parameters_of_mixture = nn.Linear(query_size, num_heads * 3 * num_components)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         with torch.no_grad():
             bias = self.parameters_of_mixture.bias.view(num_heads, 3, num_components)
             bias[:, 1], bias[:, 2] = _WIDTH_BIAS, _STEP_BIAS
@@ -60,6 +62,6 @@ class SigmoidMixtureScore(AbstractScore):
         deviation = functional.softplus(width) + _MARGIN
         edges = torch.arange(memory.values.shape[1] + 1, device=query.device, dtype=leaf.dtype) + 0.5
         passed = torch.sigmoid((mean[..., None] - edges) / deviation[..., None])
-        weights = (self.dropout(weight).softmax(-1) + _MARGIN)[..., None] / (1 + passed)
+        weights = (self.dropout(weight.flatten(1)).view_as(weight).softmax(-1) + _MARGIN)[..., None] / (1 + passed)
         gained = weights.sum(2).diff(dim=-1)
         return gained.masked_fill(gained <= 0, _LEAST).log().to(query.dtype), mean

@@ -30,6 +30,7 @@ class TanhDotScore(AbstractScore):
 
     def __init__(self, query_size: int, memory_size: int, size: int, *, num_heads: int = 1, bias: bool = True) -> None:
         super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
         self.num_heads = num_heads
         self.content = ScaledDotScore(query_size, memory_size, size, num_heads=num_heads, bias=bias)
 

@@ -10,6 +10,7 @@ from regard.attention.contract import AbstractScore, Memory, Tree
 from regard.attention.heads import dot_energies, split
 from regard.attention.scores.dot import ScaledDotScore
 from regard.errors import ShapeError
+from regard.layers import response
 from regard.layers.positions import position_angles
 from regard.shapes import Bool, Float, Int
 
@@ -46,6 +47,7 @@ class TransformerXLScore(AbstractScore):
         bias: bool = False,
     ) -> None:
         super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
         self.position_size = memory_size + memory_size % 2 if position_size is None else position_size
         if self.position_size < 2 or self.position_size % 2:
             raise ShapeError(f"position_size={self.position_size} must be even: sines and cosines come in pairs.")
@@ -78,7 +80,7 @@ class TransformerXLScore(AbstractScore):
 
     def _by_offset(self, query: Tensor, position: Tensor, energies: Tensor) -> Tensor:
         """qᵀ W_r r_{i-j}: with (x, y) = W_rᵀ q, Σ x sin((i-j)ω) + y cos((i-j)ω), turned by iω, at sines and cosines."""
-        weight = split(self.offset_projection.weight.T, self.num_heads)
+        weight = split(response.matrix(self.offset_projection, self.position_size, query).T, self.num_heads)
         turned = ops.rotate(
             torch.einsum("rhd,phd->rhp", query, weight), position_angles(position, self.position_size), "half"
         )

@@ -57,6 +57,7 @@ class UnmovedLocationScore(AbstractScore):
         bias: bool = True,
     ) -> None:
         super().__init__()
+        self.query_size, self.memory_size = query_size, memory_size
         self.num_heads = num_heads
         self.location = LocationScore(
             query_size,

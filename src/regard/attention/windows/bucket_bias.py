@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -47,8 +50,16 @@ class BucketBiasWindow(AbstractBias):
             )
         self.max_distance = max_distance
         self.bidirectional = bidirectional
+        self.one_way = one_way
         self.register_buffer("boundaries", torch.tensor(_boundaries(one_way, max_distance)), persistent=False)
         self.biases = nn.Parameter(torch.zeros(num_buckets, num_heads))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        """As every module's; the boundaries, which are not saved, are made anew: `to_empty` leaves nothing in them."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if not self.boundaries.is_meta:
+            self.boundaries.copy_(torch.tensor(_boundaries(self.one_way, self.max_distance)))
+        return self
 
     def buckets(self, offset: Int[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
         """The bucket of every offset j - i.
@@ -63,7 +74,7 @@ class BucketBiasWindow(AbstractBias):
     def bias(self, offset: Int[Tensor, "R G W"], dtype: torch.dtype) -> Float[Tensor, "R H W"]:
         """b_h of the bucket."""
         heads = max(self.num_heads, offset.shape[1])
-        biases = self.biases.T.expand(len(offset), heads, -1)
+        biases = self.biases.T.expand(offset.shape[0], heads, -1)
         return biases.gather(2, self.buckets(offset).expand(-1, heads, -1)).to(dtype)
 
 

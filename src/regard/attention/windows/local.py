@@ -39,6 +39,7 @@ class PredictiveWindow(AbstractWindow):
 
     def __init__(self, query_size: int, size: int, *, reach: int = 10, num_heads: int = 1) -> None:
         super().__init__()
+        self.query_size = query_size
         if reach < 1:
             raise ValueError(f"reach={reach} must be 1 or more: the Gaussian is reach / 2 wide.")
         self.reach = reach

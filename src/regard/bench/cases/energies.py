@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,24 +44,41 @@ def forward_backward(operation: Operation, inputs: Sequence[Tensor], probe: Tens
 
 
 def contest(
-    dtype: torch.dtype, *, backward: bool = True, scale: float = 1.0, B: int, T: int, S: int, D: int
+    dtype: torch.dtype,
+    *,
+    backward: bool = True,
+    scale: float = 1.0,
+    ours: Callable[..., Tensor] = ops.additive_energies,
+    slope: float | None = None,
+    B: int,
+    T: int,
+    S: int,
+    D: int,
 ) -> Contest:
-    """All ways to the energies; the plain ways are the reference and its like with a product."""
+    """All ways to the energies; the plain ways are the reference and, for tanh, its like with a product.
+
+    Args:
+        ours: the operation that is judged.
+        slope: of a leaky rectifier in place of tanh.
+    """
     inputs = drawn(dtype, scale, B, T, S, D)
     probe = draw(B, T, S, seed=3).float().to(dtype)
-    v, weights = inputs[2].abs(), probe.abs()
+    query, keys, v, weights = (x.abs() for x in (*inputs, probe))
+    most = 1.0 if slope is None else float(query.max() + keys.max())
     terms = {
-        "energies": float(v.sum()),
+        "energies": most * float(v.sum()),
         "by query": float(weights.sum(2).max() * v.max()),
         "by keys": float(weights.sum(1).max() * v.max()),
-        "by v": float(weights.sum()),
+        "by v": most * float(weights.sum()),
     }
-    ways = {
-        OURS: ops.additive_energies,
-        PRODUCT: with_product,
-        PLAIN: ops.IMPLEMENTATIONS["additive_energies"][-1].function,
+    plain = ops.IMPLEMENTATIONS["additive_energies"][-1].function
+    form: dict[str, Any] = {} if slope is None else {"activation": "leaky_relu", "slope": slope}
+    ways: dict[str, Operation] = {
+        OURS: partial(ours, **form),
+        **({PRODUCT: with_product} if slope is None else {}),
+        PLAIN: partial(plain, **form),
     }
-    job = partial(forward_backward, probe=probe) if backward else forward
+    job: Callable[..., Answer] = partial(forward_backward, probe=probe) if backward else forward
     return Contest({name: partial(job, way, inputs) for name, way in ways.items()}, terms=terms)
 
 

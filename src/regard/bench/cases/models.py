@@ -20,6 +20,7 @@ from regard.tasks.build import build_model
 from regard.tasks.text_to_text import TextToText
 from regard.tasks.trainee import TextTrainee
 from regard.testing.cases.draws import draw
+from regard.training.plan import Part
 from regard.training.step import Stepper
 
 LSTM, STEPS, PRODUCTS = "nn.LSTM alone", "regard, step by step", "products alone"
@@ -145,7 +146,7 @@ def training_step(dtype: torch.dtype, *, B: int, T: int, S: int, E: int, D: int,
     generator = torch.Generator()
 
     def step() -> Answer:
-        figures = stepper([("drawn", batch)], step=0, learning_rate=training.learning_rate, generator=generator)
+        figures = stepper([(Part(range(B)), batch)], step=0, learning_rate=training.learning_rate, generator=generator)
         return {"loss": torch.tensor(figures.loss, dtype=dtype), **plain.gradients(model.module)}
 
     return Contest({OURS: step, PLAIN: by_hand}, shares_terms=True)

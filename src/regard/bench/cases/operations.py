@@ -163,4 +163,11 @@ OPERATIONS = (
         R=64,
         S=200,
     ),
+    _case(
+        "dropout",
+        "dropout by item, forward and backward",
+        lambda N, F: (draw(N, F), torch.arange(N), torch.arange(N) % 20, 0.3, (1, 2), 9),
+        N=1280,
+        F=256,
+    ),
 )

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
+from regard.layers.eligibility import DROPOUTS, drops, ineligible
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.recurrent import CellState
-from regard.layers.twin import ENOUGH, Packed, is_watched, twin
+from regard.layers.twin import ENOUGH, Packed, twin
 from regard.models.contract import DecoderOutput
 from regard.models.fused import table
 from regard.models.naming import named
@@ -54,10 +55,14 @@ def refuse(decoder: Any, memory: Any = None, rows: int = ENOUGH) -> str | None:
     """Why a decoder's searches have no such step, or None; without a memory, whether they ever can."""
     if decoder.attention is None or decoder.query != "output":
         return "attention must be asked with the cell's output"
-    if (reason := table.refuse(decoder.attention, decoder.stack)) is not None:
+    if (reason := table.refuse(decoder.attention, decoder.stack, decoder.readout)) is not None:
         return reason
-    if is_watched(decoder):
-        return "hooks want the decoder itself"
+    if (reason := ineligible(decoder, "the decoder")) is not None:
+        return reason
+    if (reason := ineligible(decoder.dropout, "dropout", *DROPOUTS)) is not None:
+        return reason
+    if drops(decoder.dropout) or drops(decoder.stack.dropout):
+        return "dropout is active"
     given = list(decoder.parameters())
     if any(one.device.type != "cpu" or one.dtype != given[0].dtype for one in given):
         return "it computes on the CPU in one type"
@@ -65,8 +70,8 @@ def refuse(decoder: Any, memory: Any = None, rows: int = ENOUGH) -> str | None:
         return "it computes in float32 and float64"
     if memory is None:
         return refuse_numba("regard.ops.attend.numba")
-    if decoder.training or memory.attention.values.dtype != given[0].dtype:
-        return "dropout and other types want the decoder itself"
+    if memory.attention.values.dtype != given[0].dtype:
+        return "the memory is of another type"
     if rows < ENOUGH or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
         return "single rows, gradients and autocast are left to the decoder"
     return refuse_numba("regard.ops.attend.numba")
@@ -87,7 +92,7 @@ class SearchTwin:
         self.first = memory.first_state
         self.attends_first = decoder.order == "attend_then_recur"
         self.back = stack.layers[0].input_size - embedding.size
-        few = type(embedding) is TokenEmbedding and embedding.table.num_embeddings <= FEW * rows
+        few = _is_table(embedding) and embedding.table.num_embeddings <= FEW * rows
         self.vectors = embedding.table.weight if few else None
         self.cells = [
             CELLS[stack.cell](layer, 0 if index else self.back, None if index else self.vectors, rows)
@@ -102,6 +107,7 @@ class SearchTwin:
         looks = steps_for("attend", "cpu").LOOKS
         self.look = looks[energies](keys, self.readout.values, memory.attention.mask, v, steps=0, **options)
         self.head = twin(decoder.head, rows)
+        self.continuous = decoder.continuous
 
     def begin(self) -> SearchMemory:
         """The memory that the steps are given."""
@@ -135,8 +141,9 @@ class SearchTwin:
             output, layers, weights = self._attend_and_recur(x, state.layers, known, owners, whose)
         else:
             output, layers, weights = self._recur_and_attend(x, state.layers, known, owners, whose)
-        said = DecoderOutput(self.head(output), alignments=named("attention", weights if alignment else None))
-        return said, SearchState(layers, torch.arange(len(inputs)))
+        alignments = named("attention", weights if alignment else None)
+        outputs = {"values" if self.continuous else "log_probabilities": self.head(output)}
+        return DecoderOutput(**outputs, alignments=alignments), SearchState(layers, torch.arange(len(inputs)))
 
     def _recur_and_attend(
         self, x: Tensor, layers: CellState, known: list[Tensor], owners: Tensor, whose: Tensor | None
@@ -185,6 +192,16 @@ class SearchTwin:
         query = asker if self.asking is None else self.asking(asker, self.query_bias)
         found: Tensor = self.look.once(query, owners, contexts, column)
         return found
+
+
+def _is_table(embedding: Any) -> bool:
+    """Whether a token's vector is a row of the embedding's table, and nothing else happens to it."""
+    return (
+        ineligible(embedding, "embedding", TokenEmbedding) is None
+        and ineligible(embedding.table, "embedding.table", nn.Embedding) is None
+        and embedding.table.max_norm is None
+        and not drops(embedding.dropout)
+    )
 
 
 def _distinct(origin: Tensor) -> tuple[Tensor | None, Tensor | None]:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.models.fused import reference
 from regard.models.fused.graphs import RECORDERS, Given, Recordings
 from regard.models.fused.passing import PASSES, AbstractPass, Results
 from regard.models.fused.plan import Plan, Weights
@@ -44,7 +45,7 @@ RECORDINGS = Recordings()
 
 
 class _Sweep(torch.autograd.Function):
-    """Time comes first inside."""
+    """Time comes first inside. A second derivative is that of `reference.steps`."""
 
     @staticmethod
     def forward(ctx: Any, plan: Plan, num_masks: int, records: bool, *given: Any) -> Any:
@@ -54,16 +55,33 @@ class _Sweep(torch.autograd.Function):
         ctx.recording = RECORDINGS.take(ctx, (plan, num_masks), there, _back, given) if records and wanted else None
         passed, results = there(given) if ctx.recording is None else (None, ctx.recording.forward(given))
         ctx.passed = passed if wanted else None
+        ctx.plan, ctx.num_masks, ctx.mask = plan, num_masks, given[3]
         ctx.save_for_backward(*results, *given[:3], *given[4:])  # alike for both ways, as checkpoints compare them
         return results
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *by_results: Tensor | None) -> Any:
         saved = ctx.saved_tensors  # unpacking them refuses what was changed in place since
+        if torch.is_grad_enabled():  # gradients that are to be differentiated themselves
+            given = [*saved[4:7], ctx.mask, *saved[7:]]
+            return None, None, None, *_differentiable(ctx, given, by_results)
         if ctx.recording is not None:
             return None, None, None, *ctx.recording.backward(by_results, ctx.needs_input_grad[3:])
         return None, None, None, *_back(ctx.passed, saved[:4], by_results)
+
+
+def _differentiable(ctx: Any, given: Given, by_results: Given) -> list[Tensor | None]:
+    """What the given tensors get, as a part of the graph."""
+    needed = ctx.needs_input_grad[3:]
+    wanted: Any = [x for x, need in zip(given, needed, strict=True) if need]
+    results = reference.steps(ctx.plan, ctx.num_masks, given)
+    pairs = [(x, by) for x, by in zip(results, by_results, strict=True) if by is not None]
+    found = iter(
+        torch.autograd.grad(
+            [x for x, _ in pairs], wanted, [by for _, by in pairs], create_graph=True, allow_unused=True
+        )
+    )
+    return [next(found) if need else None for need in needed]
 
 
 def _there(plan: Plan, num_masks: int, given: Given) -> tuple[AbstractPass, Results]:

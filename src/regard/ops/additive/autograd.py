@@ -13,8 +13,7 @@ from regard.ops.additive import reference
 
 def run(module: ModuleType, slope: float | None, *inputs: Tensor) -> Tensor:
     """The energies by a module of kernels, with gradients where they are asked for."""
-    asked = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
-    if asked or torch._C._are_functorch_transforms_active():
+    if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
         return _Energies.apply(module, slope, *inputs)  # type: ignore[no-untyped-call]
     return module.energies(*inputs, slope)
 
@@ -23,17 +22,11 @@ class _Energies(torch.autograd.Function):
     """Keeps the inputs alone; a second derivative is that of the reference."""
 
     @staticmethod
-    def forward(module: ModuleType, slope: float | None, query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-        return module.energies(query, keys, v, slope)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
-        ctx.module, ctx.slope, *tensors = inputs
-        ctx.save_for_backward(*tensors)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: Any, module: ModuleType, slope: float | None, *inputs: Tensor) -> tuple[Tensor, int]:
-        return torch.vmap(lambda query, keys, v: reference.energies(query, keys, v, slope), in_dims[2:])(*inputs), 0
+    def forward(ctx: Any, module: ModuleType, slope: float | None, query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
+        ctx.module, ctx.slope = module, slope
+        ctx.save_for_backward(query, keys, v)
+        found: Tensor = module.energies(query, keys, v, slope)
+        return found
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:

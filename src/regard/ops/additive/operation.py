@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
@@ -15,11 +16,8 @@ from regard.errors import ShapeError
 from regard.ops.additive import reference
 from regard.ops.additive.activation import Activation, find_slope
 from regard.ops.additive.autograd import run
-from regard.ops.choose import Implementation, missing, refuse_numba
+from regard.ops.choose import Implementation, compiles, missing, refuse_kernels, refuse_numba
 from regard.shapes import Float, describe
-
-_PLAIN = (Tensor, torch.nn.Parameter)
-"""Others, as tensors without numbers, have ways of their own, which only the operation for compilers knows."""
 
 
 def additive_energies(
@@ -48,8 +46,10 @@ def additive_energies(
     """
     found_slope = find_slope(activation, slope)
     inputs, kind = _working(query, keys, v)
-    if torch.compiler.is_compiling() or not all(type(x) in _PLAIN for x in inputs):
+    if compiles():
         found: Tensor = torch.ops.regard.additive_energies(*inputs, found_slope)
+    elif refuse_kernels(*inputs) is not None:
+        found = reference.energies(*inputs, found_slope)
     else:
         found = run(kernels_for(query.device.type), found_slope, *inputs)
     return found if found.dtype == kind else found.to(kind)
@@ -113,17 +113,26 @@ def _with(
     return run(import_module(f"regard.ops.additive.{name}"), find_slope(activation, slope), *working).to(kind)
 
 
+def _refuse(device: Callable[..., str | None], *inputs: Tensor, **options: Any) -> str | None:
+    return refuse_kernels(*inputs) or device(*inputs)
+
+
+_KERNELS: dict[str, Callable[..., str | None]] = {
+    "triton": _refuse_triton,
+    "numba": partial(refuse_numba, "regard.ops.additive.numba"),
+    "chunked": lambda *inputs: None,
+}
+"""Modules of kernels, the fastest first, and why each cannot compute on a device."""
+
 ADDITIVE_ENERGIES = (
-    Implementation("triton", partial(_with, "triton"), _refuse_triton),
-    Implementation("numba", partial(_with, "numba"), partial(refuse_numba, "regard.ops.additive.numba")),
-    Implementation("chunked", partial(_with, "chunked")),
+    *(Implementation(name, partial(_with, name), partial(_refuse, device)) for name, device in _KERNELS.items()),
     Implementation("reference", reference.additive_energies),
 )
 
 
 @cache
 def kernels_for(device: str) -> ModuleType:
-    """The module of the first implementation in the table that computes on a device."""
+    """The module of the first kernels that compute on a device."""
     asked = torch.empty(0, device=device)
-    name = next(one.name for one in ADDITIVE_ENERGIES if one.refuse(asked) is None)
+    name = next(name for name, refuse in _KERNELS.items() if refuse(asked) is None)
     return import_module(f"regard.ops.additive.{name}")

@@ -14,22 +14,20 @@ from torch import Tensor
 
 from regard.ops.additive.operation import kernels_for
 from regard.ops.additive_attention import reference
-from regard.ops.choose import steps_for
+from regard.ops.choose import refuse_kernels, steps_for
+from regard.ops.precision import without_autocast
 
 BLOCK, KEPT = 1 << 20, 1 << 22
 """Weights that are made at once, or those of one step; and those that may be kept for the backward pass."""
-_PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def refuse(*inputs: Any, **options: Any) -> str | None:
     """Why it cannot take some inputs, or None."""
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return "the compiler and torch.func know no such kernels"
+    if (reason := refuse_kernels(*inputs)) is not None:
+        return reason
     if not inputs:
         return None
     floating = [x for x in inputs if x is not None and x.dtype != torch.bool]
-    if any(type(x) not in _PLAIN for x in floating):
-        return "the inputs are no plain tensors"
     if {x.dtype for x in floating} not in ({torch.float32}, {torch.float64}):
         return "it computes float32 and float64"
     if torch.is_autocast_enabled(inputs[0].device.type):
@@ -74,7 +72,7 @@ class _Attention(torch.autograd.Function):
         if torch.is_grad_enabled():
             function = partial(reference.additive_attention, mask=ctx.mask, sharpening=ctx.sharpening)
             return *torch.func.vjp(function, *inputs)[1](gradient), None, None
-        with torch.no_grad():
+        with torch.no_grad(), without_autocast(gradient.device.type):
             query, keys, v, values = inputs
             found = _pull_back(gradient, query, keys, v, values, ctx.mask, ctx.sharpening, ctx.weights)
             return *found, None, None

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from regard.ops.choose import compiles, refuse_kernels
 from regard.ops.dot_attention import reference
 
 WIDE, MANY = 128, 1 << 16
 """On the CPU, heads wider than this are better served by products of matrices until there are as many weights each."""
-_PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def refuse(*inputs: Any, **options: Any) -> str | None:
@@ -21,8 +21,8 @@ def refuse(*inputs: Any, **options: Any) -> str | None:
     if not inputs:
         return None
     query, keys, values = inputs[:3]
-    if torch._C._are_functorch_transforms_active():
-        return "torch.func knows no derivatives of fused kernels"
+    if not compiles() and (reason := refuse_kernels(*inputs)) is not None:
+        return reason
     if not query.dtype == keys.dtype == values.dtype:
         return "query, keys and values are of different types"
     if keys.shape[3] != values.shape[3]:
@@ -47,7 +47,7 @@ def dot_attention(
     if causal and support is not None:
         support, causal = support & support.new_ones(query.shape[1], keys.shape[1]).tril(), False
     asked = torch.is_grad_enabled() and any(x.requires_grad for x in (query, keys, values))
-    if not asked or torch.compiler.is_compiling() or any(type(x) not in _PLAIN for x in (query, keys, values)):
+    if not asked or torch.compiler.is_compiling():
         return _attend(query, keys, values, support, scale, causal)
     found: Tensor = _Attention.apply(query, keys, values, support, scale, causal)  # type: ignore[no-untyped-call]
     return found

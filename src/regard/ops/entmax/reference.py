@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.ops.forward_mode import apply
 from regard.ops.support import confine, descend
 from regard.shapes import Bool, Float
 
@@ -37,7 +38,8 @@ def bisect(
         return torch.zeros_like(energies)
     confined = confine(energies, support)
     alpha = alpha.to(confined.dtype).expand(*energies.shape[:-1], 1)
-    return _Entmax.apply(confined, alpha).to(energies.dtype)  # type: ignore[no-untyped-call]
+    weights: Tensor = apply(_Entmax, _EntmaxWithTangents, confined, alpha)
+    return weights.to(energies.dtype)
 
 
 class _Entmax(torch.autograd.Function):
@@ -64,13 +66,36 @@ class _Entmax(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        weights, alpha = ctx.saved_tensors
-        delta, out = _above_one(alpha), weights <= 0
-        gradient, safe = gradients[0].masked_fill(out, 0), weights.masked_fill(out, 1)
-        share = (safe.log() * (1 - delta)).exp().masked_fill(out, 0)
-        total = share.sum(-1, keepdim=True)
-        centred = gradient - (share * gradient).sum(-1, keepdim=True) / total.masked_fill(total == 0, 1)
-        return share * centred, (_growth(safe, delta) * centred).masked_fill(out, 0).sum(-1, keepdim=True)
+        share, growth, total = _slopes(*ctx.saved_tensors)
+        gradient = gradients[0].masked_fill(share == 0, 0)
+        centred = gradient - (share * gradient).sum(-1, keepdim=True) / total
+        return share * centred, (growth * centred).sum(-1, keepdim=True)
+
+
+class _EntmaxWithTangents(_Entmax):
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(output, inputs[1])
+        ctx.save_for_forward(output, inputs[1])
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
+        share, growth, total = _slopes(*ctx.saved_tensors)
+        moved = torch.zeros_like(share)
+        if tangents[0] is not None:
+            moved = moved + share * tangents[0].masked_fill(share == 0, 0)
+        if tangents[1] is not None:
+            moved = moved + growth * tangents[1]
+        return moved - share * moved.sum(-1, keepdim=True) / total
+
+
+def _slopes(weights: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """At a fixed τ: ∂w/∂e and ∂w/∂α, both 0 where w is, and the sum of the first."""
+    delta, out = _above_one(alpha), weights <= 0
+    safe = weights.masked_fill(out, 1)
+    share = (safe.log() * (1 - delta)).exp().masked_fill(out, 0)
+    total = share.sum(-1, keepdim=True)
+    return share, _growth(safe, delta).masked_fill(out, 0), total.masked_fill(total == 0, 1)
 
 
 def _above_one(alpha: Tensor) -> Tensor:

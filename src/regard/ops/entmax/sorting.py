@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.ops.forward_mode import apply
 from regard.ops.sparsemax import sparsemax
 from regard.ops.support import confine, descend
 from regard.shapes import Bool, Float
@@ -27,7 +28,8 @@ def sort(
         return sparsemax(energies, support)
     if energies.shape[-1] == 0:
         return torch.zeros_like(energies)
-    return _Entmax15.apply(confine(energies, support)).to(energies.dtype)  # type: ignore[no-untyped-call]
+    weights: Tensor = apply(_Entmax15, _Entmax15WithTangents, confine(energies, support))
+    return weights.to(energies.dtype)
 
 
 class _Entmax15(torch.autograd.Function):
@@ -54,8 +56,25 @@ class _Entmax15(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         (weights,) = ctx.saved_tensors
-        out = weights <= 0
-        share = weights.masked_fill(out, 1).sqrt().masked_fill(out, 0)
-        total = share.sum(-1, keepdim=True)
-        gradient = gradients[0].masked_fill(out, 0)
-        return share * (gradient - (share * gradient).sum(-1, keepdim=True) / total.masked_fill(total == 0, 1))
+        return _centred(gradients[0], weights)
+
+
+class _Entmax15WithTangents(_Entmax15):
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor) -> Tensor:
+        (weights,) = ctx.saved_tensors
+        return _centred(tangents[0], weights)
+
+
+def _centred(x: Tensor, weights: Tensor) -> Tensor:
+    """∂w/∂e, which is symmetric, times x."""
+    out = weights <= 0
+    share = weights.masked_fill(out, 1).sqrt().masked_fill(out, 0)
+    total = share.sum(-1, keepdim=True)
+    inside = x.masked_fill(out, 0)
+    return share * (inside - (share * inside).sum(-1, keepdim=True) / total.masked_fill(total == 0, 1))

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.ops.choose import Implementation, refuse_numba
-from regard.ops.largest import reference
+from regard.ops.choose import Implementation, choose, refuse_kernels, refuse_numba
+from regard.ops.largest import reference, selection
 from regard.shapes import Float, Int
 
 MODULE = "regard.ops.largest.numba"
@@ -30,14 +30,20 @@ def _refuse(*inputs: Any, **options: Any) -> str | None:
         return "it compares float32 and float64"
     if min(count, values.shape[1]) >= MANY:
         return f"{count} of {values.shape[1]} entries are found faster by a sort"
-    if type(values) is not Tensor or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return "the input is no plain tensor"
     if torch.is_grad_enabled() and values.requires_grad:
         return "gradients are asked for"
-    return None
+    return refuse_kernels(values)
 
 
-LARGEST = (Implementation("numba", _numba, _refuse), Implementation("reference", reference.largest))
+def _refuse_selection(*inputs: Any, **options: Any) -> str | None:
+    return refuse_kernels(*inputs[:1]) if inputs else None
+
+
+LARGEST = (
+    Implementation("numba", _numba, _refuse),
+    Implementation("selection", selection.largest, _refuse_selection),
+    Implementation("reference", reference.largest),
+)
 
 
 def largest(
@@ -53,6 +59,5 @@ def largest(
     >>> largest(torch.tensor([[1.0, 3.0, 1.0, 1.0]]), 2)
     (tensor([[3., 1.]]), tensor([[1, 0]]))
     """
-    if _refuse(values, count) is None:
-        return _numba(values, count, without)
-    return reference.largest(values, count, without)
+    found: tuple[Tensor, Tensor] = choose(LARGEST, values, count).function(values, count, without)
+    return found

@@ -11,12 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.ops.choose import refuse_kernels
+
 ENOUGH = 1 << 21
 """Multiply-adds from which on a call is worth its preparation."""
 
 _multiply: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 _reorder: Any = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None)
-_PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def refuse(x: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None) -> str | None:
@@ -32,10 +33,8 @@ def refuse(x: Tensor | None = None, weight: Tensor | None = None, bias: Tensor |
     if x.numel() * weight.shape[0] < ENOUGH:
         return "the product is too small"
     given = (x, weight) if bias is None else (x, weight, bias)
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return "the compiler and torch.func know no such product"
-    if any(type(one) not in _PLAIN for one in given):
-        return "the inputs are no plain tensors"
+    if (reason := refuse_kernels(*given)) is not None:
+        return reason
     if torch.is_grad_enabled() and any(one.requires_grad for one in given):
         return "gradients are asked for"
     return None

@@ -76,7 +76,8 @@ class _Loss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, by_loss: Tensor, _: Tensor) -> Any:
-        gradients, inputs = ctx.saved_tensors[:3], ctx.saved_tensors[3:]
+        kept = ctx.saved_tensors  # read once: a checkpoint makes them anew for each reading
+        gradients, inputs = kept[:3], kept[3:]
         if torch.is_grad_enabled():
             wanted = [x for x, gradient in zip(inputs, gradients) if gradient is not None]
             features, weight, bias, targets, never = inputs

@@ -6,11 +6,9 @@ import torch
 from torch import Tensor
 
 from regard.errors import ShapeError
-from regard.ops.choose import Implementation, choose, refuse_numba
+from regard.ops.choose import Implementation, choose, refuse_kernels, refuse_numba
 from regard.ops.linear_cross_entropy import blocks, reference
 from regard.shapes import Bool, Float, Int, describe
-
-_PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def linear_cross_entropy(
@@ -63,10 +61,8 @@ def _refuse_blocks(
     """Why losses cannot be computed in blocks, or None."""
     if features is not None and weight is not None:
         given = [x for x in (features, weight, bias, *others) if x is not None]
-        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-            return "the compiler and torch.func know no such operation"
-        if any(type(x) not in _PLAIN for x in given):
-            return "the inputs are no plain tensors"
+        if (reason := refuse_kernels(*given)) is not None:
+            return reason
         kinds = {x.dtype for x in given if x.is_floating_point()}
         if len(kinds) > 1 or not kinds <= {torch.float32, torch.float64} or torch.is_autocast_enabled("cpu"):
             return "it computes in float32 or in float64"

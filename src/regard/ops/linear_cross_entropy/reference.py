@@ -42,10 +42,10 @@ def cross_entropy(
     """Σ (1 - ε)·(-log p(y)) + ε·mean over tokens with log p > -∞ of (-log p), and Σ -log p(y), over real rows."""
     real = torch.ones_like(targets, dtype=torch.bool) if mask is None else mask
     chosen = log_probabilities.gather(-1, targets.masked_fill(~real, 0)[..., None])[..., 0]
-    likelihood = -torch.where(real, chosen, 0).sum()
+    likelihood = -chosen.masked_fill(~real, 0).sum()
     if smoothing == 0.0:
         return likelihood, likelihood.detach()
     possible = log_probabilities > float("-inf")
-    uniform = -torch.where(possible, log_probabilities, 0).sum(-1) / possible.sum(-1).clamp(min=1)
-    spread = torch.where(real, uniform, 0).sum()
+    uniform = -log_probabilities.masked_fill(~possible, 0).sum(-1) / possible.sum(-1).clamp(min=1)
+    spread = uniform.masked_fill(~real, 0).sum()
     return (1 - smoothing) * likelihood + smoothing * spread, likelihood.detach()

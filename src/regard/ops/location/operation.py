@@ -6,12 +6,10 @@ import torch
 from torch import Tensor
 
 from regard.errors import ShapeError
-from regard.ops.choose import Implementation, choose, refuse_numba
+from regard.ops.choose import Implementation, choose, refuse_kernels, refuse_numba
 from regard.ops.location import additive, reference
 from regard.ops.location.autograd import run
 from regard.shapes import Float, describe
-
-_PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def location_energies(
@@ -73,11 +71,7 @@ def _check(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projectio
 
 
 def _refuse_numba(*inputs: Tensor) -> str | None:
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return "the compiler and torch.func know no such kernels"
-    if any(type(x) not in _PLAIN for x in inputs):
-        return "the inputs are no plain tensors"
-    return refuse_numba("regard.ops.location.numba", *inputs)
+    return refuse_kernels(*inputs) or refuse_numba("regard.ops.location.numba", *inputs)
 
 
 LOCATION_ENERGIES = (

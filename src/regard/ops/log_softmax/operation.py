@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.ops.choose import Implementation, refuse_numba
+from regard.ops.choose import Implementation, refuse_kernels, refuse_numba
 from regard.shapes import Float
 
 MODULE = "regard.ops.log_softmax.numba"
@@ -27,11 +27,9 @@ def _refuse(*inputs: Any, **options: Any) -> str | None:
         return "it computes float32 and float64"
     if logits.dim() != 2 or not logits.is_contiguous() or logits.numel() == 0:
         return "it takes rows without gaps, (R, N)"
-    if type(logits) is not Tensor or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return "the input is no plain tensor"
     if logits.requires_grad:
         return "gradients are asked for"
-    return None
+    return refuse_kernels(logits)
 
 
 def _reference(logits: Tensor) -> Tensor:

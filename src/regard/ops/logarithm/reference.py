@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.ops.forward_mode import apply
 from regard.shapes import Float
 
 NEVER = float("-inf")
@@ -48,16 +49,30 @@ def widen(x: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
     >>> x.grad
     tensor([4094.], dtype=torch.float16)
     """
-    return _Widen.apply(x) if x.element_size() < 4 else x  # type: ignore[no-untyped-call]
+    if x.element_size() >= 4:
+        return x
+    wide: Tensor = apply(_Widen, _WidenWithTangents, x)
+    return wide
 
 
 class _Widen(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.kind = x.dtype
+    def forward(x: Tensor) -> Tensor:
         return x.float()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.kind = inputs[0].dtype
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         largest = torch.finfo(ctx.kind).max / 16
         return gradient.clamp(-largest, largest).to(ctx.kind)
+
+
+class _WidenWithTangents(_Widen):
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> Tensor:
+        return tangent.float()

@@ -15,7 +15,11 @@ def refuse_narrow(
     stops: Tensor | None = None, energies: Any = None, support: Any = None, width: int | None = None
 ) -> str | None:
     """Only chunks that all begin at the first position share their sums."""
-    if stops is None or width is None or width >= stops.shape[-1]:
+    if stops is None or width is None:
+        return None
+    if not isinstance(stops.shape[-1], int):
+        return f"chunks of {width} among any number of positions may begin at different places"
+    if width >= stops.shape[-1]:
         return None
     return f"chunks of {width} among {stops.shape[-1]} positions begin at different places"
 

@@ -7,7 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.ops.forward_mode import apply
 from regard.shapes import Bool, Float
+
+PASSES = 14
+"""Of a program for any number of positions, which must then be fewer than 16,384."""
 
 
 def expected_monotonic_alignment(
@@ -51,7 +55,7 @@ def lookback_softmax(
 
 def linear_recurrence(decay: Float[Tensor, "*rows S1"], inputs: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows S"]:
     """y_0 = x_0, y_j = d_j y_{j-1} + x_j, for d_1 … d_{S-1}; differentiable any number of times."""
-    result: Tensor = _LinearRecurrence.apply(decay, inputs)  # type: ignore[no-untyped-call]
+    result: Tensor = apply(_LinearRecurrence, _LinearRecurrenceWithTangents, decay, inputs)
     return result
 
 
@@ -63,6 +67,8 @@ class _LinearRecurrence(torch.autograd.Function):
     @staticmethod
     def forward(decay: Tensor, inputs: Tensor) -> Tensor:
         """Doubling: after each pass y_j holds the inputs of twice as many positions."""
+        if not isinstance(inputs.shape[-1], int):
+            return _any_number(decay, inputs)
         reach = 1
         while reach < inputs.shape[-1]:
             later = torch.addcmul(inputs[..., reach:], decay, inputs[..., :-reach])
@@ -82,3 +88,34 @@ class _LinearRecurrence(torch.autograd.Function):
         decay, output = ctx.saved_tensors
         back = linear_recurrence(decay.flip(-1), gradients[0].flip(-1)).flip(-1)
         return back[..., 1:] * output[..., :-1], back
+
+
+def _any_number(decay: Tensor, inputs: Tensor) -> Tensor:
+    """The same for a number of positions below 2^PASSES that is not known while a program is exported."""
+    if torch.compiler.is_exporting():  # a program without this bound would be wrong beyond it
+        torch._check(inputs.shape[-1] < 1 << PASSES)
+    places = torch.arange(inputs.shape[-1], device=inputs.device)
+    decay = torch.nn.functional.pad(decay, (1, 0))
+    for reach in (1 << step for step in range(PASSES)):
+        before, inside = (places - reach).clamp(min=0), places >= reach
+        inputs = inputs + torch.where(inside, decay * inputs.index_select(-1, before), 0)
+        decay = torch.where(inside, decay * decay.index_select(-1, before), 0)
+    return inputs
+
+
+class _LinearRecurrenceWithTangents(_LinearRecurrence):
+    """The derivative in forward mode is the same recurrence: ẏ_j = d_j ẏ_{j-1} + ḋ_j y_{j-1} + ẋ_j."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.save_for_backward(inputs[0], output)
+        ctx.save_for_forward(inputs[0], output)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
+        decay, output = ctx.saved_tensors
+        by_decay, by_inputs = tangents
+        moved = torch.zeros_like(output) if by_inputs is None else by_inputs
+        if by_decay is not None:
+            moved = moved + torch.nn.functional.pad(by_decay * output[..., :-1], (1, 0))
+        return linear_recurrence(decay, moved)

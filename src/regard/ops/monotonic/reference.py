@@ -33,9 +33,11 @@ def moving_chunk_softmax(
 ) -> Float[Tensor, "R H S"]:
     """A softmax for every chunk, and the sum of what each gives: S·w numbers."""
     num_positions = energies.shape[-1]
-    if num_positions == 0:
-        return torch.zeros_like(stops)
-    width = num_positions if width is None else min(width, num_positions)
+    if isinstance(num_positions, int):  # otherwise a program for any number of them is being exported
+        if num_positions == 0:
+            return torch.zeros_like(stops)
+        width = num_positions if width is None else min(width, num_positions)
+    assert width is not None
     allowed = torch.ones_like(energies, dtype=torch.bool) if support is None else support.expand_as(energies)
     before = (width - 1, 0)
     chunks = torch.nn.functional.pad(energies, before).unfold(-1, width, 1)

@@ -8,13 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.ops.choose import Implementation, refuse_numba
+from regard.ops.choose import Implementation, refuse_kernels, refuse_numba
 from regard.ops.softmax import reference
 from regard.shapes import Bool, Float
 
 ENOUGH = 1 << 12
 """Numbers from which on a compiled loop is worth its call."""
-_PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def masked_softmax(
@@ -39,12 +38,10 @@ def _refuse_numba(*inputs: Any) -> str | None:
     energies, support = (*inputs, None)[:2]
     if support is None:
         return "torch's own softmax needs no mask"
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return "the compiler and torch.func know no such kernels"
+    if (reason := refuse_kernels(energies, support)) is not None:
+        return reason
     if energies.numel() < ENOUGH:
         return "there are too few numbers"
-    if type(energies) not in _PLAIN or type(support) is not Tensor:
-        return "the inputs are no plain tensors"
     return refuse_numba("regard.ops.softmax.numba", energies)
 
 

@@ -24,7 +24,7 @@ def masked_softmax(
         return working.softmax(-1).to(energies.dtype)
     dead = ~support.any(-1, keepdim=True)
     filled = working.masked_fill(~support, float("-inf")).masked_fill(dead, 0.0)
-    return filled.softmax(-1).masked_fill(dead, 0.0).to(energies.dtype)
+    return filled.softmax(-1).masked_fill(~support, 0.0).to(energies.dtype)
 
 
 weigh = masked_softmax

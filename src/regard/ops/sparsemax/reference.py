@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.ops.forward_mode import apply
 from regard.ops.support import confine, descend
 from regard.shapes import Bool, Float
 
@@ -32,7 +33,8 @@ def sparsemax(
     """
     if energies.shape[-1] == 0:
         return torch.zeros_like(energies)
-    return _Projection.apply(confine(energies, support)).to(energies.dtype)  # type: ignore[no-untyped-call]
+    weights: Tensor = apply(_Projection, _ProjectionWithTangents, confine(energies, support))
+    return weights.to(energies.dtype)
 
 
 class _Projection(torch.autograd.Function):
@@ -57,7 +59,24 @@ class _Projection(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         (weights,) = ctx.saved_tensors
-        out = weights <= 0
-        gradient = gradients[0].masked_fill(out, 0)
-        mean = gradient.sum(-1, keepdim=True) / (~out).sum(-1, keepdim=True).clamp(min=1)
-        return (gradient - mean).masked_fill(out, 0)
+        return _centred(gradients[0], weights)
+
+
+class _ProjectionWithTangents(_Projection):
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor) -> Tensor:
+        (weights,) = ctx.saved_tensors
+        return _centred(tangents[0], weights)
+
+
+def _centred(x: Tensor, weights: Tensor) -> Tensor:
+    """∂w/∂e, which is symmetric, times x."""
+    out = weights <= 0
+    inside = x.masked_fill(out, 0)
+    mean = inside.sum(-1, keepdim=True) / (~out).sum(-1, keepdim=True).clamp(min=1)
+    return (inside - mean).masked_fill(out, 0)

@@ -1,4 +1,4 @@
-"""Numbers for cases, the same ones each time."""
+"""Numbers for cases, the same ones each time, on torch's default device."""
 
 from __future__ import annotations
 
@@ -8,14 +8,22 @@ from torch import Tensor
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
     """Normal numbers."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return _placed(torch.randn(*shape, generator=_seeded(seed), dtype=torch.float64, device="cpu"))
 
 
 def probabilities(*shape: int, seed: int = 0) -> Tensor:
     """Numbers between 0 and 1."""
-    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return _placed(torch.rand(*shape, generator=_seeded(seed), dtype=torch.float64, device="cpu"))
 
 
 def ids(*shape: int) -> Tensor:
     """Ids below 7."""
-    return torch.randint(0, 7, shape, generator=torch.Generator().manual_seed(0))
+    return _placed(torch.randint(0, 7, shape, generator=_seeded(0), device="cpu"))
+
+
+def _seeded(seed: int) -> torch.Generator:
+    return torch.Generator("cpu").manual_seed(seed)
+
+
+def _placed(x: Tensor) -> Tensor:
+    return x.to(torch.get_default_device())

@@ -31,6 +31,7 @@ LAYERS: tuple[LayerCase, ...] = (
         lambda: layers.TokenEmbedding(7, 4, padding=None),
         lambda: (ids(3, 5),),
     ),
+    LayerCase("dropout", (layers.Dropout,), lambda: layers.Dropout(0.5).eval(), lambda: (draw(3, 5, 4),)),
     LayerCase("token head", (layers.TokenHead,), lambda: layers.TokenHead(4, 6), lambda: (draw(3, 5, 4),)),
     LayerCase(
         "tied token head",

@@ -66,6 +66,11 @@ OPERATIONS: tuple[OperationCase, ...] = (
         (ops.moving_chunk_softmax,),
         lambda: (probabilities(3, 2, 5) / 5, draw(3, 2, 5, seed=1), _SUPPORT[:, None], 3),
     ),
+    OperationCase(
+        "dropout by item",
+        (ops.dropout,),
+        lambda: (draw(3, 130), torch.tensor([7, 2, 7]), torch.tensor([0, 5, 1]), 0.3, (1, 2), 9),
+    ),
     OperationCase("hardmax", (ops.hardmax,), lambda: (draw(3, 5), _SUPPORT)),
     OperationCase("sparsemax", (ops.sparsemax,), lambda: (draw(3, 5), _SUPPORT)),
     OperationCase("sparsemax without mask", (ops.sparsemax,), lambda: (draw(3, 5),)),

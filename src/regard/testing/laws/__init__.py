@@ -21,6 +21,7 @@ from regard.testing.laws.masks import (
     weights_are_a_distribution,
 )
 from regard.testing.laws.numerics import (
+    autocast_changes_no_more_than_rounding,
     extreme_energies_stay_finite,
     gradients_are_those_of_finite_differences,
     half_types_are_close_to_float32,
@@ -37,6 +38,7 @@ from regard.testing.laws.steps import (
 
 __all__ = [
     "asking_for_the_alignment_changes_nothing_else",
+    "autocast_changes_no_more_than_rounding",
     "extreme_energies_stay_finite",
     "forward_is_the_loop_of_step",
     "further_padding_changes_nothing",

@@ -135,6 +135,38 @@ def nothing_is_kept_on_the_module(subject: DecoderSubject) -> None:
         require_unchanged(subject.decoder, before)
 
 
+def autocast_changes_no_more_than_rounding(subject: DecoderSubject) -> None:
+    """Under autocast on a CPU all runs and has gradients, near float32; memories serve inside and outside of it."""
+    if not isinstance(subject.decoder, nn.Module):
+        return
+    single = replace(subject, decoder=copy.deepcopy(subject.decoder).float())
+    sentences = range(len(subject.sources))
+    sources = [tree.map(lambda leaf: leaf.float() if leaf.is_floating_point() else leaf, s) for s in subject.sources]
+    inputs = subject.inputs(sentences, STEPS)
+    inputs = inputs.float() if inputs.is_floating_point() else inputs
+
+    def run(prepares: torch.dtype | None, steps: torch.dtype | None) -> tuple[dict[str, Tensor], ...]:
+        with torch.autocast("cpu", dtype=prepares, enabled=prepares is not None):
+            memory = single.prepare(sentences, sources=sources)
+        with torch.autocast("cpu", dtype=steps, enabled=steps is not None):
+            whole = seen(single.decoder.forward(inputs, memory)), seen(single.loop(memory, inputs)[0])
+        loss = torch.stack([x.float().masked_fill(x.isinf(), 0.0).sum() for found in whole for x in found.values()])
+        loss.sum().backward()
+        for name, weight in single.decoder.named_parameters():
+            finite = weight.grad is None or bool(weight.grad.isfinite().all())
+            require(finite, f"the gradient of {name} of a memory of {prepares} in steps of {steps} is not finite.")
+            weight.grad = None
+        return whole
+
+    expected = run(None, None)
+    for dtype, tolerance in ((torch.bfloat16, 0.2), (torch.float16, 0.05)):
+        for prepares, steps in ((dtype, dtype), (dtype, None), (None, dtype)):
+            for actual, wanted in zip(run(prepares, steps), expected, strict=True):
+                for name, tensor in actual.items():
+                    what = f"{name} of a memory of {prepares} in steps of {steps}"
+                    require_close(tensor.float(), wanted[name], what, tolerance)
+
+
 def saved_weights_give_the_same(subject: DecoderSubject) -> None:
     """A decoder with other weights, given the saved ones, says the same."""
     if not isinstance(subject.decoder, nn.Module):

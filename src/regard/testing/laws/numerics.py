@@ -70,6 +70,36 @@ def extreme_energies_stay_finite(subject: Subject) -> None:
             require_finite(gradient, f"a gradient of large energies in {dtype}")
 
 
+def autocast_changes_no_more_than_rounding(subject: Subject) -> None:
+    """Under autocast on a CPU all runs and has gradients, near float32; memories serve inside and outside of it."""
+    single = convert(subject, torch.float32)
+    queries = single.queries(len(LENGTHS), STEPS)
+
+    def see(prepares: torch.dtype | None, looks: torch.dtype | None) -> tuple[Looks, Looks]:
+        sources = single.sources(LENGTHS).require_grad()
+        with _autocast(prepares):
+            memory = single.prepare(sources)
+        with _autocast(looks):
+            seen = single.loop(memory, queries), single.at_once(memory, queries, alignment=False)
+        loss = sum(found.contexts.float().sum() for found in seen)
+        for gradient in single.gradients(torch.as_tensor(loss), *sources.values):
+            require_finite(gradient, f"a gradient of a memory of {prepares} that is looked at in {looks}")
+        return seen
+
+    expected = see(None, None)
+    for dtype, tolerance in HALF.items():
+        for prepares, looks in ((dtype, dtype), (dtype, None), (None, dtype)):
+            what = f"a memory of {prepares} that is looked at in {looks}"
+            for actual, wanted in zip(see(prepares, looks), expected, strict=True):
+                require_close(actual.contexts.float(), wanted.contexts, f"the context of {what}", 2 * tolerance)
+                for ours, theirs in zip(actual.alignments, wanted.alignments, strict=True):
+                    require_close(ours.float(), theirs, f"the alignment of {what}", 2 * tolerance)
+
+
+def _autocast(dtype: torch.dtype | None) -> torch.autocast:
+    return torch.autocast("cpu", dtype=dtype, enabled=dtype is not None)
+
+
 def half_types_bear_a_thousandfold_energies(subject: Subject) -> None:
     """bfloat16 and float16 stay finite, forward and backward, where every energy is a thousand times as large."""
     for dtype in HALF:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from regard.ops.additive.numba import rectifier, tangent
@@ -88,5 +89,5 @@ def _flat(x: Tensor) -> tuple[Any, tuple[int, ...]]:
 
 
 def _heads(v: Tensor) -> Any:
-    heads = v.detach().contiguous()
+    heads = v.detach().clone(memory_format=torch.contiguous_format)  # numpy would pin a parameter's memory
     return (heads if heads.dim() == 2 else heads[None]).numpy()

@@ -16,6 +16,7 @@ from torch import Tensor
 from regard.ops.compiled.elementary import LARGE
 from regard.ops.location.numba import tangent
 from regard.ops.location.numba.filters import Filters
+from regard.ops.precision import without_autocast
 from regard.ops.threads import spread
 
 BLOCK = 1 << 19
@@ -27,7 +28,7 @@ def energies(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, project
     out = query.new_empty(*query.shape[:3], keys.shape[1])
     if not out.numel() or not v.numel():
         return out.zero_()
-    with torch.no_grad():
+    with torch.no_grad(), without_autocast("cpu"):
         taken, asked = Filters(filters, projection), _asked(query, keys, v)
         buffer = None
         for start, stop in _blocks(query, keys):
@@ -55,7 +56,7 @@ def gradients(
         return tuple(torch.zeros_like(x) for x in (query, keys, past, filters, projection, v))
     hypotheses, heads, size = query.shape[1:]
     own = hypotheses == heads == 1
-    with torch.no_grad():
+    with torch.no_grad(), without_autocast("cpu"):
         taken, asked = Filters(filters, projection), _asked(query, keys, v)
         g = gradient.contiguous()
         by_query, shares = (torch.empty(query.shape, dtype=query.dtype) for _ in range(2))
@@ -88,5 +89,6 @@ def _buffer(query: Tensor, keys: Tensor, sentences: int) -> Tensor:
 
 
 def _asked(query: Tensor, keys: Tensor, v: Tensor) -> tuple[Any, ...]:
+    v = v.detach().clone()  # numpy would pin a parameter's memory
     arrays = tuple(x.detach().contiguous().numpy() for x in (query, keys, v))
     return *arrays, LARGE[arrays[2].dtype]

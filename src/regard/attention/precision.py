@@ -1,0 +1,38 @@
+"""Memories that were prepared under autocast and are looked at without."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from regard import tree
+from regard.attention.contract import Memory
+
+TreeT = TypeVar("TreeT")
+
+
+def widened(narrow: TreeT, like: Tensor | None) -> TreeT:
+    """A tree with half types in the type of a query or a weight, where that is wider and autocast does not see to it.
+
+    So a memory keeps the type that it was prepared in, half under autocast, and can be used inside and outside.
+
+    Args:
+        like: the query or the weight; None where there is no weight to read, as in a quantised module.
+    """
+    if like is None or like.dtype.itemsize < 4 or torch.is_autocast_enabled(like.device.type):
+        return narrow
+    if isinstance(narrow, Memory) and narrow.values.dtype == like.dtype and _type_of(narrow.keys) == like.dtype:
+        return narrow
+    if not any(_is_half(leaf) for leaf in tree.leaves(narrow)):
+        return narrow
+    return tree.map(lambda leaf: leaf.to(like.dtype) if _is_half(leaf) else leaf, narrow)
+
+
+def _type_of(keys: object) -> torch.dtype | None:
+    return keys.dtype if isinstance(keys, Tensor) else None
+
+
+def _is_half(leaf: Tensor) -> bool:
+    return leaf.dtype in (torch.bfloat16, torch.float16)

@@ -1,0 +1,50 @@
+"""Dropout whose masks can belong to items."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard.layers.items import current, inside
+from regard.shapes import Float
+
+Where = tuple[Tensor, Tensor]
+"""Rows and positions (N,) of a sequence (B, T)."""
+
+
+class Dropout(nn.Dropout):
+    """torch.nn.Dropout, whose masks are drawn by item inside of `layers.items.drawing`.
+
+    There an element's mask is a pure function of seed, step, item, position, feature and the module's name: neither
+    the batch that an item is in nor the number of processes changes it. Elsewhere, and in what torch compiles, masks
+    come from torch's generator. The module's own `training` decides whether anything is dropped.
+
+    Source: Srivastava et al. 2014, Dropout: a simple way to prevent neural networks from overfitting.
+    """
+
+    def forward(self, x: Float[Tensor, "*rows D"], *, layer: int = 0, where: Where | None = None) -> Tensor:
+        """Of a sequence (B, T, D), of a step (R, D), or of some positions (N, D) of a sequence.
+
+        Args:
+            layer: tells apart the places where one module stands.
+            where: which rows and positions (N,) of a sequence x has; if None it is whole, or a step.
+        """
+        if not self.training or not 0 < self.p < 1 or torch.compiler.is_compiling():
+            return super().forward(x)
+        draws = current()
+        if draws is None or self not in draws.places:
+            return super().forward(x)
+        place = inside(draws.places[self], layer)
+        if where is None:
+            draws.check(x)
+            if x.dim() == 2:
+                return x * draws.step_mask(x, self.p, place)
+            rows, positions = (torch.arange(size, device=x.device) for size in x.shape[:2])
+            where = rows.repeat_interleave(x.shape[1]), positions.repeat(len(x))
+        return x * draws.sequence_mask(x, self.p, place, *where).view_as(x)
+
+
+def drop(dropout: nn.Module, x: Tensor, *, layer: int = 0, where: Where | None = None) -> Tensor:
+    """Calls a dropout layer, or whatever has been put into its place."""
+    dropped: Tensor = dropout(x, layer=layer, where=where) if isinstance(dropout, Dropout) else dropout(x)
+    return dropped

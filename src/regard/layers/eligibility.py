@@ -1,0 +1,78 @@
+"""Whether a fast way may compute from a module's weights what calling the module would."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
+
+from regard.layers.dropout import Dropout
+
+_WEIGHTS = (Tensor, nn.Parameter, type(None))
+DROPOUTS: tuple[type, ...] = (Dropout, nn.Dropout)
+"""Layers that multiply every number by 0 or by 1 / (1 - p)."""
+ENTRY = "_regard_entry_point"
+"""The attribute of functions that stand in place of a method and do the same (`regard.models.shard`)."""
+
+
+def ineligible(module: Any, name: str, *kinds: type) -> str | None:
+    """Why a module has to be called, or None where its weights and its type say all that it does.
+
+    A fast way reads weights. So it is right only for modules that are exactly of a known type, whose weights are
+    parameters as they stand and into which nobody else has put anything: a wrapper around a layer (LoRA), a subclass,
+    hooks (as those that compute a weight anew in every call: pruning, weight and spectral norm), parametrisations,
+    quantised, sharded or simulated weights, and methods that were replaced on the instance all want the call. Every
+    fast way asks here about every module that it does not call. The modules inside are not asked.
+
+    Args:
+        name: the module's, for the reason.
+        kinds: the known types; any if none is given.
+    """
+    kind: type = type(module)
+    if kinds and kind not in kinds:
+        return f"the type of {name} is {kind.__name__}, not {' or '.join(known.__name__ for known in kinds)}"
+    if (
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or _has_any_global_hook()
+    ):
+        return f"hooks of {name} want to be called"
+    if torch.compiler.is_compiling():
+        return None
+    methods = _methods(kind)
+    for key, value in module.__dict__.items():
+        if key in methods:
+            return f"{name} has a {key} of its own"
+        if isinstance(value, Tensor):
+            return f"the {key} of {name} is no parameter"
+    for key, value in module._parameters.items():
+        if type(value) not in _WEIGHTS:
+            return f"the {key} of {name} is a {type(value).__name__}"
+    return None
+
+
+def overridden(module: nn.Module, base: type, *names: str) -> str | None:
+    """The first of these methods of a base class that a subclass, or the instance, has replaced; or None."""
+    for name in names:
+        if getattr(type(module), name) is not getattr(base, name):
+            return name
+        if torch.compiler.is_compiling():
+            continue
+        if name in module.__dict__ and not getattr(module.__dict__[name], ENTRY, False):
+            return name
+    return None
+
+
+def drops(dropout: Any) -> bool:
+    """Whether a dropout layer drops now: its flag decides, not that of the module around it."""
+    return bool(dropout.training and getattr(dropout, "p", 1) > 0)
+
+
+@cache
+def _methods(kind: type) -> frozenset[str]:
+    return frozenset(name for name in dir(kind) if callable(getattr(kind, name, None)))

@@ -1,0 +1,126 @@
+"""Random draws that belong to items: what one gets does not depend on the others of its batch."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import RegardError, ShapeError
+from regard.ops.dropout import dropout_mask
+from regard.shapes import Bool, Float, Int
+
+HYPOTHESIS = 20
+"""From this bit on the word of a position counts the rows of one item."""
+
+
+def places(module: nn.Module) -> dict[nn.Module, int]:
+    """A number of 32 bits for every module within a module, from its name: the same in every process."""
+    return {inner: zlib.crc32(name.encode()) for name, inner in module.named_modules()}
+
+
+def inside(place: int, number: int) -> int:
+    """The place with a number within a place; number 0 is the place itself."""
+    return place if number == 0 else zlib.crc32(number.to_bytes(8, "little", signed=True), place)
+
+
+class ItemDraws:
+    """The draws of one training step for a batch of items: a pure function of seed, step, item and place.
+
+    Several calls of one place differ: the first sequence that it is given from the second, and the first single step
+    from the second. The t-th single step gets what a sequence has at position t, so it makes no difference whether a
+    model takes all steps at once.
+
+    Args:
+        places: as `places` gives them.
+        items: (B,) which item each row of the batch is.
+        seed, step: what all draws depend on.
+    """
+
+    def __init__(self, places: Mapping[nn.Module, int], items: Int[Tensor, " B"], *, seed: int, step: int) -> None:
+        self.places = places
+        self.items = items
+        self.key = seed, step
+        self._sequences: dict[int, int] = {}
+        self._steps: dict[tuple[int, int], int] = {}
+
+    def sequence_mask(
+        self, like: Float[Tensor, "*any D"], p: float, place: int, rows: Int[Tensor, " N"], positions: Int[Tensor, " N"]
+    ) -> Float[Tensor, "N D"]:
+        """What dropout multiplies the next sequence of a place by, for some of its positions.
+
+        Args:
+            like: has the features, type and device of the mask.
+            rows, positions: which rows of the batch, and which positions of them.
+        """
+        _refuse_recomputation()
+        number = self._sequences.get(place, 0)
+        self._sequences[place] = number + 1
+        items = self.items.to(like.device)[rows]
+        return self._mask(like, p, inside(place, -number), items, positions)
+
+    def step_mask(self, like: Float[Tensor, "R D"], p: float, place: int) -> Float[Tensor, "R D"]:
+        """What dropout multiplies the next step of a place by, of B · K rows, K of every item."""
+        _refuse_recomputation()
+        number = self._sequences.get(place, 0)
+        t = self._steps.get((place, number), 0)
+        self._steps[place, number] = t + 1
+        each = len(like) // max(len(self.items), 1)
+        items = self.items.to(like.device).repeat_interleave(each)
+        hypotheses = torch.arange(each, device=like.device).repeat(len(self.items))
+        return self._mask(like, p, inside(place, -number), items, t + (hypotheses << HYPOTHESIS))
+
+    def chance(self, steps: int, p: float, place: int) -> Bool[Tensor, "B T"]:
+        """True with probability p, for T positions of every item."""
+        if p >= 1:
+            return torch.ones(len(self.items), steps, dtype=torch.bool, device=self.items.device)
+        items = self.items.repeat_interleave(steps)
+        positions = torch.arange(steps, device=self.items.device).repeat(len(self.items))
+        return dropout_mask(items, positions, 1, p=p, key=self.key, place=place).view(-1, steps) == 0
+
+    def check(self, x: Tensor) -> None:
+        """Refuses rows that do not belong to the items.
+
+        Raises:
+            ShapeError: for other tensors than (B, T, D) and (B · K, D).
+        """
+        batch = len(self.items)
+        fits = len(x) == batch if x.dim() == 3 else x.dim() == 2 and (len(x) % batch == 0 if batch else not len(x))
+        if not fits:
+            raise ShapeError(
+                f"Dropout by item takes (B, T, D), or a step (R, D) with R a multiple of B, for B={batch} items; got "
+                f"{tuple(x.shape)}. Use torch.nn.Dropout where rows are no items."
+            )
+
+    def _mask(self, like: Tensor, p: float, place: int, items: Tensor, positions: Tensor) -> Tensor:
+        return dropout_mask(items, positions, like.shape[-1], p=p, key=self.key, place=place, dtype=like.dtype)
+
+
+_CURRENT: ContextVar[ItemDraws | None] = ContextVar("regard.layers.items", default=None)
+
+
+def current() -> ItemDraws | None:
+    """The draws in use, or None where torch's generator is drawn from."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def drawing(draws: ItemDraws | None) -> Iterator[None]:
+    """Inside of the block, in this thread, layers draw by item; with None from torch's generator."""
+    token = _CURRENT.set(draws)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def _refuse_recomputation() -> None:
+    if torch._C._current_graph_task_id() != -1:
+        raise RegardError(
+            "Dropout by item cannot be drawn again in a backward pass, as activation checkpointing does: it would "
+            "count as another call. Checkpoint parts without dropout only."
+        )

@@ -1,0 +1,47 @@
+"""The matrix of a linear layer and the filters of a convolution, also where they are not the layer's own weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.layers.eligibility import ineligible
+from regard.shapes import Float
+
+
+def matrix(layer: Any, size: int, like: Tensor) -> Float[Tensor, "N K"]:
+    """W of a map x ↦ W x: its weight, or what it makes of unit vectors where it has to be called.
+
+    Args:
+        layer: an `nn.Linear` without bias, or what stands in its place (an adapter, a sharded or quantised layer).
+        size: K.
+        like: gives type and device of unit vectors.
+    """
+    if ineligible(layer, "it", nn.Linear) is None:
+        weight: Tensor = layer.weight
+        return weight
+    made: Tensor = layer(torch.eye(size, dtype=like.dtype, device=like.device))
+    return made.t()
+
+
+def filters(layer: Any, num_channels: int, num_groups: int, width: int, like: Tensor) -> Float[Tensor, "F C W"]:
+    """The filters of a convolution without bias: its weight, or what it makes of unit impulses if it has to be called.
+
+    Args:
+        layer: an `nn.Conv1d` that keeps the length, or what stands in its place.
+        num_channels: C, of a group.
+        num_groups: each has filters of its own.
+        width: W, odd.
+        like: gives type and device of impulses.
+    """
+    if ineligible(layer, "it", nn.Conv1d) is None:
+        weight: Tensor = layer.weight
+        return weight
+    # Sequence c has an impulse at W // 2 in channel c of every group; a correlation shows its filters backwards there.
+    impulses = torch.zeros(num_channels, num_groups, num_channels, width, dtype=like.dtype, device=like.device)
+    index = torch.arange(num_channels, device=like.device)
+    impulses[index, :, index, width // 2] = 1
+    made: Tensor = layer(impulses.flatten(1, 2))
+    return made.flip(-1).transpose(0, 1)

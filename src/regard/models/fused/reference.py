@@ -1,0 +1,70 @@
+"""The steps of a plan in torch's own operations: what the fused pass computes, differentiable as often as asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from regard import ops
+from regard.attention.heads import dot_energies, split, weighted_sum
+from regard.layers import elementary
+from regard.models.fused.plan import Plan, Weights
+
+
+def steps(plan: Plan, num_masks: int, given: Sequence[Tensor | None]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Outputs, cells (T, B, D), contexts (T, B, V) and alignments (T, B, H, S).
+
+    Args:
+        given: inputs (B, T, E), keys, values, mask, first states, masks of dropout and weights, one after the other.
+    """
+    embedded, keys, values, mask, *flat = given
+    assert embedded is not None
+    assert keys is not None
+    assert values is not None
+    n, num_states = plan.num_tensors, plan.num_tensors * plan.num_layers
+    state: Any = [tuple(flat[i : i + n]) for i in range(0, num_states, n)]
+    masks: Any = flat[num_states : num_states + num_masks]
+    weights = Weights.of(flat[num_states + num_masks :])
+    support = None if mask is None else mask[:, None]
+
+    def attend(asker: Tensor) -> tuple[Tensor, Tensor]:
+        """The context (B, V) and the alignment (B, H, S)."""
+        weight, bias = weights.query
+        projected = asker if weight is None else linear(asker, weight, bias)
+        query = split(projected, plan.num_heads)
+        if plan.energies == "additive":
+            hidden = torch.tanh(query[:, None] + keys)  # (B, S, H, D)
+            energies = torch.einsum("bshd,hd->bhs", hidden, weights.v)
+        else:
+            energies = dot_energies(query, keys)
+        alignment = ops.masked_softmax(energies * plan.sharpening, support)
+        return weighted_sum(alignment, values), alignment
+
+    def recur(x: Tensor, t: int) -> Tensor:
+        """What the last layer gives; the state becomes the new one."""
+        for index, layer in enumerate(weights.layers):
+            state[index] = elementary.step(plan.cell, x, state[index], layer)
+            h = state[index][0]
+            h = h * masks[index][t] if index < len(masks) else h
+            x = h + x if plan.residual and index > 0 else h
+        return x
+
+    feed = torch.zeros_like(state[-1][0])
+    found = []
+    for t, x in enumerate(embedded.unbind(1)):
+        if plan.attends_first:
+            context, alignment = attend(state[-1][0])
+            cell = recur(torch.cat([x, context], 1), t)
+            read = [cell, x, context]
+        else:
+            cell = recur(torch.cat([x, feed], 1), t)
+            context, alignment = attend(cell)
+            read = [cell, context]
+        feed = torch.tanh(linear(torch.cat(read, 1), *weights.readout))
+        found.append((feed, cell, context, alignment))
+    outputs, cells, contexts, alignments = (torch.stack(parts) for parts in zip(*found, strict=True))
+    return outputs, cells, contexts, alignments

@@ -1,0 +1,160 @@
+"""Models whose weights are divided among processes (FSDP2): their verbs gather the weights that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from typing import Any
+
+from torch import Tensor, nn
+
+from regard.errors import UnsupportedError
+from regard.layers.eligibility import ENTRY
+
+ENTRY_POINTS = (
+    "forward",
+    "encode",
+    "prepare",
+    "extend",
+    "initial_state",
+    "step",
+    "cross_entropy",
+    "advance",
+    "run",
+    "say",
+    "pool",
+    "initial",
+    "observe",
+    "observe_at",
+    "at",
+    "start",
+    "join",
+    "locate",
+    "project",
+)
+"""The verbs by which modules call each other; those of a module that has them are its entry points."""
+_INSIDE: ContextVar[frozenset[int]] = ContextVar("regard_inside", default=frozenset())
+"""The sharded modules (by `id`) one of whose entry points is being called, so that their weights are there."""
+
+
+def register_entry_points(model: nn.Module) -> nn.Module:
+    """Lets the verbs of a model that `fully_shard` has divided gather their weights, as its `forward` does.
+
+    FSDP gathers a module's weights when the module is called, and frees them afterwards. Models here have more verbs:
+    `encode` and `prepare` once a source, `step` in searches, `cross_entropy` in training. Call this once, after the
+    last `fully_shard`; then training steps and searches work as on one process, whatever was sharded: the model,
+    encoder and decoder, or each layer. Modules are then called one by one, without the fast ways that read weights.
+
+    Weights are gathered by all processes together, so all have to take the same steps: as many batches each, and
+    searches of the same sentences, or within `FSDPModule.unshard` of the whole model.
+
+    Returns:
+        The model.
+
+    Raises:
+        UnsupportedError: where nothing in the model is sharded.
+    """
+    from torch.distributed.fsdp import FSDPModule, register_fsdp_forward_method
+
+    sharded = [module for module in model.modules() if isinstance(module, FSDPModule)]
+    if not sharded:
+        raise UnsupportedError("Nothing in this model is sharded: call torch.distributed.fsdp.fully_shard first.")
+    for owner in sharded:
+        for number, module in enumerate(_managed(owner)):
+            for name in ENTRY_POINTS:
+                if callable(getattr(module, name, None)):
+                    original = getattr(module, name)
+                    gathering = f"_regard_{number}_{name}"
+                    setattr(owner, gathering, _flat(original))
+                    register_fsdp_forward_method(owner, gathering)
+                    setattr(module, name, _entry(owner, original, getattr(owner, gathering)))
+    return model
+
+
+def _managed(owner: nn.Module) -> list[nn.Module]:
+    """A sharded module and the modules inside, down to the next sharded ones."""
+    from torch.distributed.fsdp import FSDPModule
+
+    found, todo = [owner], list(owner.children())
+    while todo:
+        module = todo.pop(0)
+        if not isinstance(module, FSDPModule):
+            found.append(module)
+            todo.extend(module.children())
+    return found
+
+
+def _entry(owner: nn.Module, direct: Callable[..., Any], gathering: Callable[..., Any]) -> Callable[..., Any]:
+    """The method itself where the owner's weights are there already, else one that gathers and frees them."""
+
+    @wraps(direct)
+    def enter(*args: Any, **kwargs: Any) -> Any:
+        inside = _INSIDE.get()
+        if id(owner) in inside:
+            return direct(*args, **kwargs)
+        token = _INSIDE.set(inside | {id(owner)})
+        try:
+            tensors: list[Tensor] = []
+            form = _divide((args, kwargs), tensors)
+            form, *results = gathering(form, *tensors)
+            return _unite(form, results)
+        finally:
+            _INSIDE.reset(token)
+
+    setattr(enter, ENTRY, True)
+    return enter
+
+
+def _flat(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method from and to tensors side by side: FSDP looks for them in tuples and dicts, not in dataclasses."""
+
+    def call(form: Any, *tensors: Tensor) -> tuple[Any, ...]:
+        args, kwargs = _unite(form, tensors)
+        results: list[Tensor] = []
+        form = _divide(method(*args, **kwargs), results)
+        return form, *results
+
+    return call
+
+
+class _Place:
+    """Where a tensor stood; no dataclass, as FSDP would look for tensors in one.
+
+    Args:
+        index: among the tensors.
+    """
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def _divide(value: Any, tensors: list[Tensor]) -> Any:
+    """A value with places for its tensors, which join the list."""
+
+    def take(tensor: Tensor) -> _Place:
+        tensors.append(tensor)
+        return _Place(len(tensors) - 1)
+
+    return _mapped(value, Tensor, take)
+
+
+def _unite(form: Any, tensors: Sequence[Tensor]) -> Any:
+    return _mapped(form, _Place, lambda place: tensors[place.index])
+
+
+def _mapped(value: Any, kind: type, function: Callable[[Any], Any]) -> Any:
+    """A value whose parts of a type are replaced, in tuples, lists, dicts and dataclasses."""
+    if isinstance(value, kind):
+        return function(value)
+    if isinstance(value, tuple | list):
+        parts = [_mapped(part, kind, function) for part in value]
+        make: Any = getattr(type(value), "_make", type(value))
+        return make(parts)
+    if isinstance(value, dict):
+        return {key: _mapped(part, kind, function) for key, part in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in fields(value) if field.init]
+        return type(value)(**{name: _mapped(getattr(value, name), kind, function) for name in names})
+    return value

@@ -1,0 +1,28 @@
+"""The largest entries by a selection, which looks at numbers and so cannot be traced."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+NEVER = float("-inf")
+
+
+def largest(values: Tensor, count: int, without: int | None = None) -> tuple[Tensor, Tensor]:
+    """As the operation. A full sort is paid for only where equal finite entries lie on both sides of the cut."""
+    if without is None:
+        return _largest(values, count)
+    top, places = _largest(values, count + 1)
+    best, order = _largest(top.masked_fill(places == without, NEVER), count)
+    return best, places.gather(1, order)
+
+
+def _largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    width = values.shape[1]
+    count = min(count, width)
+    top, places = values.topk(min(count + 1, width), 1)
+    if top.shape[1] > count and bool(((top[:, count - 1] == top[:, count]) & top[:, count].isfinite()).any()):
+        top, places = values.sort(dim=1, descending=True, stable=True)
+        return top[:, :count].contiguous(), places[:, :count].contiguous()
+    places, order = places[:, :count].sort(1)
+    top, order = top[:, :count].gather(1, order).sort(dim=1, descending=True, stable=True)
+    return top, places.gather(1, order)
