@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 import regard.config as config
-from regard.config import Config, Configuration
+from regard.config import Config, Configuration, from_preset
+from regard.config.changed import changed
+from regard.config.schema import DecodingConfig
 from regard.errors import ConfigError
 
 
@@ -207,7 +209,6 @@ def test_overrides_are_yaml_and_the_later_wins(written):
         ("training.epochs.most=3", "training.epochs: expected a whole number of at least 0; got a section"),
         ("select.by=3", "select: expected text; got a section"),
         ("data.train={", "not YAML: expected the node content, but found '<stream end>' while parsing a flow node"),
-        ("seed=\x07", "the character U+0007 may not stand in YAML; remove it"),
         ("seed", "expected section.key=value, as training.epochs=10"),
         ("data..x=1", "expected section.key=value, as training.epochs=10"),
     ],
@@ -219,6 +220,32 @@ def test_an_override_is_reported_as_it_was_given(written, override, message):
 def test_an_override_that_is_not_yaml_is_refused(written):
     (message,) = messages(written("data: {train: a.tsv}\n"), "seed=[")
     assert message.startswith("--set seed=[: not YAML: ")
+
+
+def test_a_message_shows_nothing_that_a_terminal_obeys_and_cuts_what_is_long(written):
+    path = written("data: {train: a.tsv}\n")
+    assert messages(path, "seed=\x07") == ["--set seed=\\x07: the character U+0007 may not stand in YAML; remove it"]
+    (message,) = messages(path, "\x1b[31mred")
+    assert message.startswith("--set \\x1b[31mred: expected")
+    for override in ("seed=" + "9" * 9000, "seed=0x" + "f" * 9000, f"{'k' * 9000}=1", f"seed={'x' * 9000}"):
+        assert 0 < len("\n".join(messages(path, override))) < 900
+    with pytest.raises(ConfigError, match="There is no preset") as caught:
+        config.from_preset("x\n" * 9000)
+    assert len(str(caught.value)) < 600
+
+
+def test_a_file_without_end_is_refused(written):
+    Path("endless.yaml").symlink_to("/dev/zero")
+    assert messages("endless.yaml") == ["endless.yaml: larger than 16 MiB, as no configuration is"]
+
+
+def test_escapes_of_two_surrogates_are_a_character_and_one_alone_is_refused(written):
+    path = written('data: {train: "\\ud83d\\ude00.tsv"}\n')
+    assert config.load(path).config.data.train == Path("\U0001f600.tsv").absolute()
+    (message,) = messages(written('data: {train: a.tsv}\nselect: "lo\\ud83d"\n'))
+    assert message == r"run.yaml:2:9: select: half a surrogate pair in 'lo\ud83d'; write the whole character"
+    (message,) = messages(written('data: {train: a.tsv, "\\ude00": 1}\n'))
+    assert message == r"run.yaml:1:22: data: half a surrogate pair in '\ude00'; write the whole character"
 
 
 def test_an_override_repairs_what_it_replaces(written):
@@ -258,3 +285,35 @@ def test_configurations_are_equal_when_their_values_are(written):
     text = "data: {train: a.tsv}\n"
     assert config.load(written(text)) == config.load(written("\n" + text, "b.yaml"))
     assert config.load("run.yaml") != config.load("run.yaml", ["seed=2"])
+
+
+def test_a_list_that_is_too_short_says_how_long_it_should_be():
+    with pytest.raises(ConfigError, match=r"expected a list of 2 numbers .* got a list of 1: \[0.9\]"):
+        config.from_preset("g2p", ["data.train=a.tsv", "training.betas=[0.9]"])
+
+
+def test_a_seed_of_thousands_of_digits_is_out_of_range():
+    for digits in (900, 3000, 10_000):
+        with pytest.raises(ConfigError, match="expected a whole number"):
+            config.from_preset("g2p", ["data.train=a.tsv", f"seed={'1' * digits}"])
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        f"seed={'1' * 3_000}",
+        f"training.epochs={'x' * 3_000}",
+        f"training.betas=[{', '.join(['0.5'] * 900)}]",
+        f"training.{'k' * 3_000}=1",
+        f"training.beta={'9' * 900}",
+    ],
+)
+def test_long_settings_are_not_repeated_whole(setting: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        from_preset("g2p", ["data.train=pairs.tsv", setting])
+    message = str(caught.value)
+    assert len(message) < 600
+    assert setting[:12] in message
+    with pytest.raises(ConfigError) as caught:
+        changed(DecodingConfig(), "decoding", beam=-(10**900))
+    assert len(str(caught.value)) < 200

@@ -13,7 +13,15 @@ from regard.config import Config
 from regard.config.keys import KEYS
 from regard.errors import ConfigError
 
-PRESETS = ["autoencoder", "g2p", "no-attention", "text-to-text"]
+PRESETS = [
+    "autoencoder",
+    "g2p",
+    "inflection",
+    "no-attention",
+    "text-to-text",
+    "translation-rnn",
+    "transliteration",
+]
 
 
 @pytest.mark.parametrize("name", PRESETS)

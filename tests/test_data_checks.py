@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +134,94 @@ def test_blank_lines_are_told() -> None:
     pairs = open_pairs("a.tsv")
     field = Field.build(SideConfig(), ["abcd"])
     assert "info: train has 2 blank lines, which are skipped" in str(check(pairs, None, field, field))
+
+
+SYLLABLES = ["".join(chr(0xAC00 + 588 * a + 28 * b + (a * b) % 28) for b in range(12)) for a in range(19)]
+
+
+def of_characters(train: Rows, dev: Rows | None = None, **options: Any) -> Report:
+    field = SideConfig(**options)
+    source = Field.build(field, [source for source, _ in train])
+    target = Field.build(SideConfig(units="whitespace"), [target for _, target in train])
+    return check(opened("train.tsv", train), None if dev is None else opened("dev.tsv", dev), source, target)
+
+
+def test_composed_symbols_that_nfd_makes_common_are_warned_of_with_the_setting() -> None:
+    rows = [(text, "a b") for text in SYLLABLES]
+    (line,) = [line for line in warnings(of_characters(rows)) if "NFD" in line]
+    distinct = {c for text in SYLLABLES for c in text}
+    components = {c for text in SYLLABLES for c in unicodedata.normalize("NFD", text)}
+    times = sum(map(len, SYLLABLES))
+    assert line.startswith(
+        f"warning: {len(distinct)} composed symbols of train's sources, {times} of {times}, occur less than 10 times "
+        f"each; data.source.unicode=NFD makes {len(components)} symbols of them, "
+    )
+    assert f"({SYLLABLES[0][0]!r} at train.tsv:1, " in line
+    assert not [text for text in warnings(of_characters(rows, unicode="NFD")) if "NFD" in text]
+    assert not [text for text in warnings(of_characters(rows, units="whitespace")) if "NFD" in text]
+
+
+def test_composed_symbols_that_are_few_or_rarely_met_are_not_warned_of() -> None:
+    letters = [("áéíóúýàèìòùâêîôûäëïöüãõñç" * 12, "a")] * 2
+    assert not [line for line in warnings(of_characters(letters)) if "NFD" in line]  # composed, but common
+    names = [("abcdefghij" * 2_000, "a"), (SYLLABLES[3] + SYLLABLES[4], "b")]
+    assert not [line for line in warnings(of_characters(names)) if "NFD" in line]  # rare, and a small share
+    few = [(SYLLABLES[0], "a")]
+    assert not [line for line in warnings(of_characters(few)) if "NFD" in line]
+
+
+def test_composed_symbols_of_character_columns_are_found_at_their_line() -> None:
+    config = SideConfig(units=("separator", "character"), separator=";")
+    rows = [f"V;PST\t{text}" for text in SYLLABLES]
+    source = Field.build(config, rows, num_columns=2)
+    target = Field.build(SideConfig(), ["ab"])
+    Path("columns.tsv").write_text("".join(f"{row}\tab\n" for row in rows), encoding="utf-8")
+    found = check(open_pairs("columns.tsv", source_field=(0, 1), target_field=2), None, source, target)
+    (line,) = [str(finding) for finding in found.findings if "NFD" in finding.text]
+    assert f"'+{SYLLABLES[0][0]}' at columns.tsv:1" in line
+
+
+def test_symbols_that_occur_once_are_counted_with_examples() -> None:
+    found = report([("a b", "x"), ("a c", "y"), ("d a", "x")], [("q", "x")])
+    lines = [str(finding) for finding in found.findings if "only once" in finding.text]
+    assert lines == [
+        "info: 3 of 4 symbols of train's sources occur only once "
+        "('b' at train.tsv:1, 'c' at train.tsv:2, 'd' at train.tsv:3)",
+        "info: 1 of 2 symbols of train's targets occur only once ('y' at train.tsv:2)",
+    ]
+    rare = report([("a b", "x"), ("a c", "x")], min_count=2)  # these are unknown, which is told
+    assert not [finding for finding in rare.findings if "only once" in finding.text]
+    assert "2 symbols, 2 times, that the vocabulary" in str(rare)
+
+
+def test_what_every_source_begins_or_ends_with_is_warned_of() -> None:
+    rows = [(f"< w {a} >", f"{a} .") for a, _ in CLEAN]
+    found = report([*rows, ("", "x .")])
+    assert [line for line in warnings(found) if "every" in line] == [
+        f"warning: every source of train {verb}, which tells nothing apart; attention often rests on such a symbol. "
+        "Leave it out of the file if its place has no meaning"
+        for verb in ("begins with '<' 'w'", "ends with '>'")
+    ]
+    assert "info: every target of train ends with '.', which tells nothing apart" in str(found).split("\n")
+    assert "begins with" not in str(report([*rows, ("a >", "b")]))
+    assert "every" not in str(report(rows[:5]))  # five texts are alike by chance
+
+
+def test_control_characters_are_shown_as_escapes() -> None:
+    rows = [("\x1b[2J\x07 a", "x"), ("a", "x"), ("a \u202e", "y")]
+    file = "tr\x1bain.tsv"
+    Path(file).write_text("".join(f"{source}\t{target}\n" for source, target in [*rows, ("", "z")]), encoding="utf-8")
+    field = Field.build(SideConfig(units="whitespace"), ["a", "x y"])
+    text = str(check(open_pairs(file), None, field, field))
+    assert all(character.isprintable() for character in text.replace("\n", ""))
+    assert "tr\\x1bain.tsv:4" in text
+    assert "\\u202e" in text
+
+
+def test_a_long_symbol_is_cut(tmp_path):
+    (tmp_path / "train.tsv").write_text("a b\tx\nc d\ty\n", encoding="utf-8")
+    (tmp_path / "dev.tsv").write_text(f"{'q' * 9000} b\tx\n", encoding="utf-8")
+    side = SideConfig(units="whitespace")
+    train, dev = open_pairs(tmp_path / "train.tsv"), open_pairs(tmp_path / "dev.tsv")
+    source, target = (Field.build(side, (getattr(p, name) for p in train), name=name) for name in ("source", "target"))
+    assert len(str(check(train, dev, source, target))) < 2000

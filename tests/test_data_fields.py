@@ -5,9 +5,12 @@ from __future__ import annotations
 import builtins
 import itertools
 import json
+import os
 import pickle
 import random
+import signal
 import sys
+import threading
 import unicodedata
 from collections import Counter
 from pathlib import Path
@@ -390,3 +393,28 @@ def test_without_sentencepiece_the_error_names_the_extra(monkeypatch: pytest.Mon
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UnsupportedError, match=r"pip install 'regard\[text\]'"):
         Field.build(SideConfig(units="sentencepiece"), ["a"])
+
+
+def test_pieces_are_not_learned_from_texts_longer_than_any_that_is_trained_on(pieces: Field) -> None:
+    config = SideConfig(units="sentencepiece", vocabulary_size=60)
+    long = " ".join(SENTENCES) * 3 + "§"
+    with_it = Field.build(config, [*SENTENCES, long], max_length=len(long) // 16)
+    assert with_it.vocabulary == pieces.vocabulary
+    assert "§" in Field.build(config, [*SENTENCES, long], max_length=len(long)).vocabulary
+
+
+def test_half_a_surrogate_pair_is_refused_whatever_the_units(pieces: Field) -> None:
+    for field in (pieces, Field.build(SideConfig(), ["ab"]), Field.build(SideConfig(units="byte"), ["ab"])):
+        encoding = field.encode("a\udc80")
+        assert encoding.tokens == []
+        assert "half a surrogate pair" in encoding.refusal
+
+
+def test_learning_pieces_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    sentencepiece = pytest.importorskip("sentencepiece")
+    done = threading.Event()
+    monkeypatch.setattr(sentencepiece.SentencePieceTrainer, "train", lambda **options: done.wait(60))
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        SentencePieceUnits.train(["a"])
+    done.set()

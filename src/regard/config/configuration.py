@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from regard.config.place import Entry, KeyPath, dotted
+from regard.config.place import Entry, KeyPath, dotted, legible
 from regard.config.schema import Config
 from regard.config.validation import place_of
 from regard.errors import ConfigError
@@ -48,7 +48,7 @@ class Configuration:
             return error
         entry = place_of(error.path, self.entries)
         where = self.locate(error.path)
-        named = "" if entry and entry.named == error.path else dotted(error.path)
+        named = "" if entry and entry.named == error.path else legible(dotted(error.path))
         prefix = "".join(f"{part}: " for part in (where, named) if part)
         text = str(error)
         explained = error if text.startswith(prefix) else ConfigError(prefix + text, error.path)

@@ -7,8 +7,10 @@ from typing import Any
 from pydantic_core import PydanticUndefined
 
 from regard.config.keys import KEYS, Key
-from regard.config.place import dotted
+from regard.config.place import cut, dotted
 from regard.config.schema import Config
+from regard.config.spelling import did_you_mean, nearest
+from regard.errors import ConfigError
 
 
 def json_schema() -> dict[str, Any]:
@@ -31,6 +33,32 @@ def describe() -> str:
     return "\n\n".join(tables) + "\n"
 
 
+def key_list(section: str | None = None) -> str:
+    """Every key for the terminal: its name, what it may be, its default and its meaning.
+
+    Args:
+        section: the keys of this section, or this key, only.
+
+    Raises:
+        ConfigError: there is no such section or key.
+    """
+    shown = [
+        key
+        for key in KEYS.values()
+        if (not key.section or len(key.members) > 1)
+        and (section is None or f"{dotted(key.path)}.".startswith(f"{section}."))
+    ]
+    if not shown:
+        known = [dotted(key.path) for key in KEYS.values()]
+        near = nearest(section or "", known)
+        hint = did_you_mean(near) if near else f"there are {', '.join(key for key in known if '.' not in key)}"
+        raise ConfigError(f"The configuration has no section and no key {cut(section or '')!r}; {hint}")
+    return "\n".join(
+        f"{dotted(key.path)}: {key.expected}; default {_default(key).strip('`')}\n    {key.field.description or ''}"
+        for key in shown
+    )
+
+
 def _row(key: Key) -> str:
     cells = (f"`{key.path[-1]}`", key.expected, _default(key), key.field.description or "")
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
@@ -38,6 +66,8 @@ def _row(key: Key) -> str:
 
 def _default(key: Key) -> str:
     value = key.field.default
+    if key.follows_from_data:
+        return "from the data"
     if value is PydanticUndefined:
         return "required"
     if key.section and value is not None:

@@ -6,6 +6,7 @@ dates are text. Anchors and aliases work; tags, merge keys and repeated keys are
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,9 +133,19 @@ class _Reader:
         if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
             return [self.value(item, (*path, i), self.place(item), (*above, node)) for i, item in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode) and node.tag in _SCALARS:
-            return _SCALARS[node.tag](node.value)
+            return _SCALARS[node.tag](self.text(node.value, place, path))
         self.problem(place, path, f"the tag {node.tag.replace(_TAG, '!!')} is not allowed; write a plain value")
         return None
+
+    def text(self, written: str, place: Place, path: KeyPath) -> str:
+        r"""A scalar's text; the escapes of two surrogates, as JSON has them (`\ud83d\ude00`), are one character."""
+        if not any("\ud800" <= character <= "\udfff" for character in written):
+            return written
+        try:
+            return written.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            self.problem(place, path, f"half a surrogate pair in {written!a:.60}; write the whole character")
+            return ""
 
     def mapping(self, node: yaml.MappingNode, path: KeyPath, above: tuple[yaml.Node, ...]) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -143,7 +154,9 @@ class _Reader:
             if not isinstance(key_node, yaml.ScalarNode):
                 self.problem(place, path, "a key is a word, not a list or a section")
                 continue
-            key = key_node.value
+            key = self.text(key_node.value, place, path)
+            if not key and key_node.value:
+                continue
             if key == "<<":
                 self.problem(place, (*path, key), "merge keys are not supported; write the keys out")
             elif key in result:
@@ -159,7 +172,9 @@ def _integer(text: str) -> int | float:
     digits = text.replace("_", "")
     prefix = digits.lstrip("+-")[:2]
     base = {"0x": 16, "0o": 8}.get(prefix, 10)
-    return int(digits, base) if len(digits) < MAX_DIGITS else float(digits)
+    if len(digits) < MAX_DIGITS:
+        return int(digits, base)
+    return float(digits) if base == 10 else math.inf
 
 
 def _number(text: str) -> int | float:

@@ -42,6 +42,8 @@ class Member:
             return f"a section ({names}{' and options' if self.section.model_config.get('extra') == 'allow' else ''})"
         if get_origin(self.type) is tuple:
             items = get_args(self.type)
+            if items[-1] is Ellipsis:
+                return "a list of such"
             item = _members(items[0], ())[0]
             return f"a list of {len(items)} numbers{_range(item.limits)}"
         return f"{_NOUNS.get(self.type, self.type)}{_range(self.limits)}"
@@ -59,6 +61,12 @@ class Key:
     def section(self) -> type[BaseModel] | None:
         """The section that the key may hold, if any."""
         return next((member.section for member in self.members if member.section), None)
+
+    @property
+    def follows_from_data(self) -> bool:
+        """Whether the size of the training data decides where the key is not given."""
+        extra = self.field.json_schema_extra
+        return isinstance(extra, dict) and bool(extra.get("follows_from_data"))
 
     @property
     def may_be_null(self) -> bool:

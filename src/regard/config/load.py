@@ -12,11 +12,12 @@ from pathlib import Path
 
 from regard.config.configuration import Configuration
 from regard.config.document import Document, parse
-from regard.config.place import Entry, KeyPath, Place, Problem, refuse
+from regard.config.place import Entry, KeyPath, Place, Problem, cut, legible, refuse
 from regard.config.spelling import did_you_mean, nearest
 from regard.config.validation import validate, value_at
 from regard.errors import ConfigError
 
+MAX_BYTES = 16 << 20
 _PRESETS = resources.files("regard.config") / "presets"
 
 
@@ -49,10 +50,15 @@ def from_preset(name: str, overrides: Sequence[str] = ()) -> Configuration:
     if name not in known:
         near = nearest(name, known)
         hint = did_you_mean(near) if near else f"there are {', '.join(known)}"
-        raise ConfigError(f"There is no preset {name!r}; {hint}")
+        raise ConfigError(f"There is no preset {cut(name)!r}; {hint}")
     origin = f"preset {name}"
-    text = (_PRESETS / f"{name}.yaml").read_text(encoding="utf-8")
+    text = preset_text(name)
     return _build(parse(text, origin=origin, folder=Path.cwd(), lines=False), overrides, name=name, origin=origin)
+
+
+def preset_text(name: str) -> str:
+    """The YAML of a preset."""
+    return (_PRESETS / f"{name}.yaml").read_text(encoding="utf-8")
 
 
 def presets() -> dict[str, str]:
@@ -73,7 +79,7 @@ def _build(document: Document, overrides: Sequence[str], *, name: str, origin: s
 
 def _override(base: Document, text: str, rank: int) -> Document:
     """The document with one key replaced; what was noted about the replaced part is forgotten."""
-    origin = f"--set {text}"
+    origin = f"--set {cut(text)}"
     name, equals, written = text.partition("=")
     path: KeyPath = tuple(part.strip() for part in name.split("."))
     if not equals or not all(path):
@@ -97,21 +103,26 @@ def _grafted(values: object, path: KeyPath, value: object) -> object:
 
 def _text(path: Path) -> str:
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file; {_what_there_is(path)}") from None
+        raise ConfigError(f"{legible(str(path))}: no such file; {_what_there_is(path)}") from None
     except IsADirectoryError:
         inside = path / "config.yaml"
         hint = f"; did you mean {str(inside)!r}?" if inside.exists() else "; give a YAML file"
-        raise ConfigError(f"{path}: is a folder{hint}") from None
+        raise ConfigError(f"{legible(str(path))}: is a folder{hint}") from None
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ConfigError(f"{legible(str(path))}: cannot be read: {error.strerror}") from None
+    except ValueError as error:  # a NUL in the name
+        raise ConfigError(f"{legible(str(path))}: cannot be read: {error}") from None
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{legible(str(path))}: larger than {MAX_BYTES >> 20} MiB, as no configuration is")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise ConfigError(
-            f"{path}:{line}: byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
+            f"{legible(str(path))}:{line}: byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
         ) from None
 
 

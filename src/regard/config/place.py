@@ -8,6 +8,8 @@ from pathlib import Path
 from regard.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
+LONGEST = 120
+"""Characters of a part of a message that somebody else wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,8 @@ class Place:
     origin: str
 
     def __str__(self) -> str:
-        return f"{self.origin}:{self.line}:{self.column}" if self.line else self.origin
+        origin = legible(self.origin)
+        return f"{origin}:{self.line}:{self.column}" if self.line else origin
 
     def __lt__(self, other: Place) -> bool:
         return (self.rank, self.line, self.column) < (other.rank, other.line, other.column)
@@ -47,7 +50,7 @@ class Problem:
     named: KeyPath | None = None
 
     def __str__(self) -> str:
-        where = f": {dotted(self.path)}" if self.path and self.path != self.named else ""
+        where = f": {legible(dotted(self.path))}" if self.path and self.path != self.named else ""
         return f"{self.place}{where}: {self.what}"
 
 
@@ -58,6 +61,20 @@ def dotted(path: KeyPath) -> str:
     'model.encoder.size'
     """
     return ".".join(str(part) for part in path)
+
+
+def legible(text: str, limit: int = LONGEST) -> str:
+    """A text as messages show it: on one line, nothing that a terminal obeys, cut where it is long.
+
+    >>> print(legible("a" + chr(27) + "[31m" + 100 * "b", 20))
+    a\\x1b[31mbbbbbbbbbb…
+    """
+    return cut("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: limit + 1]), limit)
+
+
+def cut(text: str, limit: int = LONGEST) -> str:
+    """A text, with an ellipsis for what is beyond a limit of characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def refuse(problems: list[Problem]) -> ConfigError:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from regard.config.keys import KEYS, Key
-from regard.config.place import Entry, KeyPath, Problem, dotted, refuse
+from regard.config.place import Entry, KeyPath, Problem, cut, dotted, refuse
 from regard.config.schema import Config
 from regard.config.spelling import did_you_mean, nearest
 
@@ -99,7 +99,7 @@ def _key_path(location: tuple[str | int, ...], values: Any) -> KeyPath:
 def _problem(found: Any, path: KeyPath, values: dict[str, Any], entries: Mapping[KeyPath, Entry]) -> Problem | None:
     entry = place_of(path, entries) or entries[()]
     key, value = KEYS.get(path), found["input"]
-    if found["type"] == "missing":
+    if found["type"] == "missing" and not isinstance(value_at(path, values), list):
         return Problem(entry.key, path, _missing(path, key, entry))
     if found["type"] == "extra_forbidden":
         return Problem(entry.key, path, f"unknown key; {_other_key(path, entry.named)}", entry.named)
@@ -148,20 +148,22 @@ def _shown(value: Any, written: str | None = None) -> str:
     if isinstance(value, dict):
         return "a section"
     if isinstance(value, list):
-        return f"a list of {len(value)}: {value}"
+        return f"a list of {len(value)}: {cut(str(value))}"
     if isinstance(value, str | Path):
-        return repr(str(value))
-    return written or ("null" if value is None else str(value))
+        return repr(cut(str(value)))
+    return cut(written or ("null" if value is None else str(value)))
 
 
 def _hint(value: Any, written: str | None, key: Key) -> str:
     if isinstance(value, bool) and written and written.lower() not in ("true", "false"):
-        meant = f"; write '{written}' in quotes to mean the word" if any(m.type is str for m in key.members) else ""
+        meant = (
+            f"; write '{cut(written)}' in quotes to mean the word" if any(m.type is str for m in key.members) else ""
+        )
         return f", which YAML reads as {str(value).lower()}{meant}"
     if value is None and "none" in key.choices:
         return "; " + did_you_mean("none")
     if isinstance(value, float) and value.is_integer() and any(m.type is int for m in key.members):
-        return f"; write {int(value)}"
+        return f"; write {cut(str(int(value)))}"
     if not isinstance(value, str):
         return ""
     if near := nearest(value, key.choices):

@@ -2,8 +2,10 @@
 
 from regard.data import cmudict, synthetic
 from regard.data.bucketing import padding, plan
-from regard.data.checks import Finding, Report, check
+from regard.data.checks import Report, check
+from regard.data.columns import ColumnNormalisation, ColumnUnits
 from regard.data.field import Encoding, Field
+from regard.data.finding import Finding
 from regard.data.lines import Lines
 from regard.data.normalisation import Normalisation
 from regard.data.pairs import Pair, Pairs, Selection
@@ -19,7 +21,8 @@ from regard.data.scoring import (
     symbol_errors,
 )
 from regard.data.split import hold_out, share
-from regard.data.units import ByteUnits, CharacterUnits, Units, WhitespaceUnits, WordUnits
+from regard.data.translation import CorpusScore, corpus_score
+from regard.data.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
 from regard.data.vocabulary import BOS, EOS, PAD, UNKNOWN, Vocabulary
 
 __all__ = [
@@ -29,6 +32,9 @@ __all__ = [
     "UNKNOWN",
     "ByteUnits",
     "CharacterUnits",
+    "ColumnNormalisation",
+    "ColumnUnits",
+    "CorpusScore",
     "Encoding",
     "Field",
     "Finding",
@@ -41,6 +47,7 @@ __all__ = [
     "Report",
     "Selection",
     "SentencePieceUnits",
+    "SeparatorUnits",
     "Units",
     "Vocabulary",
     "WhitespaceUnits",
@@ -48,6 +55,7 @@ __all__ = [
     "character_error_rate",
     "check",
     "cmudict",
+    "corpus_score",
     "edit_distance",
     "group",
     "hold_out",

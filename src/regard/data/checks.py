@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.field import Field
+from regard.data.finding import NUM_EXAMPLES, SEVERITIES, Finding, Severity
 from regard.data.pairs import Pair, Pairs
-from regard.data.survey import SideSurvey, Survey, survey
+from regard.data.survey import Survey, survey
+from regard.data.symbols import symbols
 
-Severity = Literal["error", "warning", "info"]
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-NUM_EXAMPLES = 3
 EXTREME_RATIO = 5.0
 """Target over source length is extreme when it is so many times above or below the split's median."""
 SLACK = 4
@@ -23,31 +21,16 @@ SLACK = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Something about the data.
+class Report:
+    """All findings, the severest first; `str` of it has a line a finding.
 
     Args:
-        severity: `error`: training makes no sense; `warning`: look at it; `info`: good to know.
-        text: what was found, with its count.
-        count: of pairs, or of symbols.
-        examples: the first of them, by `file:line`.
+        findings: what is odd or good to know.
+        train: the training pairs' lengths, as they were surveyed.
     """
 
-    severity: Severity
-    text: str
-    count: int
-    examples: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        shown = ", ".join(self.examples) + ", …" * (self.count > len(self.examples))
-        return f"{self.severity}: {self.text}" + f" ({shown})" * bool(self.examples)
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """All findings, the severest first; `str` of it has a line a finding."""
-
     findings: tuple[Finding, ...]
+    train: Survey
 
     @property
     def has_errors(self) -> bool:
@@ -90,11 +73,12 @@ def check(
             findings += _long(split, max_length)
             findings += _ratios(split)
             findings += _repeated(split)
-            findings += _unknown(split, split.source)
-            findings += _unknown(split, split.target)
+            for side in (split.source, split.target):
+                findings += symbols(split, side, is_train=split.name == "train")
             findings += [] if autoencode else _equal(split)
     findings += _shared(*splits) if len(splits) == 2 else []
-    return Report(tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity))))
+    findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+    return Report(tuple(findings), splits[0])
 
 
 def _sizes(split: Survey) -> Iterator[Finding]:
@@ -149,21 +133,6 @@ def _repeated(split: Survey) -> Iterator[Finding]:
     if several:
         text = f"{several:,} of {split.name}'s distinct pairs give a source a further target"
         yield Finding("info", text, several)
-
-
-def _unknown(split: Survey, side: SideSurvey) -> Iterator[Finding]:
-    if not side.unknown:
-        return
-    total = sum(found.count for found in side.unknown)
-    text = (
-        f"{split.name}'s {side.name}s have {len(side.unknown):,} symbols, {total:,} times, that the vocabulary of the "
-        "training pairs lacks"
-    )
-    examples = tuple(
-        f"{found.symbol!r} {found.count:,} times, as at {_pair(split, found.first).place}"
-        for found in side.unknown[:NUM_EXAMPLES]
-    )
-    yield Finding("info" if split.name == "train" else "warning", text, len(side.unknown), examples)
 
 
 def _equal(split: Survey) -> Iterator[Finding]:

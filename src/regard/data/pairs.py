@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
@@ -39,6 +39,9 @@ class Pairs(Sequence[Pair]):
     def num_blank(self) -> int:
         """How many blank lines were skipped."""
         return 0
+
+    def __iter__(self) -> Iterator[Pair]:
+        return map(self.read, range(len(self)))
 
     @overload
     def __getitem__(self, index: int) -> Pair: ...

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from regard.data.lines import Lines
 from regard.data.pairs import Pair
+from regard.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,31 @@ class Item:
     def place(self) -> str:
         """File and line of the first reference, as messages show them."""
         return f"{self.file}:{self.lines[0]}"
+
+
+def parallel(
+    source: Path | str, targets: Sequence[Path | str], *, normalise_target: Callable[[str], str] = str
+) -> list[Item]:
+    """An item a line: line n of the source, and line n of every target as its references.
+
+    Unlike in `group` equal sources stay apart, as BLEU counts them.
+
+    Raises:
+        DataError: for files of different numbers of lines.
+    """
+    sources = Lines(source)
+    files = [Lines(target) for target in targets]
+    for file in files:
+        if len(file) != len(sources):
+            raise DataError(
+                "Parallel files need the same number of lines.\n"
+                f"  {source}: {len(sources):,} lines\n  {file.path}: {len(file):,} lines"
+            )
+    items = []
+    for index, text in enumerate(sources):
+        distinct = {normalise_target(reference): reference for reference in reversed([file[index] for file in files])}
+        items.append(Item(text, tuple(reversed(distinct.values())), (index + 1,) * len(distinct), sources.path))
+    return items
 
 
 def group(

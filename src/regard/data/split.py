@@ -14,7 +14,7 @@ SALT = "dev:"
 
 
 def share(text: str, *, salt: str = "") -> float:
-    """A number from 0 to 1 (excluded) that depends on the text alone: the first 53 bits of SHA-256(salt + text).
+    """A number from 0 to 1 (excluded) that depends only on the text: the first 53 bits of SHA-256(salt + text).
 
     >>> round(share("HELLO"), 4)
     0.2156

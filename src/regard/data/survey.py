@@ -1,10 +1,13 @@
-"""One pass over a split: lengths, hashes and unknown symbols, some 34 bytes a pair."""
+"""One pass over a split: lengths and hashes, some 34 bytes a pair, and what the distinct symbols are."""
 
 from __future__ import annotations
 
 import hashlib
 from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +19,16 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
-    """A symbol that the vocabulary lacks: how often it occurs, and the first pair that has it."""
+class Affix:
+    """The symbols that all texts of a side begin with, or end with; those without symbols do not count.
 
-    symbol: str
-    count: int
-    first: int
+    Args:
+        symbols: in the order of the texts.
+        num_texts: texts that were looked at.
+    """
+
+    symbols: tuple[str, ...]
+    num_texts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +37,28 @@ class SideSurvey:
 
     Args:
         name: `source` or `target`.
+        field: the side's field.
         lengths: (pairs,) symbols of each text.
         hashes: (pairs,) uint64, of the normalised texts.
-        unknown: the symbols that the vocabulary lacks, the most frequent first.
+        counts: how often each symbol occurs.
+        first: the index of the first pair with each symbol.
+        prefix, suffix: what all texts begin and end with.
     """
 
     name: str
+    field: Field
     lengths: NDArray[np.int64]
     hashes: NDArray[np.uint64]
-    unknown: tuple[Unknown, ...]
+    counts: Mapping[str, int]
+    first: Mapping[str, int]
+    prefix: Affix
+    suffix: Affix
+
+    @property
+    def unknown(self) -> list[str]:
+        """The symbols that the vocabulary lacks, the most frequent first."""
+        lacking = (symbol for symbol in self.counts if symbol not in self.field.vocabulary)
+        return sorted(lacking, key=lambda symbol: (-self.counts[symbol], symbol))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +91,10 @@ class _Collector:
         self.field = field
         self.lengths = array("q")
         self.hashes = array("Q")
-        self.unknown: dict[str, tuple[int, int]] = {}  # symbol -> occurrences, first pair
+        self.counts: Counter[str] = Counter()
+        self.first: dict[str, int] = {}
+        self.prefix: tuple[str, ...] | None = None
+        self.suffix: tuple[str, ...] | None = None  # backwards
 
     def add(self, index: int, text: str) -> None:
         text = self.field.normalisation(text)
@@ -79,15 +102,30 @@ class _Collector:
         self.lengths.append(len(tokens))
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         self.hashes.append(int.from_bytes(digest, "big"))
-        for symbol in self.field.vocabulary.unknown(tokens):
-            count, first = self.unknown.get(symbol, (0, index))
-            self.unknown[symbol] = count + 1, first
+        self.first.update(dict.fromkeys(set(tokens) - self.counts.keys(), index))
+        self.counts.update(tokens)
+        if tokens and self.prefix != ():
+            self.prefix = _common(self.prefix, tokens)
+        if tokens and self.suffix != ():
+            self.suffix = _common(self.suffix, tokens[::-1])
 
     def result(self) -> SideSurvey:
-        unknown = (Unknown(symbol, count, first) for symbol, (count, first) in self.unknown.items())
+        lengths = np.array(self.lengths, dtype=np.int64)
+        num_texts = int(np.count_nonzero(lengths))
         return SideSurvey(
             self.name,
-            np.array(self.lengths, dtype=np.int64),
+            self.field,
+            lengths,
             np.array(self.hashes, dtype=np.uint64),
-            tuple(sorted(unknown, key=lambda found: (-found.count, found.symbol))),
+            self.counts,
+            self.first,
+            Affix(self.prefix or (), num_texts),
+            Affix((self.suffix or ())[::-1], num_texts),
         )
+
+
+def _common(prefix: tuple[str, ...] | None, tokens: Sequence[str]) -> tuple[str, ...]:
+    """What a text begins with of a prefix; all of it for the first text."""
+    if prefix is None:
+        return tuple(tokens)
+    return tuple(ours for ours, theirs in takewhile(lambda both: both[0] == both[1], zip(prefix, tokens)))

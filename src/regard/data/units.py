@@ -1,4 +1,4 @@
-"""What a symbol is: a character, a word, a byte or a piece of a word."""
+"""What a symbol is: a character, a word, a byte, or what stands between separators."""
 
 from __future__ import annotations
 
@@ -60,6 +60,28 @@ class WhitespaceUnits:
 
     def join(self, tokens: Sequence[str]) -> str:
         return " ".join(tokens)
+
+
+class SeparatorUnits:
+    """What stands between separators, without the white space around it; empty parts are left out.
+
+    Args:
+        separator: a text, as the `;` between morphological tags.
+
+    >>> SeparatorUnits(";").split("V; PST;3;SG")
+    ['V', 'PST', '3', 'SG']
+    """
+
+    inventory: tuple[str, ...] | None = None
+
+    def __init__(self, separator: str) -> None:
+        self.separator = separator
+
+    def split(self, text: str) -> list[str]:
+        return [part for part in map(str.strip, text.split(self.separator)) if part]
+
+    def join(self, tokens: Sequence[str]) -> str:
+        return self.separator.join(tokens)
 
 
 class WordUnits:

@@ -1,0 +1,110 @@
+"""A text of several columns, as a lemma and its tags: joined by tabs, each column with units of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from regard.data.normalisation import Normalisation
+from regard.data.units import Units
+from regard.errors import DataError
+
+TAB = "\t"
+MARK = "+"
+ESCAPE = "\\"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnNormalisation:
+    """Normalises every column for itself, so that an empty one keeps its place.
+
+    >>> ColumnNormalisation(Normalisation(case="upper"))("gehen \\tv;pst")
+    'GEHEN\\tV;PST'
+    """
+
+    each: Normalisation
+
+    def __call__(self, text: str) -> str:
+        return TAB.join(map(self.each, text.split(TAB)))
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnUnits:
+    """Cuts every column into the symbols of its units, one column after the other.
+
+    Symbols of the second column begin with `+`, those of the third with `++`, and so on, as tags do in finite-state
+    morphology; so no two columns share a symbol. A symbol that begins with a plus sign or a backslash itself has a
+    backslash before it.
+
+    Args:
+        columns: the units of each column.
+
+    >>> from regard.data.units import CharacterUnits, SeparatorUnits
+    >>> units = ColumnUnits((CharacterUnits(), SeparatorUnits(";")))
+    >>> units.split("go\\tV;PST")
+    ['g', 'o', '+V', '+PST']
+    >>> units.join(['g', 'o', '+V', '+PST'])
+    'go\\tV;PST'
+    """
+
+    columns: tuple[Units, ...]
+
+    @property
+    def inventory(self) -> tuple[str, ...] | None:
+        """All symbols there can be, or None where one of the columns has no end of them."""
+        return None if any(units.inventory is None for units in self.columns) else self.certain
+
+    @property
+    def certain(self) -> tuple[str, ...]:
+        """The symbols of those columns that have an inventory: they are known whether texts have them or not."""
+        return tuple(
+            _marked(symbol, place) for place, units in enumerate(self.columns) for symbol in units.inventory or ()
+        )
+
+    def refusal(self, text: str) -> str:
+        """Why a text cannot be cut: it has another number of columns; empty if it can."""
+        count = text.count(TAB) + 1
+        if count == len(self.columns):
+            return ""
+        return f"expected {len(self.columns)} columns with a tab between them, as the model was trained on; got {count}"
+
+    def split(self, text: str) -> list[str]:
+        """The symbols of a text.
+
+        Raises:
+            DataError: for another number of columns.
+        """
+        if reason := self.refusal(text):
+            raise DataError(f"{text!r}: {reason}.")
+        return [
+            _marked(symbol, place)
+            for place, (units, column) in enumerate(zip(self.columns, text.split(TAB)))
+            for symbol in units.split(column)
+        ]
+
+    def origin(self, token: str) -> tuple[Units, str]:
+        """The units that a symbol is from, and the symbol as they have it."""
+        place, symbol = _unmarked(token)
+        return self.columns[min(place, len(self.columns) - 1)], symbol
+
+    def join(self, tokens: Sequence[str]) -> str:
+        """The text of symbols; each goes to the column that its marks say."""
+        columns: list[list[str]] = [[] for _ in self.columns]
+        for token in tokens:
+            place, symbol = _unmarked(token)
+            columns[min(place, len(columns) - 1)].append(symbol)
+        return TAB.join(units.join(symbols) for units, symbols in zip(self.columns, columns))
+
+
+def _marked(symbol: str, place: int) -> str:
+    escaped = symbol.startswith((MARK, ESCAPE)) and (place > 0 or len(symbol) > 1)
+    return MARK * place + ESCAPE * escaped + symbol
+
+
+def _unmarked(token: str) -> tuple[int, str]:
+    """The column and the symbol itself."""
+    symbol = token.lstrip(MARK)
+    if not symbol:  # a plus sign of the first column
+        return 0, token
+    place = len(token) - len(symbol)
+    return place, symbol[1:] if symbol.startswith(ESCAPE) and len(symbol) > 1 else symbol

@@ -1,0 +1,117 @@
+"""What is odd about the symbols of one side."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+
+from regard.data.columns import ColumnUnits
+from regard.data.finding import NUM_EXAMPLES, Finding
+from regard.data.pairs import shorten
+from regard.data.survey import Affix, SideSurvey, Survey
+from regard.data.units import CharacterUnits
+
+RARE = 10
+"""A symbol that occurs less often is hardly learned."""
+FEW_COMPOSED, COMPOSED_SHARE = 20, 0.01
+"""Rare composed symbols are worth a word where they are so many, and such a share of all symbols of the texts."""
+FEW_TEXTS = 10
+"""Fewer texts begin or end alike by chance."""
+
+
+def symbols(split: Survey, side: SideSurvey, *, is_train: bool) -> Iterator[Finding]:
+    """What is odd about the symbols of a side.
+
+    Args:
+        split: where the side is from.
+        side: its survey.
+        is_train: whether the field was learned from these texts.
+    """
+    yield from _unknown(split, side, is_train=is_train)
+    if is_train:
+        yield from _once(split, side)
+        yield from _composed(split, side)
+        yield from _affix(split, side, side.prefix, "begins")
+        yield from _affix(split, side, side.suffix, "ends")
+
+
+def _unknown(split: Survey, side: SideSurvey, *, is_train: bool) -> Iterator[Finding]:
+    unknown = side.unknown
+    if not unknown:
+        return
+    total = sum(side.counts[symbol] for symbol in unknown)
+    text = (
+        f"{split.name}'s {side.name}s have {len(unknown):,} symbols, {total:,} times, that the vocabulary of the "
+        "training pairs lacks"
+    )
+    examples = tuple(
+        f"{shorten(symbol)} {side.counts[symbol]:,} times, as at {_place(split, side, symbol)}"
+        for symbol in unknown[:NUM_EXAMPLES]
+    )
+    yield Finding("info" if is_train else "warning", text, len(unknown), examples)
+
+
+def _once(split: Survey, side: SideSurvey) -> Iterator[Finding]:
+    """Symbols that nothing can be learned about; where units have an inventory, they are no choice of the texts."""
+    known = side.field.vocabulary
+    single = [symbol for symbol, count in side.counts.items() if count == 1 and symbol in known]
+    if not single or side.field.units.inventory is not None:
+        return
+    text = f"{len(single):,} of {len(known.symbols):,} symbols of {split.name}'s {side.name}s occur only once"
+    examples = tuple(f"{shorten(symbol)} at {_place(split, side, symbol)}" for symbol in single[:NUM_EXAMPLES])
+    yield Finding("info", text, len(single), examples)
+
+
+def _composed(split: Survey, side: SideSurvey) -> Iterator[Finding]:
+    """Scripts whose many composed characters, as Hangul syllables, consist of few others.
+
+    What NFD makes of the texts is what it makes of their distinct symbols, so nothing is read again.
+    """
+    characters = dict(_characters(side))
+    counts = {symbol: side.counts[symbol] for symbol in characters}
+    total = sum(counts.values())
+    decomposed: Counter[str] = Counter()
+    for symbol, count in counts.items():
+        for component in _components(characters[symbol]):
+            decomposed[component] += count
+    rare = [s for s, count in counts.items() if count < RARE and _components(characters[s]) != characters[s]]
+    components = {component for symbol in rare for component in _components(characters[symbol])}
+    common = sum(decomposed[component] >= RARE for component in components)
+    times = sum(counts[symbol] for symbol in rare)
+    if len(rare) < FEW_COMPOSED or times < COMPOSED_SHARE * total or 2 * len(components) > len(rare):
+        return
+    text = (
+        f"{len(rare):,} composed symbols of {split.name}'s {side.name}s, {times:,} of {total:,}, occur less than "
+        f"{RARE} times each; data.{side.name}.unicode=NFD makes {len(components):,} symbols of them, "
+        f"{common:,} of which are common"
+    )
+    examples = tuple(f"{shorten(symbol)} at {_place(split, side, symbol)}" for symbol in rare[:NUM_EXAMPLES])
+    yield Finding("warning", text, len(rare), examples)
+
+
+def _components(character: str) -> str:
+    return unicodedata.normalize("NFD", character)
+
+
+def _characters(side: SideSurvey) -> Iterator[tuple[str, str]]:
+    """The symbols that are characters, and which ones."""
+    units = side.field.units
+    for symbol in side.counts:
+        of, character = units.origin(symbol) if isinstance(units, ColumnUnits) else (units, symbol)
+        if isinstance(of, CharacterUnits):
+            yield symbol, character
+
+
+def _affix(split: Survey, side: SideSurvey, affix: Affix, verb: str) -> Iterator[Finding]:
+    if not affix.symbols or affix.num_texts < FEW_TEXTS:
+        return
+    shown = " ".join(map(repr, affix.symbols[:NUM_EXAMPLES])) + " …" * (len(affix.symbols) > NUM_EXAMPLES)
+    text = f"every {side.name} of {split.name} {verb} with {shown}, which tells nothing apart"
+    if side.name == "source":
+        text += "; attention often rests on such a symbol. Leave it out of the file if its place has no meaning"
+    yield Finding("warning" if side.name == "source" else "info", text, affix.num_texts)
+
+
+def _place(split: Survey, side: SideSurvey, symbol: str) -> str:
+    return split.pairs.read(side.first[symbol]).place
