@@ -100,7 +100,7 @@ def broken(monkeypatch):
         (regard.errors.DataError("a.tsv:3: no"), 2, "a.tsv:3: no\n"),
         (PermissionError(13, "Permission denied", "secret.tsv"), 2, "secret.tsv: Permission denied\n"),
         (KeyError("x"), 1, "regard failed with KeyError: 'x'\n  --debug shows where.\n"),
-        (OSError(28, "No space left on device"), 1, "No space left on device"),
+        (OSError(28, "No space left on device"), 2, "output: No space left on device"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory"), 1, "Try a smaller --batch-tokens"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
     ],
@@ -189,3 +189,50 @@ def test_checking_data_reports_findings_and_fails_where_training_makes_no_sense(
     assert run(["data", "check", "it's.tsv", "empty.tsv"]) == 2
     assert "error: " in capsys.readouterr().out
     assert run(["data", "check", "a", "b", "c"]) == 2
+
+
+def shell(command: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """A command of the shell in which `regard` is this package."""
+    text = command.replace("regard ", f"{sys.executable} -m regard ")
+    return subprocess.run(["bash", "-c", text], capture_output=True, timeout=60, env={**os.environ, **environment})
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        ("regard predict -m g2p-en <&-", 2, b"stdin is closed; give texts, or a file with --input.\n"),
+        ("regard predict -m g2p-en ab >&-", 2, b"stdout is closed; give a file with --output.\n"),
+        ("regard predict -m g2p-en ab >/dev/full", 2, b"stdout: No space left on device\n"),
+        ("regard list >/dev/full", 2, b"stdout: No space left on device\n"),
+        ("regard --help >/dev/full", 2, b"output: No space left on device\n"),
+        ("regard list keys >/dev/full", 2, b"stdout: No space left on device\n"),
+        ("regard info g2p-en >/dev/full", 2, b"stdout: No space left on device\n"),
+        ("regard explain bahdanau >/dev/full", 2, b"stdout: No space left on device\n"),
+        ("regard predict -m g2p-en ab -o /dev/full", 2, b"/dev/full: No space left on device\n"),
+        ("regard list >&-", 0, b""),
+        ("regard predict -m nowhere ab 2>&-", 2, b""),
+    ],
+)
+def test_closed_streams_and_full_disks_are_named(command: str, status: int, message: bytes) -> None:
+    ended = shell(command)
+    assert (ended.returncode, ended.stderr, ended.stdout) == (status, message, b"")
+
+
+def test_a_full_disk_is_named_by_the_check_of_data(tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("".join(f"a{i}\tb{i}\n" for i in range(99)))
+    ended = shell(f"regard data check {tmp_path / 'pairs.tsv'} >/dev/full")
+    assert (ended.returncode, ended.stderr) == (2, b"stdout: No space left on device\n")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_terminal_that_lacks_a_character_shows_another(encoding: str) -> None:
+    ended = shell("regard list recipes", PYTHONIOENCODING=encoding)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert b"e_j = v? tanh" in ended.stdout
+
+
+def test_an_argument_that_is_not_utf_8_is_named_and_harms_no_other() -> None:
+    ended = shell(r"regard predict -m g2p-en $'caf\xe9' ab")
+    assert ended.returncode == 0
+    assert [line.partition(b"\t")[0] for line in ended.stdout.splitlines()] == [rb"caf\udce9", b"ab"]
+    assert b"half a surrogate pair" in ended.stderr

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import regard
-from regard.cli import predict as predict_verb
-from regard.cli import run
+from regard.cli import inputs, run
 from regard.config import Config
 from regard.data.references import Item
 from regard.decoding import Prediction
@@ -81,6 +80,7 @@ def tasks(monkeypatch, tmp_path):
         ("preset", "g2p", "Spelling."),
         ("recipe", "dot", ""),
     ]
+    stand_in.describe = lambda name: f"about {name}" if name in ("bahdanau", "g2p") else None
     stand_in.explain = lambda model=None: "plain" if model is None else f"plain, {model.information()['name']}"
     monkeypatch.setitem(sys.modules, "regard.tasks", stand_in)
     monkeypatch.setattr(regard, "tasks", stand_in, raising=False)
@@ -192,10 +192,10 @@ def test_predict_reads_lines_of_stdin_or_a_file(tasks, stdin, capsys, arguments)
 
 
 def test_predict_streams_a_big_input_in_chunks_and_numbers_its_lines(tasks, stdin, capsys, monkeypatch):
-    monkeypatch.setattr(predict_verb, "CHUNK", 3)
+    monkeypatch.setattr(inputs, "CHUNK", 3)
     stdin(b"".join(b"x%d\n" % n if n == 7 else b"ab\n" for n in range(1, 9)))
     assert run(["predict", "-m", "m"]) == 0
-    assert [len(inputs) for inputs, _ in tasks.model.calls] == [3, 3, 2]
+    assert [len(given) for given, _ in tasks.model.calls] == [3, 3, 2]
     printed = capsys.readouterr()
     assert printed.out.splitlines() == ["ab\tba"] * 6 + ["x7\t7x", "ab\tba"]
     assert printed.err == "stdin:7: 'x7': a digit\n"
@@ -240,7 +240,7 @@ def test_predict_writes_a_file_with_output(tasks, capsys):
         (["--input", "nowhere"], "nowhere: cannot be read: No such file"),
         (["--input", "latin.txt"], "latin.txt:2: not UTF-8: byte 0xE9 at byte 3 of the line."),
         (["--input", "latin.txt", "--output", "latin.txt"], "would overwrite --input"),
-        (["ab", "--beam", "0"], "Invalid value for '--beam'"),
+        (["ab", "--beam", "x"], "Invalid value for '--beam'"),
         (["ab", "--length-penalty", "gmnt"], "Invalid value for '--length-penalty'"),
     ],
 )
@@ -334,3 +334,27 @@ def test_a_model_that_is_not_there_is_one_message(tasks, capsys):
     for arguments in (["predict", "-m", "x", "a"], ["info", "x"], ["plot", "-m", "x", "a", "-o", "a.html"]):
         assert run(arguments) == 2
         assert capsys.readouterr().err == "There is no model 'x'.\n"
+
+
+@pytest.mark.parametrize("verb", ["list", "info", "explain"])
+def test_a_recipe_or_preset_is_described_by_its_name(tasks, capsys, verb):
+    assert run([verb, "bahdanau"]) == 0
+    assert capsys.readouterr().out == "about bahdanau\n"
+    assert tasks.loaded == []
+    Path("g2p").mkdir()
+    assert run([verb, "g2p"]) == 0
+    assert tasks.loaded == ([] if verb == "list" else [("g2p", "cpu" if verb == "info" else "auto")])
+
+
+def test_list_prints_the_keys_of_a_configuration(tasks, capsys):
+    assert run(["list", "keys"]) == 0
+    everything = capsys.readouterr().out
+    for key in ("seed: a whole number", "data.train: a file name", "decoding.beam: a whole number of at least 1; "):
+        assert f"\n{key}" in f"\n{everything}"
+    assert run(["list", "keys", "decoding"]) == 0
+    section = capsys.readouterr().out
+    assert "decoding.beam: a whole number of at least 1; default 5\n    1 is greedy search\n" in section
+    assert "training." not in section.replace("training;", "")
+    assert run(["list", "keys", "decodin"]) == 2
+    assert "did you mean 'decoding'?" in capsys.readouterr().err
+    assert run(["list", "recipes", "x"]) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+import runpy
 import subprocess
 import sys
 import types
@@ -18,7 +19,9 @@ import regard
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 ROOMS = [
-    info.name for info in pkgutil.iter_modules(regard.__path__) if info.name not in ("cli", "pretrained", "__main__")
+    info.name
+    for info in pkgutil.iter_modules(regard.__path__)
+    if info.name not in ("cli", "pretrained", "lazy", "__main__")
 ]
 PAGES = sorted(path for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), ROOT / "benchmarks" / "README.md"])
 
@@ -97,12 +100,22 @@ def test_every_fenced_block_says_what_it_is(page):
     assert not any(fences[1::2])
 
 
+def test_generated_parts_of_the_repositorys_pages_are_up_to_date():
+    conf = runpy.run_path(str(DOCS / "conf.py"))
+    pages = [page for page in DOCS.rglob("*.md") if conf["BLOCK"].search(page.read_text(encoding="utf-8"))]
+    assert {page.name for page in pages} == {"configuration.md", "mechanisms.md", "cli.md"}
+    stale = [page.name for page in pages if conf["up_to_date"](text := page.read_text(encoding="utf-8")) != text]
+    assert not stale, f"{stale}: give the command `python docs/conf.py`"
+    assert "`label_smoothing`" in (DOCS / "configuration.md").read_text(encoding="utf-8")
+
+
 def test_every_decision_is_listed_and_has_its_three_parts():
     records = sorted(DOCS.glob("decisions/0*.md"))
     index = (DOCS / "decisions" / "index.md").read_text(encoding="utf-8").split()
     assert [record.stem for record in records] == [word for word in index if word.startswith("0")]
-    for number, record in enumerate(records, start=1):
+    assert len({record.name[:4] for record in records}) == len(records)
+    for record in records:
         text = record.read_text(encoding="utf-8")
-        assert text.startswith(f"# {number:04}: ")
+        assert text.startswith(f"# {record.name[:4]}: ")
         assert all(f"**{part}.**" in text for part in ("Context", "Decision", "Consequences")), record.name
         assert len(text.split()) < 400, f"{record.name} is longer than a page"

@@ -21,7 +21,7 @@ FILES = sorted(path for path in ROOT.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 ORDER = ["ops", "layers", "attention", "losses", "models", "decoding", "training", "tasks", "bench", "serve", "cli"]
-GROUND = {"errors", "shapes", "tree"}
+GROUND = {"errors", "lazy", "shapes", "tree"}
 BESIDE = {"data", "config", "viz", "health"}
 
 

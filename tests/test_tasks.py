@@ -17,7 +17,7 @@ from regard.config import load as read_config
 from regard.config.schema import AttentionConfig, Config, ModelConfig
 from regard.data import Field, synthetic
 from regard.errors import ConfigError, DataError, RegardError
-from regard.tasks import TextToText, catalogue, explain, load, train
+from regard.tasks import TextToText, catalogue, describe, explain, load, train
 from regard.tasks.build import build_mechanism, build_model
 from regard.tasks.encoded import pad
 from regard.tasks.feeding import forced_outputs
@@ -140,7 +140,7 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
     save(untrained(), tmp_path / "one")
     save(untrained(small({"attention": {"recipe": "luong"}})), tmp_path / "other")
     (tmp_path / "one" / "model.safetensors").write_bytes((tmp_path / "other" / "model.safetensors").read_bytes())
-    with pytest.raises(DataError, match=r"decoder\.attention\.score\.v: expected \(1, 8\), found none"):
+    with pytest.raises(DataError, match=r"model\.attention\.recipe: saved with 'luong', now 'bahdanau'"):
         load(tmp_path / "one")
 
 
@@ -217,6 +217,19 @@ def test_a_choice_that_cross_entropy_cannot_teach_is_refused(attention: dict, le
     assert model.training
     assert torch.equal(torch.random.get_rng_state(), before)
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_float16_with_an_lstm_on_a_cpu_is_refused_before_any_data_is_read(tmp_path: Path) -> None:
+    for cell in ("lstm", "gru"):
+        model = {"encoder": {"size": 8, "cell": cell}, "decoder": {"size": 8, "cell": cell}}
+        options = {"precision": "float16", "device": "cpu"}
+        config = Config(data={"train": tmp_path / "missing.tsv"}, model=model, training=options)
+        reason = (
+            "an LSTM cannot be trained in float16 on a CPU.*bfloat16 or float32" if cell == "lstm" else "missing.tsv"
+        )
+        with pytest.raises((ConfigError, DataError), match=reason) as caught:
+            train(Configuration(config, origin="test.yaml"), tmp_path / cell)
+        assert cell == "gru" or caught.value.path == ("training", "precision")
 
 
 @pytest.mark.parametrize(("cell", "width"), [("lstm", 40), ("gru", 20)])
@@ -312,7 +325,7 @@ def test_a_run_is_not_continued_on_changed_data(tmp_path: Path) -> None:
 def test_a_used_folder_is_refused_with_the_keys_that_differ(tmp_path: Path) -> None:
     run = trained(tmp_path)
     other = configuration(tmp_path, learning_rate=0.5)
-    with pytest.raises(ConfigError, match=r"training\.learning_rate: 0\.001 → 0\.5"):
+    with pytest.raises(ConfigError, match=r"training\.learning_rate: 0\.002 → 0\.5"):
         train(other, run)
     (run / "mine.txt").write_text("kept", encoding="utf-8")
     assert train(other, run, overwrite=True).stop_reason == "epochs"
@@ -354,9 +367,9 @@ def test_the_catalogue_and_the_explanation_name_what_there_is() -> None:
     name, encoder, decoder = explain(model).splitlines()
     assert name == model.name
     assert encoder.startswith("  encoder: sequences on the CPU run through")
-    assert "in one fused node of the graph" in decoder
-    free = small({"decoder": {"size": 10, "embedding_size": 6, "input_feeding": False}})
-    assert "at once" in explain(untrained(free))
+    assert "at once" in decoder
+    fed = small({"decoder": {"size": 10, "embedding_size": 6, "input_feeding": True}})
+    assert "in one fused node of the graph" in explain(untrained(fed))
 
 
 def test_the_public_names_of_the_package_are_there() -> None:
@@ -365,3 +378,17 @@ def test_the_public_names_of_the_package_are_there() -> None:
     assert regard.load is load
     with pytest.raises(AttributeError, match="no attribute 'lod'"):
         _ = regard.lod
+
+
+def test_everything_in_the_catalogue_but_models_and_tasks_is_described() -> None:
+    for kind, name, line in catalogue():
+        if kind in ("model", "task"):
+            continue
+        text = describe(name)
+        assert text is not None
+        assert text.startswith(f"{kind} {name}")
+        assert line in text
+    assert describe("bahdana") is None
+    text = describe("bahdanau") or ""
+    assert "size=256" in text
+    assert "@inproceedings{bahdanau2015" in text

@@ -129,6 +129,35 @@ def test_early_stopping_counts_validations_without_improvement(tmp_path: Path) -
     assert (outcome.stop_reason, outcome.epochs, outcome.best, outcome.best_step) == ("early_stopping", 5, 0.4, 14)
 
 
+class Tied(ToyTrainee):
+    """Its selected metric stands still; its teacher-forced loss has the figures of a list, the last one for ever."""
+
+    def __init__(self, losses: list[float], settings: TrainingConfig | None = None) -> None:
+        super().__init__(settings or config())
+        self.losses = losses
+
+    def validate(self) -> Validation:
+        loss = self.losses[min(self.validations, len(self.losses) - 1)]
+        self.validations += 1
+        return Validation({"rate": 1.0, "teacher_forced_loss": loss})
+
+
+def test_ties_are_broken_by_the_loss_and_training_goes_on_while_it_falls(tmp_path: Path) -> None:
+    outcome = run(tmp_path, Tied([4.0, 3.0, 2.0, 1.0, 1.5]), select="rate", early_stopping=2, epochs=30)
+    assert (outcome.stop_reason, outcome.best_step, outcome.epochs) == ("early_stopping", 28, 6)
+    assert outcome.metrics["teacher_forced_loss"] == 1.0
+
+
+def test_a_falling_loss_keeps_a_training_alive_whose_metric_gets_worse_but_names_no_best_model(tmp_path: Path) -> None:
+    class Worse(Tied):
+        def validate(self) -> Validation:
+            rate = 0.1 * (self.validations + 1)
+            return Validation({**super().validate().metrics, "rate": rate})
+
+    outcome = run(tmp_path, Worse([4.0, 3.0, 2.0, 1.0, 1.5]), select="rate", early_stopping=2, epochs=30)
+    assert (outcome.stop_reason, outcome.best_step, outcome.epochs) == ("early_stopping", 7, 6)
+
+
 def test_early_stopping_can_be_switched_off(tmp_path: Path) -> None:
     assert run(tmp_path, Scripted([0.5]), select="rate", early_stopping=None, epochs=12).stop_reason == "epochs"
 
@@ -173,8 +202,11 @@ def test_the_saved_model_is_the_best_one_and_the_module_ends_with_its_weights(tm
     assert not trainee.module.training
 
 
-def test_averaging_saves_the_mean_of_the_last_validations_and_logs_both_figures(tmp_path: Path) -> None:
-    trainee = ToyTrainee(config())
+@pytest.mark.parametrize(("mean", "steps"), [(0.1, [14, 21, 28]), (0.2, [21]), (0.3, [21])])
+def test_the_mean_of_the_last_validations_is_saved_only_where_it_is_better_than_the_best(
+    tmp_path: Path, mean: float, steps: list[int]
+) -> None:
+    trainee = Scripted([0.5, 0.4, 0.2, 0.3, mean])
     kept: list[torch.Tensor] = []
     validate = trainee.validate
 
@@ -183,13 +215,19 @@ def test_averaging_saves_the_mean_of_the_last_validations_and_logs_both_figures(
         return validate()
 
     trainee.validate = spy  # type: ignore[method-assign]
-    outcome = run(tmp_path, trainee, epochs=4, average_checkpoints=3)
-    mean = torch.stack(kept[1:4]).double().mean(0).float()
-    assert torch.equal(saved_weights(tmp_path), mean)
-    assert torch.equal(weights(trainee), mean)
+    settings, shown = config(epochs=4, average_checkpoints=3), StringIO()
+    outcome = train(trainee, settings, tmp_path, seed=3, select="rate", console=Console(file=shown, width=300))
+    expected = torch.stack(kept[1:4]).double().mean(0).float() if len(steps) == 3 else kept[2]
+    assert torch.equal(saved_weights(tmp_path), expected)
+    assert torch.equal(weights(trainee), expected)
+    assert outcome.weights == steps
+    assert outcome.metrics == {"rate": min(mean, 0.2)}
     (line,) = lines(tmp_path, "averaged")
-    assert outcome.metrics["teacher_forced_loss"] == line["teacher_forced_loss"] != outcome.best
-    assert outcome.weights == [14, 21, 28]
+    assert line["rate"] == mean
+    of_mean = f"the mean of the weights of 3 validations, steps 14 to 28 (rate {mean})"
+    of_best = "the best single validation, step 21 (rate 0.2)"
+    saved, other = (of_mean, of_best) if len(steps) == 3 else (of_best, of_mean)
+    assert f"The saved model is {saved}, not {other}." in shown.getvalue()
 
 
 def saved_weights(folder: Path) -> torch.Tensor:
@@ -376,4 +414,5 @@ def test_every_key_of_the_configuration_is_read(tmp_path: Path) -> None:
             ToyTrainee(settings), settings, tmp_path / str(i), seed=1, select="symbol_error_rate",
             console=Console(file=StringIO()),
         )  # fmt: skip
-    assert set(TrainingConfig.model_fields) - seen == {"batch_tokens", "compile", "label_smoothing"}  # the trainee's
+    others = {"batch_tokens", "compile", "label_smoothing", "start_from"}  # the trainee's and the task's
+    assert set(TrainingConfig.model_fields) - seen == others

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 import sys
 import threading
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ from regard.training import (
 )
 from regard.training.device import choose, move
 from regard.training.files import clean, create_folder, publish, replace_file, replace_text
+from regard.training.lock import Lock, check_free
 from regard.training.log import MetricsLog
 from regard.training.prefetch import DEPTH, Prefetch
 from regard.training.progress import Display
@@ -241,8 +244,9 @@ def test_a_write_that_fails_leaves_the_old_files_whole(tmp_path: Path) -> None:
         lambda: create_folder(tmp_path / "folder", fail),
         lambda: publish(tmp_path, fail, last="b"),
     ):
-        with pytest.raises(OSError, match="disk full"):
+        with pytest.raises(RegardError, match=f"{re.escape(str(tmp_path))}.*: cannot be written: disk full"):
             write()
+        assert not list(tmp_path.glob(".*"))
     assert (tmp_path / "folder/b").read_text() == "old"
     assert not (tmp_path / "b").exists()
     replace_text(tmp_path / "a", "new")
@@ -257,7 +261,7 @@ def test_what_a_library_leaves_beside_the_file_it_was_killed_in_is_cleaned(tmp_p
     replace_text(tmp_path / "below/a", "old")
     with pytest.raises(KeyboardInterrupt):
         replace_file(tmp_path / "below/a", killed)
-    clean(tmp_path)
+    clean(tmp_path, tmp_path / "below")
     assert [path.name for path in tmp_path.rglob("*")] == ["below", "a"]
     assert (tmp_path / "below/a").read_text() == "old"
 
@@ -285,11 +289,13 @@ def test_a_line_that_is_not_of_metrics_is_named(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_trained_in_cannot_be_opened_again(tmp_path: Path) -> None:
     pytest.importorskip("fcntl")
-    log = MetricsLog(tmp_path / "metrics.jsonl")
-    with pytest.raises(RegardError, match="another process is training in this folder"):
-        MetricsLog(tmp_path / "metrics.jsonl")
-    log.close()
-    MetricsLog(tmp_path / "metrics.jsonl").close()
+    with Lock(tmp_path):
+        for enter in (lambda: check_free(tmp_path), Lock(tmp_path).__enter__):
+            with pytest.raises(RegardError, match=f"process {os.getpid()} on .* is training in this folder"):
+                enter()
+    check_free(tmp_path)
+    with Lock(tmp_path):
+        pass
 
 
 def test_a_metric_of_the_loss_may_not_hide_the_loss() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from regard.errors import DataError, RegardError, UnsupportedError
+from regard.errors import DataError, RegardError, ShapeError, UnsupportedError
+from regard.health import summary
 from regard.viz import load_alignment, plot_alignment, save_alignment
 
 both = pytest.mark.parametrize("suffix", [".json", ".npz"])
@@ -96,3 +99,47 @@ def test_an_unknown_suffix_is_refused_with_the_right_ones(tmp_path):
         save_alignment(np.eye(2), tmp_path / "a.csv")
     with pytest.raises(RegardError, match="'json', 'npz' or None; got 'csv'"):
         plot_alignment(np.eye(2), tmp_path / "a.png", data="csv")
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, suffix: str) -> None:
+    file = save_alignment([[0.5, 0.5]], tmp_path / f"a{suffix}", "ab", "A")
+    content = file.read_bytes()
+    for broken in (b"", content[:-1], content[: len(content) // 2], content[9:], b"PK\x03\x04", b"\x00" * 99, b"[]"):
+        file.write_bytes(broken)
+        with pytest.raises(DataError, match=f"a{suffix}: not a file written by save_alignment"):
+            load_alignment(file)
+    for place in range(0, len(content), 7):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 255]) + content[place + 1 :])
+        with contextlib.suppress(DataError):  # or the flip hit what nobody looks at
+            load_alignment(file)
+    with pytest.raises(DataError, match="cannot be read: No such file"):
+        load_alignment(tmp_path / f"missing{suffix}")
+
+
+@pytest.mark.parametrize("name", ["a\x00b.json", "a\ud800.json"])
+def test_what_cannot_be_the_name_of_a_file_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(RegardError, match="cannot be the name of a file"):
+        save_alignment([[1.0]], tmp_path / name)
+    with pytest.raises(RegardError, match="cannot be the name of a file"):
+        plot_alignment([[1.0]], (tmp_path / name).with_suffix(".html"))
+
+
+@pytest.mark.parametrize("strange", ["abc", [[1], [1, 2]], object(), {"a": 1}, [["a"]], None, np.ones((2, 2), complex)])
+def test_what_is_no_alignment_is_an_error_that_says_what_is(tmp_path: Path, strange: object) -> None:
+    with pytest.raises(RegardError, match=r"Expected numbers|An alignment is|no alignment"):
+        plot_alignment(strange, tmp_path / "a.html")
+    with pytest.raises(ShapeError, match=r"Expected an array|at least the axes"):
+        summary(strange)
+
+
+def test_tokens_lengths_and_weights_of_a_wrong_type_are_errors_that_name_them(tmp_path: Path) -> None:
+    for options, name in (
+        ({"source_tokens": 3}, "source_tokens must be a list"),
+        ({"source_length": "1"}, "source_length must lie between"),
+        ({"target_length": 0.5}, "target_length must lie between"),
+        ({"highest": "1"}, "highest must be a weight"),
+        ({"highest": None}, "highest must be a weight"),
+    ):
+        with pytest.raises(RegardError, match=name):
+            plot_alignment([[0.5, 0.5]], tmp_path / "a.html", **options)

@@ -115,3 +115,38 @@ def test_characters_that_are_no_text_can_be_written(path):
     _, parsed = page(path, np.eye(2), ["\ud800", "\u2028"], ["\x00", "例"])
     assert parsed.data["items"][0]["source"] == ["‹U+D800›", "‹U+2028›"]
     assert parsed.data["items"][0]["target"] == ["‹U+0000›", "例"]
+    _, parsed = page(path, np.eye(2), title="\ud800\x1b title")
+    assert parsed.data["title"] == "\\ud800\\x1b title"
+
+
+def test_the_scale_of_colours_can_end_at_the_largest_weight_and_says_so(path):
+    text, parsed = page(path, [[0.02, 0.04]], highest="largest")
+    assert (parsed.data["highest"], parsed.data["largest"]) == (pytest.approx(0.04), True)
+    assert ", the largest weight" in text
+    _, parsed = page(path, [[0.02, 0.04]])
+    assert (parsed.data["highest"], parsed.data["largest"]) == (1.0, False)
+
+
+def test_thumbnails_of_many_heads_scroll_below_the_picture(path):
+    text, parsed = page(path, np.ones((12, 16, 2, 3)) / 3)
+    ids = [attributes["id"] for _, attributes in parsed.elements if attributes.get("id")]
+    assert ids.index("map") < ids.index("scale") < ids.index("panels")
+    assert ids.index("panel") < ids.index("map"), "heads can be chosen above the picture too"
+    assert len(parsed.data["items"][0]["panels"]) == 192
+    style = re.search(r"#panels \{[^}]*\}", text)[0]
+    assert "max-height" in style
+    assert "overflow-y: auto" in style
+
+
+def test_a_rectangular_permutation_is_row_after_row_in_the_page(path):
+    _, parsed = page(path, np.eye(5)[[2, 0, 4]], list("abcde"), list("xyz"))
+    (item,) = parsed.data["items"]
+    dark = {divmod(i, len(item["source"])) for i, weight in enumerate(item["panels"][0]["weights"]) if weight}
+    assert {(item["target"][t], item["source"][s]) for t, s in dark} == {("x", "c"), ("y", "a"), ("z", "e")}
+
+
+def test_joined_characters_are_whole_in_the_page(path):
+    family = "\U0001f468\u200d\U0001f467"
+    _, parsed = page(path, np.eye(2), [family, "\u200c"], ["می\u200cخواهم", "b"])
+    assert parsed.data["items"][0]["source"] == [family, "‹ZWNJ›"]
+    assert parsed.data["items"][0]["target"] == ["می\u200cخواهم", "b"]

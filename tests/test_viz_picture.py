@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,10 @@ from regard.viz import plot_alignment, plot_curves
 from regard.viz.aligned import read
 from regard.viz.colours import ramp
 from regard.viz.fonts import MISSING, Typesetter
-from regard.viz.picture import draw, pooled
+from regard.viz.labels import shortened, visible
+from regard.viz.layout import width_of
+from regard.viz.picture import DPI, draw, pooled
+from regard.viz.sheet import sheet
 
 
 @dataclass
@@ -68,6 +72,25 @@ def test_the_pixels_of_a_rectangular_alignment_are_dark_where_its_weight_is(tmp_
     a = permutation(2, 0, 4, 1, 3, 0, 4, size=5)
     plot_alignment(a, tmp_path / "a.png", list("abcde"), list("TUVWXYZ"))
     np.testing.assert_array_equal(dark_cells(tmp_path / "a.png", 7, 5), a == 1)
+
+
+def test_the_labels_of_a_rectangular_permutation_name_the_cells_that_are_dark():
+    order = (2, 0, 4, 1, 3, 0, 4)
+    figure = draw(read(permutation(*order, size=5), list("abcde"), list("TUVWXYZ")))
+    axes = figure.axes[0]
+    (image,) = axes.images
+    left, right, bottom, top = image.get_extent()
+    assert image.origin == "upper"
+    assert (bottom > top, left < right) == (True, True)
+    sources, targets = tick_labels(figure)
+    places = [[int(place) for place in ticks] for ticks in (axes.get_yticks(), axes.get_xticks())]
+    dark = {
+        (targets[i], sources[j])
+        for i, t in enumerate(places[0])
+        for j, s in enumerate(places[1])
+        if image.get_array()[t, s]
+    }
+    assert dark == {("TUVWXYZ"[t], "abcde"[s]) for t, s in enumerate(order)}
 
 
 def test_source_labels_stand_on_top_and_target_labels_run_downwards():
@@ -207,6 +230,41 @@ def test_invisible_characters_are_made_visible():
     assert tick_labels(figure)[1] == ["∅", "⇥", "◌\u0301", "a" * 23 + "…"]
 
 
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+SCOTLAND = "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in "gbsct") + "\U000e007f"
+
+
+@pytest.mark.parametrize(
+    "token", [FAMILY, "می\u200cخواهم", "क्\u200dष", "ශ්\u200d", "র‍্যাব", SCOTLAND, "❤\ufe0f\u200d\U0001f525", "\u0600١٢"]
+)
+def test_what_shapes_the_characters_beside_it_stays_as_it_is(token):
+    assert visible(token) == token
+
+
+@pytest.mark.parametrize(
+    ("token", "label"),
+    [
+        ("\u200d", "‹ZWJ›"),
+        ("\u200c", "‹ZWNJ›"),
+        ("\u200cab", "‹ZWNJ›ab"),
+        ("ab\u200c", "ab‹ZWNJ›"),
+        ("a\u200d b", "a‹ZWJ›␣b"),
+        ("a\u200bb", "a‹ZWSP›b"),
+        ("\ufe0f", "‹U+FE0F›"),
+        ("\u00a0", "‹NBSP›"),
+        ("\u094d", "◌\u094d"),
+    ],
+)
+def test_what_cannot_be_seen_and_stands_for_itself_is_named(token, label):
+    assert visible(token) == label
+
+
+def test_a_label_is_cut_between_the_characters_that_a_reader_counts():
+    assert shortened(FAMILY * 9, 8) == FAMILY * 7 + "…"
+    assert shortened("क्षे" * 8, 8).endswith("…")
+    assert not shortened("e\u0301" * 30, 24)[:-1].endswith("e")
+
+
 def test_scripts_of_the_base_font_need_no_warning(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -220,6 +278,82 @@ def test_characters_without_a_glyph_are_boxes_with_one_warning(tmp_path):
     assert len(caught) == 1
     with pytest.warns(UserWarning, match="No installed font"):
         assert Typesetter([absent]).drawable("x\U0010fffd") == "x" + MISSING
+
+
+def test_labels_without_glyphs_have_stand_ins_that_do_not_overlap():
+    word = "\U0010fffd" * 9
+    with pytest.warns(UserWarning, match="No installed font"):
+        figure = draw(read(np.eye(3), [word, "\U0010fffd", "a" + word], [word, "b", "\u200c"]))
+    assert tick_labels(figure) == (["#0", "U+10FFFD", "#2"], ["#0", "b", "‹ZWNJ›"])
+    assert "no font is installed" in caption(figure)
+    for label in figure.axes[0].get_yticklabels():
+        assert label.get_window_extent().width / DPI <= width_of(label.get_text()) + 0.05
+
+
+def test_upright_stand_ins_stand_beside_each_other():
+    with pytest.warns(UserWarning, match="No installed font"):
+        figure = draw(read(np.eye(30), ["\U0010fffd" * 9] * 30))
+    boxes = [label.get_window_extent() for label in figure.axes[0].get_xticklabels()]
+    assert len(boxes) > 10
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+
+
+def test_a_character_that_only_shapes_others_needs_no_font():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Typesetter(["a\U000e0101b"]).drawable("a\U000e0101b") == "ab"
+
+
+def test_many_heads_are_small_multiples_below_the_picture_of_the_prediction():
+    cross = {f"decoder.{i}": np.random.default_rng(i).dirichlet(np.ones(5), (16, 4)) for i in range(12)}
+    mean = np.mean(list(cross.values()), axis=(0, 1))
+    figure = draw(read(Prediction(mean, list("abcde"), list("WXYZ"), "W", cross), heads=True))
+    large, small, bar = figure.axes
+    np.testing.assert_array_equal(large.images[0].get_array(), mean)
+    assert tick_labels(figure) == (list("abcde"), list("WXYZ"))
+    assert large.get_position().y0 > small.get_position().y1
+    assert large.get_window_extent().height > small.get_window_extent().height / 12 * 3
+    names = [text.get_text() for text in small.texts]
+    assert names[:12] == list(cross)
+    assert names[12:] == ["head 0", *map(str, range(1, 16))]
+    assert len(small.patches) == 12 * 16
+    assert bar.get_ylabel() == "weight"
+
+
+def test_a_small_multiple_shows_the_weights_of_its_layer_and_head():
+    heads = np.zeros((2, 16, 3, 2))
+    heads[1, 5, 2, 0] = 1
+    figure = draw(read(heads))
+    large, small, _ = figure.axes
+    np.testing.assert_allclose(large.images[0].get_array(), heads.mean((0, 1)))
+    dark = np.argwhere(np.asarray(small.images[0].get_array())[..., :3].mean(axis=-1) < 0.3)
+    width, height = sheet(read(heads)).cell
+    frame = small.patches[16 + 5]
+    left, top = frame.get_x(), frame.get_y()
+    assert dark.min(axis=0) / DPI == pytest.approx([top + height * 2 / 3, left], abs=1.5 / DPI)
+    assert dark.max(axis=0) / DPI == pytest.approx([top + height, left + width / 2], abs=1.5 / DPI)
+
+
+def test_more_heads_than_fit_a_page_continue_in_the_next_row():
+    rows = sheet(read(np.ones((50, 1, 1)))).rows
+    assert [(label, len(heads)) for label, heads in rows] == [("0–29", 30), ("30–49", 20)]
+    assert sheet(read(np.ones((30, 16, 1, 1)))).size[0] <= 11
+
+
+def test_soft_alignments_can_be_scaled_to_their_largest_weight(tmp_path, monkeypatch):
+    soft = [[0.02, 0.04], [0.01, float("nan")]]
+    figures = []
+    monkeypatch.setattr("regard.viz.picture.draw", lambda *a, **k: figures.append(draw(*a, **k)) or figures[-1])
+    plot_alignment(soft, tmp_path / "a.png", highest="largest")
+    plot_alignment([Prediction(soft, "ab", "xy"), Prediction([[0.3]], "a", "x")], tmp_path / "b.png", highest="largest")
+    plot_alignment([[0.0]], tmp_path / "c.png", highest="largest")
+    assert [figure.axes[0].images[0].norm.vmax for figure in figures] == [0.04, pytest.approx(0.3), 1.0]
+    bar = figures[0].axes[-1]
+    assert bar.get_ylabel() == "weight, up to the largest"
+    assert [label.get_text() for label in bar.get_yticklabels()] == ["0", "0.01", "0.02", "0.03", "0.04"]
+    for wrong in ("most", 0.0, None):
+        with pytest.raises(RegardError, match="above 0, or 'largest'"):
+            plot_alignment(soft, tmp_path / "d.png", highest=wrong)
 
 
 def test_a_long_alignment_has_few_labels_and_keeps_its_peaks(tmp_path):

@@ -107,8 +107,8 @@ class ToyTrainee:
 def config(**changes: object) -> TrainingConfig:
     return TrainingConfig(
         **{
-            "epochs": 4, "learning_rate": 0.01, "device": "cpu", "log_every": 3, "threads": 1, "plateau_patience": 0,
-            "save_every_minutes": 60.0, **changes,
+            "epochs": 4, "learning_rate": 0.01, "device": "cpu", "log_every": 3, "threads": 1, "schedule": "plateau",
+            "plateau_patience": 0, "average_checkpoints": 0, "save_every_minutes": 60.0, **changes,
         }
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard.decoding import Prediction, Sampling, Search, SimpleDecoder, beam_search, force_align, search
     from regard.errors import ConfigError, DataError, RegardError, ShapeError, UnsupportedError
+    from regard.ops import plain
     from regard.tasks import TextToText, load, train
     from regard.viz import load_alignment, plot_alignment, save_alignment
 
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 
 _ROOMS = {
     "decoding": ("Prediction", "Sampling", "Search", "SimpleDecoder", "beam_search", "force_align", "search"),
+    "ops": ("plain",),
     "errors": ("ConfigError", "DataError", "RegardError", "ShapeError", "UnsupportedError"),
     "tasks": ("TextToText", "load", "train"),
     "viz": ("load_alignment", "plot_alignment", "save_alignment"),
@@ -46,6 +48,7 @@ __all__ = [
     "force_align",
     "load",
     "load_alignment",
+    "plain",
     "plot_alignment",
     "save_alignment",
     "search",

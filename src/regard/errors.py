@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+from unicodedata import category
+
+
+def printable(text: str) -> str:
+    """A text without anything that a terminal obeys: control characters and halves of surrogate pairs as escapes.
+
+    >>> print(printable("a" + chr(27) + "[2J"))
+    a\\x1b[2J
+    """
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def _escaped(character: str) -> str:
+    if character in "\n\t" or category(character) not in ("Cc", "Cs"):
+        return character
+    return character.encode("unicode_escape").decode()
+
 
 class RegardError(ValueError):
-    """Base of every error that regard raises on purpose."""
+    """Base of every error that regard raises on purpose; names and texts of users are shown as `printable`."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class ShapeError(RegardError):
@@ -31,3 +51,7 @@ class DataError(RegardError):
 
 class UnsupportedError(RegardError):
     """A combination that is refused; the text says why and what to use instead."""
+
+
+class ElsewhereError(RegardError):
+    """What another process of the same run has already said."""

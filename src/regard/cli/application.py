@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
@@ -12,7 +13,7 @@ from typer.core import TyperGroup
 from regard.cli import bench, data, evaluate, explain, info, plot, predict, train
 from regard.cli import list as catalogue
 from regard.cli.failure import report
-from regard.cli.standard import hush
+from regard.cli.standard import hush, say, show, speak, standard_output
 
 INTERRUPTED, UNREAD = 130, 141
 
@@ -24,7 +25,9 @@ class Verbs(TyperGroup):
         """Runs the verb."""
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                with standard_output():
+                    sys.stdout.flush()
         except BrokenPipeError:
             hush()
             raise typer.Exit(UNREAD) from None
@@ -48,7 +51,9 @@ application.add_typer(data.application)
 
 def main() -> NoReturn:
     """Runs the command line of this process and exits with its status."""
-    sys.exit(run(sys.argv[1:]))
+    status = run(sys.argv[1:])
+    gc.freeze()  # or Python's last search for garbage walks through all that torch has made: a sixth of a short command
+    sys.exit(status)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -61,6 +66,7 @@ def run(arguments: Sequence[str]) -> int:
         The exit status: 0 done, 1 failed, 2 wrong usage, configuration or data, 130 interrupted, 141 the reader of
         the output went away, 143 terminated.
     """
+    speak()
     end = arguments.index("--") if "--" in arguments else len(arguments)
     debug = "--debug" in arguments[:end]
     words = [word for i, word in enumerate(arguments) if i >= end or word != "--debug"]
@@ -69,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as error:  # the only way in which click ends
         status = error.code if isinstance(error.code, int) else int(error.code is not None)
         if status == INTERRUPTED:
-            print("interrupted", file=sys.stderr)
+            say("interrupted")
         return status
     except Exception as error:
         return report(error, debug=debug)
@@ -80,7 +86,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from regard import __version__
 
-        print(f"regard {__version__}")
+        show(f"regard {__version__}")
         raise typer.Exit
 
 

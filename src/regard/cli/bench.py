@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from regard.cli import options
-from regard.cli.standard import results, say
+from regard.cli.standard import check_output, results, say
 
 
 def bench(
@@ -18,6 +18,7 @@ def bench(
     threads: Annotated[str, typer.Option(metavar="N,N", help="Numbers of threads, each measured.")] = "1",
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes and few rounds: does it work?")] = False,
     output: options.Output = None,
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Measure speed and memory on this machine.
 
@@ -27,6 +28,7 @@ def bench(
     counts = [int(count) for count in threads.split(",") if count.strip().isdigit() and int(count)]
     if len(counts) != len(threads.split(",")):
         raise typer.BadParameter(f"{threads!r}: give numbers with commas between, as 1,2", param_hint="'--threads'")
+    check_output(output, overwrite=overwrite)
     from regard import bench as benchmarks
 
     pictures = None if output is None or str(output) == "-" else output.with_suffix("")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.standard import show
 from regard.errors import ConfigError, RegardError
 
 if TYPE_CHECKING:
@@ -20,13 +21,14 @@ application = typer.Typer(
 @application.command("cmudict", epilog="Example: regard data cmudict cmudict/")
 def cmudict(
     directory: Annotated[Path, typer.Argument(help="Where train.tsv, dev.tsv and test.tsv go.")],
+    stress: Annotated[bool, typer.Option("--stress", help="Keep the stress of vowels: AH0, AH1, AH2.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that differ.")] = False,
 ) -> None:
     """Write the CMU Pronouncing Dictionary as train, dev and test."""
     from regard.data.cmudict import prepare
 
-    for name, count in prepare(directory, overwrite=overwrite).items():
-        print(f"{directory / name}.tsv  {count.words:,} words, {count.pronunciations:,} pronunciations")
+    for name, count in prepare(directory, stress=stress, overwrite=overwrite).items():
+        show(f"{directory / name}.tsv  {count.words:,} words, {count.pronunciations:,} pronunciations")
 
 
 @application.command("synthetic", epilog="Example: regard data synthetic reverse train.tsv --count 5000")
@@ -47,7 +49,7 @@ def synthetic(
         raise RegardError(f"{file}: exists; choose another name or give --overwrite.")
     pairs = generate(task, count, min_length=min_length, max_length=max_length, num_symbols=num_symbols, seed=seed)
     file.parent.mkdir(parents=True, exist_ok=True)
-    print(f"{file}  {write(file, pairs):,} pairs")
+    show(f"{file}  {write(file, pairs):,} pairs")
 
 
 @application.command("check", epilog="Example: regard data check g2p.yaml")
@@ -86,10 +88,14 @@ def _configuration(files: list[Path], overrides: list[str]) -> Configuration:
 
 
 def _check(configuration: Configuration) -> int:
-    from regard.data.checks import check
-    from regard.tasks.run import read_data
+    from regard.tasks.defaults import resolve
+    from regard.tasks.reading import read_data
 
-    data = configuration.config.data
-    found = check(*read_data(data), max_length=data.max_length, autoencode=data.autoencode)
-    print(found)
-    return 2 if found.has_errors else 0
+    config = configuration.config
+    data = read_data(config.data)
+    report = data.check()
+    show(report)
+    if report.has_errors:
+        return 2
+    show(resolve(config, report.train.source.lengths, report.train.target.lengths, pieces=data.pieces))
+    return 0

@@ -9,15 +9,32 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli import options
-from regard.cli.standard import finite, results, say
+from regard.cli.standard import check_output, finite, results, say
+from regard.errors import RegardError
 
 if TYPE_CHECKING:
     from regard.tasks.evaluation import Scored
 
 
 def evaluate(
-    file: Annotated[Path, typer.Argument(help="Held-out pairs, in the format of the training data.")],
     model: options.Model,
+    file: Annotated[Path | None, typer.Argument(help="Held-out pairs, in the format of the training data.")] = None,
+    source: Annotated[Path | None, typer.Option(metavar="FILE", help="Instead of pairs: inputs, one a line.")] = None,
+    target: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Their references, one a line; again for further references."),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME",
+            help="Further figures: bleu, chrf; both for sentences (units word, sentencepiece) if not given.",
+        ),
+    ] = None,
+    bleu_tokenize: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="How BLEU cuts texts: none, 13a (the default), intl, zh, …"),
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object.")] = False,
     worst: Annotated[int, typer.Option(min=0, metavar="N", help="Also list the N worst items.")] = 0,
     beam: options.Beam = None,
@@ -26,27 +43,47 @@ def evaluate(
     max_length: options.MaxLength = None,
     batch_tokens: options.BatchTokens = None,
     output: options.Output = None,
+    overwrite: options.Overwrite = False,
     device: options.Device = "auto",
 ) -> None:
-    """Compare a model's outputs with the references of a file."""
-    evaluation = options.load(model, device).evaluate(
-        file,
-        **options.search(
-            beam=beam,
-            length_penalty=length_penalty,
-            alpha=alpha,
-            max_length=max_length,
-            batch_tokens=batch_tokens,
-        ),
+    """Compare a model's outputs with the references of a file.
+
+    The rates compare symbols (`data.target.units`), after the model's normalisation, with the nearest reference;
+    repeated inputs of a file of pairs are one item with several references. BLEU and chrF are sacrebleu's, of texts;
+    the signature behind each says how it was computed.
+    """
+    pairs, parallel = file is not None, source is not None and bool(target)
+    if pairs == parallel or (pairs and (source is not None or target)):
+        raise RegardError("Give a file of pairs, or --source FILE --target FILE.")
+    metrics = None if metric is None else [name.strip().lower() for name in metric.split(",")]
+    if bleu_tokenize is not None and metrics is not None and "bleu" not in metrics:
+        raise RegardError("--bleu-tokenize is for BLEU: add --metric bleu.")
+    check_output(output, overwrite=overwrite)
+    loaded = options.load(model, device)
+    given = options.search(
+        beam=beam,
+        length_penalty=length_penalty,
+        alpha=alpha,
+        max_length=max_length,
+        batch_tokens=batch_tokens,
+        metrics=["bleu"] if metrics is None and bleu_tokenize is not None else metrics,
+        tokenize=bleu_tokenize,
     )
+    if file is not None:
+        evaluation = loaded.evaluate(file, **given)
+    else:
+        assert source is not None
+        evaluation = loaded.evaluate_parallel(source, target or (), **given)
     warned = [one for one in evaluation.scored if one.prediction.warnings]
     for one in warned:
         say(f"{one.item.place}: {'; '.join(one.prediction.warnings)}")
     chosen = evaluation.worst[:worst]
+    signatures = {name: figure.signature for name, figure in evaluation.corpus.items()}
     with results(output) as stream:
         if json_:
             figures = {
                 **{name: finite(value) for name, value in evaluation.metrics.items()},
+                **({"signatures": signatures} if signatures else {}),
                 **({"worst": [_record(one) for one in chosen]} if worst else {}),
             }
             print(json.dumps(figures, ensure_ascii=False), file=stream)

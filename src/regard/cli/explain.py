@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from regard.cli import options
+from regard.cli.standard import show
 
 
 def explain(
@@ -18,7 +19,10 @@ def explain(
     """Say which implementation of each operation is taken and why."""
     from regard import tasks
 
-    print(tasks.explain(None if model is None else options.load(model, device)))
+    if model is not None and (text := options.described(model)) is not None:
+        show(text)
+        return
+    show(tasks.explain(None if model is None else options.load(model, device)))
 
 
 def register(application: typer.Typer) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import sys
+import os
 import traceback
+from errno import ENOSPC
 
-from regard.errors import RegardError
+from regard.cli.standard import say
+from regard.errors import ElsewhereError, RegardError
 
 FAILED, WRONG = 1, 2
 
@@ -13,18 +15,27 @@ FAILED, WRONG = 1, 2
 def report(error: Exception, *, debug: bool) -> int:
     """Says on stderr what went wrong and returns the exit status.
 
-    An error that regard raises on purpose is its message alone; any other is named, with the way to its traceback.
+    Of several processes that torchrun has started, those after the first say their first line only.
+
+    An error that regard raises on purpose is only its message; any other is named, with the way to its traceback.
     """
     file = error.filename if isinstance(error, OSError) else None
+    if file is None and isinstance(error, OSError) and error.errno == ENOSPC:
+        file = "output"  # as where help is printed, or a library writes
+    if isinstance(error, ElsewhereError):
+        return WRONG
+    number = int(os.environ.get("RANK", "0"))
     if debug:
-        traceback.print_exception(error)
+        say("".join(traceback.format_exception(error)).rstrip())
+    elif isinstance(error, RegardError) and number:
+        say(f"process {number + 1}: {str(error).splitlines()[0]}")
     elif isinstance(error, RegardError):
-        print(error, file=sys.stderr)
+        say(str(error))
     elif file is not None:
-        print(f"{file}: {getattr(error, 'strerror', error)}", file=sys.stderr)
+        say(f"{file}: {getattr(error, 'strerror', error)}")
     else:
         hint = "\n  Try a smaller --batch-tokens or training.batch_tokens." if _is_out_of_memory(error) else ""
-        print(f"regard failed with {type(error).__name__}: {error}{hint}\n  --debug shows where.", file=sys.stderr)
+        say(f"regard failed with {type(error).__name__}: {error}{hint}\n  --debug shows where.")
     return WRONG if file is not None or isinstance(error, RegardError) else FAILED
 
 

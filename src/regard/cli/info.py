@@ -9,21 +9,28 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli import options
+from regard.cli.standard import show
 
 
 def info(
-    model: Annotated[str, typer.Argument(help="A run folder, or a name from `regard list models`.")],
+    model: Annotated[str, typer.Argument(help="A run folder, or a name from `regard list`.")],
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say what a model is: sizes, vocabularies, figures, card."""
+    """Say what a model is, or a recipe, a part, a preset.
+
+    Of a model: sizes, vocabularies, figures, card.
+    """
+    if not json_ and (text := options.described(model)) is not None:
+        show(text)
+        return
     loaded = options.load(model, "cpu")
     information = loaded.information()
     if json_:
-        print(json.dumps({**information, "card": loaded.card}, ensure_ascii=False, default=str))
+        show(json.dumps({**information, "card": loaded.card}, ensure_ascii=False, default=str))
         return
-    print("\n".join(_table(information)))
+    show("\n".join(_table(information)))
     if loaded.card:
-        print(f"\n{loaded.card.rstrip()}")
+        show(f"\n{loaded.card.rstrip()}")
 
 
 def _table(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:

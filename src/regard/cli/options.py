@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,17 +12,28 @@ import typer
 if TYPE_CHECKING:
     from regard.tasks import TextToText
 
+FEW = 2000
+"""Source symbols times hypotheses that are decoded before compiled kernels would be loaded: a tenth, about, of the work
+from which on loading them pays."""
+# The limits of search options are those of the configuration (`DecodingConfig`), which `predict` checks.
 Penalty = Literal["none", "average", "gnmt"]
 
 Model = Annotated[
     str, typer.Option("--model", "-m", metavar="MODEL", help="A run folder, or a name from `regard list models`.")
 ]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="auto, cpu, cuda or cuda:1.")]
-Beam = Annotated[int | None, typer.Option(min=1, metavar="N", help="Hypotheses kept at each step; 1 is greedy.")]
+Beam = Annotated[int | None, typer.Option(metavar="N", help="Hypotheses kept at each step; 1 is greedy.")]
 LengthPenalty = Annotated[Penalty | None, typer.Option(help="What hypotheses are ranked by.")]
-Alpha = Annotated[float | None, typer.Option(min=0.0, metavar="X", help="Strength of the gnmt penalty.")]
-MaxLength = Annotated[int | None, typer.Option(min=1, metavar="N", help="Symbols of output at most.")]
-BatchTokens = Annotated[int | None, typer.Option(min=1, metavar="N", help="Source symbols times beam decoded at once.")]
+Alpha = Annotated[float | None, typer.Option(metavar="X", help="Strength of the gnmt penalty.")]
+MaxLength = Annotated[int | None, typer.Option(metavar="N", help="Symbols of output at most.")]
+NumBest = Annotated[int | None, typer.Option(metavar="N", help="Outputs of each input; as many TSV lines.")]
+MinLength = Annotated[int | None, typer.Option(metavar="N", help="Symbols of output at least.")]
+BatchTokens = Annotated[int | None, typer.Option(metavar="N", help="Source symbols times beam decoded at once.")]
+MaxSourceLength = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Symbols of an input that is read; longer ones get a warning and no output."),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="A file instead of stdout.")]
 
 
@@ -38,3 +51,25 @@ def load(model: str, device: str) -> TextToText:
     if loaded.device.type == "cpu":
         keep_memory()
     return loaded
+
+
+@contextmanager
+def kernels_for(model: TextToText, texts: Sequence[str], beam: int | None) -> Iterator[None]:
+    """Within it, compiled kernels are loaded only where the texts are not few: loading takes most of a second.
+
+    Args:
+        texts: everything that this process will do.
+        beam: hypotheses; the model's own number if None.
+    """
+    from regard.ops.choose import only_loaded_kernels
+
+    work = sum(map(len, texts)) * (beam or model.config.decoding.beam)
+    with only_loaded_kernels() if work <= FEW else nullcontext():
+        yield
+
+
+def described(name: str) -> str | None:
+    """What a recipe, a part or a preset of this name is; None where a folder has the name, or nothing."""
+    from regard import tasks
+
+    return None if Path(name).exists() else tasks.describe(name)

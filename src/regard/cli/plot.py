@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from regard.cli import options
-from regard.cli.standard import say
+from regard.cli.standard import say, show
 from regard.errors import UnsupportedError
 
 
@@ -19,8 +19,9 @@ def plot(
     separate: Annotated[
         bool, typer.Option("--separate", help="A numbered file for each text, not one file for all.")
     ] = False,
-    heads: Annotated[
-        bool, typer.Option("--heads", help="Every head of every attention, not their mean alone.")
+    heads: Annotated[bool, typer.Option("--heads", help="Every head of every attention, not only their mean.")] = False,
+    highest: Annotated[
+        bool, typer.Option("--highest", help="Scale colours to the largest weight of a file instead of 1.")
     ] = False,
     data: Annotated[
         Literal["json", "npz"] | None, typer.Option(help="Also write the weights and tokens beside the picture.")
@@ -37,15 +38,16 @@ def plot(
 
     suffix_of(output, (*PICTURES, ".html"))
     loaded = options.load(model, device)
-    found = loaded.predict(
-        text, **options.search(beam=beam, length_penalty=length_penalty, alpha=alpha, max_length=max_length)
-    )
+    with options.kernels_for(loaded, text, beam):
+        found = loaded.predict(
+            text, **options.search(beam=beam, length_penalty=length_penalty, alpha=alpha, max_length=max_length)
+        )
     drawn = []
     for number, (item, one) in enumerate(zip(text, found, strict=True), start=1):
         for warning in one.warnings:
             say(f"argument {number}: {item[:60]!r}: {warning}")
         if one.alignment is not None:
-            drawn.append((number, item, one))
+            drawn.append((number, " ".join(item.split("\t")), one))
     if not drawn:
         raise UnsupportedError(f"{model}: there is no alignment to draw; was the model trained without attention?")
     if separate:
@@ -55,8 +57,9 @@ def plot(
         title = drawn[0][1] if len(drawn) == 1 else f"{len(drawn)} alignments"
         pages = [(output, title, [one for _, _, one in drawn])]
     for file, title, predictions in pages:
-        for written in plot_alignment(predictions, file, title=title, data=data, heads=heads):
-            print(written)
+        scale: Literal["largest"] | float = "largest" if highest else 1.0
+        for written in plot_alignment(predictions, file, title=title, data=data, heads=heads, highest=scale):
+            show(written)
 
 
 def register(application: typer.Typer) -> None:

@@ -5,22 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from regard.cli import options
-from regard.cli.standard import finite, lines, results, say
+from regard.cli import inputs, options
+from regard.cli.inputs import STDIN, SUFFIXES, Row
+from regard.cli.standard import check_output, finite, lines, plain, results, say
 from regard.errors import DataError, RegardError
 
 if TYPE_CHECKING:
     from regard.decoding import Prediction
 
-CHUNK = 1000
-"""Inputs decoded before their outputs are written; on a terminal every line is answered at once."""
-STDIN = Path("-")
 DECIMALS = 6
 BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
 
@@ -29,91 +28,153 @@ def predict(
     model: options.Model,
     text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Inputs; stdin when there are none.")] = None,
     input: Annotated[
-        Path | None, typer.Option("--input", "-i", metavar="FILE", help="A file of inputs, one a line; - is stdin.")
+        Path | None, typer.Option("--input", "-i", metavar="FILE", help="A file of inputs; - is stdin.")
+    ] = None,
+    source_field: Annotated[
+        str | None,
+        typer.Option(metavar="N,N", help="Columns (from 0) or JSONL fields of the input; as in training if not given."),
     ] = None,
     output: options.Output = None,
+    overwrite: options.Overwrite = False,
     format: Annotated[
-        Literal["tsv", "jsonl"], typer.Option(help="tsv: input, output[, score]; jsonl: an object an input.")
-    ] = "tsv",
+        Literal["tsv", "text", "jsonl"] | None,
+        typer.Option(
+            help="tsv: input, output[, score]; text: output; jsonl: objects. jsonl for JSONL inputs, tsv for others."
+        ),
+    ] = None,
     scores: Annotated[
-        bool, typer.Option("--scores", help="A third TSV column: the score that ranked the output.")
+        bool, typer.Option("--scores", help="A further TSV column: the score that ranked the output.")
     ] = False,
     alignments: Annotated[bool, typer.Option("--alignments", help="In jsonl: the weights (output by input).")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first input with a warning.")] = False,
-    num_best: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Outputs of each input; as many TSV lines."),
-    ] = None,
+    num_best: options.NumBest = None,
     beam: options.Beam = None,
     length_penalty: options.LengthPenalty = None,
     alpha: options.Alpha = None,
+    min_length: options.MinLength = None,
     max_length: options.MaxLength = None,
+    max_source_length: options.MaxSourceLength = None,
     batch_tokens: options.BatchTokens = None,
     device: options.Device = "auto",
 ) -> None:
     """Print the outputs of texts, a line each: input, tab, output.
 
-    With --num-best above 1 or --scores a third column has the score. Tabs and line ends within texts become spaces in
+    A .tsv file, and any file with --source-field, keeps its columns, and the output is one more. A .jsonl file keeps
+    its fields beside a new one, `prediction`. Any other file has an input a line. A model whose inputs have several
+    columns reads them from columns, too.
+
+    With --num-best above 1 or --scores a last column has the score. Tabs and line ends within texts become spaces in
     TSV; jsonl has everything exactly.
 
-    An input that cannot be handled as it is does not stop the others: its warning goes to stderr.
+    An input that cannot be handled as it is does not stop the others: its warning goes to stderr. An output file
+    appears when all is done.
+
+    Processes that torchrun has started share the inputs; the first one reads and writes.
     """
     if text and input is not None:
         raise RegardError("Give texts or --input, not both.")
-    if alignments and format != "jsonl":
-        raise RegardError("TSV has no room for weights: use --alignments with --format jsonl.")
+    if text and source_field is not None:
+        raise RegardError("--source-field names columns of a file; texts have none.")
     source = input or STDIN
+    fields = inputs.parse_fields(source_field)
+    as_json = format == "jsonl" or (format is None and not text and SUFFIXES.get(source.suffix.lower()) == "jsonl")
+    if scores and format == "text":
+        raise RegardError("A text of outputs has no room for scores: use --scores with --format tsv.")
+    if alignments and not as_json:
+        raise RegardError("TSV has no room for weights: use --alignments with --format jsonl.")
     if output is not None and output.exists() and source.exists() and output.samefile(source):
         raise RegardError(f"{output}: --output would overwrite --input.")
+    check_output(output, overwrite=overwrite)
+    opened = None if text else lines(source)  # a file that is missing is noticed before the model is loaded
     loaded = options.load(model, device)
     given = options.search(
         beam=beam,
         num_best=num_best,
         length_penalty=length_penalty,
         alpha=alpha,
+        min_length=min_length,
         max_length=max_length,
+        max_source_length=max_source_length,
         batch_tokens=batch_tokens,
     )
     scores = scores or (num_best or loaded.config.decoding.num_best) > 1
-    terminal = not text and source == STDIN and sys.stdin.isatty()
+    terminal = not text and source == STDIN and sys.stdin is not None and sys.stdin.isatty()
     if terminal:
         say("One input a line; Ctrl-D ends.")
-    inputs: Iterator[str] = iter(text) if text else lines(source)
-    origin = "argument " if text else "stdin:" if source == STDIN else f"{source}:"
-    number = 0
-    with results(output) as stream:
-        while chunk := list(islice(inputs, 1 if terminal else CHUNK)):
-            for item, found in zip(chunk, loaded.predict(chunk, alignment=alignments, **given), strict=True):
-                number += 1
-                if found.warnings:
-                    _warn(f"{origin}{number}", item, found, strict=strict)
-                if format == "jsonl":
-                    print(json.dumps(_record(item, found), ensure_ascii=False, allow_nan=False), file=stream)
-                else:
-                    _print_tsv(item, found, stream, scores=scores)
-            stream.flush()
+    data = loaded.config.data
+    kind = inputs.format_of(source, fields, num_columns=data.num_columns)
+    trained = data.source_field if isinstance(data.source_field, tuple) else (data.source_field,)
+    name = "stdin" if source == STDIN else str(source)
+    rows = inputs.texts(text or ()) if opened is None else inputs.read(opened, name, kind, fields, trained)
+
+    def answer(numbered: tuple[int, list[Row]]) -> list[Answer]:
+        index, chunk = numbered
+        texts = [row.text for row in chunk]
+        everything = index == 0 and not terminal and not inputs.is_full(chunk)
+        with options.kernels_for(loaded, texts, beam) if everything else nullcontext():
+            predictions = loaded.predict(texts, alignment=alignments, **given)
+        answers = []
+        for row, found in zip(chunk, predictions, strict=True):
+            one = replace(found, warnings=(row.refusal,)) if row.refusal else found
+            if as_json:
+                shown = json.dumps(plain(_record(row, one)), ensure_ascii=False, allow_nan=False)
+            elif format == "text":
+                shown = "\n".join(each.text.translate(BLANKS) for each in (one, *one.alternatives))
+            else:
+                shown = "\n".join(_tsv(row, one, scores=scores, columns=data.num_columns))
+            answers.append(Answer(shown, _warning(row, one)))
+        return answers
+
+    from regard.training import processes
+    from regard.training.ordering import in_order
+
+    chunks = enumerate(inputs.chunks(rows, one_by_one=terminal))
+    with (
+        processes.joined(loaded.device),
+        processes.held(lambda: results(output)) as stream,
+        closing(in_order(chunks, answer)) as answered,
+    ):
+        for answers in answered:
+            for one in answers:
+                if one.warning and strict:
+                    raise DataError(f"{one.warning}\n  Without --strict it is a warning.")
+                if one.warning:
+                    say(one.warning)
+                print(one.text, file=stream)
+            if stream is not None:
+                stream.flush()
 
 
-def _warn(place: str, item: str, found: Prediction, *, strict: bool) -> None:
-    message = f"{place}: {item[:60]!r}: {'; '.join(found.warnings)}"
-    if strict:
-        raise DataError(f"{message}\n  Without --strict it is a warning.")
-    say(message)
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is written for an input, and what is said about it."""
+
+    text: str
+    warning: str
 
 
-def _print_tsv(item: str, found: Prediction, stream: TextIO, *, scores: bool) -> None:
+def _warning(row: Row, found: Prediction) -> str:
+    return f"{row.place}: {row.text[:60]!r}: {'; '.join(found.warnings)}" if found.warnings else ""
+
+
+def _tsv(row: Row, found: Prediction, *, scores: bool, columns: int) -> Iterator[str]:
+    if isinstance(row.kept, list) and all(isinstance(column, str) for column in row.kept):
+        kept = [column.translate(BLANKS) for column in row.kept]
+    else:
+        kept = [column.translate(BLANKS) for column in row.text.split("\t", columns - 1)]
     for one in (found, *found.alternatives):
-        columns = [item, one.text, *([f"{one.score:.4f}"] if scores else [])]
-        print("\t".join(column.translate(BLANKS) for column in columns), file=stream)
+        yield "\t".join([*kept, one.text.translate(BLANKS), *([f"{one.score:.4f}"] if scores else [])])
 
 
-def _record(item: str, found: Prediction) -> dict[str, Any]:
-    return {
-        "input": item,
+def _record(row: Row, found: Prediction) -> dict[str, Any] | list[Any]:
+    result = {
         **_output(found),
         "warnings": list(found.warnings),
         "alternatives": [_output(one) for one in found.alternatives],
     }
+    if isinstance(row.kept, dict):
+        return {**row.kept, "prediction": result}
+    return {"input": row.text, **({} if row.kept is None else {"columns": row.kept}), **result}
 
 
 def _output(one: Prediction) -> dict[str, Any]:

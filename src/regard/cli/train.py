@@ -27,20 +27,23 @@ def train(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The run's folder; runs/NAME of the configuration unless told."),
+        typer.Option("--output", "-o", help="The run's folder; if not given, runs/NAME of the configuration."),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Delete a run of another configuration in that folder.")
+        bool, typer.Option("--overwrite", help="Begin anew: the run in that folder makes room, once all is checked.")
     ] = False,
     device: Annotated[str | None, typer.Option(metavar="DEVICE", help="Same as --set training.device=…")] = None,
     precision: Annotated[str | None, typer.Option(metavar="TYPE", help="Same as --set training.precision=…")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Same as --set seed=…")] = None,
 ) -> None:
-    """Train a model; the same command again continues it."""
+    """Train a model; the same command again continues it.
+
+    So does the config.yaml of the run's folder.
+    """
     shortcuts = {"training.device": device, "training.precision": precision, "seed": seed}
     overrides = [*(set_ or []), *(f"{key}={value}" for key, value in shortcuts.items() if value is not None)]
     configuration = _configuration(config, preset, overrides)
-    folder = output or Path("runs") / _name(config, configuration)
+    folder = output or _folder(config, configuration)
 
     from regard import tasks
 
@@ -63,11 +66,16 @@ def _configuration(config: Path | None, preset: str | None, overrides: list[str]
     return from_preset(preset, overrides)
 
 
-def _name(config: Path | None, configuration: Configuration) -> str:
-    """The file's stem or the preset; a run's own `config.yaml` names its folder."""
-    if config is not None and config.name == "config.yaml":
-        return config.absolute().parent.name or configuration.name
-    return configuration.name
+def _folder(config: Path | None, configuration: Configuration) -> Path:
+    """`runs/` with the name of the file or the preset; of a file `config.yaml`, its folder, if that is a run."""
+    if config is None or config.name != "config.yaml":
+        return Path("runs") / configuration.name
+
+    from regard.training.manifest import is_run
+
+    if is_run(config.parent):
+        return config.parent
+    return Path("runs") / (config.absolute().parent.name or configuration.name)
 
 
 def register(application: typer.Typer) -> None:

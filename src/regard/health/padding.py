@@ -66,7 +66,12 @@ def as_array(values: Any) -> NDArray[Any]:
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.double() if values.is_floating_point() else values
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ShapeError(f"Expected an array, a tensor or nested lists of equal length ({error}).") from None
+    if array.dtype.kind not in "biuf":
+        raise ShapeError(f"Expected an array, a tensor or nested lists of numbers; got {array.dtype}.")
     return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 

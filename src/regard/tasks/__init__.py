@@ -1,9 +1,16 @@
 """What a user wants done: tasks join data, model, training and search."""
 
-from regard.tasks.catalogue import catalogue, explain
+from typing import TYPE_CHECKING
+
+from regard.lazy import on_demand
+from regard.tasks.catalogue import catalogue, describe, explain
 from regard.tasks.evaluation import Evaluation
-from regard.tasks.run import train
 from regard.tasks.store import load
 from regard.tasks.text_to_text import TextToText
 
-__all__ = ["Evaluation", "TextToText", "catalogue", "explain", "load", "train"]
+if TYPE_CHECKING:
+    from regard.tasks.run import train
+
+__getattr__ = on_demand(__name__, {"run": ["train"]})
+
+__all__ = ["Evaluation", "TextToText", "catalogue", "describe", "explain", "load", "train"]

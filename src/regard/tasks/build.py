@@ -61,16 +61,16 @@ def build_model(config: ModelConfig, *, num_source: int, num_target: int) -> Enc
         "attention": attention,
         "context": context,
         "order": decoder.order,
-        "input_feeding": decoder.input_feeding is not False,
+        "input_feeding": bool(decoder.input_feeding),
         "every_step": decoder.context_use == "every_step",
     }
     width = RecurrentDecoder.input_size(decoder.embedding_size, decoder.size, **options)
     cells = RecurrentStack(
         width, decoder.size, decoder.layers, cell=decoder.cell, dropout=decoder.dropout, residual=decoder.residual
     )
-    told = stack.output_size if context is not None and decoder.context != "last" else None
+    context_size = stack.output_size if context is not None and decoder.context != "last" else None
     try:
-        bridge = Bridge(stack, cells, decoder.bridge, context_size=told)
+        bridge = Bridge(stack, cells, decoder.bridge, context_size=context_size)
     except RegardError as error:
         raise ConfigError(str(error), ("model", "decoder", "bridge")) from None
     embedding = TokenEmbedding(num_target, decoder.embedding_size, dropout=decoder.dropout)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 from regard import attention, ops
-from regard.attention import RECIPES
+from regard.attention import RECIPES, cite
+from regard.attention.citation import bibliography
 from regard.config import presets
+from regard.config.load import preset_text
 from regard.tasks.store import shipped
 from regard.tasks.text_to_text import TextToText
 
@@ -32,13 +35,35 @@ def catalogue() -> list[tuple[str, str, str]]:
     return found
 
 
+def describe(name: str) -> str | None:
+    """What a recipe, a part or a preset is, with options, defaults and papers; None for another name."""
+    if name in RECIPES:
+        recipe = RECIPES[name]
+        required = [p.name for p in inspect.signature(recipe).parameters.values() if p.default is p.empty]
+        return f"recipe {_documented(name, recipe)}\n\n{cite(recipe(**dict.fromkeys(required, 12)))}"
+    for kind, base in PARTS.items():
+        part = vars(attention).get(name)
+        if _is_a(part, base):
+            papers = [bibliography()[key] for key in getattr(part, "sources", ())]
+            return "\n\n".join([f"{kind} {_documented(name, part)}", *papers])
+    if name in presets():
+        return f"preset {name}\n\n{preset_text(name).rstrip()}"
+    return None
+
+
+def _documented(name: str, thing: Any) -> str:
+    parameters = inspect.signature(thing).parameters.values()
+    options = ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters)
+    return f"{name}({options})\n\n{inspect.getdoc(thing) or ''}"
+
+
 def explain(model: TextToText | None = None) -> str:
     """Which way a model's encoder and decoder take here and why; without a model, which way every operation takes."""
     if model is None:
         return ops.explain()
     parts = {"encoder": model.module.encoder, "decoder": model.module.decoder}
-    said = [f"  {name}: {part.explain()}" for name, part in parts.items() if hasattr(part, "explain")]
-    return "\n".join([model.name, *said])
+    lines = [f"  {name}: {part.explain()}" for name, part in parts.items() if hasattr(part, "explain")]
+    return "\n".join([model.name, *lines])
 
 
 def _is_a(thing: object, base: type) -> bool:

@@ -5,25 +5,37 @@ from __future__ import annotations
 import json
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from pydantic import ValidationError
 
+from regard.config import Config, differences
 from regard.config import load as load_configuration
 from regard.config import save as save_configuration
+from regard.config.schema import ModelConfig
 from regard.data import Field
-from regard.errors import DataError, RegardError
+from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks.text_to_text import TextToText
+from regard.training import archive
+from regard.training import weights as files
 from regard.training.device import choose as choose_device
+from regard.training.files import checksum
 
 WEIGHTS = "model.safetensors"
 CARD = "card.md"
 FINGERPRINTS = "data.json"
+CHECKED = ("source.json", "target.json", "source.model", "target.model", FINGERPRINTS)
+"""Files whose checksums are saved with the weights."""
+DAMAGED = "If it is damaged, copy it again from where it came, or train again."
 
 
 def save(model: TextToText, folder: Path | str, *, half: bool = False) -> None:
     """Writes everything that prediction needs: `model.safetensors`, `config.yaml`, `source.json`,
     `target.json`, `data.json` (fingerprints of the training files) and, if it has one, its `card.md`.
+
+    The header of `model.safetensors` has the format's version, checksums of the weights, the vocabularies and
+    `data.json`, and the section `model` of the configuration: `load` refuses what does not belong together.
 
     Args:
         model: what is saved.
@@ -37,15 +49,18 @@ def save(model: TextToText, folder: Path | str, *, half: bool = False) -> None:
         del weights[name]
     if half:
         weights = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
-    # One key alone: safetensors writes several in any order, and equal models are to be equal files.
-    save_file(weights, folder / WEIGHTS, metadata={"format": "1"})
     save_configuration(model.config, folder / "config.yaml")
-    (folder / WEIGHTS).chmod((folder / "config.yaml").stat().st_mode)  # safetensors writes for the owner alone
     model.source.save(folder, "source")
     model.target.save(folder, "target")
     save_fingerprints(model, folder)
     if model.card:
         (folder / CARD).write_text(model.card, encoding="utf-8")
+    names = [name for name in CHECKED if (folder / name).exists()]
+    about = {
+        "files": {name: checksum(folder / name) for name in names},
+        "model": model.config.model.model_dump(mode="json"),
+    }
+    files.write(weights, folder / WEIGHTS, about=about)
 
 
 def load(name_or_folder: str | Path, *, device: str | torch.device = "auto") -> TextToText:
@@ -57,16 +72,15 @@ def load(name_or_folder: str | Path, *, device: str | torch.device = "auto") -> 
 
     Raises:
         RegardError: when there is no such model; the text names those there are.
-        DataError: for files that are missing or do not belong together.
+        DataError: for files that are missing, damaged, of a newer format, or do not belong together.
     """
-    folder = _find(name_or_folder)
-    configuration = load_configuration(folder / "config.yaml")
-    source, target = Field.load(folder, "source"), Field.load(folder, "target")
-    model = TextToText.build(configuration.config, source, target, name=folder.name)
-    weights = {
-        name: tensor.float() if tensor.dtype == torch.float16 else tensor
-        for name, tensor in load_file(folder / WEIGHTS).items()
-    }
+    folder = find(name_or_folder)
+    saved, header = files.read(folder / WEIGHTS)
+    config = _configuration(folder, header)
+    _check_files(folder, header)
+    source, target = _field(folder, "source"), _field(folder, "target")
+    model = TextToText.build(config, source, target, name=folder.name)
+    weights = {name: tensor.float() if tensor.dtype == torch.float16 else tensor for name, tensor in saved.items()}
     expected = {name: tensor.shape for name, tensor in model.module.state_dict().items() if name not in tied(model)}
     found = {name: tensor.shape for name, tensor in weights.items()}
     if found != expected:
@@ -87,9 +101,21 @@ def save_fingerprints(model: TextToText, folder: Path) -> None:
 
 
 def load_fingerprints(folder: Path) -> dict[str, str]:
-    """What a model was trained on; empty where nothing says so."""
+    """What a model was trained on; empty where nothing says so.
+
+    Raises:
+        DataError: for a file that is damaged.
+    """
     path = folder / FINGERPRINTS
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if not path.exists():
+        return {}
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(stored, dict) or not all(isinstance(value, str) for value in stored.values()):
+            raise ValueError("expected texts by name")
+    except ValueError as error:
+        raise DataError(f"{path}: not the fingerprints of a model's data ({error}).\n  {DAMAGED}") from None
+    return stored
 
 
 def shipped() -> dict[str, Path]:
@@ -113,7 +139,48 @@ def _shape(shape: torch.Size | None) -> str:
     return "none" if shape is None else str(tuple(shape))
 
 
-def _find(name_or_folder: str | Path) -> Path:
+def _configuration(folder: Path, header: dict[str, Any]) -> Config:
+    """The configuration beside the weights, if it is that of the weights."""
+    path = folder / "config.yaml"
+    try:
+        config = load_configuration(path).config
+    except ConfigError as error:
+        raise DataError(f"{error}\n  This is the configuration of the model {folder}. {DAMAGED}") from None
+    try:
+        built = config.model_copy(update={"model": ModelConfig(**header["model"])})
+    except (KeyError, TypeError, ValidationError):  # format 1, or a model section of another version
+        return config
+    if changed := differences(built, config):
+        lines = [f"  {key}: saved with {was!r}, now {now!r}" for key, was, now in changed]
+        raise DataError(f"{path} is not the one that the weights were saved with:\n" + "\n".join(lines))
+    return config
+
+
+def _check_files(folder: Path, header: dict[str, Any]) -> None:
+    """Refuses files that are not those which were saved with the weights."""
+    for name, expected in header.get("files", {}).items():
+        path = folder / name
+        if not path.is_file():
+            raise DataError(f"{path}: the file is missing. {DAMAGED}")
+        if checksum(path) != expected:
+            raise DataError(f"{path}: the file is not the one that was saved: its checksum differs.\n  {DAMAGED}")
+
+
+def _field(folder: Path, side: str) -> Field:
+    try:
+        return Field.load(folder, side)
+    except DataError:
+        raise
+    except (RegardError, TypeError) as error:
+        raise DataError(f"{folder / side}.json: {error}\n  {DAMAGED}") from None
+
+
+def find(name_or_folder: str | Path) -> Path:
+    """The folder of a saved model.
+
+    Raises:
+        RegardError: when there is no such model; the text names those there are.
+    """
     folder = Path(name_or_folder)
     for place in (folder, folder / "best"):
         if (place / WEIGHTS).exists():
@@ -122,7 +189,12 @@ def _find(name_or_folder: str | Path) -> Path:
     if str(name_or_folder) in models:
         return models[str(name_or_folder)]
     known = ", ".join(models) or "none"
-    if folder.is_dir():
+    if (folder / archive.NAME / WEIGHTS).exists():
+        reason = (
+            f"{folder} has no model yet: its training began anew and has not validated once. The model that was there "
+            f"before is {folder / archive.NAME}."
+        )
+    elif folder.is_dir():
         reason = f"{folder} has no {WEIGHTS}: is it a run folder, and has the training validated once?"
     else:
         reason = f"There is no folder and no shipped model {str(name_or_folder)!r}."

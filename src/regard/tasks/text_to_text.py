@@ -12,17 +12,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.config.changed import changed
 from regard.config.schema import Config
-from regard.data import BOS, EOS, Field, open_pairs
-from regard.data.references import Item, group
+from regard.data import BOS, EOS, Encoding, Field, open_pairs
+from regard.data.references import Item, group, parallel
+from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
 from regard.decoding import Hypothesis, Prediction, Sampling, Search, main_alignment, search
 from regard.errors import DataError
 from regard.models import EncoderDecoder
 from regard.tasks.build import build_model
 from regard.tasks.encoded import pad
 from regard.tasks.evaluation import Evaluation, score
+from regard.tasks.limits import symbol_limits, within
 
 END = "</s>"
+FARTHEST = 10
+"""An input may be so many times as long as the longest of training."""
 
 
 class TextToText:
@@ -80,6 +85,7 @@ class TextToText:
         alpha: float | None = None,
         min_length: int | None = None,
         max_length: int | None = None,
+        max_source_length: int | None = None,
         batch_tokens: int | None = None,
         sampling: Sampling | None = None,
         alignment: bool = True,
@@ -93,28 +99,44 @@ class TextToText:
         Args:
             inputs: texts; normalised as in training.
             beam, num_best, length_penalty, alpha, min_length, max_length: of the search; the configuration's
-                `decoding` where None. `max_length` counts output symbols.
+                `decoding` where None, with its limits. The end symbol counts for neither length.
+            max_source_length: symbols of an input that is read; a longer one has a warning and no output.
             batch_tokens: source symbols times hypotheses decoded at once.
             sampling: draws outputs instead of searching the best; the first sample is the prediction.
             alignment: whether predictions carry their alignments.
             strict: an input that cannot be handled is an error.
 
         Raises:
+            ConfigError: for options out of their range, or that contradict each other.
             DataError: with `strict`, for the first input that cannot be handled.
         """
-        if isinstance(inputs, str):
+        if isinstance(inputs, str) or not isinstance(inputs, Sequence):
             raise TypeError("predict takes a list of texts: predict([text]).")
-        decoding = self.config.decoding
+        if odd := [text for text in inputs if not isinstance(text, str)]:
+            raise TypeError(f"predict takes texts; got {odd[0]!r:.60}, a {type(odd[0]).__name__}.")
+        decoding = changed(
+            self.config.decoding,
+            "decoding",
+            beam=beam,
+            num_best=num_best,
+            length_penalty=length_penalty,
+            alpha=alpha,
+            min_length=min_length,
+            max_length=max_length,
+            max_source_length=max_source_length,
+            batch_tokens=batch_tokens,
+        )
         options: Search | Sampling = sampling or Search(
-            beam=beam or decoding.beam,
-            num_best=num_best or decoding.num_best,
-            length_penalty=length_penalty or decoding.length_penalty,
-            alpha=decoding.alpha if alpha is None else alpha,
-            min_length=decoding.min_length if min_length is None else min_length,
+            beam=decoding.beam,
+            num_best=decoding.num_best,
+            length_penalty=decoding.length_penalty,
+            alpha=decoding.alpha,
+            min_length=decoding.min_length,
         )
         width = options.num_samples if isinstance(options, Sampling) else options.beam
-        encodings = [self.source.encode(text) for text in inputs]
-        warnings = [self._warnings(encoding.tokens, encoding.unknown) for encoding in encodings]
+        longest = decoding.max_source_length or FARTHEST * self.config.data.max_length
+        encodings = [_capped(self.source.encode(text), longest) for text in inputs]
+        warnings = [self._warnings(encoding) for encoding in encodings]
         if strict:
             for number, (text, about) in enumerate(zip(inputs, warnings), start=1):
                 if about:
@@ -124,7 +146,8 @@ class TextToText:
             for i, encoding in enumerate(encodings)
         ]
         lengths = np.array([len(encoding.tokens) for encoding in encodings], dtype=np.int64)
-        for batch in _batches(lengths, width, batch_tokens or decoding.batch_tokens):
+        limits = symbol_limits(decoding, lengths)
+        for batch in _batches(lengths, width, decoding.batch_tokens):
             ids, mask = pad([encodings[i].ids for i in batch], end=EOS)
             found = search(
                 self.module.decoder,
@@ -132,11 +155,12 @@ class TextToText:
                 options,
                 bos=BOS,
                 eos=EOS,
-                max_length=self._limits(lengths[batch], max_length),
+                max_length=torch.from_numpy(limits[batch] + 1).to(self.device),
                 alignment=alignment,
             )
             for i, hypotheses in zip(batch, found, strict=True):
-                ranked = [self._prediction(encodings[i].tokens, one, warnings[i]) for one in hypotheses]
+                kept = within(hypotheses, int(limits[i]), options)
+                ranked = [self._prediction(encodings[i].tokens, one, warnings[i]) for one in kept]
                 results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
         return [result for result in results if result is not None]
 
@@ -145,13 +169,14 @@ class TextToText:
 
         Args:
             path: a file of the kind the model was trained on (`data.format`, `source_field`, `target_field`).
-            options: as `predict`.
+            options: as `evaluate_items`; BLEU and chrF are among the figures where outputs are sentences (units
+                `word` or `sentencepiece`) and sacrebleu is installed.
 
         Raises:
             DataError: for a file without pairs, or the file that the model was trained on.
         """
         data = self.config.data
-        if fingerprint(path) in (self.fingerprints.get("train"), self.fingerprints.get("train.0")):
+        if fingerprint(path) in training_files(self.fingerprints):
             raise DataError(f"{path}: {self.name} was trained on this file; figures need pairs it has not seen.")
         pairs = open_pairs(
             path,
@@ -162,21 +187,75 @@ class TextToText:
         )
         if not len(pairs):
             raise DataError(f"{path}: no pairs to evaluate.")
-        return self.evaluate_items(self.items(pairs), **options)
+        return self.evaluate_items(self.items(pairs), **{"metrics": self._automatic(), **options})
+
+    def evaluate_parallel(self, source: Path | str, targets: Sequence[Path | str], **options: Any) -> Evaluation:
+        """Free-running outputs of a file's lines against the same lines of one or more files of references.
+
+        Args:
+            source: a text file, one input a line.
+            targets: text files, one reference a line.
+            options: as `evaluate`.
+
+        Raises:
+            DataError: for files of different numbers of lines, without lines, or that the model was trained on.
+        """
+        if not targets:
+            raise DataError("Parallel text needs a file of references beside the source.")
+        seen = {self.fingerprints[name] for name in ("train", "train.0", "train.1") if name in self.fingerprints}
+        for path in (source, *targets):
+            if fingerprint(path) in seen:
+                raise DataError(f"{path}: {self.name} was trained on this file; figures need pairs it has not seen.")
+        items = parallel(source, targets, normalise_target=self.target.normalisation)
+        if not items:
+            raise DataError(f"{source}: no lines to evaluate.")
+        return self.evaluate_items(items, **{"metrics": self._automatic(), **options})
 
     def items(self, pairs: Any) -> list[Item]:
         """Pairs grouped by input."""
         return group(pairs, normalise_source=self.source.normalisation, normalise_target=self.target.normalisation)
 
-    def evaluate_items(self, items: Sequence[Item], **options: Any) -> Evaluation:
-        """As `evaluate`, for items that were read already."""
+    def evaluate_items(
+        self, items: Sequence[Item], *, metrics: Sequence[Metric] = (), tokenize: str | None = None, **options: Any
+    ) -> Evaluation:
+        """As `evaluate`, for items that were read already.
+
+        Args:
+            items: inputs with their references.
+            metrics: figures of all outputs together: `bleu`, `chrf`. Letter case counts unless the model changes it.
+            tokenize: how BLEU cuts texts into words (`regard.data.corpus_score`).
+            options: as `predict`.
+        """
+        for name in metrics:
+            scorer_of(name, tokenize=tokenize)  # what cannot be computed is noticed before anything is decoded
         predictions = self.predict([item.source for item in items], **{"alignment": False, **options})
-        return Evaluation(
-            [
-                score(item, prediction, said(prediction), [self.target.split(text) for text in item.references])
-                for item, prediction in zip(items, predictions, strict=True)
-            ]
-        )
+        return self.evaluation(items, predictions, metrics=metrics, tokenize=tokenize)
+
+    def evaluation(
+        self,
+        items: Sequence[Item],
+        predictions: Sequence[Prediction],
+        *,
+        metrics: Sequence[Metric] = (),
+        tokenize: str | None = None,
+    ) -> Evaluation:
+        """As `evaluate_items`, for items whose outputs are known already."""
+        scored = [
+            score(item, prediction, output_symbols(prediction), [self.target.split(text) for text in item.references])
+            for item, prediction in zip(items, predictions, strict=True)
+        ]
+        texts = [one.text for one in predictions]
+        references = [list(map(self.target.normalisation, item.references)) for item in items]
+        lowercase = self.config.data.target.case != "keep"
+        corpus: dict[str, CorpusScore] = {
+            name: corpus_score(name, texts, references, tokenize=tokenize, lowercase=lowercase) for name in metrics
+        }
+        return Evaluation(scored, corpus)
+
+    def _automatic(self) -> tuple[Metric, ...]:
+        """BLEU and chrF for sentences, where they can be computed."""
+        sentences = self.config.data.target.units in ("word", "sentencepiece")
+        return TRANSLATION_METRICS if sentences and is_available() else ()
 
     def information(self) -> dict[str, Any]:
         """What the model is: sizes, vocabularies, configuration."""
@@ -184,8 +263,8 @@ class TextToText:
             "name": self.name,
             "task": self.config.task,
             "parameters": sum(parameter.numel() for parameter in self.module.parameters()),
-            "source": f"{len(self.source.vocabulary):,} {self.config.data.source.units} symbols",
-            "target": f"{len(self.target.vocabulary):,} {self.config.data.target.units} symbols",
+            "source": _size(self.source, self.config.data.source.units),
+            "target": _size(self.target, self.config.data.target.units),
             "model": self.config.model.model_dump(mode="json"),
             "decoding": self.config.decoding.model_dump(mode="json"),
         }
@@ -198,22 +277,15 @@ class TextToText:
         with torch.inference_mode():
             return self.module.prepare(ids.to(self.device), padded)
 
-    def _limits(self, lengths: np.ndarray, max_length: int | None) -> Tensor:
-        """The most tokens of each output, the end symbol included."""
-        decoding = self.config.decoding
-        fixed = max_length or decoding.max_length
-        limits = np.full_like(lengths, fixed) if fixed else (lengths * decoding.max_length_ratio).astype(np.int64) + 10
-        return torch.from_numpy(limits + 1).to(self.device)
-
-    def _warnings(self, tokens: list[str], unknown: list[str]) -> tuple[str, ...]:
-        if not tokens:
-            return ("the input is empty",)
+    def _warnings(self, encoding: Encoding) -> tuple[str, ...]:
+        if not encoding.tokens:
+            return (encoding.refusal or "the input is empty",)
         found = []
-        if unknown:
-            shown = ", ".join(map(repr, dict.fromkeys(unknown)))
+        if encoding.unknown:
+            shown = ", ".join(map(repr, dict.fromkeys(encoding.unknown)))
             found.append(f"training lacked {shown}: read as <unk>")
-        if len(tokens) > self.config.data.max_length:
-            found.append(f"{len(tokens)} symbols; training had at most {self.config.data.max_length}")
+        if len(encoding.tokens) > self.config.data.max_length:
+            found.append(f"{len(encoding.tokens)} symbols; training had at most {self.config.data.max_length}")
         return tuple(found)
 
     def _prediction(self, source: list[str], hypothesis: Hypothesis, warnings: tuple[str, ...]) -> Prediction:
@@ -243,9 +315,29 @@ def fingerprint(path: Path | str) -> str:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def said(prediction: Prediction) -> list[str]:
+def training_files(fingerprints: Mapping[str, str]) -> set[str]:
+    """The fingerprints of the files that a model, or the model that it started from, was trained on."""
+    return {value for name, value in fingerprints.items() if "train" in name.split(".")}
+
+
+def output_symbols(prediction: Prediction) -> list[str]:
     """The output's symbols, without the end symbol."""
     return prediction.tokens[:-1] if prediction.stop_reason == "eos" else prediction.tokens
+
+
+def _capped(encoding: Encoding, longest: int) -> Encoding:
+    """The encoding, without its symbols where they are too many: memory and time grow with the longest input."""
+    count = len(encoding.tokens)
+    if count <= longest:
+        return encoding
+    reason = f"{count:,} symbols; an input has at most {longest:,} (max_source_length)"
+    return Encoding(encoding.ids[:0], [], [], reason)
+
+
+def _size(field: Field, units: str | tuple[str, ...]) -> str:
+    named = units if isinstance(units, str) else " and ".join(units)
+    columns = f" in {field.num_columns} columns" if field.num_columns > 1 else ""
+    return f"{len(field.vocabulary):,} {named} symbols{columns}"
 
 
 def _batches(lengths: np.ndarray, width: int, batch_tokens: int) -> Iterator[np.ndarray]:

@@ -12,13 +12,15 @@ from torch import Tensor
 
 from regard import health
 from regard.data import BOS, EOS, Pairs, plan
+from regard.data.pairs import shorten
+from regard.data.translation import TRANSLATION_METRICS
 from regard.decoding import Prediction
 from regard.tasks.encoded import EncodedTexts
-from regard.tasks.evaluation import Scored
+from regard.tasks.evaluation import Evaluation, Scored
 from regard.tasks.feeding import forced_cross_entropy
 from regard.tasks.store import save
-from regard.tasks.text_to_text import TextToText
-from regard.training import Loss, Validation, feedback_mask
+from regard.tasks.text_to_text import TextToText, output_symbols
+from regard.training import Loss, Validation, feedback_mask, processes
 from regard.viz import plot_alignment
 
 Sides = tuple[EncodedTexts, EncodedTexts]
@@ -74,6 +76,14 @@ class TextTrainee:
         """Padded ids and masks of some training pairs."""
         return self._batch(self.train, description)
 
+    def divide(self, description: Any, count: int) -> Sequence[Any]:
+        """Every so many-th row: rows of a batch are of similar length, and neighbours the most."""
+        return [description[number::count] for number in range(min(count, len(description)))]
+
+    def item_ids(self, description: Any) -> Tensor:
+        """Which training pairs they are."""
+        return torch.from_numpy(np.asarray(description, dtype=np.int64))
+
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
         """Smoothed cross-entropy of the targets; the reference or the own output is fed as the configuration says."""
         if self._taught is not None:
@@ -87,13 +97,11 @@ class TextTrainee:
     @torch.no_grad()
     def validate(self) -> Validation:
         """Free-running outputs of the held-out inputs, with samples and pictures; and the teacher-forced loss."""
-        training, decoding = self.config.training, self.config.decoding
-        evaluation = self.model.evaluate_items(self.items, beam=decoding.validation_beam, num_best=1)
+        training = self.config.training
+        evaluation = self._evaluate()
         metrics = dict(evaluation.metrics)
         del metrics["items"]
-        losses = [self._loss(self._batch(self.dev, batch, device=True), None, 0.0) for batch in self.dev_batches]
-        count = sum(int(loss[2]) for loss in losses)
-        metrics["teacher_forced_loss"] = sum(float(loss[1]) for loss in losses) / max(count, 1)
+        metrics["teacher_forced_loss"] = self._forced_loss()
         shown = evaluation.scored[: training.samples]
         looked = self.model.predict([item.source for item in self.items[:MEASURED]], beam=1, num_best=1)
         metrics.update(alignment_figures(looked))
@@ -102,7 +110,22 @@ class TextTrainee:
             for number, prediction in enumerate(looked[: training.samples])
             if prediction.alignment is not None and prediction.alignment.numel()
         ]
-        return Validation(metrics, [sample(one) for one in shown], pictures)
+        return Validation(metrics, [sample(one) for one in shown], pictures, concern(evaluation.scored))
+
+    def _evaluate(self) -> Evaluation:
+        """Free-running outputs of the held-out items, each decoded by one of the processes."""
+        beam = self.config.decoding.validation_beam
+        sources = [item.source for item in processes.share(self.items)]
+        predictions = self.model.predict(sources, beam=beam, num_best=1, alignment=False)
+        metrics = [name for name in TRANSLATION_METRICS if name == self.config.select]
+        return self.model.evaluation(self.items, processes.merged(processes.gathered(predictions)), metrics=metrics)
+
+    def _forced_loss(self) -> float:
+        """Nats a symbol of the held-out references, each batch computed by one of the processes."""
+        batches = [self._batch(self.dev, batch, device=True) for batch in processes.share(self.dev_batches)]
+        losses = [self._loss(batch, None, 0.0) for batch in batches]
+        sums = processes.merged(processes.gathered([(float(loss[1]), int(loss[2])) for loss in losses]))
+        return sum(loss for loss, _ in sums) / max(sum(count for _, count in sums), 1)
 
     def save(self, folder: Path) -> None:
         """Everything that prediction needs."""
@@ -143,6 +166,19 @@ def alignment_figures(predictions: Sequence[Prediction]) -> dict[str, float]:
         "focus_rate": float(np.mean([health.focus_rate(alignment) for alignment in alignments])),
         "monotonicity": float(np.mean([health.monotonicity(alignment) for alignment in alignments])),
     }
+
+
+def concern(scored: Sequence[Scored]) -> str | None:
+    """A sentence if the outputs of several inputs are all empty or all the same, and should not be."""
+    outputs = {tuple(output_symbols(one.prediction)) for one in scored}
+    if len(scored) < 2 or len(outputs) > 1:
+        return None
+    if not any(outputs):
+        return f"The saved model says nothing: its output is empty for all {len(scored):,} held-out inputs."
+    if all(one.is_right for one in scored):
+        return None
+    text = shorten(scored[0].prediction.text)
+    return f"The saved model says the same for all {len(scored):,} held-out inputs: {text}."
 
 
 def sample(one: Scored) -> str:

@@ -3,17 +3,25 @@
 A task is a `Trainee`; `train` runs it in a folder.
 """
 
-from regard.training.loop import train
-from regard.training.outcome import Outcome, RunState, StopReason, read_state
+from typing import TYPE_CHECKING
+
+from regard.lazy import on_demand
 from regard.training.sampling import (
     feedback_mask,
     scheduled_sampling_mask,
     scheduled_sampling_probability,
     sequence_teacher_forcing_mask,
 )
-from regard.training.trainee import Loss, Trainee, Validation
+from regard.training.trainee import DivisibleTrainee, Loss, Trainee, Validation
+
+if TYPE_CHECKING:
+    from regard.training.loop import train
+    from regard.training.outcome import Outcome, RunState, StopReason, read_state
+
+__getattr__ = on_demand(__name__, {"loop": ["train"], "outcome": ["Outcome", "RunState", "StopReason", "read_state"]})
 
 __all__ = [
+    "DivisibleTrainee",
     "Loss",
     "Outcome",
     "RunState",

@@ -4,30 +4,33 @@
 
     latest                          the name of the newest one, a line of text
     best                            the name of the best validated weights, a line of text
+    config.yaml                     the configuration that the run was begun with (`regard.tasks`)
     step-00001200/                  the last two are kept
       model.safetensors             the weights
       trainer_state.pt              all else: tensors and plain containers, read with weights_only=True
-      progress.json                 step and epoch, for people and programs that only look
+      progress.json                 step and epoch, for people and programs that only look; checksums of the others
     weights/step-00001000.safetensors   validated weights: the best, and those whose mean is taken
 """
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from regard.errors import RegardError
+from regard.errors import DataError
 from regard.training import weights
-from regard.training.files import create_folder, remove_folder, replace_text
+from regard.training.files import checksum, create_folder, remove_folder, replace_text
 
 KEPT = 2
-VERSION = 1
+VERSION = 2
+WEIGHTS, STATE, PROGRESS = "model.safetensors", "trainer_state.pt", "progress.json"
 
 
 class Checkpoints:
@@ -43,17 +46,59 @@ class Checkpoints:
 
     @property
     def latest(self) -> int | None:
-        """The step of the newest checkpoint, or None if there is none."""
-        if not self._latest.exists():
+        """The step of the checkpoint that `latest` names, of the newest if it names none, or None if there is none."""
+        steps = self._steps()
+        name = _text(self._latest)
+        return next((step for step in steps if step_name(step) == name), steps[-1] if steps else None)
+
+    def sound(self, warn: Callable[[str], object]) -> int | None:
+        """The step of the newest checkpoint that is whole, `latest` or one before it; None if there is none at all.
+
+        An older one is made the latest: a run that continues from it makes the steps after it again, the same ones.
+
+        Args:
+            warn: is told of each that is damaged.
+
+        Raises:
+            DataError: if there are checkpoints, and all are damaged.
+        """
+        latest = self.latest
+        if latest is None:
             return None
-        name = self._latest.read_text(encoding="utf-8").strip()
-        if not (self._folder / name / "progress.json").is_file() or not name.startswith("step-"):
-            raise RegardError(f"{self._latest} names {name!r}, which is no checkpoint beside it.")
-        return int(name.removeprefix("step-"))
+        steps = [step for step in self._steps() if step <= latest]
+        for step in reversed(steps):
+            if (damage := self._damage(step)) is None:
+                if step_name(step) != _text(self._latest):
+                    replace_text(self._latest, f"{step_name(step)}\n")
+                return step
+            older = [other for other in steps if other < step]
+            way = f"The run continues from step {older[-1]:,} instead; nothing else is lost." if older else ""
+            warn(f"{damage}\n  {way}".rstrip())
+        raise DataError(
+            f"{self._folder}: no checkpoint is whole: {self._damage(steps[-1])}\n"
+            "  Restore the files to continue the run, or begin anew with --overwrite. A model that it has saved in the "
+            "folder above is not touched by this."
+        )
 
     def progress(self, step: int) -> dict[str, Any]:
-        """Step, epoch and needed weights of a checkpoint, without reading the rest of it."""
-        return json.loads((self._checkpoint(step) / "progress.json").read_text(encoding="utf-8"))
+        """Step, epoch, needed weights and checksums of a checkpoint, without reading the rest of it.
+
+        Raises:
+            DataError: if that cannot be read.
+        """
+        path = self._checkpoint(step) / PROGRESS
+        try:
+            progress = json.loads(path.read_text(encoding="utf-8"))
+            if not {"step", "epoch", "weights"} <= set(progress):
+                raise ValueError("keys are missing")
+            numbers = [progress["step"], progress["epoch"], *progress["weights"]]
+            if not all(isinstance(number, int) and number >= 0 for number in numbers):
+                raise ValueError("what should be numbers of steps is something else")
+            if not isinstance(progress.get("sha256", {}), dict):
+                raise ValueError("there is no checksum a file")
+        except (OSError, ValueError, TypeError) as error:
+            raise DataError(f"{path}: not the progress of a checkpoint ({error}).") from None
+        return dict(progress)
 
     def save(self, module: nn.Module, state: dict[str, Any], *, step: int, epoch: int, needed: Collection[int]) -> None:
         """Writes a checkpoint and removes the old ones; one of the same step is the same, and is left.
@@ -66,10 +111,13 @@ class Checkpoints:
             copies = weights.snapshot(module)
 
             def write(folder: Path) -> None:
-                save_file(copies, folder / "model.safetensors")
-                torch.save({"version": VERSION, **state}, folder / "trainer_state.pt")
-                progress = {"step": step, "epoch": epoch, "weights": sorted(needed)}
-                (folder / "progress.json").write_text(json.dumps(progress) + "\n", encoding="utf-8")
+                weights.write(copies, folder / WEIGHTS)
+                stream = io.BytesIO()  # torch's own writing names no path where a disk is full
+                torch.save({"version": VERSION, **state}, stream)
+                (folder / STATE).write_bytes(stream.getbuffer())
+                sums = {name: checksum(folder / name) for name in (WEIGHTS, STATE)}
+                progress = {"step": step, "epoch": epoch, "weights": sorted(needed), "sha256": sums}
+                (folder / PROGRESS).write_text(json.dumps(progress) + "\n", encoding="utf-8")
 
             create_folder(self._checkpoint(step), write)
             replace_text(self._latest, f"{step_name(step)}\n")
@@ -81,18 +129,18 @@ class Checkpoints:
     def load(self, module: nn.Module, step: int) -> dict[str, Any]:
         """Puts the weights of a checkpoint into the module and returns the state."""
         folder = self._checkpoint(step)
-        path = folder / "trainer_state.pt"
+        path = folder / STATE
         try:
             state = torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:
-            raise RegardError(
+            raise DataError(
                 f"{path}: this state cannot be read ({str(error).splitlines()[0]}).\n"
                 f"  To continue from an older checkpoint of the folder, write its name into {self._latest}."
             ) from error
         if state["version"] > VERSION:
-            raise RegardError(f"{path}: written by a newer regard (version {state['version']} of the format).")
-        weights.restore(module, weights.load(folder / "model.safetensors"))
-        return state
+            raise DataError(f"{path}: written by a newer regard (version {state['version']} of the format).")
+        weights.restore(module, weights.load(folder / WEIGHTS))
+        return dict(state)
 
     def save_weights(self, module: nn.Module, step: int, *, best: bool) -> None:
         """Writes validated weights."""
@@ -108,9 +156,25 @@ class Checkpoints:
         """Removes validated weights that neither the run nor a checkpoint needs."""
         names = {self._weights(step) for step in needed}
         for step in self._steps():
-            names |= {self._weights(other) for other in self.progress(step)["weights"]}
+            with suppress(DataError):  # a damaged checkpoint, which nothing continues from
+                names |= {self._weights(other) for other in self.progress(step)["weights"]}
         for path in set(self._folder.glob("weights/step-*")) - names:
             path.unlink()
+
+    def _damage(self, step: int) -> str | None:
+        """What is wrong with the files of a checkpoint."""
+        folder = self._checkpoint(step)
+        try:
+            progress = self.progress(step)
+        except DataError as error:
+            return str(error)
+        for name in (WEIGHTS, STATE):
+            if not (folder / name).is_file():
+                return f"{folder / name}: the file is missing."
+            expected = progress.get("sha256", {}).get(name)
+            if expected is not None and checksum(folder / name) != expected:
+                return f"{folder / name}: the file is damaged: its checksum differs."
+        return None
 
     def _checkpoint(self, step: int) -> Path:
         return self._folder / step_name(step)
@@ -119,7 +183,8 @@ class Checkpoints:
         return self._folder / "weights" / f"{step_name(step)}.safetensors"
 
     def _steps(self) -> list[int]:
-        return sorted(int(path.name.removeprefix("step-")) for path in self._folder.glob("step-*"))
+        numbers = (path.name.removeprefix("step-") for path in self._folder.glob("step-*") if path.is_dir())
+        return sorted(int(number) for number in numbers if number.isdecimal())
 
 
 def step_name(step: int) -> str:
@@ -129,3 +194,10 @@ def step_name(step: int) -> str:
     'step-00001200'
     """
     return f"step-{step:08d}"
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return None

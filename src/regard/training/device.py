@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard import tree
 from regard.errors import ConfigError
+from regard.training.processes import asked, local_device
 
 
 def choose(name: str) -> torch.device:
@@ -20,7 +21,7 @@ def choose(name: str) -> torch.device:
         ConfigError: for another name, or a GPU that is not there.
     """
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return local_device("cuda" if torch.cuda.is_available() else "cpu")
     kind, _, index = name.partition(":")
     if kind not in ("cpu", "cuda") or (index and not index.isdecimal()) or (kind == "cpu" and index):
         raise ConfigError(
@@ -34,7 +35,12 @@ def choose(name: str) -> torch.device:
             "Use auto or cpu, or install a build of torch with CUDA.",
             ("training", "device"),
         )
-    return torch.device(name)
+    if index and asked() > 1:
+        raise ConfigError(
+            f"training.device is {name!r}, one GPU for {asked()} processes. Give cuda: each takes its own.",
+            ("training", "device"),
+        )
+    return torch.device(name) if index else local_device(kind)
 
 
 def move(batch: Any, device: torch.device) -> Any:

@@ -6,10 +6,12 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from regard.errors import ConfigError, DataError, RegardError
+from regard.training.files import writing
 
 RESERVED = ("kind", "step", "epoch", "timing")
 
@@ -18,20 +20,17 @@ class MetricsLog:
     """Appends lines to a file, each a JSON object with `kind` (train, validation or averaged), `step`, `epoch`,
     figures under their names, and `timing`, the only part in which two runs with one seed differ.
 
-    Figures that are not finite become null, as JSON has no word for them. While it is open no other process can open
-    the file like this, where the system has such locks.
+    Figures that are not finite become null, as JSON has no word for them.
 
     Raises:
-        RegardError: if another process has it.
+        RegardError: where the file cannot be written, as on a full disk.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = path.open("a", encoding="utf-8")
+        with writing(path):
+            self._file = path.open("a", encoding="utf-8")
         self._writer: Any = None
-        if _taken(self._file.fileno()):
-            self._file.close()
-            raise RegardError(f"{path.parent}: another process is training in this folder. Wait for it, or stop it.")
 
     def cut(self, step: int) -> None:
         """Cuts off the lines after a step, those of an end that was not finished, and one that a kill broke off."""
@@ -73,21 +72,24 @@ class MetricsLog:
         line: dict[str, Any] = {"kind": kind, "step": step, "epoch": epoch}
         line |= {name: _plain(value) for name, value in figures.items()}
         line["timing"] = {name: _plain(value) for name, value in timing.items()}
-        self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
-        self._file.flush()
+        with writing(self._path):
+            self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            self._file.flush()
         if self._writer is not None:
             for name, value in (*figures.items(), *timing.items()):
                 self._writer.add_scalar(f"{kind}/{name}", float(value), step)
 
     def sync(self) -> None:
         """Flushes everything to the disk."""
-        os.fsync(self._file.fileno())
+        with writing(self._path):
+            os.fsync(self._file.fileno())
         if self._writer is not None:
             self._writer.flush()
 
     def close(self) -> None:
         """Ends writing."""
-        self._file.close()
+        with suppress(OSError):  # what a full disk has not taken, and has been reported
+            self._file.close()
         if self._writer is not None:
             self._writer.close()
 
@@ -95,15 +97,3 @@ class MetricsLog:
 def _plain(value: float) -> float | None:
     number = float(value)
     return number if math.isfinite(number) else None
-
-
-def _taken(handle: int) -> bool:
-    try:
-        import fcntl
-
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except (ImportError, OSError):  # Windows, or a file system without locks
-        return False
-    return False

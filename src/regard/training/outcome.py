@@ -6,9 +6,9 @@ import dataclasses
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
-from regard.errors import RegardError
+from regard.errors import DataError
 from regard.training.checkpoint import Checkpoints
 from regard.training.files import replace_text
 
@@ -27,7 +27,8 @@ class Outcome:
         stop_reason: what ended the run; only "interrupted" can be continued.
         seconds: of training, over all continuations.
         metrics: the validation of the model that is saved in the run folder.
-        weights: the steps of the validations whose weights, or their mean, that model has.
+        weights: the steps of the validations whose weights, or their mean, that model has: one step for a single
+            validation's, also where `average_checkpoints` asks for a mean, if the mean was worse.
         signal: the number of the signal that interrupted, if one did; exit with 128 more.
     """
 
@@ -52,9 +53,16 @@ class Outcome:
         if not path.exists():
             return None
         try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
+            outcome = cls(**json.loads(path.read_text(encoding="utf-8")))
+            if not all(isinstance(number, int) for number in (outcome.steps, outcome.epochs, *outcome.weights)):
+                raise TypeError("steps are no whole numbers")
+            if not isinstance(outcome.metrics, dict) or outcome.stop_reason not in get_args(StopReason):
+                raise TypeError("metrics or stop_reason are none")
+            return outcome
         except (ValueError, TypeError) as error:
-            raise RegardError(f"{path}: not the outcome of a run ({error}). Remove it to continue the run.") from error
+            raise DataError(
+                f"{path}: not the outcome of a run ({error}). Remove the file, and the same command ends the run again."
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,11 @@ def read_state(folder: Path) -> RunState | None:
     if checkpoints.latest is None:
         return None
     return RunState(checkpoints.latest, int(checkpoints.progress(checkpoints.latest)["epoch"]), finished=False)
+
+
+def reopen(folder: Path) -> None:
+    """Lets a finished run go on, for as long as its configuration now says."""
+    _path(folder).unlink(missing_ok=True)
 
 
 def _path(folder: Path) -> Path:

@@ -6,8 +6,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from regard.errors import RegardError
-from regard.training.trainee import Trainee
+from regard.errors import RegardError, UnsupportedError
+from regard.training import processes
+from regard.training.trainee import DivisibleTrainee, Trainee
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one process does of a batch.
+
+    Args:
+        description: of its rows.
+        weight: 1; 0 for a process for which no rows are left. It computes what another does, and nothing of it counts,
+            for all processes have to make the same calls.
+    """
+
+    description: Any
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +30,13 @@ class Group:
     """The batches of one optimiser step.
 
     Args:
-        descriptions: of its batches.
+        parts: of its batches, what this process does.
         epoch: counted from 0.
         end: batches of the epoch that are used after it.
         size: batches of the epoch.
     """
 
-    descriptions: tuple[Any, ...]
+    parts: tuple[Part, ...]
     epoch: int
     end: int
     size: int
@@ -39,16 +54,35 @@ def groups(trainee: Trainee, *, epoch: int, batch: int, epochs: int, accumulatio
             raise RegardError(f"Epoch {current + 1} has no batches: is the training data empty?")
         for start in range(batch if current == epoch else 0, size, accumulation):
             end = min(start + accumulation, size)
-            yield Group(tuple(plan[i] for i in range(start, end)), current, end, size)
+            yield Group(tuple(part(trainee, plan[i]) for i in range(start, end)), current, end, size)
+
+
+def part(trainee: Trainee, description: Any) -> Part:
+    """What this process does of a batch.
+
+    Raises:
+        UnsupportedError: in several processes, for a trainee whose batches cannot be divided.
+    """
+    count = processes.size()
+    if count == 1:
+        return Part(description)
+    if not isinstance(trainee, DivisibleTrainee):
+        raise UnsupportedError(
+            f"{type(trainee).__name__} cannot be trained by {count} processes: it has no divide and item_ids "
+            "(regard.training.DivisibleTrainee). Start one process, or write them."
+        )
+    parts = trainee.divide(description, count)
+    number = processes.rank()
+    return Part(parts[number]) if number < len(parts) else Part(parts[-1], 0.0)
 
 
 def make(trainee: Trainee, group: Group) -> list[Any]:
     """The batches of a group."""
     batches = []
-    for description in group.descriptions:
+    for one in group.parts:
         try:
-            batches.append(trainee.batch(description))
+            batches.append(trainee.batch(one.description))
         except Exception as error:
-            error.add_note(f"while preparing the batch {description!r:.500} of epoch {group.epoch + 1}")
+            error.add_note(f"while preparing the batch {one.description!r:.500} of epoch {group.epoch + 1}")
             raise
     return batches

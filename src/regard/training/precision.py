@@ -6,13 +6,27 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from regard.errors import RegardError
+from regard.errors import ConfigError, RegardError
 
 SMALLEST_SCALE = 2.0**-10
 """Gradients that overflow float16 even when the loss is made this much smaller come from a loss that is broken."""
+
+
+def check_precision(name: str, device: torch.device, module: nn.Module) -> None:
+    """Refuses what torch cannot compute, before any data is read.
+
+    Raises:
+        ConfigError: for float16 with an LSTM on a CPU, where oneDNN has no such layer with gradients.
+    """
+    if name == "float16" and device.type == "cpu" and any(isinstance(part, nn.LSTM) for part in module.modules()):
+        raise ConfigError(
+            "an LSTM cannot be trained in float16 on a CPU: oneDNN has no such layer with gradients. Use precision "
+            "bfloat16 or float32, a GPU, or cells of another kind (model.encoder.cell and model.decoder.cell: gru)",
+            ("training", "precision"),
+        )
 
 
 class Precision:

@@ -11,6 +11,7 @@ from typing import Self
 from regard.config.schema import TrainingConfig
 from regard.training.checkpoint import step_name
 from regard.training.log import MetricsLog
+from regard.training.manifest import ALWAYS, Manifest
 from regard.training.position import Position
 from regard.training.progress import Display
 from regard.training.tally import Tally
@@ -18,10 +19,16 @@ from regard.training.trainee import Validation
 
 
 class Report:
-    """Tells how a run goes; used as a context. Until its end no other process can train in the folder."""
+    """Tells how a run goes; used as a context.
 
-    def __init__(self, config: TrainingConfig, folder: Path, display: Display) -> None:
+    Args:
+        manifest: is told of every file before it is written.
+    """
+
+    def __init__(self, config: TrainingConfig, folder: Path, display: Display, manifest: Manifest) -> None:
         self._config, self._folder, self._display = config, folder, display
+        self.manifest = manifest
+        manifest.claim([*ALWAYS, *(["tensorboard/events.*"] if config.tensorboard else [])])
         self._log = MetricsLog(folder / "metrics.jsonl")
 
     def __enter__(self) -> Self:
@@ -62,20 +69,53 @@ class Report:
         self._line(kind, position, validation.metrics, {"seconds": seconds})
         for line in validation.samples[: self._config.samples]:
             self._display.say(f"  {line}")
-        folder = self._folder / "pictures" / (step_name(position.step) if kind == "validation" else kind)
-        for name, write in validation.pictures[: self._config.samples]:
+        folder = f"pictures/{step_name(position.step) if kind == 'validation' else kind}"
+        pictures = {f"{folder}/{name}": write for name, write in validation.pictures[: self._config.samples]}
+        if pictures:
+            self.manifest.claim(pictures)
+        for name, write in pictures.items():
+            path = self._folder / name
             try:
-                folder.mkdir(parents=True, exist_ok=True)
-                write(folder / name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write(path)
             except Exception as error:
-                text = f"{folder / name} could not be drawn: {error!r}. Training goes on."
+                text = f"{path} could not be drawn: {error!r}. Training goes on."
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     def say(self, text: str) -> None:
         """Shows a line of text."""
         self._display.say(text)
 
+    def remaining(self, seconds: float) -> None:
+        """Shows how long the rest will take, where no bar shows it."""
+        self._display.remaining(seconds)
+
     def _line(self, kind: str, position: Position, figures: Mapping[str, float], timing: Mapping[str, float]) -> None:
         timing = {**timing, "total_seconds": position.seconds}
         self._log.write(kind, position.step, position.current_epoch, figures, timing)
         self._display.metrics(kind, position.step, position.current_epoch, figures, timing)
+
+
+class Silence(Report):
+    """What the other processes of a run tell: nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.manifest = Manifest(folder)
+
+    def resume(self, step: int) -> None:
+        """Nothing is forgotten."""
+
+    def sync(self) -> None:
+        """Nothing is flushed."""
+
+    def step(self, tally: Tally, position: Position, *, learning_rate: float, fraction: float, due: bool) -> None:
+        """Nothing is written."""
+
+    def validation(self, validation: Validation, position: Position, *, kind: str, seconds: float) -> None:
+        """Nothing is written."""
+
+    def say(self, text: str) -> None:
+        """Nothing is shown."""
+
+    def remaining(self, seconds: float) -> None:
+        """Nothing is shown."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from regard.config.schema import TrainingConfig
-from regard.training import device, randomness, weights
+from regard.training import archive, device, processes, randomness, weights
 from regard.training.checkpoint import Checkpoints
-from regard.training.files import clean, publish
+from regard.training.diagnosis import Diagnosis
+from regard.training.files import publish
 from regard.training.outcome import Outcome, StopReason
 from regard.training.plan import Group, groups
 from regard.training.position import Position
@@ -23,6 +26,11 @@ from regard.training.selection import Selection
 from regard.training.step import Stepper
 from regard.training.tally import Tally
 from regard.training.trainee import Trainee, Validation
+
+APART = 1_000_003
+"""Between the seeds of two processes."""
+FORESEEN = 100
+"""Steps after which the time of the others can be told."""
 
 
 class Run:
@@ -42,16 +50,22 @@ class Run:
         self.selection, self.report = selection, report
         self.device = device.choose(config.device)
         self.module = trainee.module.to(self.device)
-        self.stepper = Stepper(trainee, config, self.device)
-        self.schedule = Schedule(config, total_steps=self._total_steps())
+        self.stepper = Stepper(trainee, config, self.device, seed=seed)
+        if config.sharding != "none" and processes.size() == 1:
+            report.say(f"warning: training.sharding: {config.sharding} is for several processes; here is one.")
+        self.total_steps = self._total_steps()
+        self.schedule = Schedule(config, total_steps=self.total_steps)
         self.generator = torch.Generator(self.device)
-        self.position, self.tally = Position(), Tally()
+        self.position, self.tally, self.diagnosis = Position(), Tally(), Diagnosis()
         self.checkpoints = Checkpoints(folder)
-        randomness.seed(seed, self.generator)
-        if self.checkpoints.latest is not None:
-            self._restore(self.checkpoints.load(self.module, self.checkpoints.latest))
+        randomness.seed(seed + processes.rank() * APART, self.generator)
+        step = processes.first(lambda: self.checkpoints.sound(lambda text: report.say(f"warning: {text}")))
+        if step is not None:
+            with self.stepper.exchange.whole(keep=True):
+                state = self.checkpoints.load(self.module, step)
+            self._restore(state)
         self.report.resume(self.position.step)
-        clean(folder)
+        self._began = Position(self.position.step, seconds=self.position.seconds)
         self._saved_at = time.monotonic()
 
     @property
@@ -84,7 +98,7 @@ class Run:
         if not self.module.training:
             self.module.train()
         figures = self.stepper(
-            zip(group.descriptions, batches),
+            list(zip(group.parts, batches)),
             step=self.position.step,
             learning_rate=learning_rate,
             generator=self.generator,
@@ -103,19 +117,28 @@ class Run:
         every = self.config.validate_every
         if (done if every is None else self.position.step % every == 0) or self.stop_reason is not None:
             self.validate()
+        if (made := self.position.step - self._began.step) == FORESEEN and self.stop_reason is None:
+            pace = (self.position.seconds - self._began.seconds) / made
+            self.report.remaining(pace * (self.total_steps - self.position.step))
 
     def validate(self) -> None:
         """Validates, shows what came out, and saves the weights if they are the best so far or will be averaged."""
         validation = self._validation("validation")
         step = self.position.step
-        improved = self.selection.observe(validation.metrics, step)
+        improved = self.selection.observe(validation.metrics, step, concern=validation.concern)
         self.schedule.observe(improved=improved)
+        self._tell(self.diagnosis.observe(validation.metrics))
         if self._averages:
             self.position.averaged = (*self.position.averaged, step)[-self.config.average_checkpoints :]
+        with self.stepper.exchange.whole():
+            processes.first(partial(self._keep, improved=improved))
+
+    def _keep(self, *, improved: bool) -> None:
+        """Writes what the last validation was made with, if it may be needed."""
         if improved or self._averages:
-            self.checkpoints.save_weights(self.module, step, best=improved)
+            self.checkpoints.save_weights(self.module, self.position.step, best=improved)
         if improved:
-            publish(self.folder, self.trainee.save, last="model.safetensors")
+            self._publish()
         self.checkpoints.keep_weights(self._needed)
 
     def save(self) -> None:
@@ -126,42 +149,55 @@ class Run:
             "tally": dataclasses.asdict(self.tally),
             "selection": dataclasses.asdict(self.selection),
             "plateau": dataclasses.asdict(self.schedule.plateau),
-            "optimizer": self.stepper.optimizer.state_dict(),
+            "diagnosis": dataclasses.asdict(self.diagnosis),
+            "optimizer": self.stepper.state(),
             "scaler": self.stepper.precision.state(),
-            "random": randomness.capture(self.generator),
+            "random": processes.gathered(randomness.capture(self.generator)),
         }
-        self.checkpoints.save(
-            self.module, state, step=self.position.step, epoch=self.position.epoch, needed=self._needed
-        )
+        save = partial(self.checkpoints.save, self.module, state)
+        with self.stepper.exchange.whole():
+            processes.first(partial(save, step=self.position.step, epoch=self.position.epoch, needed=self._needed))
         self._saved_at = time.monotonic()
 
-    def save_if_due(self) -> None:
-        """Writes a checkpoint if the last one is old enough."""
-        if time.monotonic() - self._saved_at >= 60.0 * self.config.save_every_minutes:
-            self.save()
+    @property
+    def is_due(self) -> bool:
+        """Whether the last checkpoint is old enough for another."""
+        return time.monotonic() - self._saved_at >= 60.0 * self.config.save_every_minutes
 
     def finish(self, reason: StopReason) -> Outcome:
         """Makes the final model the one that is saved, and marks the run as finished."""
         if self.selection.last != self.position.step:
             self.validate()
         self.save()
-        weights.restore(self.module, self.checkpoints.load_weights(self._final))
-        metrics = self.selection.metrics
-        if self._averages:
-            metrics = dict(self._validation("averaged").metrics)
-            mean, best = self.selection.value(metrics), self.selection.best
-            self.report.say(
-                f"The saved model is the mean of {len(self.position.averaged)} validations' weights: "
-                f"{self.selection.metric} {mean:.4g}; the best single one had {best:.4g}."
-            )
-        publish(self.folder, self.trainee.save, last="model.safetensors")
+        averaged = self._averaged() if self._averages else None
+        if averaged is None:
+            final, metrics, concern = self._best, self.selection.metrics, self.selection.concern
+            self._put(final)
+        else:
+            final, metrics, concern = set(self.position.averaged), dict(averaged.metrics), averaged.concern
+        with self.stepper.exchange.whole():
+            processes.first(self._publish)
+        self._tell(self.diagnosis.end(concern))
         self.report.sync()
-        outcome = self.outcome(reason, metrics=metrics)
-        outcome.write(self.folder)
+        outcome = self.outcome(reason, metrics=metrics, final=final)
+        processes.first(partial(outcome.write, self.folder))
         return outcome
 
-    def outcome(self, reason: StopReason, *, metrics: dict[str, float], signal: int | None = None) -> Outcome:
-        """How the run stands now."""
+    def outcome(
+        self,
+        reason: StopReason,
+        *,
+        metrics: dict[str, float],
+        final: set[int] | None = None,
+        signal: int | None = None,
+    ) -> Outcome:
+        """How the run stands now.
+
+        Args:
+            metrics: of the model in the folder.
+            final: the validations whose mean that model is; the best one if None.
+            signal: the number of the signal that interrupted, if one did.
+        """
         return Outcome(
             steps=self.position.step,
             epochs=self.position.epoch,
@@ -170,7 +206,7 @@ class Run:
             stop_reason=reason,
             seconds=self.position.seconds,
             metrics=metrics,
-            weights=sorted(self._final),
+            weights=sorted(self._best if final is None else final),
             signal=signal,
         )
 
@@ -183,17 +219,39 @@ class Run:
         return set() if self.selection.step is None else {self.selection.step}
 
     @property
-    def _final(self) -> set[int]:
-        """The validations whose weights, or their mean, the run would end with."""
-        return set(self.position.averaged) if self._averages else self._best
-
-    @property
     def _needed(self) -> set[int]:
-        return self._best | self._final
+        """The validations whose weights, or their mean, the run may end with."""
+        return self._best | set(self.position.averaged)
+
+    def _averaged(self) -> Validation | None:
+        """The validation of the mean of the last validations' weights; None if the best single one is as good."""
+        steps, metric = sorted(self.position.averaged), self.selection.metric
+        self._put(steps)
+        validation = self._validation("averaged")
+        better = self.selection.prefers(validation.metrics)
+        of_mean = f"the mean of the weights of {len(steps)} validations, steps {steps[0]:,} to {steps[-1]:,}"
+        of_mean += f" ({metric} {self.selection.value(validation.metrics):.4g})"
+        of_best = f"the best single validation, step {self.selection.step:,} ({metric} {self.selection.best:.4g})"
+        saved, other = (of_mean, of_best) if better else (of_best, of_mean)
+        self.report.say(f"The saved model is {saved}, not {other}.")
+        return validation if better else None
+
+    def _put(self, steps: Collection[int]) -> None:
+        """Puts the mean of validated weights into the module."""
+        with self.stepper.exchange.whole(keep=True):
+            weights.restore(self.module, self.checkpoints.load_weights(steps))
+
+    def _publish(self) -> None:
+        """Puts the model as it is now into the folder."""
+        publish(self.folder, self.trainee.save, last="model.safetensors", claim=self.report.manifest.claim)
+        archive.drop(self.folder)
+
+    def _tell(self, warnings: list[str]) -> None:
+        for text in warnings:
+            self.report.say(text)
 
     def _total_steps(self) -> int:
-        if self.config.schedule != "cosine":
-            return 0
+        """Steps of the whole run, if every epoch has as many as the first."""
         planned = self.config.epochs * -(-len(self.trainee.plan(0)) // self.config.accumulation)
         return min(planned, self.config.max_steps or planned)
 
@@ -201,8 +259,10 @@ class Run:
         """Validates and reports; the random generators are put back afterwards."""
         started = time.perf_counter()
         self.module.eval()
-        with randomness.preserved(self.generator), torch.no_grad():
-            validation = self.trainee.validate()
+        with randomness.preserved(self.generator), torch.no_grad(), self.stepper.exchange.whole():
+            found = self.trainee.validate()
+            metrics, concern = processes.first(lambda: (dict(found.metrics), found.concern))
+            validation = replace(found, metrics=metrics, concern=concern)
             seconds = time.perf_counter() - started
             self.position.seconds += seconds
             self.report.validation(validation, self.position, kind=kind, seconds=seconds)
@@ -213,6 +273,18 @@ class Run:
         self.tally = Tally(**state["tally"])
         self.selection = Selection(**state["selection"])
         self.schedule.plateau = Plateau(**state["plateau"])
-        self.stepper.optimizer.load_state_dict(state["optimizer"])
+        self.diagnosis = Diagnosis(**state.get("diagnosis", {}))
+        self.stepper.restore(state["optimizer"])
         self.stepper.precision.restore(state["scaler"])
-        randomness.restore(state["random"], self.generator)
+        states = state["random"] if isinstance(state["random"], list) else [state["random"]]
+        if processes.rank() < len(states):
+            randomness.restore(states[processes.rank()], self.generator)
+        if len(states) != processes.size():
+            self.report.say(
+                f"Continuing with {_counted(processes.size())} what {_counted(len(states))} began: the same batches "
+                "and results, up to rounding and to random draws that belong to no item."
+            )
+
+
+def _counted(number: int) -> str:
+    return f"{number} process{'' if number == 1 else 'es'}"

@@ -2,7 +2,7 @@
 
 Two methods, often confused, under their own names. *Scheduled sampling* (Bengio 2015) throws a coin at every step of
 every sequence. *Sequence teacher forcing* throws one coin a sequence, which is then forced or free-running throughout.
-All draws come from the given generator and are on its device.
+All draws come from the given generator and are on its device, or, where layers draw by item, belong to the item.
 """
 
 from __future__ import annotations
@@ -11,7 +11,12 @@ import torch
 from torch import Generator, Tensor
 
 from regard.config.schema import TrainingConfig
+from regard.layers import items
+from regard.layers.items import ItemDraws
 from regard.shapes import Bool
+
+SCHEDULED_SAMPLING, SEQUENCE_TEACHER_FORCING = 0x5C4ED0, 0x7EAC4E
+"""Places of draws by item, which are no modules."""
 
 
 def scheduled_sampling_probability(step: int, *, probability: float, warmup_steps: int) -> float:
@@ -23,19 +28,35 @@ def scheduled_sampling_probability(step: int, *, probability: float, warmup_step
     return probability * min(step / warmup_steps, 1.0) if warmup_steps else probability
 
 
-def scheduled_sampling_mask(rows: int, steps: int, probability: float, generator: Generator) -> Bool[Tensor, "R T"]:
+def scheduled_sampling_mask(
+    rows: int, steps: int, probability: float, generator: Generator, draws: ItemDraws | None = None
+) -> Bool[Tensor, "R T"]:
     """True where a decoder is fed its own last output: a coin for every step of every row.
 
     The first step is False: it is fed the beginning of the sequence, whatever happens.
+
+    Args:
+        draws: those of the rows' items, where they are not the generator's.
     """
-    mask = torch.rand(rows, steps, generator=generator, device=generator.device) < probability
+    if draws is None:
+        mask = torch.rand(rows, steps, generator=generator, device=generator.device) < probability
+    else:
+        mask = draws.chance(steps, probability, SCHEDULED_SAMPLING).to(generator.device)
     mask[:, :1] = False
     return mask
 
 
-def sequence_teacher_forcing_mask(rows: int, probability: float, generator: Generator) -> Bool[Tensor, " R"]:
-    """True for the rows that are teacher-forced from beginning to end: a coin for every row."""
-    return torch.rand(rows, generator=generator, device=generator.device) < probability
+def sequence_teacher_forcing_mask(
+    rows: int, probability: float, generator: Generator, draws: ItemDraws | None = None
+) -> Bool[Tensor, " R"]:
+    """True for the rows that are teacher-forced from beginning to end: a coin for every row.
+
+    Args:
+        draws: as in `scheduled_sampling_mask`.
+    """
+    if draws is None:
+        return torch.rand(rows, generator=generator, device=generator.device) < probability
+    return draws.chance(1, probability, SEQUENCE_TEACHER_FORCING)[:, 0].to(generator.device)
 
 
 def feedback_mask(
@@ -51,14 +72,16 @@ def feedback_mask(
         steps: T, steps of the decoder.
         step: optimiser steps made so far.
     """
+    draws = items.current()
     probability = scheduled_sampling_probability(
         step, probability=config.scheduled_sampling, warmup_steps=config.scheduled_sampling_warmup
     )
-    mask = scheduled_sampling_mask(rows, steps, probability, generator) if probability > 0.0 else None
+    mask = None
+    if probability > 0.0:
+        mask = scheduled_sampling_mask(rows, steps, probability, generator, draws)
     if config.sequence_teacher_forcing < 1.0:
-        free = ~sequence_teacher_forcing_mask(rows, config.sequence_teacher_forcing, generator)[:, None].repeat(
-            1, steps
-        )
+        forced = sequence_teacher_forcing_mask(rows, config.sequence_teacher_forcing, generator, draws)
+        free = ~forced[:, None].repeat(1, steps)
         free[:, :1] = False
         mask = free if mask is None else mask | free
     return mask

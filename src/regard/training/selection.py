@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 
 from regard.errors import ConfigError
 
+TIE_BREAKER = "teacher_forced_loss"
+"""Of two validations with the same value of the selected metric, the one where this is lower is the better."""
+
 
 @dataclass(slots=True)
 class Selection:
@@ -18,7 +21,9 @@ class Selection:
         metric: its name.
         larger_is_better: whether a larger value is better.
         best, step, metrics: the best value, after which step it was found, and the other figures found with it.
-        stale: validations since then.
+        concern: what is odd about the outputs of that validation (`Validation.concern`).
+        stale: validations since the metric or the loss was the best so far.
+        lowest_loss: the lowest `teacher_forced_loss` of all validations, where they have it.
         last: the step of the last validation, or None before the first.
     """
 
@@ -27,22 +32,34 @@ class Selection:
     best: float | None = None
     step: int | None = None
     metrics: dict[str, float] = field(default_factory=dict)
+    concern: str | None = None
     stale: int = 0
+    lowest_loss: float = math.inf
     last: int | None = None
 
-    def observe(self, metrics: Mapping[str, float], step: int) -> bool:
+    def observe(self, metrics: Mapping[str, float], step: int, *, concern: str | None = None) -> bool:
         """Takes note of a validation; True if it is strictly better than all before it.
 
         Raises:
             ConfigError: if the metric is not among them.
         """
-        value = self.value(metrics)
+        improved = self.prefers(metrics)
+        loss = metrics.get(TIE_BREAKER, math.nan)
+        falls = loss < self.lowest_loss
         self.last = step
+        self.lowest_loss = loss if falls else self.lowest_loss
+        self.stale = 0 if improved or falls else self.stale + 1
+        if improved:
+            self.best, self.step, self.metrics, self.concern = self.value(metrics), step, dict(metrics), concern
+        return improved
+
+    def prefers(self, metrics: Mapping[str, float]) -> bool:
+        """Whether figures are strictly better than the best so far: by the metric, and where it is equal, the loss."""
+        value = self.value(metrics)
         if self.best is None or self._better(value, self.best):
-            self.best, self.step, self.metrics, self.stale = value, step, dict(metrics), 0
             return True
-        self.stale += 1
-        return False
+        loss, before = (figures.get(TIE_BREAKER, math.nan) for figures in (metrics, self.metrics))
+        return value == self.best and loss < before
 
     def value(self, metrics: Mapping[str, float]) -> float:
         """The metric that is followed."""

@@ -8,6 +8,8 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from regard.training import processes
+
 
 class Interruption:
     """While entered, Ctrl-C and SIGTERM set `stop`; Ctrl-C after either raises KeyboardInterrupt at once.
@@ -42,4 +44,5 @@ class Interruption:
         self.signal = number
         self.stop.set()
         # A handler may run in the middle of another write, so it writes without Python's buffers.
-        os.write(2, b"\nStopping after this step. Ctrl-C: at once.\n")
+        if processes.is_first():
+            os.write(2, b"\nStopping after this step. Ctrl-C: at once.\n")

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.nn.utils import clip_grads_with_norm_
 from torch.optim import Adam, AdamW, Optimizer
 
 from regard.config.schema import TrainingConfig
-from regard.errors import RegardError
+from regard.errors import ConfigError, RegardError
+from regard.layers.items import ItemDraws, drawing, places
+from regard.training import processes
 from regard.training.device import move
+from regard.training.exchange import Exchange
+from regard.training.plan import Part
 from regard.training.precision import Precision
-from regard.training.trainee import Trainee
+from regard.training.trainee import DivisibleTrainee, Loss, Trainee
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +44,38 @@ class Figures:
 
 
 class Stepper:
-    """Makes steps: forward and backward passes, division by all real symbols, clipping, the optimiser."""
+    """Makes steps: forward and backward passes, division by all real symbols, clipping, the optimiser.
 
-    def __init__(self, trainee: Trainee, config: TrainingConfig, device: torch.device) -> None:
+    Several processes make a step together, each with its parts of the batches; the step is the one that a single
+    process would make, up to rounding.
+
+    Args:
+        seed: of draws that belong to items.
+    """
+
+    def __init__(self, trainee: Trainee, config: TrainingConfig, device: torch.device, *, seed: int = 0) -> None:
         self._trainee = trainee
+        self._seed = seed
+        self.exchange = Exchange(trainee, device, config.sharding)
+        self._places = places(trainee.module)
         self._clip_norm = config.clip_norm
         self._device = device
         self._parameters = [p for p in trainee.module.parameters() if p.requires_grad]
+        if self.exchange.is_sharded and config.precision == "float16":
+            raise ConfigError(
+                "float16 scales the loss by what overflows in all gradients, which no process of sharding: fsdp has. "
+                "Take precision: bfloat16, or sharding: none.",
+                ("training", "precision"),
+            )
         if not self._parameters:
             raise RegardError(f"{type(trainee.module).__name__} has no parameters to train.")
         self.precision = Precision(config.precision, device)
         self.optimizer = _optimizer(self._parameters, config)
 
     def __call__(
-        self, batches: Iterable[tuple[Any, Any]], *, step: int, learning_rate: float, generator: Generator
+        self, batches: Sequence[tuple[Part, Any]], *, step: int, learning_rate: float, generator: Generator
     ) -> Figures:
-        """Makes a step from (description, batch) pairs.
+        """Makes a step from (part, batch) pairs.
 
         The gradients are those of the summed loss divided by the symbols of all batches, as if they were one batch.
 
@@ -70,22 +91,24 @@ class Stepper:
         descriptions: list[Any] = []
         sums: list[dict[str, Tensor]] = []
         first_count: Tensor | None = None
-        for description, batch in batches:
-            with self.precision.autocast():
-                loss = self._trainee.loss(move(batch, self._device), step=step, generator=generator)
-            values = {"loss": loss.total.detach(), "count": loss.count, **loss.metrics}
-            sums.append({name: torch.as_tensor(value, device=self._device).double() for name, value in values.items()})
-            descriptions.append(description)
-            if first_count is None:  # dividing by it already here keeps float16 gradients small
-                first_count = sums[0]["count"].clamp_min(1.0)
-            self.precision.backward(loss.total / first_count.to(loss.total.dtype))
+        for number, (part, batch) in enumerate(batches, start=1):
+            with self.exchange.pass_on(is_last=number == len(batches)), self._drawing(part, step):
+                with self.precision.autocast():
+                    loss = self.exchange.loss(move(batch, self._device), step=step, generator=generator)
+                sums.append(self._sums(loss, part.weight))
+                descriptions.append(part.description)
+                if first_count is None:  # dividing by it already here keeps float16 gradients small
+                    first_count = processes.summed(sums[0]["count"].clone()).clamp_min(1.0)
+                # Gradients become means over all processes, so the losses are multiplied by their number.
+                factor = part.weight * processes.size() / first_count
+                self.precision.backward(loss.total * factor.to(loss.total.dtype))
         assert first_count is not None, "a step needs a batch"
         self.precision.unscale(self.optimizer)
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         if len(sums) > 1:
-            count = torch.stack([entry["count"] for entry in sums]).sum().clamp_min(1.0)
+            count = processes.summed(torch.stack([entry["count"] for entry in sums]).sum()).clamp_min(1.0)
             torch._foreach_mul_(gradients, (first_count / count).to(gradients[0].dtype))
-        norm = get_total_norm(gradients)
+        norm = self.exchange.norm(gradients)
         figures = _plain(sums, norm)
         if figures.skipped and not self.precision.may_overflow:
             raise _not_finite(figures, sums, descriptions, step)
@@ -93,6 +116,25 @@ class Stepper:
             clip_grads_with_norm_(self._parameters, self._clip_norm, norm)
         self.precision.step(self.optimizer)
         return figures
+
+    def state(self) -> dict[str, Any]:
+        """The optimiser's state, as one process would have it."""
+        return self.exchange.gathered(self.optimizer.state_dict())
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continues from `state`."""
+        self.optimizer.load_state_dict(self.exchange.parted(state))
+
+    def _drawing(self, part: Part, step: int) -> AbstractContextManager[None]:
+        """Around forward and backward passes: draws that belong to items, where the trainee says which they are."""
+        if not isinstance(self._trainee, DivisibleTrainee):
+            return drawing(None)
+        items = self._trainee.item_ids(part.description).to(self._device)
+        return drawing(ItemDraws(self._places, items, seed=self._seed, step=step))
+
+    def _sums(self, loss: Loss, weight: float) -> dict[str, Tensor]:
+        values = {"loss": loss.total.detach(), "count": loss.count, **loss.metrics}
+        return {name: weight * torch.as_tensor(value, device=self._device).double() for name, value in values.items()}
 
 
 def _optimizer(parameters: list[torch.nn.Parameter], config: TrainingConfig) -> Optimizer:
@@ -104,7 +146,11 @@ def _plain(sums: list[dict[str, Tensor]], norm: Tensor) -> Figures:
     """All numbers in one transfer from the device."""
     names = list(dict.fromkeys(name for entry in sums for name in entry))
     zero = torch.zeros((), dtype=torch.float64, device=norm.device)
+    if processes.size() > 1:
+        names.sort()  # as all the others
     totals = [torch.stack([entry.get(name, zero) for entry in sums]).sum() for name in names]
+    if processes.size() > 1:
+        totals = list(processes.summed(torch.stack(totals)))
     *values, gradient_norm = torch.stack([*totals, norm.double()]).tolist()
     metrics = dict(zip(names, values))
     loss, count = metrics.pop("loss"), metrics.pop("count")
@@ -114,8 +160,11 @@ def _plain(sums: list[dict[str, Tensor]], norm: Tensor) -> Figures:
 
 def _not_finite(figures: Figures, sums: list[dict[str, Tensor]], descriptions: list[Any], step: int) -> RegardError:
     broken = [d for d, entry in zip(descriptions, sums) if not math.isfinite(entry["loss"].item())]
-    what = f"The loss is {figures.loss}" if broken else f"The gradient's norm is {figures.gradient_norm}"
+    is_loss = not math.isfinite(figures.loss)
+    what = f"The loss is {figures.loss}" if is_loss else f"The gradient's norm is {figures.gradient_norm}"
     shown = "\n".join(f"  batch {description!r:.500}" for description in broken or descriptions)
+    if is_loss and not broken:
+        shown = "  batch: in another process, which says so too"
     return RegardError(
         f"{what} at step {step + 1}; the weights were left as they were before it.\n{shown}\n"
         "  Look at these items first. If they are sound, lower training.learning_rate, set training.clip_norm or "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -43,12 +43,14 @@ class Validation:
         metrics: by name. Figures of free-running decoding have plain names; what was computed with the gold prefix
             is called `teacher_forced_...`, so that nobody mistakes one for the other.
         samples: lines of text to show.
+        concern: a sentence if the outputs are such that the model cannot be right, as none at all or always the same.
         pictures: file names, each with a function that writes the picture to the path it is given.
     """
 
     metrics: Mapping[str, float]
     samples: Sequence[str] = ()
     pictures: Sequence[tuple[str, Callable[[Path], None]]] = ()
+    concern: str | None = None
 
 
 class Trainee(Protocol):
@@ -93,4 +95,22 @@ class Trainee(Protocol):
 
     def save(self, folder: Path) -> None:
         """Writes all that prediction needs into an empty folder: `model.safetensors`, configuration, vocabularies."""
+        ...
+
+
+@runtime_checkable
+class DivisibleTrainee(Trainee, Protocol):
+    """A trainee whose batches several processes can share, and whose random draws belong to items.
+
+    Then neither the number of processes nor the batch that an item is in changes what is drawn for it, in the layers of
+    regard (`regard.layers.Dropout`) and in `feedback_mask`. In several processes `validate` is called in all of them at
+    once; what it needs of the others it takes from `regard.training.processes`. The first one's figures count.
+    """
+
+    def divide(self, description: Any, count: int) -> Sequence[Any]:
+        """A batch in at most `count` parts of about the same work, none of them empty: descriptions for `batch`."""
+        ...
+
+    def item_ids(self, description: Any) -> Tensor:
+        """(B,) int64: which item each row of a batch is, the same in every epoch."""
         ...

@@ -1,16 +1,25 @@
-"""A module's weights in files: safetensors, which can hold nothing that runs."""
+"""A module's weights in files: safetensors, which can hold nothing that runs, with a checksum of their own."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import safetensors.torch
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from regard.errors import RegardError
+from regard.errors import DataError, RegardError
 from regard.training.files import replace_file
+
+FORMAT = 2
+"""Of files of weights: 1 had no checksum."""
+HEADER = "regard"
+"""The one key of a file's metadata. safetensors writes several in any order, and equal models are to be equal files."""
 
 
 def snapshot(module: nn.Module) -> dict[str, Tensor]:
@@ -26,9 +35,20 @@ def snapshot(module: nn.Module) -> dict[str, Tensor]:
     return copies
 
 
+def write(weights: Mapping[str, Tensor], path: Path, *, about: Mapping[str, Any] | None = None) -> None:
+    """Writes weights, on the CPU and contiguous, into a file of ordinary permissions.
+
+    Args:
+        about: plain values that `header` gives back. With the format and the checksum of the weights they are in the
+            same file, so that no kill can part them.
+    """
+    header = {"format": FORMAT, "sha256": digest(weights), **(about or {})}
+    path.write_bytes(safetensors.torch.save(dict(weights), {HEADER: json.dumps(header)}))
+
+
 def save(weights: Mapping[str, Tensor], path: Path) -> None:
     """Writes weights in the place of `path`."""
-    replace_file(path, lambda partial: save_file(dict(weights), partial))
+    replace_file(path, lambda partial: write(weights, partial))
 
 
 def restore(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
@@ -42,14 +62,53 @@ def restore(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def load(path: Path) -> dict[str, Tensor]:
-    """Reads weights."""
+    """Reads weights.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        DataError: for a file that is damaged, has been changed since it was written, or is of a newer format.
+    """
+    return read(path)[0]
+
+
+def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Weights and what stands about them in the header, as `load`; the header is empty for files of format 1."""
+    if not path.exists():
+        raise FileNotFoundError(2, "No such file or directory", str(path))
     try:
-        return load_file(path)
-    except FileNotFoundError as error:
-        error.filename = str(path)
-        raise
-    except Exception as error:
-        raise RegardError(f"{path}: these weights cannot be read ({error}).") from error
+        with safe_open(path, framework="pt", device="cpu") as file:
+            metadata = file.metadata() or {}
+            header = json.loads(metadata.get(HEADER, "{}"))
+            names = list(file.keys())
+            weights = {} if header.get("format", 1) > FORMAT else {name: file.get_tensor(name) for name in names}
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, RuntimeError) as error:
+        size = path.stat().st_size
+        raise DataError(
+            f"{path}: these weights cannot be read ({size:,} bytes; {error}).\n"
+            "  The file is damaged: copy it again from where it came, or train again."
+        ) from error
+    if header.get("format", 1) > FORMAT:
+        raise DataError(
+            f"{path}: format {header['format']} is newer than this version of regard reads ({FORMAT}).\n"
+            "  Update it: pip install --upgrade regard"
+        )
+    if "sha256" in header and header["sha256"] != digest(weights):
+        raise DataError(
+            f"{path}: the weights are not those that were saved: their checksum differs.\n"
+            "  The file is damaged: copy it again from where it came, or train again."
+        )
+    return weights, header
+
+
+def digest(weights: Mapping[str, Tensor]) -> str:
+    """SHA-256 of names, types, shapes and bytes, in the order of names; hexadecimal digits."""
+    result = hashlib.sha256()
+    for name in sorted(weights):
+        value = weights[name]
+        result.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        if value.numel():
+            result.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return result.hexdigest()
 
 
 def mean(paths: Sequence[Path]) -> dict[str, Tensor]:

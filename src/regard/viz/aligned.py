@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict, Unpack
 
@@ -94,13 +95,28 @@ def read(alignment: Any, source_tokens: Any = None, target_tokens: Any = None, *
     return found
 
 
+def largest_weight(items: Sequence[Aligned]) -> float:
+    """The largest finite weight of all panels; 1 where none is above 0."""
+    finite = [weights[np.isfinite(weights)] for item in items for _, weights in item.panels()]
+    largest = max((float(weights.max()) for weights in finite if weights.size), default=0.0)
+    return largest if largest > 0 else 1.0
+
+
 def as_numbers(values: Any) -> Weights:
     """Numbers from an array, nested lists or a tensor of any device: float32 or float64 stay, others become float32."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.float() if values.is_floating_point() and values.itemsize < 4 else values
-    array = np.asarray(values)
-    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biufO":
+            raise TypeError(f"numbers of type {array.dtype}")
+        return array if array.dtype in (np.float32, np.float64) else array.astype(np.float32)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ShapeError(
+            f"Expected numbers as an array, a tensor or nested lists of equal length; got {type(values).__name__} "
+            f"({error})."
+        ) from error
 
 
 def as_weights(values: Any) -> Weights:
@@ -165,9 +181,12 @@ def _real(name: str, size: int, length: int | None, mask: Any) -> NDArray[np.int
         if keep.shape != (size,) or keep.dtype != bool:
             raise ShapeError(f"{name}_mask must be ({size},) bool, True where real; got {keep.shape} {keep.dtype}.")
         return np.flatnonzero(keep)
-    count = size if length is None else int(length)
+    try:
+        count = size if length is None else operator.index(length)
+    except TypeError:
+        count = -1
     if not 0 <= count <= size:
-        raise ShapeError(f"{name}_length must lie between 0 and {size}; got {count}.")
+        raise ShapeError(f"{name}_length must lie between 0 and {size}; got {length!r}.")
     return np.arange(count)
 
 
@@ -175,6 +194,8 @@ def _labels(name: str, size: int, tokens: Sequence[str] | None, real: NDArray[np
     """One label for each real position, from labels of the real or of all positions, with or without the end symbol."""
     if tokens is None:
         return None
+    if not isinstance(tokens, Iterable):
+        raise ShapeError(f"{name} must be a list of texts; got {tokens!r}.")
     labels = tuple(str(token) for token in tokens)
     for candidate in (labels, (*labels, END_SYMBOL)):
         if len(candidate) == real.size:

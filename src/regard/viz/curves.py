@@ -6,13 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
-
 from regard.errors import RegardError
 from regard.viz.aligned import as_numbers
-from regard.viz.fonts import Typesetter
-from regard.viz.picture import DPI, FAINT, INK, set_text
 from regard.viz.plot import PICTURES, suffix_of
 
 STROKES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
@@ -39,6 +34,12 @@ def plot_curves(
     Raises:
         RegardError: for another suffix, no curve, or x and y of different lengths.
     """
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    from regard.viz.fonts import Typesetter
+    from regard.viz.picture import DPI, FAINT, INK, set_text
+
     target = Path(path)
     suffix_of(target, PICTURES)
     if not curves:

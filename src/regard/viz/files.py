@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
@@ -49,8 +50,21 @@ def load_alignment(path: str | Path) -> list[Aligned]:
     _writer(source)
     try:
         return _from_json(source) if source.suffix.lower() == ".json" else _from_npz(source)
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{source}: not a file written by save_alignment ({type(error).__name__}: {error}).") from error
+    except OSError as error:
+        raise DataError(f"{source}: cannot be read: {error.strerror or error}.") from None
+    except Exception as error:  # readers of damaged archives raise whatever their parts raise
+        reason = f"{type(error).__name__}: {error}"
+        raise DataError(f"{source}: not a file written by save_alignment ({reason:.200}).") from error
+
+
+def check_name(path: Path) -> None:
+    """Refuses what no file can be called: a text with U+0000, or with half a surrogate pair."""
+    try:
+        os.lstat(path)
+    except OSError:
+        pass
+    except ValueError as error:
+        raise RegardError(f"{str(path)!r} cannot be the name of a file: {error}.") from None
 
 
 def write(items: Sequence[Aligned], path: Path) -> None:
@@ -61,6 +75,7 @@ def write(items: Sequence[Aligned], path: Path) -> None:
 
 
 def _writer(path: Path) -> Any:
+    check_name(path)
     writers = {".json": _to_json, ".npz": _to_npz}
     if path.suffix.lower() not in writers:
         raise RegardError(

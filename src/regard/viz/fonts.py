@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from matplotlib import font_manager
+
+from regard.viz.labels import is_silent, visible
 
 BASE = "DejaVu Sans"
 """Comes with matplotlib; draws Latin, Greek, Cyrillic, Hebrew, Arabic letters and the phonetic alphabet."""
@@ -18,10 +20,15 @@ class Typesetter:
 
     Args:
         texts: everything that is to be drawn. Characters beyond the base font are looked for in the fonts that
-            matplotlib finds on this machine; those in none are drawn as □, with one warning.
+            matplotlib finds on this machine. One warning names those that are in none.
+
+    Attributes:
+        families: the fonts, the base font first.
+        stand_ins: the labels that stand for tokens which cannot be drawn.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
+        self.stand_ins: set[str] = set()
         wanted = {ord(character) for text in texts for character in text} - _characters(_file(BASE))
         self.families = [BASE]
         for name, path in _installed() if wanted else ():
@@ -30,12 +37,15 @@ class Typesetter:
                 wanted -= found
             if not wanted:
                 break
-        self._lost = dict.fromkeys(wanted, MISSING)
+        silent = {code for code in wanted if is_silent(chr(code))}
+        wanted -= silent
+        self._lost: dict[int, str | None] = dict.fromkeys(wanted, MISSING) | dict.fromkeys(silent)
         if wanted:
             some = " ".join(f"U+{code:04X}" for code in sorted(wanted)[:5])
             warnings.warn(
                 f"No installed font draws {len(wanted)} of the characters ({some}{', …' if len(wanted) > 5 else ''}); "
-                f"they are shown as {MISSING}. Install a font for the script, or write .html: browsers have fonts.",
+                f"they are shown as {MISSING}, tokens with them by a code point or, as #n, by their number. Install a "
+                "font for the script, or write .html: browsers have fonts.",
                 UserWarning,
                 stacklevel=4,
             )
@@ -43,6 +53,19 @@ class Typesetter:
     def drawable(self, text: str) -> str:
         """The text with □ for what cannot be drawn."""
         return text.translate(self._lost)
+
+    def labels(self, tokens: Sequence[str] | None) -> tuple[str, ...] | None:
+        """Labels of tokens that can be drawn and read: where there is no font, the code point of a single character, or
+        # and the number of a longer token, which is no wider than the label would have been."""
+        return None if tokens is None else tuple(self._label(visible(token), i) for i, token in enumerate(tokens))
+
+    def _label(self, token: str, number: int) -> str:
+        label = self.drawable(token)
+        if MISSING not in label or MISSING in token:
+            return label
+        stand_in = f"U+{ord(token):04X}" if len(token) == 1 else f"#{number}"
+        self.stand_ins.add(stand_in)
+        return stand_in
 
 
 def _file(family: str) -> str:

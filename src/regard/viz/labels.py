@@ -9,16 +9,31 @@ END_SYMBOL = "</s>"
 """The label of a last row or column that the tokens do not name, and what `end_symbol=False` leaves out."""
 
 _SIGNS = {" ": "␣", "\n": "⏎", "\t": "⇥"}
+_NAMES = {
+    "\u00a0": "NBSP", "\u00ad": "SHY", "\u034f": "CGJ", "\u061c": "ALM", "\u200b": "ZWSP", "\u200c": "ZWNJ",
+    "\u200d": "ZWJ", "\u200e": "LRM", "\u200f": "RLM", "\u2060": "WJ", "\ufeff": "BOM",
+}  # fmt: skip
+"""The usual abbreviations of characters that cannot be seen; others are shown by their code point."""
+_JOINERS = "\u200c\u200d"
+VIRAMA = 9
+"""The combining class of the signs that take a consonant's vowel away."""
+_DRAWN = frozenset(map(chr, (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD)))
+"""Format characters that are drawn, as the Arabic sign of a number."""
 
 
 def visible(token: str) -> str:
-    """The token with spaces, line ends, control and format characters shown by a sign or by their code point.
+    """The token with spaces, line ends, control and format characters shown by a sign, an abbreviation or a code point.
+
+    What cannot be seen but shapes the characters beside it stays as it is within a word: joiners between characters or
+    after a virama, selectors of variants and emoji tags. Where it stands for itself it is named.
 
     >>> visible("a b\\n"), visible("\\x00"), visible("\\u200b"), visible("")
-    ('a␣b⏎', '‹U+0000›', '‹U+200B›', '∅')
+    ('a␣b⏎', '‹U+0000›', '‹ZWSP›', '∅')
+    >>> visible("\\u200d"), visible("\U0001f469\\u200d\U0001f467")
+    ('‹ZWJ›', '\U0001f469\\u200d\U0001f467')
     """
-    shown = "".join(_shown(character) for character in token) or "∅"
-    return "◌" + shown if unicodedata.combining(shown[0]) else shown
+    shown = "".join(_shown(token, place) for place in range(len(token))) or "∅"
+    return "◌" + shown if unicodedata.category(shown[0]).startswith("M") else shown
 
 
 def visible_words(text: str) -> str:
@@ -26,27 +41,89 @@ def visible_words(text: str) -> str:
     return " ".join(visible(word) for word in text.split(" ") if word)
 
 
-def _shown(character: str) -> str:
+def _shown(token: str, place: int) -> str:
+    character = token[place]
     if character in _SIGNS:
         return _SIGNS[character]
-    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zs", "Zl", "Zp"):
-        return f"‹U+{ord(character):04X}›"
-    return character
+    if not _is_hidden(character) or _is_within(token, place):
+        return character
+    return f"‹{_NAMES.get(character) or f'U+{ord(character):04X}'}›"
+
+
+def _is_hidden(character: str) -> bool:
+    """Whether nothing is drawn for the character."""
+    hidden = unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zs", "Zl", "Zp") and character not in _DRAWN
+    return hidden or _is_selector(character)
+
+
+def _is_selector(character: str) -> bool:
+    """Selectors of variants, the grapheme joiner, and the tags of which some flags are made."""
+    code = ord(character)
+    variants = code == 0x34F or 0x180B <= code <= 0x180F or 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF
+    return variants or 0xE0020 <= code <= 0xE007F
+
+
+def _is_within(token: str, place: int) -> bool:
+    """Whether a hidden character shapes those beside it."""
+    before = token[:place].rstrip(_JOINERS)[-1:]
+    if not before or (_is_hidden(before) and not _is_selector(before)):
+        return False
+    if _is_selector(token[place]):
+        return True
+    after = token[place + 1 :].lstrip(_JOINERS)[:1]
+    return token[place] in _JOINERS and (
+        (bool(after) and not _is_hidden(after)) or unicodedata.combining(before) == VIRAMA
+    )
+
+
+def is_silent(character: str) -> bool:
+    """Whether the character only shapes those beside it, and needs no glyph."""
+    return character in _JOINERS or _is_selector(character)
+
+
+def clusters(text: str) -> list[str]:
+    """What a reader takes for single characters: with their marks, joined emoji, the two letters of a flag.
+
+    Source: Unicode Standard Annex 29, its extended grapheme clusters, without the rules for Hangul letters.
+
+    >>> [len(cluster) for cluster in clusters("e\\u0301a\U0001f469\\u200d\U0001f467\U0001f1eb\U0001f1f7")]
+    [2, 1, 3, 2]
+    """
+    found: list[str] = []
+    for character in text:
+        last = found[-1] if found else ""
+        flag = all(0x1F1E6 <= ord(one) <= 0x1F1FF for one in last + character) and len(last) == 1
+        if last and (_extends(character) or last[-1] == "\u200d" or flag):
+            found[-1] += character
+        else:
+            found.append(character)
+    return found
+
+
+def _extends(character: str) -> bool:
+    """Whether the character belongs to the one before it: marks, joiners, selectors, skin colours."""
+    marks = unicodedata.category(character).startswith("M") or is_silent(character)
+    return marks or 0x1F3FB <= ord(character) <= 0x1F3FF
 
 
 def shortened(label: str, width: int = 24) -> str:
-    """The label, cut to at most `width` characters.
+    """The label, cut to at most `width` characters as a reader counts them.
 
     >>> shortened("incomprehensibilities", 8)
     'incompr…'
     """
-    return label if len(label) <= width else label[: width - 1] + "…"
+    if len(label) <= width:
+        return label
+    signs = clusters(label)
+    return label if len(signs) <= width else "".join(signs[: width - 1]) + "…"
 
 
 def columns(label: str) -> int:
     """How many columns of a terminal the label takes: an estimate of its width."""
     return sum(
-        0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
+        0
+        if unicodedata.category(character) in ("Mn", "Me") or is_silent(character)
+        else 1 + (unicodedata.east_asian_width(character) in "WF")
         for character in label
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.errors import printable
 from regard.viz.aligned import Aligned, Weights
 from regard.viz.colours import hexadecimal, ramp
 from regard.viz.labels import END_SYMBOL, numbered
@@ -19,18 +20,20 @@ UNIT = 10_000
 """Weights are kept as whole numbers of 1/UNIT."""
 
 
-def page(items: Sequence[Aligned], *, title: str | None = None, highest: float = 1.0) -> str:
+def page(items: Sequence[Aligned], *, title: str | None = None, highest: float = 1.0, largest: bool = False) -> str:
     """The text of the page.
 
     Args:
         title: the page's heading.
         highest: the weight of the strongest colour.
+        largest: whether that is the largest weight; the scale says so.
     """
-    heading = title or "Alignment"
+    heading = printable(title or "Alignment")
     data = {
         "title": heading,
         "unit": UNIT,
         "highest": highest,
+        "largest": largest,
         "colours": {"light": hexadecimal(ramp(17)), "dark": hexadecimal(ramp(17, dark=True))},
         "items": [_item(index, item) for index, item in enumerate(items)],
     }
@@ -44,7 +47,7 @@ def _item(index: int, item: Aligned) -> dict[str, Any]:
     steps, positions = item.alignment.shape[-2:]
     note = "" if item.left_out is None else f"{END_SYMBOL} left out: {item.left_out:.1%} of the weight lay on it"
     return {
-        "name": f"{index + 1}" + (f" · {item.text}" if item.text else ""),
+        "name": f"{index + 1}" + (f" · {printable(item.text)}" if item.text else ""),
         "source": numbered(item.source_tokens, positions),
         "target": numbered(item.tokens, steps),
         "note": note,

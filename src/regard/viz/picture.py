@@ -5,7 +5,8 @@ Nothing global is touched (no pyplot, no rcParams), so pictures may be drawn in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,15 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Colormap, ListedColormap, Normalize
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from regard.viz.aligned import Aligned, Weights
 from regard.viz.colours import ramp
 from regard.viz.fonts import Typesetter
-from regard.viz.labels import END_SYMBOL, visible_words
+from regard.viz.labels import END_SYMBOL, visible, visible_words
 from regard.viz.layout import POINTS, Panel, arrange
+from regard.viz.sheet import GAP, Sheet, is_crowded, sheet, without_heads
 
 DPI = 150
 GRID_FROM = 0.12
@@ -27,19 +30,30 @@ GRID_FROM = 0.12
 INK, FAINT = "#1b1f24", "#6b7480"
 
 
-def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float = 1.0) -> Figure:
+def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float = 1.0, largest: bool = False) -> Figure:
     """The figure of one or more alignments on one page.
+
+    Where one has many heads, they are small multiples below the picture of the whole.
 
     Args:
         title: above everything.
         highest: the weight that has the darkest colour. The colour bar shows an arrow where weights lie above it.
+        largest: whether `highest` is the largest weight; the colour bar says so.
     """
-    panels, width, height = arrange(items)
-    caption = _caption(items, panels)
-    labels = {label for panel in panels for axis in (panel.across, panel.down) for label in axis.ticks.values()}
     title = visible_words(title or "")
-    type_ = Typesetter([*labels, *(panel.name for panel in panels), title, caption])
+    type_ = Typesetter([*(text for item in items for text in _texts(item)), title])
+    items = [
+        replace(item, source_tokens=type_.labels(item.source_tokens), tokens=type_.labels(item.tokens))
+        for item in items
+    ]
+    heads = sheet(items) if is_crowded(items) else None
+    panels, width, height = arrange(items if heads is None else [without_heads(item) for item in items])
+    caption = _caption(items, panels, type_)
     head = (0.2 if len(panels) == 1 else 0.0) + (0.32 if title else 0.0)
+    lower, beside = head + height + 0.45, width + 0.55
+    if heads is not None:
+        width = max(width, heads.margin + heads.size[0])
+        height += heads.size[1] + 0.6
     page = (width + 1.3, height + head + 0.5)
     figure = Figure(figsize=page, dpi=DPI, facecolor="white")
     colours = ListedColormap(ramp()).with_extremes(bad="#d9a0a0")
@@ -51,8 +65,11 @@ def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float =
         _matrix(axes, panel, colours, scale)
         _ticks(axes, panel, type_)
     first = panels[0]
-    bar = figure.add_axes(_within(page, width + 0.55, first.top + head, 0.12, min(max(first.down.length, 1.2), 3.0)))
-    _colour_bar(figure, bar, shade, panels, highest)
+    if heads is not None:
+        axes = figure.add_axes(_within(page, 0.35 + heads.margin, lower, *heads.size))
+        _small_multiples(axes, heads, shade, type_)
+    bar = figure.add_axes(_within(page, beside, first.top + head, 0.12, min(max(first.down.length, 1.2), 3.0)))
+    _colour_bar(figure, bar, shade, items, highest, largest=largest)
     if len(panels) == 1:
         figure.axes[0].set_xlabel("source", fontsize=POINTS, color=FAINT)
         figure.axes[0].xaxis.set_label_position("top")
@@ -88,6 +105,40 @@ def _matrix(axes: Axes, panel: Panel, colours: Colormap, scale: Normalize) -> No
     axes.spines[:].set(color="#9aa3ad", linewidth=0.6)
 
 
+def _small_multiples(axes: Axes, heads: Sheet, shade: ScalarMappable, type_: Typesetter) -> None:
+    """All of them as one picture, in inches; hundreds of axes would take many seconds."""
+    (width, height), (right, bottom) = heads.cell, heads.size
+    tall, wide, gap = (round(inches * DPI) for inches in (height, width, GAP))
+    canvas = np.ones((len(heads.rows) * (tall + gap) - gap, heads.num_columns * (wide + gap) - gap, 4))
+    for i, (label, row) in enumerate(heads.rows):
+        name = axes.text(-0.08, i * (height + GAP) + height / 2, type_.drawable(label), ha="right", va="center")
+        set_text(name, type_)
+        name.set(fontsize=POINTS - 2, color=INK)
+        for j, weights in enumerate(row):
+            top, left = i * (tall + gap), j * (wide + gap)
+            canvas[top : top + tall, left : left + wide] = shade.to_rgba(_stretched(weights, tall, wide))
+            frame = Rectangle((j * (width + GAP), i * (height + GAP)), width, height, fill=False)
+            frame.set(edgecolor="#9aa3ad", linewidth=0.4, clip_on=False)
+            axes.add_patch(frame)
+    image = axes.imshow(canvas, aspect="auto", interpolation="nearest")
+    image.set_extent((0, right, bottom, 0))
+    axes.set(xlim=(0, right), ylim=(bottom, 0))
+    axes.set_axis_off()
+    if heads.num_columns > 1:
+        for j in range(heads.num_columns):
+            number = axes.text(j * (width + GAP) + width / 2, -0.05, f"head {j}" if j == 0 else f"{j}", ha="center")
+            number.set(va="bottom", fontsize=POINTS - 2, color=FAINT)
+
+
+def _stretched(weights: Weights, rows: int, columns: int) -> Weights:
+    """Exactly `rows` by `columns` dots: the largest weight of those that one stands for, or one over several dots."""
+    if not weights.size:
+        return np.zeros((rows, columns))
+    small = pooled(weights, rows, columns)
+    y, x = (np.arange(size) * given // size for size, given in zip((rows, columns), small.shape, strict=True))
+    return small[np.ix_(y, x)]
+
+
 def pooled(weights: Weights, rows: int, columns: int) -> Weights:
     """At most `rows` by `columns` cells, each the largest weight of those it stands for: no peak is lost."""
     for axis, most in ((-2, rows), (-1, columns)):
@@ -102,7 +153,7 @@ def _ticks(axes: Axes, panel: Panel, type_: Typesetter) -> None:
     axes.tick_params(which="both", length=0, pad=3, labelsize=POINTS, labelcolor=INK)
     axes.xaxis.tick_top()
     for axis, side in ((axes.xaxis, panel.across), (axes.yaxis, panel.down)):
-        axis.set_ticks(list(side.ticks), [type_.drawable(label) for label in side.ticks.values()])
+        axis.set_ticks(list(side.ticks), list(side.ticks.values()))
         for label in axis.get_ticklabels():
             set_text(label, type_)
     if panel.across.slanted:
@@ -123,20 +174,32 @@ def set_text(text: Text, type_: Typesetter) -> None:
     text.set_fontfamily(type_.families)
 
 
-def _colour_bar(figure: Figure, axes: Axes, shade: ScalarMappable, panels: Sequence[Panel], highest: float) -> None:
-    seen = [panel.weights[np.isfinite(panel.weights)] for panel in panels]
+def _colour_bar(
+    figure: Figure, axes: Axes, shade: ScalarMappable, items: Sequence[Aligned], highest: float, *, largest: bool
+) -> None:
+    seen = [weights[np.isfinite(weights)] for item in items for _, weights in item.panels()]
     over = any((weights > highest * (1 + 1e-6)).any() for weights in seen)
     under = any((weights < 0).any() for weights in seen)
     extend: Any = {(0, 0): "neither", (0, 1): "max", (1, 0): "min", (1, 1): "both"}[under, over]
     bar = figure.colorbar(shade, cax=axes, extend=extend, ticks=np.linspace(0, highest, 5))
     bar.outline.set(edgecolor="#9aa3ad", linewidth=0.6)
     axes.tick_params(length=2, width=0.5, labelsize=POINTS - 1, labelcolor=FAINT, color="#9aa3ad")
-    axes.set_ylabel("weight", fontsize=POINTS - 1, color=FAINT)
+    bar.ax.yaxis.set_major_formatter(lambda weight, _: f"{weight:.3g}")
+    axes.set_ylabel("weight, up to the largest" if largest else "weight", fontsize=POINTS - 1, color=FAINT)
 
 
-def _caption(items: Sequence[Aligned], panels: Sequence[Panel]) -> str:
+def _texts(item: Aligned) -> Iterator[str]:
+    """Everything of an alignment that may be drawn."""
+    yield from map(visible, (*(item.source_tokens or ()), *(item.tokens or ())))
+    yield from map(visible_words, (item.text or "", *item.alignments))
+
+
+def _caption(items: Sequence[Aligned], panels: Sequence[Panel], type_: Typesetter) -> str:
     """What the picture does not show."""
     words = ["source across, target down"] if len(panels) > 1 else []
+    ticks = [label for panel in panels for side in (panel.across, panel.down) for label in side.ticks.values()]
+    if not type_.stand_ins.isdisjoint(ticks):
+        words.append("U+…, #n: a character, the token n, for which no font is installed")
     for name, side in (("source", "across"), ("target", "down")):
         most = max((getattr(panel, side).stride for panel in panels), default=1)
         if most > 1:
@@ -148,6 +211,6 @@ def _caption(items: Sequence[Aligned], panels: Sequence[Panel]) -> str:
         words.append(
             f"{END_SYMBOL} left out: {max(left_out):.1%} of the weight{' at most' * (len(left_out) > 1)} lay on it"
         )
-    if any(not np.isfinite(panel.weights).all() for panel in panels):
+    if any(not np.isfinite(weights).all() for item in items for _, weights in item.panels()):
         words.append("red: no finite number")
     return " · ".join(words)

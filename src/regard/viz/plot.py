@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from regard.errors import RegardError
-from regard.viz.aligned import Reading, read
-from regard.viz.files import write
+from regard.viz.aligned import Reading, largest_weight, read
+from regard.viz.files import check_name, write
 from regard.viz.page import page
-from regard.viz.picture import draw
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -22,15 +21,16 @@ def plot_alignment(
     target_tokens: Sequence[str] | None = None,
     *,
     title: str | None = None,
-    highest: float = 1.0,
+    highest: float | Literal["largest"] = 1.0,
     data: Literal["json", "npz"] | None = None,
     **how: Unpack[Reading],
 ) -> tuple[Path, ...]:
     """Draws an alignment: source across with its labels on top, target downwards, darker is more weight.
 
-    PNG, SVG and PDF show everything on one page, heads and layers or several predictions as a grid. HTML is one file
-    that asks nothing of anybody: it shows the weight under the pointer or the arrow keys as a number, and lets choose
-    among predictions, heads and layers. Weights are shown as they are, never rescaled.
+    PNG, SVG and PDF show everything on one page, heads and layers or several predictions as a grid; more than 24 heads
+    are small multiples below the picture of the prediction, or of their mean. HTML is one file that asks nothing of
+    anybody: it shows the weight under the pointer or the arrow keys as a number, and lets choose among predictions,
+    heads and layers. Weights are shown as they are: one scale of colours for all of a file, from 0 to `highest`.
 
     Args:
         alignment: an array or tensor (T, S), (H, T, S) or (L, H, T, S); or a `Prediction`, or what `load_alignment`
@@ -39,7 +39,9 @@ def plot_alignment(
         source_tokens, target_tokens: S and T labels, numbers without them. One label less than positions: the last
             position is the end symbol.
         title: above the picture.
-        highest: the weight of the darkest colour. Weights above it look the same, and the colour bar says so.
+        highest: the weight of the darkest colour. Weights above it look the same, and the colour bar says so. "largest"
+            takes the largest weight that the file shows, for alignments that are soft everywhere: colours of two files
+            can no longer be compared then.
         data: also write arrays and tokens as shown beside the picture, `x.json` or `x.npz` (see `save_alignment`).
         **how: `heads`, `end_symbol`, `source_length`, `target_length`, `source_mask`, `target_mask`, as in `Reading`.
 
@@ -58,16 +60,20 @@ def plot_alignment(
     """
     target = Path(path)
     suffix = suffix_of(target, (*PICTURES, ".html"))
-    if not 0 < highest < float("inf"):
-        raise RegardError(f"highest must be a weight above 0; got {highest}.")
+    largest = highest == "largest"
+    if not largest and not (isinstance(highest, int | float) and 0 < highest < float("inf")):
+        raise RegardError(f"highest must be a weight above 0, or 'largest'; got {highest!r}.")
     if data not in (None, "json", "npz"):
         raise RegardError(f"data must be 'json', 'npz' or None; got {data!r}.")
     items = read(alignment, source_tokens, target_tokens, **how)
+    scale = largest_weight(items) if highest == "largest" else highest
     target.parent.mkdir(parents=True, exist_ok=True)
     if suffix == ".html":
-        target.write_text(page(items, title=title, highest=highest), encoding="utf-8")
+        target.write_text(page(items, title=title, highest=scale, largest=largest), encoding="utf-8")
     else:
-        draw(items, title=title, highest=highest).savefig(target, bbox_inches="tight", pad_inches=0.12)
+        from regard.viz.picture import draw
+
+        draw(items, title=title, highest=scale, largest=largest).savefig(target, bbox_inches="tight", pad_inches=0.12)
     if data is None:
         return (target,)
     beside = target.with_suffix(f".{data}")
@@ -77,6 +83,7 @@ def plot_alignment(
 
 def suffix_of(path: Path, known: Sequence[str]) -> str:
     """The suffix in lower case; an error that lists the known ones for any other."""
+    check_name(path)
     suffix = path.suffix.lower()
     if suffix not in known:
         raise RegardError(

@@ -1,0 +1,35 @@
+"""Public names of a package that are imported when they are first asked for (PEP 562)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+
+def on_demand(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package some of whose modules cost much to import and are seldom needed.
+
+    The package still imports these names under `TYPE_CHECKING` and lists them in `__all__`, for type checkers and
+    readers.
+
+    Args:
+        package: the package's `__name__`.
+        homes: public names by the module of the package that defines them. No name may be that of a module of the
+            package: once imported, the module would stand in its place.
+
+    >>> find = on_demand("regard.viz", {"labels": ["shortened"]})
+    >>> find("shortened")("incomprehensibilities", 8)
+    'incompr…'
+    >>> find("shorted")
+    Traceback (most recent call last):
+    AttributeError: module 'regard.viz' has no attribute 'shorted'
+    """
+    home = {name: module for module, names in homes.items() for name in names}
+
+    def find(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{home[name]}"), name)
+
+    return find

@@ -1,0 +1,185 @@
+"""What follows from the data where the configuration leaves it open: batches, steps, and what goes with them.
+
+With n symbols in the training pairs (the larger side of each, its end symbol counted), relative to a file of some 3,600
+words,
+
+    batch_tokens = 256 · (n / 32,000)^½        steps = 3,600 · (n / 32,000)^0.3
+
+so that the number of steps that a training makes hardly depends on the size of the file: 300 words make some 1,800 and
+100,000 words 10,000. Epochs, warm-up and validations follow from the steps. Dropout falls with the data, by 0.1 for ten
+times as many symbols, and the models of large files are wider. `docs/log.md` says what the numbers rest on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.config.keys import KEYS
+from regard.config.place import KeyPath, dotted
+from regard.config.schema import Config, Section
+from regard.data import plan
+from regard.data.field import learns_pieces
+
+REFERENCE = 32_000
+"""Symbols of the file that the numbers were tuned on."""
+BATCH_TOKENS, BATCH_GROWTH = 256, 0.5
+STEPS, STEPS_GROWTH = 3_600, 0.3
+WARMUP = 0.05
+"""Share of the steps with a rising learning rate."""
+VALIDATIONS = 25
+DROPOUT, DROPOUT_DECAY, LEAST_DROPOUT, MOST_DROPOUT = 0.4, 0.1, 0.1, 0.5
+"""At the reference, less for every ten times as many symbols, and its range."""
+SIZE, LARGE, LARGE_SIZE = 256, 4_000_000, 512
+"""The size of encoder and decoder, and from how many symbols on which other."""
+PIECES: tuple[KeyPath, ...] = (("data", "source", "vocabulary_size"), ("data", "target", "vocabulary_size"))
+"""Keys that follow from the texts where they are null and pieces are learned (`regard.data.pieces`)."""
+FEW_STEPS = 1_000
+"""Fewer optimiser steps than this leave most models untrained."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A configuration in which nothing is open, and how it came about.
+
+    Args:
+        config: the configuration.
+        num_pairs: pairs that are trained on.
+        num_symbols: symbols of their larger sides.
+        steps_per_epoch: optimiser steps of an epoch.
+        chosen: the values that follow from the data, by dotted key.
+    """
+
+    config: Config
+    num_pairs: int
+    num_symbols: int
+    steps_per_epoch: int
+    chosen: Mapping[str, Any]
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps of the whole training, unless it stops early."""
+        planned = self.steps_per_epoch * self.config.training.epochs
+        return min(planned, self.config.training.max_steps or planned)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What makes a training fail that can be seen before it begins."""
+        training, found = self.config.training, []
+        if self.steps < FEW_STEPS:
+            found.append(
+                f"warning: {self.steps:,} steps are few; most models need {FEW_STEPS:,} or more. Smaller batches "
+                "(training.batch_tokens) or more epochs (training.epochs) make more; left out, both follow from the "
+                "data"
+            )
+        if 2 * training.warmup_steps > self.steps:
+            found.append(
+                f"warning: the learning rate rises for {training.warmup_steps:,} of {self.steps:,} steps. Lower "
+                "training.warmup_steps, or leave it out"
+            )
+        return found
+
+    def __str__(self) -> str:
+        training = self.config.training
+        accumulated = f" × {training.accumulation} batches" if training.accumulation > 1 else ""
+        lines = [
+            f"plan: {self.num_pairs:,} pairs, {self.num_symbols:,} symbols; {self.steps_per_epoch:,} steps an epoch of "
+            f"up to {training.batch_tokens:,} symbols{accumulated}; {training.epochs:,} epochs: {self.steps:,} steps"
+        ]
+        if self.chosen:
+            values = ", ".join(f"{key}={value:g}" for key, value in self.chosen.items())
+            lines.append(f"plan: follows from the size of the data, as it is not given: {values}")
+        return "\n".join([*lines, *self.warnings])
+
+
+def resolve(
+    config: Config,
+    source_lengths: NDArray[np.int64],
+    target_lengths: NDArray[np.int64],
+    *,
+    pieces: Mapping[str, int] = MappingProxyType({}),
+) -> Resolved:
+    """Chooses what the configuration leaves open; what it gives stays as it is.
+
+    Args:
+        config: the configuration as given: a key counts as given when the file, the preset or an override has it.
+        source_lengths, target_lengths: (pairs,) symbols of the training pairs; those that training leaves out (longer
+            than `data.max_length`, or with an empty side) do not count.
+        pieces: numbers of sentencepiece's pieces that followed from the texts, by dotted key (`regard.tasks.reading`).
+    """
+    kept = (np.maximum(source_lengths, target_lengths) <= config.data.max_length) & (
+        np.minimum(source_lengths, target_lengths) > 0
+    )
+    source, target = source_lengths[kept] + 1, target_lengths[kept] + 1
+    num_symbols = int(np.maximum(source, target).sum())
+    size = max(num_symbols, 1) / REFERENCE
+    dropout = min(max(DROPOUT - DROPOUT_DECAY * math.log10(size), LEAST_DROPOUT), MOST_DROPOUT)
+    chosen: dict[str, Any] = dict(pieces)
+
+    def choose(key: str, value: Any) -> Any:
+        """The given value, or else this one."""
+        path = tuple(key.split("."))
+        if is_given(config, path):
+            return _value(config, path)
+        chosen[key] = value
+        return value
+
+    for part in ("encoder", "decoder"):
+        choose(f"model.{part}.size", SIZE if num_symbols < LARGE else LARGE_SIZE)
+        choose(f"model.{part}.dropout", round(20 * dropout) / 20)
+    batch_tokens = choose("training.batch_tokens", _rounded(BATCH_TOKENS * size**BATCH_GROWTH))
+    batches = len(plan(source, target, batch_tokens=batch_tokens, seed=config.seed, epoch=0))
+    steps_per_epoch = max(1, -(-batches // config.training.accumulation))
+    epochs = choose("training.epochs", max(1, round(STEPS * size**STEPS_GROWTH / steps_per_epoch)))
+    steps = min(steps_per_epoch * epochs, config.training.max_steps or steps_per_epoch * epochs)
+    choose("training.warmup_steps", round(WARMUP * steps))
+    choose("training.validate_every", max(1, round(steps / VALIDATIONS)))
+    return Resolved(_with(config, chosen), int(kept.sum()), num_symbols, steps_per_epoch, chosen)
+
+
+def adopt(config: Config, resolved: Config) -> Config:
+    """What the configuration leaves open, as a run resolved it before."""
+    keys: list[KeyPath] = [
+        key.path for key in KEYS.values() if key.follows_from_data and not is_given(config, key.path)
+    ]
+    keys += [path for path in PIECES if _value(config, path) is None and learns_pieces(_value(config, path[:-1]))]
+    return _with(config, {dotted(path): _value(resolved, path) for path in keys})
+
+
+def is_given(config: Section, path: KeyPath) -> bool:
+    """Whether a key stands in what the configuration was made from, rather than having its default."""
+    section: Any = config
+    for name in path:
+        if not isinstance(section, Section) or name not in section.model_fields_set:
+            return False
+        section = getattr(section, str(name))
+    return True
+
+
+def _value(config: Section, path: KeyPath) -> Any:
+    value: Any = config
+    for name in path:
+        value = getattr(value, str(name))
+    return value
+
+
+def _with(section: Any, values: Mapping[str, Any]) -> Any:
+    """A copy of a section with other values, by dotted key."""
+    if not values:
+        return section
+    changed: dict[str, Any] = {}
+    for name in dict.fromkeys(key.partition(".")[0] for key in values):
+        inner = {key.partition(".")[2]: value for key, value in values.items() if key.partition(".")[0] == name}
+        changed[name] = inner[""] if "" in inner else _with(getattr(section, name), inner)
+    return section.model_copy(update=changed)
+
+
+def _rounded(value: float) -> int:
+    """To two digits, so that a page more of data does not change every number."""
+    return int(float(f"{value:.2g}"))

@@ -1,0 +1,95 @@
+"""The pairs of a configuration, and the fields that are learned from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from regard.config.schema import DataConfig
+from regard.data import Field, Pairs, Report, check, open_pairs
+from regard.data.field import open_pieces
+from regard.data.split import hold_out
+from regard.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """What a model is trained on.
+
+    Args:
+        config: where the pairs came from; nothing about them is open.
+        train, dev: training pairs and held-out pairs.
+        source, target: the fields of both sides, learned from the training pairs.
+        pieces: the numbers of sentencepiece's pieces that follow from the pairs, by dotted key.
+    """
+
+    config: DataConfig
+    train: Pairs
+    dev: Pairs
+    source: Field
+    target: Field
+    pieces: Mapping[str, int]
+
+    def check(self) -> Report:
+        """Says what is odd about the pairs."""
+        return check(
+            self.train,
+            self.dev,
+            self.source,
+            self.target,
+            max_length=self.config.max_length,
+            autoencode=self.config.autoencode,
+        )
+
+
+def read_data(data: DataConfig) -> TrainingData:
+    """Opens the pairs and learns the fields of both sides, each in one pass; one more where pieces are to be counted.
+
+    Raises:
+        ConfigError: for settings that do not fit each other or the files.
+        DataError: for files that cannot be read, or without pairs.
+    """
+    options: dict[str, Any] = {
+        "format": data.format,
+        "source_field": data.source_field,
+        "target_field": data.target_field,
+        "autoencode": data.autoencode,
+    }
+    pairs = open_pairs(data.train, **options)
+    if not len(pairs):
+        raise DataError(f"{data.train}: no pairs to train on.")
+    if data.dev is not None:
+        train, dev = pairs, open_pairs(data.dev, **options)
+    else:
+        train, dev = hold_out(pairs, data.dev_fraction)
+    is_shared = data.autoencode and data.source == data.target
+    pieces = {}
+    if number := open_pieces(data.source, (pair.source for pair in train), max_length=data.max_length):
+        pieces["source"] = number
+    targets = (pair.target for pair in train)
+    if number := number if is_shared else open_pieces(data.target, targets, max_length=data.max_length):
+        pieces["target"] = number
+    sides = {
+        name: getattr(data, name).model_copy(update={"vocabulary_size": number}) for name, number in pieces.items()
+    }
+    data = data.model_copy(update=sides)
+    source = Field.build(
+        data.source,
+        (pair.source for pair in train),
+        name="source",
+        num_columns=data.num_columns,
+        max_length=data.max_length,
+    )
+    target = source
+    if not is_shared:
+        targets = (pair.target for pair in train)
+        target = Field.build(data.target, targets, name="target", max_length=data.max_length)
+    return TrainingData(
+        data,
+        train,
+        dev,
+        source,
+        target,
+        {f"data.{name}.vocabulary_size": number for name, number in pieces.items()},
+    )

@@ -1,0 +1,76 @@
+"""What is wrong with a training, from its figures, with advice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from regard.training.selection import TIE_BREAKER
+
+PATIENCE = 5
+"""Validations after the first one in which an alignment should have begun to form."""
+FALL = 0.8
+"""A loss below this share of the first validation's is falling."""
+FOCUS, RISE = 0.5, 0.05
+"""Attention is spread if its focus rate is below the one; it has begun to form if it has risen by the other."""
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """Follows the figures of validations; plain values, so that a resumed run does not say a warning again.
+
+    Args:
+        validations: how many there were.
+        first_loss, first_focus, highest_focus: the teacher-forced loss and the focus rate of the first validation, and
+            the highest focus rate so far; None where there is none.
+        given: the warnings that were given, by name.
+    """
+
+    validations: int = 0
+    first_loss: float | None = None
+    first_focus: float | None = None
+    highest_focus: float | None = None
+    given: list[str] = field(default_factory=list)
+
+    def observe(self, metrics: Mapping[str, float]) -> list[str]:
+        """Warnings after a validation."""
+        loss, focus = metrics.get(TIE_BREAKER), metrics.get("focus_rate")
+        self.validations += 1
+        if loss is None or focus is None:
+            return []
+        if self.first_loss is None or self.first_focus is None or self.highest_focus is None:
+            self.first_loss, self.first_focus, self.highest_focus = loss, focus, focus
+        self.highest_focus = max(self.highest_focus, focus)
+        flat = self.highest_focus < min(self.first_focus + RISE, FOCUS)
+        if self.validations > PATIENCE and flat and loss < FALL * self.first_loss:
+            return self._once(
+                "no alignment",
+                f"the loss falls, from {self.first_loss:.3g} to {loss:.3g}, but the alignment does not form: its focus "
+                f"rate was {self.first_focus:.2f} at the first validation and is {focus:.2f} after {self.validations}. "
+                "The decoder may be learning the outputs without reading the inputs, and will then not generalise. "
+                "Look at the pictures; check that inputs and outputs belong together; try another model.attention, a "
+                "monotonic one for spelling or speech; raise decoder.dropout or training.scheduled_sampling, so that "
+                "the decoder relies less on its last output.",
+            )
+        return []
+
+    def end(self, concern: str | None) -> list[str]:
+        """Warnings about the model that is saved in the end.
+
+        Args:
+            concern: what is odd about its outputs (`Validation.concern`).
+        """
+        if concern is None:
+            return []
+        return self._once(
+            "outputs",
+            f"{concern} It has not learnt the task. Train longer (training.epochs, training.early_stopping), in more "
+            "steps (a lower training.batch_tokens), with another training.learning_rate; and check that inputs and "
+            "outputs belong together (regard data check).",
+        )
+
+    def _once(self, name: str, text: str) -> list[str]:
+        if name in self.given:
+            return []
+        self.given.append(name)
+        return [f"warning: {text}"]

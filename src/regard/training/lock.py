@@ -1,0 +1,80 @@
+"""One process trains in a folder."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from regard.errors import RegardError
+from regard.training.files import writing
+
+NAME = ".lock"
+
+
+class Lock:
+    """While entered, no other process can enter the lock of the same folder, where the system has such locks.
+
+    The file `.lock` names the process that holds it, or held it last; the lock itself ends with that process, however
+    it ends.
+
+    Raises:
+        RegardError: on entering, if another process holds it, naming that process; if the folder cannot be written to.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> Self:
+        with writing(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            file = (self._folder / NAME).open("a+", encoding="utf-8")
+        if _taken(file):
+            error = _refusal(self._folder, file)
+            file.close()
+            raise error
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
+        self._file = file
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def check_free(folder: Path) -> None:
+    """Refuses a folder that another process is training in; nothing is made or changed.
+
+    Raises:
+        RegardError: naming that process.
+    """
+    if (folder / NAME).is_file():
+        with (folder / NAME).open(encoding="utf-8") as file:
+            if _taken(file):
+                raise _refusal(folder, file)
+
+
+def _refusal(folder: Path, file: IO[str]) -> RegardError:
+    file.seek(0)
+    holder = file.readline().strip() or "another process"
+    return RegardError(f"{folder}: {holder} is training in this folder. Wait for it, or stop it.")
+
+
+def _taken(file: IO[str]) -> bool:
+    try:
+        import fcntl
+
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except (ImportError, OSError):  # Windows, or a file system without locks
+        return False
+    return False

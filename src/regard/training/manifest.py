@@ -1,0 +1,144 @@
+"""Which files of a folder are a run's: those that it wrote, and no others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from regard.errors import DataError, RegardError
+from regard.training.files import replace_text
+
+NAME = "run.json"
+FORMAT = 1
+CHECKPOINTS = (
+    "checkpoints/latest",
+    "checkpoints/best",
+    "checkpoints/config.yaml",
+    "checkpoints/step-*/model.safetensors",
+    "checkpoints/step-*/trainer_state.pt",
+    "checkpoints/step-*/progress.json",
+    "checkpoints/weights/step-*.safetensors",
+)
+ALWAYS = ("metrics.jsonl", "outcome.json", *CHECKPOINTS)
+"""What every run writes; the model's files and the pictures are added as they come."""
+BEFORE_MANIFESTS = ("model.safetensors", "config.yaml", "source.json", "target.json", "data.json", "*.model", *ALWAYS)
+"""What runs wrote before they kept a manifest."""
+
+
+class Manifest:
+    """The list of the files that a run has written into its folder, in `run.json` of it.
+
+    A name is on the list before its file is written, so that a kill leaves no file that is not. A file that was there
+    before is the user's: it is never replaced, moved or deleted.
+
+    Args:
+        folder: the run folder.
+
+    Raises:
+        DataError: for a `run.json` that cannot be read or is of a newer format.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        stored = _read(folder / NAME)
+        if stored is None and is_run(folder):
+            stored = {"files": [name for name in BEFORE_MANIFESTS if any(folder.glob(name))]}
+        stored = stored or {}
+        self._names = dict.fromkeys(stored.get("files", []))
+        self._left = dict.fromkeys(stored.get("left", []))
+        self.clearing = bool(stored.get("clearing", False))
+        """Whether the files are being deleted, for another run."""
+
+    def claim(self, names: Iterable[str]) -> list[str]:
+        """Puts names on the list before their files are written, and returns those that may be written.
+
+        Args:
+            names: relative to the folder; patterns as of `Path.glob`.
+
+        Raises:
+            RegardError: for a file that is there already and is not the run's.
+        """
+        names = list(names)
+        new = [name for name in names if name not in self._names and name not in self._left]
+        strange = [str(path.relative_to(self._folder)) for name in new for path in self._folder.glob(name)]
+        if strange:
+            raise RegardError(
+                f"{self._folder} has files of yours where the run writes its own: {', '.join(sorted(strange))}.\n"
+                "  Move them elsewhere, or choose another folder for the run (--output)."
+            )
+        if new or not (self._folder / NAME).exists():
+            self._names.update(dict.fromkeys(new))
+            self._write()
+        return [name for name in names if name not in self._left]
+
+    def leave(self, name: str) -> None:
+        """Gives a file to the user, who has changed it: the run never writes it again."""
+        if name not in self._left:
+            self._names.pop(name, None)
+            self._left[name] = None
+            self._write()
+
+    def files(self) -> list[Path]:
+        """The files of the run that there are, with `run.json`."""
+        found = {path for name in (NAME, *self._names) for path in self._folder.glob(name) if path.is_file()}
+        return sorted(found)
+
+    def clear(self) -> None:
+        """Deletes the files of the run, the model's weights first and `run.json` not at all.
+
+        A kill leaves `clearing` set, and the next process calls this again.
+        """
+        if not self.clearing:
+            self.clearing = True
+            self._write()
+        files = [path for path in self.files() if path.name != NAME]
+        for path in sorted(files, key=lambda path: path.relative_to(self._folder) != Path("model.safetensors")):
+            path.unlink()
+        for folder in sorted({parent for path in files for parent in path.parents}, reverse=True):
+            if self._folder in folder.parents and not any(folder.iterdir()):
+                folder.rmdir()
+        self._names.clear()
+        self.clearing = False
+        self._write()
+
+    def _write(self) -> None:
+        from regard import __version__
+
+        lists = {"files": sorted(self._names), "left": sorted(self._left)}
+        entry = {"format": FORMAT, "regard": __version__, "clearing": self.clearing, **lists}
+        replace_text(self._folder / NAME, json.dumps(entry, indent=1, ensure_ascii=False) + "\n")
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a training has begun in a folder."""
+    return any((folder / name).is_file() for name in (NAME, "checkpoints/latest", "outcome.json"))
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    advice = (
+        "Restore the file, or choose another folder for the run (--output); a model in this folder can still be used."
+    )
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        names = [name for key in ("files", "left") for name in stored.get(key, [])]
+        sound = isinstance(stored["format"], int) and all(isinstance(name, str) and _inside(name) for name in names)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DataError(f"{path}: not the list of a run's files ({error!r}).\n  {advice}") from None
+    if not sound:
+        raise DataError(f"{path}: not the list of a run's files.\n  {advice}")
+    if stored["format"] > FORMAT:
+        raise DataError(
+            f"{path}: format {stored['format']} is newer than this version of regard reads ({FORMAT}).\n"
+            "  Update it: pip install --upgrade regard"
+        )
+    return stored
+
+
+def _inside(name: str) -> bool:
+    """Whether a name, which may come from a damaged file, stays in the folder and is not everything in it."""
+    parts = Path(name).parts
+    return bool(parts) and not Path(name).is_absolute() and ".." not in parts and not set(parts) & {"*", "**"}

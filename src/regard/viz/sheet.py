@@ -1,0 +1,104 @@
+"""Many heads as small multiples on one sheet: a row for each layer, a column for each head."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from regard.viz.aligned import Aligned, Weights
+from regard.viz.labels import shortened, visible_words
+
+MANY = 24
+"""More heads than this are shown as small multiples below the picture of their mean."""
+WIDTH = 11.0
+"""The most that small multiples side by side may take, in inches."""
+LARGEST, SMALLEST, GAP = 0.9, 0.3, 0.06
+"""The sides of a small multiple, and what lies between two, in inches."""
+GRAIN = 0.02
+"""Sides are multiples of it, and so whole numbers of dots."""
+SIGN = 0.075
+"""Width of a character of their labels in inches."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Small multiples in rows.
+
+    Args:
+        rows: label and heads (T, S) of each row; a row holds at most as many as fit the width of a page.
+    """
+
+    rows: Sequence[tuple[str, Sequence[Weights]]]
+
+    @property
+    def num_columns(self) -> int:
+        """The heads of the longest row."""
+        return max(len(heads) for _, heads in self.rows)
+
+    @cached_property
+    def cell(self) -> tuple[float, float]:
+        """Width and height of each: the shape of the largest alignment, but not taller than 3:2 nor wider than 2:1."""
+        steps, positions = np.max([heads[0].shape for _, heads in self.rows], axis=0)
+        width = min(LARGEST, WIDTH / self.num_columns - GAP)
+        height = width * float(np.clip(steps / max(positions, 1), 0.5, 1.5))
+        return math.floor(width / GRAIN) * GRAIN, math.floor(height / GRAIN) * GRAIN
+
+    @property
+    def margin(self) -> float:
+        """The room for the labels of the rows."""
+        return 0.1 + SIGN * max(len(label) for label, _ in self.rows)
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height of the matrices together."""
+        width, height = self.cell
+        return self.num_columns * (width + GAP) - GAP, len(self.rows) * (height + GAP) - GAP
+
+
+def is_crowded(items: Sequence[Aligned]) -> bool:
+    """Whether one of the alignments has too many heads for pictures of full size."""
+    return any(len(item.panels()) > MANY for item in items)
+
+
+def without_heads(item: Aligned) -> Aligned:
+    """The alignment that is shown large: that of the prediction, or the mean of the heads."""
+    heads = item.alignment
+    mean = heads if heads.ndim == 2 else heads.mean(axis=tuple(range(heads.ndim - 2)))
+    return Aligned(mean, item.source_tokens, item.tokens, {}, item.text, item.left_out)
+
+
+def sheet(items: Sequence[Aligned]) -> Sheet:
+    """The heads of all alignments in rows, numbered where there are several alignments."""
+    rows: list[tuple[str, Sequence[Weights]]] = []
+    for number, item in enumerate(items, start=1):
+        start = [str(number)] if len(items) > 1 else []
+        for name, heads in (item.alignments or {"": item.alignment}).items():
+            for label, row in _layers(heads):
+                words = " ".join(part for part in (name, label) if part)
+                rows.append(
+                    (shortened(visible_words(" · ".join([*start, *([words] if words else [])])), 32), list(row))
+                )
+    return Sheet([part for label, row in rows for part in _wrapped(label, row)])
+
+
+def _layers(heads: Weights) -> Iterator[tuple[str, Weights]]:
+    """Label and heads (H, T, S) of each layer."""
+    steps, positions = heads.shape[-2:]
+    if heads.ndim == 4:
+        yield from ((f"layer {index}", layer) for index, layer in enumerate(heads))
+    else:
+        yield "", heads.reshape(-1, steps, positions)
+
+
+def _wrapped(label: str, heads: Sequence[Weights]) -> Iterator[tuple[str, Sequence[Weights]]]:
+    """A row in as many as it takes; each says which heads it has where there are several."""
+    most = int(WIDTH / (SMALLEST + GAP))
+    count = math.ceil(len(heads) / most)
+    for index in range(count):
+        first, last = index * most, min((index + 1) * most, len(heads))
+        numbers = f"{first}–{last - 1}" if count > 1 else ""
+        yield f"{label} {numbers}".strip(), heads[first:last]

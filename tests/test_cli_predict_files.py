@@ -1,0 +1,195 @@
+"""Predicting files: their columns are kept, and no file is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.cli import run
+from regard.config.schema import Config, SideConfig
+from regard.data import Field
+from regard.tasks import TextToText
+from regard.tasks.store import save
+
+TAGS = {"units": ["character", "separator"], "separator": ";"}
+
+
+def saved(folder: Path, *, source_field: object = 0, columns: int = 1, **data: object) -> str:
+    torch.manual_seed(0)
+    side = {"size": 6, "embedding_size": 4, "dropout": 0.0}
+    source = TAGS if columns > 1 else {}
+    config = Config(
+        data={"train": "x.tsv", "source_field": source_field, "source": source, **data},
+        model={"encoder": side, "decoder": side},
+        decoding={"beam": 1, "max_length": 3},
+    )
+    made = Field.build(config.data.source, ["abc\tV;N"] if columns > 1 else ["abc"], num_columns=columns)
+    save(TextToText.build(config, made, Field.build(SideConfig(), ["xyz"])), folder)
+    return str(folder)
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    return saved(tmp_path / "model")
+
+
+def outputs(model: str, *texts: str) -> list[str]:
+    from regard.tasks import load
+
+    return [one.text for one in load(model, device="cpu").predict(list(texts))]
+
+
+def test_a_tsv_file_keeps_its_columns_and_gets_one_more(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("in.tsv").write_text("ab\tnote 1\tx\nc\t\ty\n\nb\tlast\tz\n")
+    first, second, last = outputs(model, "ab", "c", "b")
+    assert run(["predict", "-m", model, "-i", "in.tsv"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == f"ab\tnote 1\tx\t{first}\nc\t\ty\t{second}\n\t\nb\tlast\tz\t{last}\n"
+    assert "in.tsv:3: '': the input is empty" in printed.err
+    assert run(["predict", "-m", model, "-i", "in.tsv", "--source-field", "2", "--scores"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [len(row) for row in rows] == [5, 5, 3, 5]
+    assert rows[0][3] == outputs(model, "x")[0]
+
+
+def test_a_file_of_words_is_read_as_before_whatever_its_suffix(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("words.txt", "words.tsv", "words"):
+        Path(name).write_text("ab\nc\n")
+        assert run(["predict", "-m", model, "-i", name]) == 0
+        assert capsys.readouterr().out == "".join(f"{a}\t{b}\n" for a, b in zip(("ab", "c"), outputs(model, "ab", "c")))
+
+
+def test_the_columns_of_a_model_with_several_are_found_in_files_of_both_forms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = saved(tmp_path / "model", source_field=[0, 2], columns=2)
+    (said,) = outputs(model, "ab\tV")
+    for name, content, expected in (
+        ("german-dev", "ab\tform\tV\n", f"ab\tform\tV\t{said}\n"),
+        ("german-test", "ab\tV\n", f"ab\tV\t{said}\n"),
+    ):
+        Path(name).write_text(content)
+        assert run(["predict", "-m", model, "-i", name]) == 0
+        assert capsys.readouterr().out == expected
+    Path("other").write_text("V\tab\n")
+    assert run(["predict", "-m", model, "-i", "other", "--source-field", "1,0"]) == 0
+    assert capsys.readouterr().out == f"V\tab\t{said}\n"
+    assert run(["predict", "-m", model, "-i", "other", "--source-field", "1"]) == 2
+    assert "--source-field names 1, but the model's input has 2 columns" in capsys.readouterr().err
+    Path("short").write_text("ab\tform\tV\nab\tform\n")
+    assert run(["predict", "-m", model, "-i", "short"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == f"ab\tform\tV\t{said}\nab\tform\t\n"
+    assert "short:2: '': expected 3 columns or more; got 2" in printed.err
+    Path("one").write_text("ab\n")
+    assert run(["predict", "-m", model, "-i", "one"]) == 2
+    assert "one:1: 1 tab-separated column, but the input is in 0, 2" in capsys.readouterr().err
+
+
+def test_json_objects_keep_their_fields(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"id": 7, "word": "ab"}, {"id": 8}, {"id": 9, "word": "c"}]
+    Path("in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + "\n")
+    assert run(["predict", "-m", model, "-i", "in.jsonl", "--source-field", "word", "--alignments"]) == 0
+    printed = capsys.readouterr()
+    records = [json.loads(line) for line in printed.out.splitlines()]
+    assert [{k: v for k, v in one.items() if k != "prediction"} for one in records] == rows
+    assert [one["prediction"]["text"] for one in records] == [
+        "" if i == 1 else text for i, text in enumerate(outputs(model, "ab", "a", "c"))
+    ]
+    assert records[0]["prediction"]["alignment"]
+    assert "in.jsonl:2: '': no field 'word'" in printed.err
+    assert run(["predict", "-m", model, "-i", "in.jsonl", "--source-field", "word", "--format", "tsv"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].startswith("ab\t")
+    Path("broken.jsonl").write_text("{\n")
+    assert run(["predict", "-m", model, "-i", "broken.jsonl"]) == 2
+    assert "broken.jsonl:1: not JSON" in capsys.readouterr().err
+
+
+def test_an_existing_output_is_kept_unless_it_may_be_replaced(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("out.tsv").write_text("precious\n")
+    Path("in.txt").write_text("ab\n")
+    for command in (
+        ["predict", "-m", model, "-i", "in.txt", "-o", "out.tsv"],
+        ["predict", "-m", model, "-i", "missing.txt", "-o", "out.tsv", "--overwrite"],
+        ["predict", "-m", "no model", "-i", "in.txt", "-o", "out.tsv", "--overwrite"],
+        ["predict", "-m", model, "-i", "in.txt", "-o", "out.tsv", "--overwrite", "--beam", "0"],
+        ["predict", "-m", model, "a?", "-o", "out.tsv", "--overwrite", "--strict"],
+    ):
+        assert run(command) == 2
+        assert Path("out.tsv").read_text() == "precious\n"
+    assert "out.tsv: exists; choose another name or give --overwrite." in capsys.readouterr().err
+    assert run(["predict", "-m", model, "-i", "in.txt", "-o", "out.tsv", "--overwrite"]) == 0
+    assert Path("out.tsv").read_text().startswith("ab\t")
+    assert sorted(os.listdir()) == ["in.txt", "model", "out.tsv"]
+
+
+def test_a_failed_prediction_leaves_no_file(model: str) -> None:
+    assert run(["predict", "-m", model, "ab", "a?", "-o", "out.tsv", "--strict"]) == 2
+    assert os.listdir() == ["model"]
+
+
+def test_a_symbolic_link_stays_one_and_a_pipe_is_written_as_it_is(model: str) -> None:
+    Path("real.tsv").write_text("old\n")
+    Path("link.tsv").symlink_to("real.tsv")
+    assert run(["predict", "-m", model, "ab", "-o", "link.tsv", "--overwrite"]) == 0
+    assert Path("link.tsv").is_symlink()
+    assert Path("real.tsv").read_text().startswith("ab\t")
+    assert run(["predict", "-m", model, "ab", "-o", "/dev/null"]) == 0
+    assert Path("/dev/null").is_char_device()
+
+
+def test_an_interrupted_prediction_leaves_what_was_there(model: str) -> None:
+    Path("out.tsv").write_text("precious\n")
+    os.mkfifo("in")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "regard", "predict", "-m", model, "-i", "in", "-o", "out.tsv", "--overwrite"],
+        stderr=subprocess.PIPE,
+    )
+    with open("in", "w") as pipe:
+        pipe.write("ab\n")
+        pipe.flush()
+        limit = time.monotonic() + 60
+        while not list(Path().glob(".out.tsv.*")) and time.monotonic() < limit:
+            time.sleep(0.05)
+        assert list(Path().glob(".out.tsv.*"))
+        child.send_signal(signal.SIGINT)
+    assert child.wait(timeout=60) == 130
+    assert child.stderr is not None
+    child.stderr.close()
+    assert Path("out.tsv").read_text() == "precious\n"
+    assert sorted(os.listdir()) == ["in", "model", "out.tsv"]
+
+
+def test_an_input_that_is_far_too_long_harms_no_other(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("in.txt").write_text("ab\n" + "a" * 1_000_000 + "\nc\n")
+    assert run(["predict", "-m", model, "-i", "in.txt", "-o", "out.tsv"]) == 0
+    first, _, last = Path("out.tsv").read_text().splitlines()
+    assert [first, last] == [f"{a}\t{b}" for a, b in zip(("ab", "c"), outputs(model, "ab", "c"))]
+    assert "in.txt:2: " in (said := capsys.readouterr().err)
+    assert "1,000,000 symbols; an input has at most 4,000 (max_source_length)" in said
+    assert run(["predict", "-m", model, "abcab", "--max-source-length", "4"]) == 0
+    assert capsys.readouterr().out == "abcab\t\n"
+    assert run(["predict", "-m", model, "a" * 4100, "--max-source-length", "5000", "--max-length", "1"]) == 0
+    assert "max_source_length" not in capsys.readouterr().err
+
+
+def test_half_a_surrogate_pair_harms_no_other(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("in.jsonl").write_text('["ab"]\n["a\\ud800"]\n["c"]\n')
+    assert run(["predict", "-m", model, "-i", "in.jsonl"]) == 0
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 3
+    assert "in.jsonl:2: " in printed.err
+    assert "half a surrogate pair" in printed.err
+    assert run(["predict", "-m", model, "ab", "a\udcff", "-o", "out.tsv"]) == 0  # the bytes of a Latin-1 argument
+    assert Path("out.tsv").read_text().splitlines()[1] == "a\\udcff\t"
+    assert "the input was no UTF-8" in capsys.readouterr().err

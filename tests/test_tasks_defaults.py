@@ -1,0 +1,116 @@
+"""What a configuration leaves open follows from the data; what it gives stays as it is."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from regard.config import from_preset, presets
+from regard.config.keys import KEYS
+from regard.config.schema import Config
+from regard.data import plan
+from regard.tasks.defaults import FEW_STEPS, adopt, is_given, resolve
+
+
+def words(count: int, length: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """Lengths of pairs, some shorter than others."""
+    lengths = np.full(count, length) - np.arange(count) % 3
+    return lengths, lengths - 1
+
+
+def opened(**training: object) -> Config:
+    return Config(data={"train": "pairs.tsv"}, training=training)
+
+
+@pytest.mark.parametrize("count", [100, 300, 1_000, 3_600, 30_000, 300_000])
+def test_the_number_of_steps_trains_a_model_whatever_the_size_of_the_file(count: int) -> None:
+    resolved = resolve(opened(), *words(count))
+    assert FEW_STEPS <= resolved.steps <= 20_000
+    assert resolved.config.training.warmup_steps <= resolved.steps / 10
+    assert 15 <= resolved.steps / resolved.config.training.validate_every <= 35
+    assert resolved.warnings == []
+
+
+def test_larger_files_have_larger_batches_more_steps_and_fewer_epochs() -> None:
+    plans = [resolve(opened(), *words(count)) for count in (300, 3_600, 100_000)]
+    for smaller, larger in pairwise(plans):
+        assert smaller.config.training.batch_tokens < larger.config.training.batch_tokens
+        assert smaller.steps < larger.steps
+        assert smaller.config.training.epochs > larger.config.training.epochs
+
+
+def test_dropout_falls_and_size_grows_with_the_data() -> None:
+    models = [resolve(opened(), *words(count)).config.model for count in (300, 3_600, 100_000, 1_000_000)]
+    dropouts = [model.encoder.dropout for model in models]
+    assert dropouts == sorted(dropouts, reverse=True)
+    assert dropouts[0] > dropouts[-1]
+    assert all(model.decoder.dropout == model.encoder.dropout for model in models)
+    assert models[-1].decoder.size > models[0].decoder.size
+
+
+def test_what_is_given_stays_even_if_it_is_the_default() -> None:
+    given = {"epochs": 30, "batch_tokens": 4096, "warmup_steps": 0, "validate_every": None}
+    resolved = resolve(opened(**given), *words(3_600))
+    assert {key: getattr(resolved.config.training, key) for key in given} == given
+    assert not any(key.startswith("training.") for key in resolved.chosen)
+    assert any("steps are few" in warning for warning in resolved.warnings)
+
+
+def test_a_training_that_mostly_warms_up_is_warned_of() -> None:
+    (warning,) = resolve(opened(warmup_steps=3_000), *words(3_600)).warnings
+    assert "warmup_steps" in warning
+
+
+def test_steps_an_epoch_are_those_that_training_makes() -> None:
+    source, target = words(1_000)
+    for accumulation in (1, 3):
+        resolved = resolve(opened(accumulation=accumulation), source, target)
+        training = resolved.config.training
+        batches = plan(source + 1, target + 1, batch_tokens=training.batch_tokens, seed=1, epoch=0)
+        assert resolved.steps_per_epoch == -(-len(batches) // accumulation)
+
+
+def test_pairs_that_training_leaves_out_do_not_count() -> None:
+    source, target = words(500)
+    long, empty = np.append(source, [10_000, 5]), np.append(target, [3, 0])
+    assert resolve(opened(), long, empty) == resolve(opened(), source, target)
+
+
+def test_epochs_follow_from_given_batches_so_that_the_steps_stay() -> None:
+    free = resolve(opened(), *words(3_600))
+    large = resolve(opened(batch_tokens=2_048), *words(3_600))
+    assert large.config.training.epochs > 4 * free.config.training.epochs
+    assert large.steps == pytest.approx(free.steps, rel=0.1)
+
+
+def test_the_plan_says_what_was_chosen_and_why() -> None:
+    text = str(resolve(opened(epochs=7), *words(3_600)))
+    assert "3,600 pairs" in text
+    assert "7 epochs" in text
+    assert "training.batch_tokens=" in text
+    assert "training.epochs=" not in text
+
+
+def test_a_continued_run_keeps_what_was_resolved_before() -> None:
+    before = resolve(opened(learning_rate=0.01), *words(3_600)).config
+    assert adopt(opened(learning_rate=0.01), before) == before
+    changed = adopt(opened(learning_rate=0.01, epochs=3), before)
+    assert changed.training.epochs == 3
+    assert changed.training.batch_tokens == before.training.batch_tokens
+
+
+def test_given_means_written_somewhere() -> None:
+    config = from_preset("g2p", ["data.train=pairs.tsv", "training.log_every=50"]).config
+    assert is_given(config, ("training", "log_every"))
+    assert not is_given(config, ("training", "threads"))
+    assert not is_given(Config(data={"train": "a"}), ("training", "epochs"))
+
+
+@pytest.mark.parametrize("name", presets())
+def test_no_preset_fixes_how_long_training_takes(name: str) -> None:
+    config = from_preset(name, ["data.train=pairs.tsv"]).config
+    open_keys = [path for path, key in KEYS.items() if key.follows_from_data and path[0] == "training"]
+    assert open_keys
+    assert not any(is_given(config, path) for path in open_keys)
