@@ -25,10 +25,20 @@ def serve(train: str, dev: str, precision: str) -> None:
     import torch
 
     from regard.config import load
-    from regard.tasks.run import read_data
+    from regard.tasks import run as training
     from regard.tasks.text_to_text import TextToText
     from regard.tasks.trainee import TextTrainee
     from regard.training.step import Stepper
+
+    try:  # versions that draw dropout by item ask which items a batch has
+        from regard.training.plan import Part
+
+        def described(batch: dict[str, torch.Tensor]) -> object:
+            return Part(range(len(batch["source"])))
+    except ImportError:
+
+        def described(batch: dict[str, torch.Tensor]) -> object:
+            return "drawn"
 
     told = [f"data.train={train}", f"data.dev={dev}", f"training.precision={precision}"]
     config = load(HERE.with_name("g2p-en.yaml"), told).config
@@ -39,7 +49,9 @@ def serve(train: str, dev: str, precision: str) -> None:
         keep_memory()
     except ImportError:
         pass
-    train_pairs, dev_pairs, source, target = read_data(config.data)
+    data = training.read_data(config.data)
+    parts = data if isinstance(data, tuple) else (data.train, data.dev, data.source, data.target)  # as versions have it
+    train_pairs, dev_pairs, source, target = parts
     torch.manual_seed(1)
     model = TextToText.build(config, source, target, name="speed")
     trainee = TextTrainee(model, train_pairs, dev_pairs)
@@ -51,7 +63,12 @@ def serve(train: str, dev: str, precision: str) -> None:
         start = time.perf_counter()
         for step in range(first, first + STEPS):
             batch = batches[step % len(batches)]
-            stepper([("drawn", batch)], step=step, learning_rate=config.training.learning_rate, generator=generator)
+            stepper(
+                [(described(batch), batch)],
+                step=step,
+                learning_rate=config.training.learning_rate,
+                generator=generator,
+            )
         return (time.perf_counter() - start) / STEPS
 
     run(0)

@@ -1,0 +1,3 @@
+"""The runner takes minutes; `tests/test_fuzz.py` makes few inputs of each kind."""
+
+collect_ignore_glob = ["*.py"]

@@ -1,0 +1,61 @@
+"""The tests that need a GPU: those with the marker `gpu`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from place import Place, Result
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(
+    path for path in (ROOT / "tests").glob("test_*.py") if "pytest.mark.gpu" in path.read_text(encoding="utf-8")
+)
+"""Only these are imported, as others need more packages."""
+CONFTESTS = ("sybil", "beartype")
+"""What the files conftest.py need beside pytest."""
+
+
+def section(place: Place) -> Result:
+    """Runs them; all have to pass, and none may be skipped where there is a GPU."""
+    result = Result()
+    if find_spec("pytest") is None or not FILES:
+        result.failures.append(
+            "pytest is not installed" if FILES else f"no test in {ROOT / 'tests'} has the marker gpu"
+        )
+        return result
+    absent = [name for name in CONFTESTS if find_spec(name) is None]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-m",
+        "gpu",
+        "-o",
+        "addopts=-q",
+        "-p",
+        "no:cacheprovider",
+        "-rA",
+        "--tb=short",
+    ]
+    command += ["-o", "markers=gpu\nslow", *(["--noconftest"] if absent else []), *map(str, FILES)]
+    paths = [str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
+    print(done.stdout, done.stderr, file=sys.stderr)
+    outcomes = [line for line in done.stdout.splitlines() if line.startswith(("PASSED", "FAILED", "ERROR", "SKIPPED"))]
+    passed = sum(line.startswith("PASSED") for line in outcomes)
+    result.failures += [line for line in outcomes if line.startswith(("FAILED", "ERROR"))]
+    if place.is_full:
+        result.failures += [line for line in outcomes if line.startswith("SKIPPED")]
+    if done.returncode and not result.failures:
+        result.failures.append(f"pytest ended with status {done.returncode}: {(done.stdout + done.stderr)[-300:]}")
+    elif not passed and place.is_full:
+        result.failures.append("no test ran")
+    said = f"without {', '.join(absent)}, so annotations of shapes were not checked" if absent else "with all checks"
+    result.parts.append(f"{passed} passed, {said}:\n\n" + "\n".join(f"    {line}" for line in outcomes))
+    result.figures = f"{passed} passed"
+    return result

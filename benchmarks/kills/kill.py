@@ -1,0 +1,206 @@
+"""Kills trainings at random moments and checks that nothing is lost.
+
+python benchmarks/kills/kill.py [--kills 20] [--seed N] [--folder FOLDER]
+
+Two configurations, A and B, are trained without a kill. Then, in other folders and with SIGKILL at random moments:
+
+1. A is trained until it has ended: killed while it steps, validates, publishes and saves.
+2. A finished run of A is replaced by B with --overwrite, and B is continued until it has ended.
+
+After every kill a model loads, from the run's folder or from the one that the error names, unless there was none
+before; in (2) it is A's or B's. In the end the files are, byte for byte, those of the trainings without a kill, and
+the user's own files that lie in the folder are as they were.
+
+Half of the kills come when the process is about to change the disk for the nth time (`os.replace`, `unlink`, `link`,
+`rmdir`, `mkdir`, `fsync`), the others at a random time after the first such change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+CONFIG = """\
+data: {train: train.tsv, dev: dev.tsv, source: {units: whitespace}, target: {units: whitespace}}
+model:
+  encoder: {cell: gru, size: 16, embedding_size: 8}
+  decoder: {cell: gru, size: 16, embedding_size: 8, input_feeding: false}
+  attention: {recipe: luong}
+training:
+  epochs: 3
+  batch_tokens: 256
+  learning_rate: 0.01
+  validate_every: 5
+  log_every: 1
+  save_every_minutes: 0.002
+  average_checkpoints: 2
+  scheduled_sampling: 0.2
+  threads: 1
+  samples: 1
+  device: cpu
+decoding: {beam: 2}
+"""
+SAME = ("model.safetensors", "config.yaml", "source.json", "target.json", "data.json")
+USERS = {"train.jsonl": "mine", "notes.json": "{}", "pictures/me.png": "me"}
+CHANGES = ("replace", "unlink", "link", "rmdir", "mkdir", "fsync")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=20, help="in all")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6), help="of the moments")
+    parser.add_argument("--folder", type=Path, help="to work in; a temporary one if not given")
+    parser.add_argument("--child", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        train_and_die(options.child)
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        result = measure(folder.resolve(), options.kills, random.Random(options.seed))
+    print(json.dumps({"seed": options.seed, **result}, indent=1))
+
+
+def measure(folder: Path, kills: int, draw: random.Random) -> dict[str, Any]:
+    """Both trials; raises AssertionError where something is lost."""
+    from regard.data import synthetic
+
+    synthetic.write(folder / "train.tsv", synthetic.generate("reverse", 200, max_length=5, num_symbols=6, seed=1))
+    synthetic.write(folder / "dev.tsv", synthetic.generate("reverse", 20, max_length=5, num_symbols=6, seed=2))
+    (folder / "a.yaml").write_text(CONFIG)
+    (folder / "b.yaml").write_text(CONFIG.replace("learning_rate: 0.01", "learning_rate: 0.02"))
+    for name in "ab":
+        train(folder, f"{name}.yaml", f"whole-{name}")
+    first = trial(folder, "a", kills // 2, draw, replaced=None)
+    second = trial(folder, "b", kills - kills // 2, draw, replaced="whole-a")
+    return {"kills": kills, "trainings": first, "replacements": second}
+
+
+def trial(folder: Path, name: str, kills: int, draw: random.Random, *, replaced: str | None) -> dict[str, int]:
+    """Kills a training until enough kills are made, beginning again when one ends too soon."""
+    made = completed = loaded = 0
+    from_replaced = 0
+    while made < kills:
+        run = folder / f"killed-{name}"
+        shutil.rmtree(run, ignore_errors=True)
+        if replaced is not None:
+            shutil.copytree(folder / replaced, run)
+            add_users_files(run)
+        begun = replaced is None
+        had_model = replaced is not None
+        while True:
+            moment = draw.choice([str(draw.randint(1, 400)), f"{draw.uniform(0.0, 3.0):.3f}s"]) if made < kills else "0"
+            flags = [] if begun else ["--overwrite"]
+            killed = not train(folder, f"{name}.yaml", run.name, *flags, moment=moment)
+            made += killed
+            begun = begun or ((run / "checkpoints/config.yaml").is_file() and is_of(run, folder / f"whole-{name}"))
+            if (run / "run.json").exists() and not (run / "notes.json").exists():
+                add_users_files(run)
+            if killed:
+                place = model_of(run)
+                assert place is not None or not had_model, f"no model in {run}"
+                had_model = had_model or place is not None
+                loaded += place is not None
+                from_replaced += place is not None and place.name == ".replaced"
+            else:
+                break
+        completed += 1
+        for file in SAME:
+            assert (run / file).read_bytes() == (folder / f"whole-{name}" / file).read_bytes(), file
+        assert metrics(run) == metrics(folder / f"whole-{name}")
+        assert not (run / ".replaced").exists()
+        assert all((run / user).read_text() == text for user, text in USERS.items()), "the user's files"
+    return {"kills": made, "loaded": loaded, "from .replaced": from_replaced, "ended with the same bytes": completed}
+
+
+def train(folder: Path, config: str, output: str, *flags: str, moment: str = "0") -> bool:
+    """One command; False if it was killed."""
+    command = [sys.executable, __file__, "--child", moment, "train", config, "--output", output]
+    environment = {**os.environ, "KILL_FLAGS": " ".join(flags)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode == 0
+
+
+def train_and_die(arguments: list[str]) -> None:
+    """A training in this process, killed at the nth change of the disk or some time after the first."""
+    moment, *command = arguments
+    changes = itertools.count(1)
+
+    def kill() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def watch(function: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            number = next(changes)
+            if number == 1 and moment.endswith("s"):
+                threading.Thread(target=lambda: (time.sleep(float(moment[:-1])), kill()), daemon=True).start()
+            if str(number) == moment:
+                kill()
+            return function(*args, **kwargs)
+
+        return watched
+
+    import torch  # what is imported late would count as changes of the disk
+
+    import regard.tasks  # noqa: F401
+    from regard.cli import run
+
+    torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])
+    for name in CHANGES:
+        setattr(os, name, watch(getattr(os, name)))
+    sys.exit(run([*command, *os.environ["KILL_FLAGS"].split()]))
+
+
+def model_of(run: Path) -> Path | None:
+    """The folder from which a model loads: the run's, or the one that the error names."""
+    import regard
+    from regard.errors import RegardError
+
+    try:
+        model = regard.load(run, device="cpu")
+    except RegardError as error:
+        named = re.search(r"\S+\.replaced", str(error))
+        if named is None:
+            return None
+        run = Path(named[0].rstrip("."))
+        model = regard.load(run, device="cpu")
+    assert len(model.predict(["0 1 2"])) == 1
+    return run
+
+
+def add_users_files(run: Path) -> None:
+    """Puts a user's files beside a run's."""
+    for name, text in USERS.items():
+        (run / name).parent.mkdir(exist_ok=True)
+        (run / name).write_text(text)
+
+
+def is_of(run: Path, whole: Path) -> bool:
+    """Whether a folder has the configuration of another."""
+    return (run / "checkpoints/config.yaml").read_bytes() == (whole / "checkpoints/config.yaml").read_bytes()
+
+
+def metrics(run: Path) -> list[dict[str, Any]]:
+    """The log without what a clock says."""
+    lines = (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [{key: value for key, value in json.loads(line).items() if key != "timing"} for line in lines]
+
+
+if __name__ == "__main__":
+    main()
