@@ -13,10 +13,13 @@ TORCH_INDEX ?= $(shell [ "$$(uname -s)" = Linux ] && ! command -v nvidia-smi >/d
 # Where `make bench` writes, with pictures beside it.
 BENCH ?= bench/speed.md
 
+# Where `make gpu` writes.
+GPU ?= bench/gpu.md
+
 export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: install demo test check docs bench bench-peers clean
+.PHONY: install demo test check docs bench bench-peers gpu clean
 
 install: $(VENV)/.installed
 
@@ -54,6 +57,10 @@ bench: install
 # The same jobs by other libraries, at the end of the same file; their environments need some GB.
 bench-peers: install
 	$(BIN)/python benchmarks/peers/run.py --folder .venv-peers --append --output $(BENCH)
+
+# What needs an NVIDIA GPU: tests, kernels, graphs, training and decoding, within ten minutes.
+gpu: install
+	$(BIN)/python benchmarks/gpu/run.py --output $(GPU)
 
 clean:
 	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -28,7 +28,7 @@ from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
 LIMIT_SECONDS = 240
 
 # Kernels for GPUs cannot be imported, nor looked through for examples, where there is no triton.
-collect_ignore_glob = [] if find_spec("triton") else ["src/regard/ops/additive/triton/*"]
+collect_ignore_glob = [] if find_spec("triton") else ["src/regard/ops/*/triton/*", "src/regard/ops/*/triton.py"]
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models: more threads wait for each other
 
