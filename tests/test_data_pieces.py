@@ -111,14 +111,18 @@ def test_both_sides_of_an_autoencoder_have_one_number(pairs: Path) -> None:
     data = read_data(config.data)
     assert data.source is data.target
     assert data.config.source == data.config.target
-    assert set(data.pieces) == {"data.source.vocabulary_size", "data.target.vocabulary_size"}
+    assert set(data.chosen) == {
+        "data.dev_fraction",
+        "data.source.vocabulary_size",
+        "data.target.vocabulary_size",
+    }
 
 
 @pytest.mark.parametrize("given", [{}, {"vocabulary_size": None}])
 def test_a_continued_run_keeps_its_number_though_null_is_given(given: dict[str, None]) -> None:
     config = Config(data={"train": "a", "source": {"units": "sentencepiece", **given}})
     lengths = np.full(500, 9)
-    before = resolve(config, lengths, lengths, pieces={"data.source.vocabulary_size": 300}).config
+    before = resolve(config, lengths, lengths, known={"data.source.vocabulary_size": 300}).config
     assert before.data.source.vocabulary_size == 300
     assert adopt(config, before) == before
     assert adopt(config.model_copy(update={"data": before.data}), before).data.target.vocabulary_size is None

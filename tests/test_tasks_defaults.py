@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from regard.config.keys import KEYS
 from regard.config.schema import Config
 from regard.data import plan
 from regard.tasks.defaults import FEW_STEPS, adopt, is_given, resolve
+from regard.tasks.reading import read_data
 
 
 def words(count: int, length: int = 8) -> tuple[np.ndarray, np.ndarray]:
@@ -114,3 +116,19 @@ def test_no_preset_fixes_how_long_training_takes(name: str) -> None:
     open_keys = [path for path, key in KEYS.items() if key.follows_from_data and path[0] == "training"]
     assert open_keys
     assert not any(is_given(config, path) for path in open_keys)
+
+
+@pytest.mark.parametrize(("count", "held"), [(300, 30), (3_600, 360), (60_000, 2_000)])
+def test_a_tenth_is_held_out_and_some_2000_at_most(tmp_path: Path, count: int, held: int) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"{number}\t{number}\n" for number in range(count)), encoding="utf-8")
+    config = Config(data={"train": file})
+    data = read_data(config.data)
+    assert len(data.train) + len(data.dev) == count
+    assert len(data.dev) == pytest.approx(held, rel=0.5 if count == 300 else 0.1)
+    before = resolve(config, *words(count), known=data.chosen).config
+    assert before.data.dev_fraction == data.chosen["data.dev_fraction"]
+    assert adopt(config, before).data == before.data
+    given = Config(data={"train": file, "dev_fraction": 0.3})
+    assert "data.dev_fraction" not in read_data(given.data).chosen
+    assert adopt(given, before).data.dev_fraction == 0.3

@@ -97,5 +97,5 @@ def _check(configuration: Configuration) -> int:
     show(report)
     if report.has_errors:
         return 2
-    show(resolve(config, report.train.source.lengths, report.train.target.lengths, pieces=data.pieces))
+    show(resolve(config, report.train.source.lengths, report.train.target.lengths, known=data.chosen))
     return 0

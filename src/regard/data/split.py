@@ -11,6 +11,8 @@ from regard.data.pairs import Pairs, Selection
 from regard.errors import DataError
 
 SALT = "dev:"
+LARGEST_SHARE, MOST_PAIRS = 0.1, 2_000
+"""What is held out where nothing is said: so many tell models apart, and few files can spare more than a tenth."""
 
 
 def share(text: str, *, salt: str = "") -> float:
@@ -21,6 +23,15 @@ def share(text: str, *, salt: str = "") -> float:
     """
     digest = hashlib.sha256((salt + text).encode("utf-8", "surrogatepass")).digest()
     return (int.from_bytes(digest[:8], "big") >> 11) / (1 << 53)
+
+
+def suggested_fraction(num_pairs: int) -> float:
+    """A tenth, or what makes about 2,000 pairs where that is less.
+
+    >>> suggested_fraction(3_600), suggested_fraction(104_000)
+    (0.1, 0.019)
+    """
+    return float(f"{min(LARGEST_SHARE, MOST_PAIRS / max(num_pairs, 1)):.2g}")
 
 
 def hold_out(pairs: Pairs, fraction: float, *, normalise: Callable[[str], str] = str) -> tuple[Pairs, Pairs]:

@@ -103,7 +103,7 @@ def resolve(
     source_lengths: NDArray[np.int64],
     target_lengths: NDArray[np.int64],
     *,
-    pieces: Mapping[str, int] = MappingProxyType({}),
+    known: Mapping[str, float] = MappingProxyType({}),
 ) -> Resolved:
     """Chooses what the configuration leaves open; what it gives stays as it is.
 
@@ -111,7 +111,7 @@ def resolve(
         config: the configuration as given: a key counts as given when the file, the preset or an override has it.
         source_lengths, target_lengths: (pairs,) symbols of the training pairs; those that training leaves out (longer
             than `data.max_length`, or with an empty side) do not count.
-        pieces: numbers of sentencepiece's pieces that followed from the texts, by dotted key (`regard.tasks.reading`).
+        known: what followed from the texts before, by dotted key (`regard.tasks.reading`).
     """
     kept = (np.maximum(source_lengths, target_lengths) <= config.data.max_length) & (
         np.minimum(source_lengths, target_lengths) > 0
@@ -120,7 +120,7 @@ def resolve(
     num_symbols = int(np.maximum(source, target).sum())
     size = max(num_symbols, 1) / REFERENCE
     dropout = min(max(DROPOUT - DROPOUT_DECAY * math.log10(size), LEAST_DROPOUT), MOST_DROPOUT)
-    chosen: dict[str, Any] = dict(pieces)
+    chosen: dict[str, Any] = dict(known)
 
     def choose(key: str, value: Any) -> Any:
         """The given value, or else this one."""
@@ -149,6 +149,8 @@ def adopt(config: Config, resolved: Config) -> Config:
         key.path for key in KEYS.values() if key.follows_from_data and not is_given(config, key.path)
     ]
     keys += [path for path in PIECES if _value(config, path) is None and learns_pieces(_value(config, path[:-1]))]
+    if config.data.dev is None and config.data.dev_fraction is None:
+        keys.append(("data", "dev_fraction"))
     return _with(config, {dotted(path): _value(resolved, path) for path in keys})
 
 

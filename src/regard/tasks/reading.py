@@ -9,7 +9,7 @@ from typing import Any
 from regard.config.schema import DataConfig
 from regard.data import Field, Pairs, Report, check, open_pairs
 from regard.data.field import open_pieces
-from regard.data.split import hold_out
+from regard.data.split import hold_out, suggested_fraction
 from regard.errors import DataError
 
 
@@ -21,7 +21,8 @@ class TrainingData:
         config: where the pairs came from; nothing about them is open.
         train, dev: training pairs and held-out pairs.
         source, target: the fields of both sides, learned from the training pairs.
-        pieces: the numbers of sentencepiece's pieces that follow from the pairs, by dotted key.
+        chosen: what the configuration left open and follows from the pairs (the share that is held out, numbers of
+            sentencepiece's pieces), by dotted key.
     """
 
     config: DataConfig
@@ -29,7 +30,7 @@ class TrainingData:
     dev: Pairs
     source: Field
     target: Field
-    pieces: Mapping[str, int]
+    chosen: Mapping[str, float]
 
     def check(self) -> Report:
         """Says what is odd about the pairs."""
@@ -59,10 +60,15 @@ def read_data(data: DataConfig) -> TrainingData:
     pairs = open_pairs(data.train, **options)
     if not len(pairs):
         raise DataError(f"{data.train}: no pairs to train on.")
+    chosen: dict[str, float] = {}
     if data.dev is not None:
         train, dev = pairs, open_pairs(data.dev, **options)
     else:
-        train, dev = hold_out(pairs, data.dev_fraction)
+        fraction = data.dev_fraction
+        if fraction is None:
+            fraction = chosen["data.dev_fraction"] = suggested_fraction(len(pairs))
+        train, dev = hold_out(pairs, fraction)
+        data = data.model_copy(update={"dev_fraction": fraction})
     is_shared = data.autoencode and data.source == data.target
     pieces = {}
     if number := open_pieces(data.source, (pair.source for pair in train), max_length=data.max_length):
@@ -91,5 +97,5 @@ def read_data(data: DataConfig) -> TrainingData:
         dev,
         source,
         target,
-        {f"data.{name}.vocabulary_size": number for name, number in pieces.items()},
+        chosen | {f"data.{name}.vocabulary_size": number for name, number in pieces.items()},
     )

@@ -82,7 +82,7 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
         print(report, file=sys.stderr)
         if report.has_errors:
             raise DataError("The data cannot be trained on; see the errors above.")
-        resolved = resolve(config, report.train.source.lengths, report.train.target.lengths, pieces=data.pieces)
+        resolved = resolve(config, report.train.source.lengths, report.train.target.lengths, known=data.chosen)
         print(resolved, file=sys.stderr)
         config = resolved.config
         model = TextToText.build(config, data.source, data.target, name=folder.name)
