@@ -14,6 +14,15 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(map(_escaped, text))
 
 
+def one_line(text: str) -> str:
+    """A text on one line, whatever a terminal would obey or hide written as an escape.
+
+    >>> print(one_line("a" + chr(10) + chr(0x202E)))
+    a\\n\\u202e
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def _escaped(character: str) -> str:
     if character in "\n\t" or category(character) not in ("Cc", "Cs"):
         return character

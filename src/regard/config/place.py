@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, one_line
 
 KeyPath = tuple[str | int, ...]
 LONGEST = 120
@@ -69,7 +69,7 @@ def legible(text: str, limit: int = LONGEST) -> str:
     >>> print(legible("a" + chr(27) + "[31m" + 100 * "b", 20))
     a\\x1b[31mbbbbbbbbbb…
     """
-    return cut("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[: limit + 1]), limit)
+    return cut(one_line(text[: limit + 1]), limit)
 
 
 def cut(text: str, limit: int = LONGEST) -> str:

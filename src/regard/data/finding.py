@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.errors import one_line
+
 Severity = Literal["error", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 NUM_EXAMPLES = 3
@@ -28,13 +30,4 @@ class Finding:
 
     def __str__(self) -> str:
         shown = ", ".join(self.examples) + ", …" * (self.count > len(self.examples))
-        return printable(f"{self.severity}: {self.text}" + f" ({shown})" * bool(self.examples))
-
-
-def printable(text: str) -> str:
-    """The text on one line, what a terminal would obey or hide written as an escape.
-
-    >>> print(printable("a\\x1b[2Jb\\u202e"))
-    a\\x1b[2Jb\\u202e
-    """
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+        return one_line(f"{self.severity}: {self.text}" + f" ({shown})" * bool(self.examples))
