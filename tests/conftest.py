@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,10 @@ CHECKED = [
 
 install_import_hook(CHECKED, "annotations.checked")
 torch.set_num_threads(1)
+_compiled = tempfile.TemporaryDirectory(prefix="regard-inductor-")  # what a killed test leaves half written harms none
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = _compiled.name
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells leave it to what they run in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
