@@ -2,14 +2,16 @@
 
 python benchmarks/kills/kill.py [--kills 20] [--seed N] [--folder FOLDER]
 
-Two configurations, A and B, are trained without a kill. Then, in other folders and with SIGKILL at random moments:
+Two configurations, A and B, are trained without a kill, A also by two processes. Then, in other folders and with
+SIGKILL at random moments:
 
 1. A is trained until it has ended: killed while it steps, validates, publishes and saves.
 2. A finished run of A is replaced by B with --overwrite, and B is continued until it has ended.
+3. A is trained by two processes, one of which, now the first and now the second, is killed.
 
 After every kill a model loads, from the run's folder or from the one that the error names, unless there was none
-before; in (2) it is A's or B's. In the end the files are, byte for byte, those of the trainings without a kill, and
-the user's own files that lie in the folder are as they were.
+before; in (2) it is A's or B's. In (3) the other process ends as well. In the end the files are, byte for byte, those
+of the trainings without a kill, and the user's own files that lie in the folder are as they were.
 
 Half of the kills come when the process is about to change the disk for the nth time (`os.replace`, `unlink`, `link`,
 `rmdir`, `mkdir`, `fsync`), the others at a random time after the first such change.
@@ -77,7 +79,7 @@ def main() -> None:
 
 
 def measure(folder: Path, kills: int, draw: random.Random) -> dict[str, Any]:
-    """Both trials; raises AssertionError where something is lost."""
+    """The three trials; raises AssertionError where something is lost."""
     from regard.data import synthetic
 
     synthetic.write(folder / "train.tsv", synthetic.generate("reverse", 200, max_length=5, num_symbols=6, seed=1))
@@ -86,29 +88,51 @@ def measure(folder: Path, kills: int, draw: random.Random) -> dict[str, Any]:
     (folder / "b.yaml").write_text(CONFIG.replace("learning_rate: 0.01", "learning_rate: 0.02"))
     for name in "ab":
         train(folder, f"{name}.yaml", f"whole-{name}")
-    first = trial(folder, "a", kills // 2, draw, replaced=None)
-    second = trial(folder, "b", kills - kills // 2, draw, replaced="whole-a")
-    return {"kills": kills, "trainings": first, "replacements": second}
+    train(folder, "a.yaml", "whole-a-2", processes=2)
+    third = kills // 3
+    trainings = trial(folder, "a", third, draw, folder / "whole-a")
+    replacements = trial(folder, "b", kills - 2 * third, draw, folder / "whole-b", replaced=folder / "whole-a")
+    pairs = trial(folder, "a", third, draw, folder / "whole-a-2", processes=2)
+    return {"kills": kills, "trainings": trainings, "replacements": replacements, "two processes": pairs}
 
 
-def trial(folder: Path, name: str, kills: int, draw: random.Random, *, replaced: str | None) -> dict[str, int]:
-    """Kills a training until enough kills are made, beginning again when one ends too soon."""
+def trial(
+    folder: Path,
+    name: str,
+    kills: int,
+    draw: random.Random,
+    whole: Path,
+    *,
+    replaced: Path | None = None,
+    processes: int = 1,
+) -> dict[str, int]:
+    """Kills a training until enough kills are made, beginning again when one ends too soon.
+
+    Args:
+        whole: the same training without a kill.
+        replaced: a finished run that lies where this one is to be.
+    """
     made = completed = loaded = 0
     from_replaced = 0
     while made < kills:
-        run = folder / f"killed-{name}"
+        run = folder / f"killed-{name}-{processes}"
         shutil.rmtree(run, ignore_errors=True)
         if replaced is not None:
-            shutil.copytree(folder / replaced, run)
+            shutil.copytree(replaced, run)
             add_users_files(run)
         begun = replaced is None
         had_model = replaced is not None
         while True:
             moment = draw.choice([str(draw.randint(1, 400)), f"{draw.uniform(0.0, 3.0):.3f}s"]) if made < kills else "0"
             flags = [] if begun else ["--overwrite"]
-            killed = not train(folder, f"{name}.yaml", run.name, *flags, moment=moment)
+            victim = draw.randrange(processes)
+            if victim and moment != "0":  # only the first one writes
+                moment = f"{draw.uniform(0.0, 3.0):.3f}s"
+            killed = not train(
+                folder, f"{name}.yaml", run.name, *flags, moment=moment, processes=processes, victim=victim
+            )
             made += killed
-            begun = begun or ((run / "checkpoints/config.yaml").is_file() and is_of(run, folder / f"whole-{name}"))
+            begun = begun or ((run / "checkpoints/config.yaml").is_file() and is_of(run, whole))
             if (run / "run.json").exists() and not (run / "notes.json").exists():
                 add_users_files(run)
             if killed:
@@ -121,20 +145,31 @@ def trial(folder: Path, name: str, kills: int, draw: random.Random, *, replaced:
                 break
         completed += 1
         for file in SAME:
-            assert (run / file).read_bytes() == (folder / f"whole-{name}" / file).read_bytes(), file
-        assert metrics(run) == metrics(folder / f"whole-{name}")
+            assert (run / file).read_bytes() == (whole / file).read_bytes(), file
+        assert metrics(run) == metrics(whole)
         assert not (run / ".replaced").exists()
         assert all((run / user).read_text() == text for user, text in USERS.items()), "the user's files"
     return {"kills": made, "loaded": loaded, "from .replaced": from_replaced, "ended with the same bytes": completed}
 
 
-def train(folder: Path, config: str, output: str, *flags: str, moment: str = "0") -> bool:
-    """One command; False if it was killed."""
-    command = [sys.executable, __file__, "--child", moment, "train", config, "--output", output]
-    environment = {**os.environ, "KILL_FLAGS": " ".join(flags)}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode == 0
+def train(
+    folder: Path, config: str, output: str, *flags: str, moment: str = "0", processes: int = 1, victim: int = 0
+) -> bool:
+    """One command; False if it was killed.
+
+    Args:
+        victim: the rank of the process that is killed.
+    """
+    command = [__file__, "--child", moment, "train", config, "--output", output]
+    if processes > 1:
+        command = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}", *command]
+    environment = {**os.environ, "KILL_FLAGS": " ".join(flags), "KILL_RANK": str(victim), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    killed = done.returncode == -signal.SIGKILL if processes == 1 else "Signal 9 (SIGKILL)" in done.stderr
+    assert killed or done.returncode == 0, done.stderr
+    return not killed
 
 
 def train_and_die(arguments: list[str]) -> None:
@@ -145,11 +180,15 @@ def train_and_die(arguments: list[str]) -> None:
     def kill() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
+    def kill_later() -> None:
+        if moment.endswith("s"):
+            threading.Thread(target=lambda: (time.sleep(float(moment[:-1])), kill()), daemon=True).start()
+
     def watch(function: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*args: Any, **kwargs: Any) -> Any:
             number = next(changes)
-            if number == 1 and moment.endswith("s"):
-                threading.Thread(target=lambda: (time.sleep(float(moment[:-1])), kill()), daemon=True).start()
+            if number == 1:
+                kill_later()
             if str(number) == moment:
                 kill()
             return function(*args, **kwargs)
@@ -162,8 +201,11 @@ def train_and_die(arguments: list[str]) -> None:
     from regard.cli import run
 
     torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])
-    for name in CHANGES:
-        setattr(os, name, watch(getattr(os, name)))
+    if os.environ.get("RANK", "0") == os.environ["KILL_RANK"]:
+        for name in CHANGES if os.environ["KILL_RANK"] == "0" else ():  # others change nothing on the disk
+            setattr(os, name, watch(getattr(os, name)))
+        if os.environ["KILL_RANK"] != "0":
+            kill_later()
     sys.exit(run([*command, *os.environ["KILL_FLAGS"].split()]))
 
 
