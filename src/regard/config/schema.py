@@ -92,7 +92,7 @@ class EncoderConfig(Section):
 
     cell: Literal["lstm", "gru", "rnn"] = Field(default="gru", description="`rnn` is the vanilla tanh cell")
     size: Size = Field(default=256, description="state size of one direction", json_schema_extra=FROM_DATA)
-    layers: Size = Field(default=1, description="cells on top of each other")
+    layers: Size = Field(default=2, description="cells on top of each other")
     bidirectional: bool = Field(
         default=True, description="a second cell reads from right to left; both states are joined"
     )

@@ -3,10 +3,10 @@
 With n symbols in the training pairs (the larger side of each, its end symbol counted), relative to a file of some 3,600
 words,
 
-    batch_tokens = 256 · (n / 32,000)^½        steps = 3,600 · (n / 32,000)^0.3
+    batch_tokens = 256 · (n / 32,000)^½        steps = max(1,200, 2,400 · (n / 32,000)^0.37)
 
-so that the number of steps that a training makes hardly depends on the size of the file: 300 words make some 1,800 and
-100,000 words 10,000. Epochs, warm-up and validations follow from the steps. Dropout falls with the data, by 0.1 for ten
+so that the number of steps that a training makes depends little on the size of the file: 300 words make 1,200 and
+100,000 words 8,000. Epochs, warm-up and validations follow from the steps. Dropout falls with the data, by 0.1 for ten
 times as many symbols, and the models of large files are wider. `docs/log.md` says what the numbers rest on.
 """
 
@@ -30,7 +30,7 @@ from regard.data.field import learns_pieces
 REFERENCE = 32_000
 """Symbols of the file that the numbers were tuned on."""
 BATCH_TOKENS, BATCH_GROWTH = 256, 0.5
-STEPS, STEPS_GROWTH = 3_600, 0.3
+STEPS, STEPS_GROWTH, LEAST_STEPS = 2_400, 0.37, 1_200
 WARMUP = 0.05
 """Share of the steps with a rising learning rate."""
 VALIDATIONS = 25
@@ -136,7 +136,8 @@ def resolve(
     batch_tokens = choose("training.batch_tokens", _rounded(BATCH_TOKENS * size**BATCH_GROWTH))
     batches = len(plan(source, target, batch_tokens=batch_tokens, seed=config.seed, epoch=0))
     steps_per_epoch = max(1, -(-batches // config.training.accumulation))
-    epochs = choose("training.epochs", max(1, round(STEPS * size**STEPS_GROWTH / steps_per_epoch)))
+    wanted = max(STEPS * size**STEPS_GROWTH, LEAST_STEPS)
+    epochs = choose("training.epochs", max(1, round(wanted / steps_per_epoch)))
     steps = min(steps_per_epoch * epochs, config.training.max_steps or steps_per_epoch * epochs)
     choose("training.warmup_steps", round(WARMUP * steps))
     choose("training.validate_every", max(1, round(steps / VALIDATIONS)))
