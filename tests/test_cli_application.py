@@ -189,6 +189,26 @@ def test_checking_data_reports_findings_and_fails_where_training_makes_no_sense(
     assert run(["data", "check", "it's.tsv", "empty.tsv"]) == 2
     assert "error: " in capsys.readouterr().out
     assert run(["data", "check", "a", "b", "c"]) == 2
+    assert run(["data", "check"]) == 2
+    assert run(["data", "check", "a.yaml", "--preset", "g2p"]) == 2
+
+
+def test_data_is_checked_as_a_preset_reads_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("forms.tsv").write_text(
+        "".join(f"{a}\t{b}en\tV;{n % 2}\n" for n, (a, b) in enumerate(generate("reverse", 50)))
+    )
+    given = ["data.train=forms.tsv", "data.dev_fraction=0.3"]
+    sets = [item for override in given for item in ("--set", override)]
+    assert run(["data", "check", "--preset", "inflection", *sets]) == 0
+    report = capsys.readouterr().out
+    assert "plan: " in report
+    assert run(["data", "check", "forms.tsv", "--preset", "inflection", "--set", given[1]]) == 0
+    assert capsys.readouterr().out == report
+    assert run(["data", "check", "forms.tsv", "--set", given[1]]) == 0
+    assert capsys.readouterr().out != report
+    assert run(["data", "check", "forms.tsv", "--preset", "inflexion"]) == 2
+    assert "inflection" in capsys.readouterr().err
 
 
 def shell(command: str, **environment: str) -> subprocess.CompletedProcess[bytes]:

@@ -52,11 +52,16 @@ def synthetic(
     show(f"{file}  {write(file, pairs):,} pairs")
 
 
-@application.command("check", epilog="Example: regard data check g2p.yaml")
+@application.command("check", epilog="Example: regard data check --preset g2p words.tsv")
 def check(
     files: Annotated[
-        list[Path], typer.Argument(metavar="CONFIG.yaml | TRAIN [DEV]", help="A configuration, or files of pairs.")
-    ],
+        list[Path] | None,
+        typer.Argument(metavar="CONFIG.yaml | TRAIN [DEV]", help="A configuration, or files of pairs."),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="What files of pairs are read as: `regard list presets`; if not given, text-to-text."),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set any key of the configuration; may be repeated."),
@@ -64,9 +69,9 @@ def check(
 ) -> None:
     """Say what is odd about data; status 2 when training makes no sense.
 
-    Files of pairs are read as the preset text-to-text does; --set data.source.units=whitespace and the like change it.
+    With --preset and --set data.train=… no file is needed, as with `regard train`.
     """
-    configuration = _configuration(files, set_ or [])
+    configuration = _configuration(files or [], preset, set_ or [])
     try:
         status = _check(configuration)
     except ConfigError as error:
@@ -74,17 +79,19 @@ def check(
     raise typer.Exit(status)
 
 
-def _configuration(files: list[Path], overrides: list[str]) -> Configuration:
+def _configuration(files: list[Path], preset: str | None, overrides: list[str]) -> Configuration:
     from regard.config import from_preset, load
 
-    if files[0].suffix in (".yaml", ".yml"):
-        if len(files) > 1:
-            raise RegardError("Give one configuration, or files of pairs.")
+    if not files and preset is None:
+        raise RegardError("Give a configuration, files of pairs, or --preset with --set data.train=FILE.")
+    if files and files[0].suffix in (".yaml", ".yml"):
+        if len(files) > 1 or preset is not None:
+            raise RegardError("Give one configuration, or files of pairs; --preset goes with the latter.")
         return load(files[0], overrides)
     if len(files) > 2:
         raise RegardError(f"Give training pairs and at most one file of held-out pairs; got {len(files)} files.")
     given = [f"data.{part}='{str(file).replace(chr(39), chr(39) * 2)}'" for part, file in zip(("train", "dev"), files)]
-    return from_preset("text-to-text", [*given, *overrides])
+    return from_preset(preset or "text-to-text", [*given, *overrides])
 
 
 def _check(configuration: Configuration) -> int:
