@@ -89,7 +89,10 @@ def test_a_model_is_not_evaluated_on_its_training_data(trained, capsys):
 
 def test_info_explain_and_list_know_the_real_things(trained, capsys):
     assert run(["info", str(trained)]) == 0
-    assert "parameters" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "parameters" in printed
+    assert "held_out" in printed
+    assert "sequence_error_rate" in printed
     assert run(["explain", str(trained)]) == 0
     assert "encoder: sequences" in capsys.readouterr().out
     assert run(["explain"]) == 0

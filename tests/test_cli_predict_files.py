@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -193,3 +194,51 @@ def test_half_a_surrogate_pair_harms_no_other(model: str, capsys: pytest.Capture
     assert run(["predict", "-m", model, "ab", "a\udcff", "-o", "out.tsv"]) == 0  # the bytes of a Latin-1 argument
     assert Path("out.tsv").read_text().splitlines()[1] == "a\\udcff\t"
     assert "the input was no UTF-8" in capsys.readouterr().err
+
+
+def test_fields_that_a_file_has_not_stop_at_its_first_line_and_name_the_option(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("in.jsonl").write_text('{"text": "ab", "said": "c"}\n' * 3)
+    assert run(["predict", "-m", model, "-i", "in.jsonl"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("in.jsonl:") == 1
+    assert "--source-field" in printed.err
+    assert run(["evaluate", "-m", model, "in.jsonl"]) == 2
+    assert "--source-field" in capsys.readouterr().err
+    assert run(["evaluate", "-m", model, "in.jsonl", "--source-field", "text", "--target-field", "said"]) == 0
+    assert capsys.readouterr().out.startswith("1 items")
+    assert run(["evaluate", "-m", model, "in.jsonl", "--source-field", "text", "--target-field", "said,x"]) == 2
+    assert run(["evaluate", "-m", model, "--source", "a", "--target", "b", "--target-field", "1"]) == 2
+
+
+def test_columns_and_json_from_stdin_are_read_where_fields_are_named_and_told_of_where_not(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def predicted(text: str, *options: str) -> tuple[str, str]:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        assert run(["predict", "-m", model, *options]) == 0
+        printed = capsys.readouterr()
+        return printed.out, printed.err
+
+    out, _ = predicted('{"text": "ab"}\n', "--source-field", "text", "--format", "text")
+    assert out.splitlines() == outputs(model, "ab")
+    assert "stdin:1: read as a text, though it looks like JSON" in predicted('{"text": "ab"}\n')[1]
+    assert "stdin:1: read as a text, though it has a tab; --source-field 0" in predicted("ab\tc\n")[1]
+    assert "read as a text" not in predicted("ab\tc\n", "--source-field", "0")[1]
+
+
+def test_a_text_that_names_a_file_is_told_of(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("ab").write_text("c\n")
+    assert run(["predict", "-m", model, "ab", "c"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == "argument 1: 'ab' is read as a text; the file of that name is read with --input.\n"
+    assert len(printed.out.splitlines()) == 2
+
+
+def test_a_model_that_is_not_there_is_told_by_its_nearest_name(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["predict", "-m", "modle", "ab"]) == 2
+    assert "did you mean 'model'?" in capsys.readouterr().err
+    assert run(["predict", "-m", "g2p_en", "ab"]) == 2
+    assert "did you mean 'g2p-en'?" in capsys.readouterr().err

@@ -237,7 +237,7 @@ def test_predict_writes_a_file_with_output(tasks, capsys):
     [
         (["ab", "--input", "x"], "Give texts or --input, not both."),
         (["ab", "--alignments"], "--format jsonl"),
-        (["--input", "nowhere"], "nowhere: cannot be read: No such file"),
+        (["--input", "nowhere"], "nowhere: no such file"),
         (["--input", "latin.txt"], "latin.txt:2: not UTF-8: byte 0xE9 at byte 3 of the line."),
         (["--input", "latin.txt", "--output", "latin.txt"], "would overwrite --input"),
         (["ab", "--beam", "x"], "Invalid value for '--beam'"),
@@ -292,7 +292,18 @@ def test_plot_refuses_an_unknown_suffix_before_anything_is_loaded(tasks, capsys)
 
 def test_plot_says_when_there_is_nothing_to_draw(tasks, capsys):
     assert run(["plot", "-m", "m", "", "-o", "x.html"]) == 2
+    said = capsys.readouterr().err
+    assert "the input is empty" in said
+    assert "trained without attention" not in said
+    tasks.model._one = lambda text, *rest: replace(Model()._one(text, *rest), alignment=None, warnings=())
+    assert run(["plot", "-m", "m", "ab", "-o", "x.html"]) == 2
     assert "no alignment to draw" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [[], ["--highest"]])
+def test_plot_scales_its_colours_when_asked(tasks, options):
+    assert run(["plot", "-m", "m", "ab", "-o", "x.html", *options]) == 0
+    assert f'"largest":{"true" if options else "false"}' in Path("x.html").read_text(encoding="utf-8")
 
 
 def test_info_says_what_the_model_is(tasks, capsys):

@@ -62,7 +62,6 @@ def test_all_errors_are_reported_at_once_in_the_order_of_the_file(written):
     found = messages(path, "training.epohcs=3")
     assert [message.split(" ")[0] for message in found] == [
         "run.yaml:1:1:",
-        "run.yaml:2:1:",
         "run.yaml:3:3:",
         "run.yaml:4:11:",
         "run.yaml:6:19:",
@@ -137,11 +136,22 @@ def test_a_wrong_value_says_what_was_expected_and_what_came(written, text, messa
 
 def test_a_pair_of_files_is_checked_as_a_pair(written):
     found = messages(written("data:\n  train: {source: a.txt, taget: b.txt}\n  dev: 3\n"))
-    assert found[0].startswith("run.yaml:2:3: data.train.target: missing (a text file")
-    assert found[1:] == [
+    assert found == [
         "run.yaml:2:26: data.train.taget: unknown key; did you mean 'target'?",
         "run.yaml:3:8: data.dev: expected a file name, a section (source, target), or null; got 3",
     ]
+
+
+def test_what_is_missing_without_a_misspelling_is_told(written):
+    (found,) = messages(written("data:\n  train: {source: a.txt}\n"))
+    assert found.startswith("run.yaml:2:3: data.train.target: missing (a text file")
+    assert "--set data.train.target=" in found
+
+
+def test_data_in_the_place_of_a_configuration_are_told_where_they_belong(written):
+    first, *rest = messages(written("a\tb\n", "pairs.tsv"))
+    assert first.startswith("pairs.tsv: is data, not a configuration")
+    assert "--set data.train=pairs.tsv" in "".join(rest)
 
 
 def test_numbers_are_read_as_people_write_them(written):

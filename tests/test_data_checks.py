@@ -94,6 +94,15 @@ def test_rare_symbols_of_the_training_pairs_are_information() -> None:
     assert "info: train's sources have 1 symbols, 1 times, that the vocabulary" in str(found)
 
 
+def test_units_that_do_not_split_the_texts_are_warned_of() -> None:
+    dates = report([(f"the {n}", f"1999-{n:02}") for n in range(20)])
+    (line,) = [line for line in warnings(dates) if "single symbol" in line]
+    assert "every target of train is a single symbol, and 20 of 20 are different" in line
+    assert "data.target.units=character" in line
+    classes = report([(f"the {n}", "even" if n % 2 else "odd") for n in range(20)])
+    assert not [line for line in warnings(classes) if "single symbol" in line]
+
+
 def test_extreme_ratios_are_those_far_from_the_usual_one() -> None:
     usual = [("a b c d", "x " * 12)] * 5
     assert not [line for line in warnings(report(usual)) if "ratio" in line]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +104,26 @@ def test_the_number_is_printed_saved_and_the_same_when_the_run_is_made_again(
     assert Path("first/source.model").read_bytes() == Path("second/source.model").read_bytes()
     assert run(["data", "check", "first/config.yaml"]) == 0
     assert "vocabulary_size" not in capsys.readouterr().out  # it is given there
+
+
+def test_no_piece_comes_from_pairs_that_are_too_long_to_train_on(pairs: Path) -> None:
+    with pairs.open("a", encoding="utf-8") as file:
+        file.write("x y§ " * 25_000 + "\tab\n" + "ab\t" + "x y§ " * 25_000 + "\n")
+    (pairs.parent / "dev.tsv").write_text("a\tb\n")
+    sides = [f"data.{side}={{units: sentencepiece, vocabulary_size: 60}}" for side in ("source", "target")]
+    settings = [f"data.train={pairs}", "data.dev=dev.tsv", "data.max_length=400", *sides]
+    data = read_data(from_preset("text-to-text", settings).config.data)
+    assert "§" not in data.source.vocabulary
+    assert "§" not in data.target.vocabulary
+
+
+def test_texts_of_few_words_are_told_to_make_few_pieces(pairs: Path) -> None:
+    sides = [f"data.{side}={{units: sentencepiece, vocabulary_size: 60}}" for side in ("source", "target")]
+    data = read_data(from_preset("text-to-text", [f"data.train={pairs}", *sides]).config.data)
+    assert "pieces, not" not in str(data.check())
+    asked = replace(data, chosen={"data.source.vocabulary_size": 9_000})
+    assert "sources have" in str(asked.check())
+    assert "pieces, not 9,000" in str(asked.check())
 
 
 def test_both_sides_of_an_autoencoder_have_one_number(pairs: Path) -> None:

@@ -49,6 +49,7 @@ for cell, bidirectional in (("lstm", True), ("gru", False), ("rnn", False)):
 
 DRAWN = (
     "step: mocha",
+    "step: milk, 2 heads",
     "sequence: bahdanau",
     "encoder: transformer encoder, rotary",
     "decoder: luong",

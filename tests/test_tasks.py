@@ -267,11 +267,17 @@ def trained(folder: Path, **training: object) -> Path:
     return folder / "run"
 
 
-def configuration(folder: Path, **training: object) -> Configuration:
+def configuration(folder: Path, *, model: dict = SMALL, **training: object) -> Configuration:
     side = {"units": "whitespace"}
     data = {"train": folder / "pairs.tsv", "dev": folder / "dev.tsv", "source": side, "target": side}
     options = {"epochs": 2, "batch_tokens": 64, "device": "cpu", "samples": 1, "threads": 1, **training}
-    return Configuration(Config(data=data, model=SMALL, training=options), origin="test.yaml")
+    return Configuration(Config(data=data, model=model, training=options), origin="test.yaml")
+
+
+@pytest.mark.parametrize("recipe", ["location_sensitive", "coverage", "forward_attention"])
+def test_mechanisms_that_remember_are_trained_in_bfloat16(tmp_path: Path, recipe: str) -> None:
+    trained(tmp_path, epochs=1, precision="bfloat16", model={**SMALL, "attention": {"recipe": recipe, "size": 8}})
+    assert load(tmp_path / "run").predict(["0 1 2"], beam=2)[0].alignment is not None
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from regard.cli import run
 from regard.config import from_preset, presets
 from regard.config.keys import KEYS
 from regard.config.schema import Config
 from regard.data import plan
+from regard.tasks import train
 from regard.tasks.defaults import FEW_STEPS, adopt, is_given, resolve
 from regard.tasks.reading import read_data
 
@@ -132,3 +134,27 @@ def test_a_tenth_is_held_out_and_some_2000_at_most(tmp_path: Path, count: int, h
     given = Config(data={"train": file, "dev_fraction": 0.3})
     assert "data.dev_fraction" not in read_data(given.data).chosen
     assert adopt(given, before).data.dev_fraction == 0.3
+
+
+def test_train_says_what_the_check_of_the_data_says_before_anything_is_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["".join(chr(0xAC00 + 588 * a + 28 * b + (a * b) % 28) for b in range(12)) for a in range(19)]
+    Path("words.tsv").write_text("".join(f"{word}\ta b\n" for word in words * 2), encoding="utf-8")
+    given = ["data.train=words.tsv", "data.dev_fraction=0.2", "training={epochs: 2, warmup_steps: 200, device: cpu}"]
+    assert run(["data", "check", "--preset", "g2p", *(word for one in given for word in ("--set", one))]) == 0
+    checked = capsys.readouterr().out
+    for said in ("plan: ", "steps are few", "rises for 200 of", "data.source.unicode=NFD makes", "pairs are few"):
+        assert said in checked, said
+
+    class Begun(Exception):
+        pass
+
+    def begin(*arguments: object, **options: object) -> None:
+        raise Begun(capsys.readouterr().err)
+
+    monkeypatch.setattr("regard.tasks.run.run_loop", begin)
+    with pytest.raises(Begun) as begun:
+        train(from_preset("g2p", given), Path("run"))
+    assert checked in str(begun.value)

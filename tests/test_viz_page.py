@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
+from itertools import combinations
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -150,3 +154,42 @@ def test_joined_characters_are_whole_in_the_page(path):
     _, parsed = page(path, np.eye(2), [family, "\u200c"], ["می\u200cخواهم", "b"])
     assert parsed.data["items"][0]["source"] == [family, "‹ZWNJ›"]
     assert parsed.data["items"][0]["target"] == ["می\u200cخواهم", "b"]
+
+
+NODE = shutil.which("node")
+LINE = 13
+"""Pixels between the baselines of two labels."""
+
+
+def drawn(path, alignment, tokens, *, wide, steps=0):
+    """The labels that the page's script draws on so wide a screen (pixels): at first, and for every cell pointed at."""
+    plot_alignment(alignment, path, tokens, tokens)
+    command = [NODE, Path(__file__).with_name("page.mjs"), path, str(wide), str(steps)]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no node to run the page's script")
+@pytest.mark.parametrize("length", [1, 5])
+@pytest.mark.parametrize("wide", [320, 900])
+def test_the_label_of_the_cell_that_is_pointed_at_lies_over_no_other(tmp_path, wide, length):
+    tokens = [f"{n:0{length}}" for n in range(100)]
+    for labels in drawn(tmp_path / "a.html", np.eye(100), tokens, wide=wide, steps=60)[1:]:
+        assert sum(one["here"] for one in labels) == 2
+        for one, other in combinations([one for one in labels if one["align"] != "right"], 2):
+            least = LINE * 2**0.5 - 1e-6 if one["turned"] else (one["width"] + other["width"]) / 2
+            assert abs(one["x"] - other["x"]) >= least, (one, other)
+        for one, other in combinations([one for one in labels if one["align"] == "right"], 2):
+            assert abs(one["y"] - other["y"]) >= LINE - 1e-6, (one, other)
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no node to run the page's script")
+def test_long_tokens_are_not_clipped_on_a_narrow_screen(tmp_path):
+    tokens = ["Donaudampfschiffahrtsgesellschaft" * 3, "ab"]
+    (labels, *_) = drawn(tmp_path / "a.html", np.eye(2), tokens, wide=320)
+    for one in labels:
+        if one["align"] == "right":
+            assert one["x"] - one["width"] >= 0, one
+        else:
+            assert one["width"] <= 120, one
+    style = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "overflow-wrap: anywhere" in style.split(".tokens span {")[1].split("}")[0]

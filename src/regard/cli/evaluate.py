@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli import options
+from regard.cli import inputs, options
 from regard.cli.standard import check_output, finite, results, say
 from regard.errors import RegardError
 
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 def evaluate(
     model: options.Model,
-    file: Annotated[Path | None, typer.Argument(help="Held-out pairs, in the format of the training data.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="Held-out pairs: a TSV or JSONL file.")] = None,
+    source_field: options.SourceField = None,
+    target_field: Annotated[
+        str | None, typer.Option(metavar="N", help="Column or field of the output; as in training if not given.")
+    ] = None,
     source: Annotated[Path | None, typer.Option(metavar="FILE", help="Instead of pairs: inputs, one a line.")] = None,
     target: Annotated[
         list[Path] | None,
@@ -55,12 +59,19 @@ def evaluate(
     pairs, parallel = file is not None, source is not None and bool(target)
     if pairs == parallel or (pairs and (source is not None or target)):
         raise RegardError("Give a file of pairs, or --source FILE --target FILE.")
+    fields, output_fields = inputs.parse_fields(source_field), inputs.parse_fields(target_field, "--target-field")
+    if not pairs and (fields or output_fields):
+        raise RegardError(
+            "--source-field and --target-field name columns of a file of pairs; parallel files have none."
+        )
+    if output_fields is not None and len(output_fields) > 1:
+        raise RegardError(f"--target-field {target_field}: an output is in one column.")
     metrics = None if metric is None else [name.strip().lower() for name in metric.split(",")]
     if bleu_tokenize is not None and metrics is not None and "bleu" not in metrics:
         raise RegardError("--bleu-tokenize is for BLEU: add --metric bleu.")
     check_output(output, overwrite=overwrite)
     loaded = options.load(model, device)
-    given = options.search(
+    given = options.only_given(
         beam=beam,
         length_penalty=length_penalty,
         alpha=alpha,
@@ -70,7 +81,8 @@ def evaluate(
         tokenize=bleu_tokenize,
     )
     if file is not None:
-        evaluation = loaded.evaluate(file, **given)
+        named = options.only_given(source_field=fields, target_field=output_fields[0] if output_fields else None)
+        evaluation = loaded.evaluate(file, **named, **given)
     else:
         assert source is not None
         evaluation = loaded.evaluate_parallel(source, target or (), **given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,13 +25,31 @@ def info(
         show(text)
         return
     loaded = options.load(model, "cpu")
-    information = loaded.information()
+    information = {**loaded.information(), **_training(model)}
     if json_:
         show(json.dumps({**information, "card": loaded.card}, ensure_ascii=False, default=str))
         return
     show("\n".join(_table(information)))
     if loaded.card:
         show(f"\n{loaded.card.rstrip()}")
+
+
+def _training(model: str) -> dict[str, Any]:
+    """How a finished run ended, and the figures of its saved model on the held-out data."""
+    from regard.training import Outcome
+
+    outcome = Outcome.read(Path(model))
+    if outcome is None:
+        return {}
+    return {
+        "training": {
+            "steps": outcome.steps,
+            "epochs": outcome.epochs,
+            "minutes": round(outcome.seconds / 60, 1),
+            "saved_steps": outcome.weights,
+            "held_out": {name: float(f"{value:.4g}") for name, value in outcome.metrics.items()},
+        }
+    }
 
 
 def _table(values: Mapping[str, Any], indent: str = "") -> Iterator[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from regard.cli.standard import say
 from regard.errors import ConfigError, DataError
 
 STDIN = Path("-")
@@ -37,17 +38,20 @@ class Row:
 
 
 def format_of(path: Path, fields: Fields | None, *, num_columns: int) -> Format:
-    """How a file is read: by its suffix; others have columns where fields are named or the model wants several."""
+    """How a file is read: by its suffix; others have columns where the model wants several or fields are counted, and
+    JSON where they are named."""
+    if fields is not None and any(isinstance(field, str) for field in fields):
+        return SUFFIXES.get(path.suffix.lower(), "jsonl")
     return SUFFIXES.get(path.suffix.lower(), "tsv" if fields is not None or num_columns > 1 else "lines")
 
 
-def parse_fields(text: str | None) -> Fields | None:
+def parse_fields(text: str | None, option: str = "--source-field") -> Fields | None:
     """The fields of `--source-field 0,2`; numbers count columns from 0."""
     if text is None:
         return None
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        raise ConfigError(f"--source-field {text!r}: give columns counted from 0, or names, as 0,2.")
+        raise ConfigError(f"{option} {text!r}: give columns counted from 0, or names, as 0,2.")
     return tuple(int(name) if name.isdecimal() else name for name in names)
 
 
@@ -67,7 +71,7 @@ def read(opened: Iterable[str], name: str, format: Format, fields: Fields | None
         trained: the fields of the training data, as many as the model's inputs have columns.
 
     Raises:
-        DataError: for a line that is not JSON, a first line without the fields.
+        DataError: for a line that is not JSON, and where the first line has not the fields.
         ConfigError: for as many fields as the model does not have.
     """
     if fields is not None and len(fields) != len(trained):
@@ -75,7 +79,7 @@ def read(opened: Iterable[str], name: str, format: Format, fields: Fields | None
         raise ConfigError(f"--source-field names {len(fields)}, but the model's input has {expected}.")
     numbered = ((f"{name}:{number}", line) for number, line in enumerate(opened, start=1))
     if format == "lines":
-        return (Row(place, line) for place, line in numbered)
+        return (Row(place, line) for place, line in _looked_at(numbered))
     if format == "jsonl":
         return _fields_of_json(numbered, trained if fields is None else fields)
     return _columns(numbered, fields, trained)
@@ -98,6 +102,16 @@ def chunks(rows: Iterable[Row], *, one_by_one: bool) -> Iterator[list[Row]]:
             held, size = [], 0
     if held:
         yield held
+
+
+def _looked_at(numbered: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The lines of texts; says so where the first seems to be something else."""
+    for index, (place, line) in enumerate(numbered):
+        if index == 0 and line.startswith("{") and line.rstrip().endswith("}"):
+            say(f"{place}: read as a text, though it looks like JSON; --source-field NAME reads a field of it.")
+        elif index == 0 and TAB in line:
+            say(f"{place}: read as a text, though it has a tab; --source-field 0 reads the first column.")
+        yield place, line
 
 
 def _columns(numbered: Iterable[tuple[str, str]], fields: Fields | None, trained: Fields) -> Iterator[Row]:
@@ -135,6 +149,7 @@ def _chosen(place: str, count: int, fields: Fields | None, trained: Fields) -> l
 def _fields_of_json(numbered: Iterable[tuple[str, str]], fields: Fields) -> Iterator[Row]:
     from regard.data.jsonl import field_of, parse
 
+    first = True
     for place, line in numbered:
         if not line.strip():
             continue
@@ -142,6 +157,10 @@ def _fields_of_json(numbered: Iterable[tuple[str, str]], fields: Fields) -> Iter
         try:
             columns = [field_of(value, field, "source_field", place) for field in fields]
         except DataError as error:
+            if first:
+                raise DataError(f"{error}\n  Say which fields are the input's, as --source-field NAME.") from None
             yield Row(place, "", value, str(error).removeprefix(f"{place}: "))
             continue
+        finally:
+            first = False
         yield Row(place, TAB.join(columns), value)

@@ -35,7 +35,7 @@ def list_(
             return
         from regard.config.spelling import did_you_mean, nearest
 
-        near = nearest(wanted, [*kinds, *(name for _, name, _ in entries)])
+        near = nearest(wanted, [*kinds, "keys", *(name for _, name, _ in entries)])
         hint = did_you_mean(near) if near else f"there are {', '.join(kinds)}, keys"
         raise RegardError(f"Nothing is called {kind!r}; {hint}")
     width = max((len(name) for _, name, _ in entries), default=0)

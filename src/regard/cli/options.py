@@ -33,12 +33,16 @@ MaxSourceLength = Annotated[
     int | None,
     typer.Option(metavar="N", help="Symbols of an input that is read; longer ones get a warning and no output."),
 ]
+SourceField = Annotated[
+    str | None,
+    typer.Option(metavar="N,N", help="Columns (from 0) or JSONL fields of the input; as in training if not given."),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="A file instead of stdout.")]
 
 
-def search(**given: Any) -> dict[str, Any]:
-    """The search options that were given, by the names that `predict` and `evaluate` of a model know."""
+def only_given(**given: Any) -> dict[str, Any]:
+    """The options that were given, by the names that `predict` and `evaluate` of a model know."""
     return {name: value for name, value in given.items() if value is not None}
 
 

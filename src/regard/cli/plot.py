@@ -9,7 +9,7 @@ import typer
 
 from regard.cli import options
 from regard.cli.standard import say, show
-from regard.errors import UnsupportedError
+from regard.errors import DataError, UnsupportedError
 
 
 def plot(
@@ -40,7 +40,7 @@ def plot(
     loaded = options.load(model, device)
     with options.kernels_for(loaded, text, beam):
         found = loaded.predict(
-            text, **options.search(beam=beam, length_penalty=length_penalty, alpha=alpha, max_length=max_length)
+            text, **options.only_given(beam=beam, length_penalty=length_penalty, alpha=alpha, max_length=max_length)
         )
     drawn = []
     for number, (item, one) in enumerate(zip(text, found, strict=True), start=1):
@@ -48,6 +48,8 @@ def plot(
             say(f"argument {number}: {item[:60]!r}: {warning}")
         if one.alignment is not None:
             drawn.append((number, " ".join(item.split("\t")), one))
+    if not drawn and any(one.warnings for one in found):
+        raise DataError("There is nothing to draw: no input could be read.")
     if not drawn:
         raise UnsupportedError(f"{model}: there is no alignment to draw; was the model trained without attention?")
     if separate:

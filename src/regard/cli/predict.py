@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from regard.decoding import Prediction
 
 DECIMALS = 6
+LONGEST_NAME = 200
 BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
 
 
@@ -30,10 +31,7 @@ def predict(
     input: Annotated[
         Path | None, typer.Option("--input", "-i", metavar="FILE", help="A file of inputs; - is stdin.")
     ] = None,
-    source_field: Annotated[
-        str | None,
-        typer.Option(metavar="N,N", help="Columns (from 0) or JSONL fields of the input; as in training if not given."),
-    ] = None,
+    source_field: options.SourceField = None,
     output: options.Output = None,
     overwrite: options.Overwrite = False,
     format: Annotated[
@@ -85,9 +83,12 @@ def predict(
     if output is not None and output.exists() and source.exists() and output.samefile(source):
         raise RegardError(f"{output}: --output would overwrite --input.")
     check_output(output, overwrite=overwrite)
+    for number, given_text in enumerate(text or (), start=1):
+        if len(given_text) < LONGEST_NAME and Path(given_text).is_file():
+            say(f"argument {number}: {given_text!r} is read as a text; the file of that name is read with --input.")
     opened = None if text else lines(source)  # a file that is missing is noticed before the model is loaded
     loaded = options.load(model, device)
-    given = options.search(
+    given = options.only_given(
         beam=beam,
         num_best=num_best,
         length_penalty=length_penalty,

@@ -134,7 +134,9 @@ def lines(path: Path) -> Iterator[str]:
     try:
         stream: Any = sys.stdin.buffer if name == "stdin" else path.open("rb")
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}.") from None
+        from regard.data.lines import reason
+
+        raise DataError(f"{path}: {reason(path, error)}") from None
     return _decoded(stream, name)
 
 

@@ -6,6 +6,7 @@ configuration holds them absolute.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -18,6 +19,8 @@ from regard.config.validation import validate, value_at
 from regard.errors import ConfigError
 
 MAX_BYTES = 16 << 20
+DATA = (".tsv", ".tab", ".jsonl", ".ndjson", ".csv", ".txt")
+"""Files of pairs, which nobody means as a configuration."""
 _PRESETS = resources.files("regard.config") / "presets"
 
 
@@ -33,6 +36,11 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Configuration:
             `g2p.yaml:3:3: model.encoder.sise: unknown key; did you mean 'size'?`.
     """
     path = Path(path)
+    if path.suffix.lower() in DATA and path.is_file():
+        raise ConfigError(
+            f"{legible(str(path))}: is data, not a configuration; with a preset (`regard list presets`) it is used as\n"
+            f"  regard train --preset text-to-text --set data.train={shlex.quote(str(path))}"
+        )
     document = parse(_text(path), origin=str(path), folder=path.absolute().parent)
     return _build(document, overrides, name=path.stem, origin=str(path))
 

@@ -57,7 +57,7 @@ class DataConfig(Section):
     """Where the pairs are and how they are read."""
 
     train: File | ParallelFiles = Field(
-        description="a TSV or JSONL file, or `source:` and `target:` text files; relative to this file"
+        description="a TSV or JSONL file, or `source:` and `target:` text files; relative to the configuration"
     )
     dev: File | ParallelFiles | None = Field(
         default=None, description="held-out pairs; without them `dev_fraction` is cut off"

@@ -22,6 +22,9 @@ _FAMILIAR = {
     "fp16": "precision", "src": "source", "tgt": "target", "type": "recipe",
 }  # fmt: skip
 
+UNKNOWN, MISSING = "unknown key", "missing"
+"""What messages begin with."""
+
 
 def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Problem]) -> Config:
     """Checks values against the schema.
@@ -53,10 +56,21 @@ def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Probl
             if problem := _problem(found, path, values, entries):
                 problems.append(problem)
                 seen.add(path)
-        raise refuse(problems) from None
+        misspelt = [one for one in problems if one.what.startswith(UNKNOWN)]
+        raise refuse(
+            [one for one in problems if not (one.what.startswith(MISSING) and _is_meant(one.path, misspelt))]
+        ) from None
     if problems:
         raise refuse(problems)
     return config
+
+
+def _is_meant(path: KeyPath, misspelt: list[Problem]) -> bool:
+    """Whether a key is missing because an unknown one is a misspelling of it."""
+    return any(
+        repr(dotted(path)) in one.what or (one.path[:-1] == path[:-1] and repr(path[-1]) in one.what)
+        for one in misspelt
+    )
 
 
 def place_of(path: KeyPath, entries: Mapping[KeyPath, Entry]) -> Entry | None:
@@ -102,7 +116,7 @@ def _problem(found: Any, path: KeyPath, values: dict[str, Any], entries: Mapping
     if found["type"] == "missing" and not isinstance(value_at(path, values), list):
         return Problem(entry.key, path, _missing(path, key, entry))
     if found["type"] == "extra_forbidden":
-        return Problem(entry.key, path, f"unknown key; {_other_key(path, entry.named)}", entry.named)
+        return Problem(entry.key, path, f"{UNKNOWN}; {_other_key(path, entry.named)}", entry.named)
     if found["type"] == "value_error":
         return Problem(entry.key, path, str(found["ctx"]["error"]), entry.named)
     if key is None:
@@ -118,7 +132,7 @@ def _problem(found: Any, path: KeyPath, values: dict[str, Any], entries: Mapping
 
 def _missing(path: KeyPath, key: Key | None, entry: Entry) -> str:
     meaning = f" ({key.field.description})" if key and key.field.description else ""
-    return f"missing{meaning}; give it {'here or ' if entry.key.line else ''}with --set {dotted(path)}=…"
+    return f"{MISSING}{meaning}; give it {'here or ' if entry.key.line else ''}with --set {dotted(path)}=…"
 
 
 def _other_key(path: KeyPath, named: KeyPath | None) -> str:

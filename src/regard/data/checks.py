@@ -90,7 +90,7 @@ def _sizes(split: Survey) -> Iterator[Finding]:
         f"{side.name} {side.lengths.min():,} to {side.lengths.max():,} symbols, median {np.median(side.lengths):,.0f}"
         for side in (split.source, split.target)
     )
-    yield Finding("info", f"{split.name} has {count:,} pairs; {'; '.join(ranges)}", count)
+    yield Finding("info", f"{split.name} has {count:,} pair{'s' * (count > 1)}; {'; '.join(ranges)}", count)
     if blank := split.pairs.num_blank:
         yield Finding("info", f"{split.name} has {blank:,} blank lines, which are skipped", blank)
 

@@ -74,7 +74,7 @@ def field_of(value: Any, field: Any, key: str, place: str) -> str:
     if isinstance(field, str) != isinstance(value, dict) or not isinstance(value, (dict, list)):
         kind = type(value).__name__ if not isinstance(value, dict) else f"an object with {', '.join(map(repr, value))}"
         raise DataError(
-            f"{place}: data.{key} is {field!r}, but the line holds {kind}.\n"
+            f"{place}: data.{key} (--{key.replace('_', '-')}) is {field!r}, but the line holds {kind}.\n"
             "  Name a field of JSON objects, or count the entries of JSON lists from 0."
         )
     try:

@@ -81,7 +81,7 @@ class Lines:
         try:
             self._file = self.path.open("rb", buffering=0)
         except OSError as error:
-            raise DataError(f"{self.path}: {_reason(self.path, error)}") from None
+            raise DataError(f"{self.path}: {reason(self.path, error)}") from None
         weakref.finalize(self, self._file.close)
 
     def _read(self, start: int, size: int) -> bytes:
@@ -144,7 +144,8 @@ def _scan(path: Path) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     return np.concatenate(offsets), np.concatenate([*filled, np.zeros(0, dtype=np.bool_)])
 
 
-def _reason(path: Path, error: OSError) -> str:
+def reason(path: Path, error: OSError) -> str:
+    """Why a file could not be opened, with the nearest name that is there."""
     if not isinstance(error, FileNotFoundError):
         return f"cannot be read: {error.strerror}."
     if not path.parent.is_dir():

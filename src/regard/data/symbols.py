@@ -18,6 +18,8 @@ FEW_COMPOSED, COMPOSED_SHARE = 20, 0.01
 """Rare composed symbols are worth a word where they are so many, and such a share of all symbols of the texts."""
 FEW_TEXTS = 10
 """Fewer texts begin or end alike by chance."""
+NAMES = 0.5
+"""Texts that are one symbol each are names, and not classes, where so many of them are different ones."""
 
 
 def symbols(split: Survey, side: SideSurvey, *, is_train: bool) -> Iterator[Finding]:
@@ -30,6 +32,7 @@ def symbols(split: Survey, side: SideSurvey, *, is_train: bool) -> Iterator[Find
     """
     yield from _unknown(split, side, is_train=is_train)
     if is_train:
+        yield from _whole(split, side)
         yield from _once(split, side)
         yield from _composed(split, side)
         yield from _affix(split, side, side.prefix, "begins")
@@ -50,6 +53,20 @@ def _unknown(split: Survey, side: SideSurvey, *, is_train: bool) -> Iterator[Fin
         for symbol in unknown[:NUM_EXAMPLES]
     )
     yield Finding("info" if is_train else "warning", text, len(unknown), examples)
+
+
+def _whole(split: Survey, side: SideSurvey) -> Iterator[Finding]:
+    """Units that do not split the texts: every text would be a symbol of its own, of which nothing can be learned."""
+    count = len(side.lengths)
+    if count < FEW_TEXTS or side.lengths.max() > 1 or len(side.counts) < NAMES * count:
+        return
+    if max(map(len, side.counts)) < 2:
+        return
+    text = (
+        f"every {side.name} of {split.name} is a single symbol, and {len(side.counts):,} of {count:,} are different: "
+        f"these units do not split them. data.{side.name}.units=character does"
+    )
+    yield Finding("warning", text, count)
 
 
 def _once(split: Survey, side: SideSurvey) -> Iterator[Finding]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.config.schema import DataConfig
-from regard.data import Field, Pairs, Report, check, open_pairs
+from regard.data import Field, Finding, Pairs, Report, check, open_pairs
 from regard.data.field import open_pieces
 from regard.data.split import hold_out, suggested_fraction
 from regard.errors import DataError
+
+FEW_PAIRS, FEW_HELD_OUT = 200, 20
+FEW_PIECES = 0.8
+"""A smaller share of the pieces that were asked for is worth a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class TrainingData:
 
     def check(self) -> Report:
         """Says what is odd about the pairs."""
-        return check(
+        report = check(
             self.train,
             self.dev,
             self.source,
@@ -42,6 +46,19 @@ class TrainingData:
             max_length=self.config.max_length,
             autoencode=self.config.autoencode,
         )
+        return replace(report, findings=(*report.findings, *self._few()))
+
+    def _few(self) -> Iterator[Finding]:
+        """Too few pairs, and texts of which fewer pieces could be made than their number asks for."""
+        if 0 < (count := len(self.train)) < FEW_PAIRS:
+            yield Finding("warning", f"{count:,} training pairs are few: little can be learned from them", count)
+        if 0 < (count := len(self.dev)) < FEW_HELD_OUT:
+            yield Finding("warning", f"{count:,} held-out pairs are few: figures on them say little", count)
+        for name, field in (("source", self.source), ("target", self.target)):
+            wanted, made = self.chosen.get(f"data.{name}.vocabulary_size", 0), len(field.vocabulary.symbols)
+            if made < FEW_PIECES * wanted:
+                text = f"{name}s have {made:,} pieces, not {wanted:,}: their words are too few or too much alike"
+                yield Finding("info", text, made)
 
 
 def read_data(data: DataConfig) -> TrainingData:

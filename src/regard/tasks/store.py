@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,8 +16,9 @@ from regard.config import Config, differences
 from regard.config import load as load_configuration
 from regard.config import save as save_configuration
 from regard.config.schema import ModelConfig
+from regard.config.spelling import did_you_mean, nearest
 from regard.data import Field
-from regard.errors import ConfigError, DataError, RegardError
+from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.tasks.text_to_text import TextToText
 from regard.training import archive
 from regard.training import weights as files
@@ -169,7 +172,7 @@ def _check_files(folder: Path, header: dict[str, Any]) -> None:
 def _field(folder: Path, side: str) -> Field:
     try:
         return Field.load(folder, side)
-    except DataError:
+    except (DataError, UnsupportedError):
         raise
     except (RegardError, TypeError) as error:
         raise DataError(f"{folder / side}.json: {error}\n  {DAMAGED}") from None
@@ -197,5 +200,17 @@ def find(name_or_folder: str | Path) -> Path:
     elif folder.is_dir():
         reason = f"{folder} has no {WEIGHTS}: is it a run folder, and has the training validated once?"
     else:
-        reason = f"There is no folder and no shipped model {str(name_or_folder)!r}."
+        near = _near(folder, models)
+        hint = f"; {did_you_mean(near)}" if near else "."
+        reason = f"There is no folder and no shipped model {str(name_or_folder)!r}{hint}"
     raise RegardError(f"{reason} Shipped models: {known}.")
+
+
+def _near(folder: Path, models: Iterable[str]) -> str | None:
+    """The run folder beside it, or the shipped model, of the nearest name."""
+    beside: list[str] = []
+    with suppress(OSError):
+        beside = [other.name for other in folder.parent.iterdir() if (other / WEIGHTS).exists()]
+    if (name := nearest(folder.name, beside)) is not None:
+        return str(folder.with_name(name))
+    return nearest(str(folder), models)

@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.config.changed import changed
 from regard.config.schema import Config
 from regard.data import BOS, EOS, Encoding, Field, open_pairs
+from regard.data.lines import reason
 from regard.data.references import Item, group, parallel
 from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
 from regard.decoding import Hypothesis, Prediction, Sampling, Search, main_alignment, search
@@ -164,11 +165,19 @@ class TextToText:
                 results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
         return [result for result in results if result is not None]
 
-    def evaluate(self, path: Path | str, **options: Any) -> Evaluation:
+    def evaluate(
+        self,
+        path: Path | str,
+        *,
+        source_field: str | int | Sequence[str | int] | None = None,
+        target_field: str | int | None = None,
+        **options: Any,
+    ) -> Evaluation:
         """Free-running outputs of a file's inputs against its outputs; repeated inputs are several references.
 
         Args:
-            path: a file of the kind the model was trained on (`data.format`, `source_field`, `target_field`).
+            path: a TSV or JSONL file.
+            source_field, target_field: its columns or fields; those of the training data if None.
             options: as `evaluate_items`; BLEU and chrF are among the figures where outputs are sentences (units
                 `word` or `sentencepiece`) and sacrebleu is installed.
 
@@ -181,8 +190,8 @@ class TextToText:
         pairs = open_pairs(
             path,
             format=data.format if data.format != "parallel" else "auto",
-            source_field=data.source_field,
-            target_field=data.target_field,
+            source_field=data.source_field if source_field is None else source_field,
+            target_field=data.target_field if target_field is None else target_field,
             autoencode=data.autoencode,
         )
         if not len(pairs):
@@ -312,7 +321,7 @@ def fingerprint(path: Path | str) -> str:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+        raise DataError(f"{path}: {reason(Path(path), error)}") from None
 
 
 def training_files(fingerprints: Mapping[str, str]) -> set[str]:
@@ -330,8 +339,8 @@ def _capped(encoding: Encoding, longest: int) -> Encoding:
     count = len(encoding.tokens)
     if count <= longest:
         return encoding
-    reason = f"{count:,} symbols; an input has at most {longest:,} (max_source_length)"
-    return Encoding(encoding.ids[:0], [], [], reason)
+    refusal = f"{count:,} symbols; an input has at most {longest:,} (max_source_length)"
+    return Encoding(encoding.ids[:0], [], [], refusal)
 
 
 def _size(field: Field, units: str | tuple[str, ...]) -> str:

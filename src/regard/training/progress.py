@@ -57,11 +57,17 @@ class Display:
             text += _pace(timing)
             self._bar.update(self._task, completed=fraction, description=heading, figures=text)
 
-    def remaining(self, seconds: float) -> None:
-        """Prints how long the rest will take, unless the bar says so."""
+    def remaining(self, seconds: float, *, at_most: bool) -> None:
+        """Prints how long the rest will take, unless the bar says so.
+
+        Args:
+            at_most: the training may stop early.
+        """
         if self._bar is None:
             minutes = max(round(seconds / 60), 1)
-            self.say(f"About {minutes:,} minute{'' if minutes == 1 else 's'} to go, unless it stops early.")
+            self.say(
+                f"About {minutes:,} minute{'' if minutes == 1 else 's'} to go{', unless it stops early' * at_most}."
+            )
 
     def metrics(
         self, kind: str, step: int, epoch: int, figures: Mapping[str, float], timing: Mapping[str, float]

@@ -88,7 +88,7 @@ class Report:
 
     def remaining(self, seconds: float) -> None:
         """Shows how long the rest will take, where no bar shows it."""
-        self._display.remaining(seconds)
+        self._display.remaining(seconds, at_most=self._config.early_stopping is not None)
 
     def _line(self, kind: str, position: Position, figures: Mapping[str, float], timing: Mapping[str, float]) -> None:
         timing = {**timing, "total_seconds": position.seconds}
