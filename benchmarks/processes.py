@@ -2,7 +2,7 @@
 
     python benchmarks/processes.py [--processes 2] [--steps 300] [--lines 1000000]
 
-Trains a small model (bidirectional LSTM of 2 times 128, additive attention) to reverse digits, once with one process
+Trains a small model (bidirectional GRU of 2 times 128, additive attention) to reverse digits, once with one process
 that has all threads and once with several that share them, and compares the weights; then predicts that many short
 lines and prints the largest memory of any process.
 """
@@ -23,7 +23,7 @@ from safetensors.numpy import load_file
 
 CONFIG = """\
 data: {{train: pairs.tsv, dev_fraction: 0.02, source: {{units: character}}, target: {{units: character}}}}
-model: {{encoder: {{size: 128}}, decoder: {{size: 256}}, attention: {{recipe: bahdanau, size: 128}}}}
+model: {{encoder: {{layers: 1, size: 128}}, decoder: {{size: 256}}, attention: {{recipe: bahdanau, size: 128}}}}
 training: {{max_steps: {steps}, epochs: 1000, batch_tokens: 4096, validate_every: {steps}, \
   log_every: {steps}, samples: 0, device: cpu}}
 decoding: {{beam: 1}}

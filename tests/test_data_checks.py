@@ -103,6 +103,15 @@ def test_units_that_do_not_split_the_texts_are_warned_of() -> None:
     assert not [line for line in warnings(classes) if "single symbol" in line]
 
 
+def test_a_first_line_that_names_the_columns_is_warned_of() -> None:
+    found = report([("Word", "pronunciation"), ("a b", "x"), ("b", "y")])
+    assert [
+        line for line in warnings(found) if "name the columns (Word, pronunciation)" in line and "train.tsv:1" in line
+    ]
+    for pairs in ([("word", "w ɜː d"), ("a", "b")], [("word", "word"), ("a", "b")], [("word", "form")]):
+        assert not [line for line in warnings(report(pairs)) if "name the columns" in line]
+
+
 def test_extreme_ratios_are_those_far_from_the_usual_one() -> None:
     usual = [("a b c d", "x " * 12)] * 5
     assert not [line for line in warnings(report(usual)) if "ratio" in line]

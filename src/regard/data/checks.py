@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.columns import TAB
 from regard.data.field import Field
 from regard.data.finding import NUM_EXAMPLES, SEVERITIES, Finding, Severity
 from regard.data.pairs import Pair, Pairs
@@ -16,6 +17,12 @@ from regard.data.symbols import symbols
 
 EXTREME_RATIO = 5.0
 """Target over source length is extreme when it is so many times above or below the split's median."""
+HEADINGS = {
+    "answer", "features", "form", "from", "id", "inflected", "input", "ipa", "label", "lemma", "output",
+    "phonemes", "phones", "pronunciation", "question", "sentence", "source", "spelling", "src", "tags",
+    "target", "text", "tgt", "to", "translation", "trg", "word", "x", "y",
+}  # fmt: skip
+"""Names of columns, as first lines have them."""
 SLACK = 4
 """Symbols added to both lengths before they are compared, so that short pairs are not extreme by chance."""
 
@@ -69,6 +76,7 @@ def check(
     for split in splits:
         findings += _sizes(split)
         if len(split.pairs):
+            findings += _heading(split)
             findings += _empty(split)
             findings += _long(split, max_length)
             findings += _ratios(split)
@@ -93,6 +101,15 @@ def _sizes(split: Survey) -> Iterator[Finding]:
     yield Finding("info", f"{split.name} has {count:,} pair{'s' * (count > 1)}; {'; '.join(ranges)}", count)
     if blank := split.pairs.num_blank:
         yield Finding("info", f"{split.name} has {blank:,} blank lines, which are skipped", blank)
+
+
+def _heading(split: Survey) -> Iterator[Finding]:
+    """A first line that names the columns."""
+    first = split.pairs.read(0)
+    names = [*first.source.split(TAB), first.target]
+    if len(split.pairs) > 1 and len(set(names)) == len(names) and {name.strip().lower() for name in names} <= HEADINGS:
+        text = f"the first line of {split.name} seems to name the columns ({', '.join(names)}); take it out of the file"
+        yield Finding("warning", text, 1, (first.place,))
 
 
 def _empty(split: Survey) -> Iterator[Finding]:

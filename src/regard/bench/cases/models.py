@@ -43,7 +43,7 @@ def configuration(E: int, D: int, *, M: int | None = None, feeds: bool = True) -
     wanted = {
         "data.train": "none.tsv",
         "data.source.units": "whitespace",
-        "model.encoder": f"{{cell: lstm, size: {each}, bidirectional: true, embedding_size: {E}, dropout: 0}}",
+        "model.encoder": f"{{cell: lstm, size: {each}, layers: 1, embedding_size: {E}, dropout: 0}}",
         "model.decoder": f"{{cell: lstm, size: {D}, embedding_size: {E}, dropout: 0, input_feeding: {feeds}}}",
         "model.attention": f"{{recipe: bahdanau, size: {D}}}",
         "training.label_smoothing": 0,
