@@ -38,8 +38,9 @@ Mellon University, under a licence like BSD-2-Clause (see NOTICE). `data.json` h
 
 ## Model
 
-Bidirectional GRU encoder of two layers, Bahdanau's additive attention asked with the new state of a GRU decoder, nothing
-fed back; {parameters:,} parameters. `config.yaml` has every setting, the seed among them; `metrics.jsonl` is the log.
+Bidirectional GRU encoder of two layers, Bahdanau's additive attention asked with the new state of a GRU decoder,
+nothing fed back; {parameters:,} parameters. `config.yaml` has every setting, the seed among them; `metrics.jsonl` is
+the log.
 
 ## Training
 
