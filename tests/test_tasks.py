@@ -333,6 +333,9 @@ def test_a_used_folder_is_refused_with_the_keys_that_differ(tmp_path: Path) -> N
     other = configuration(tmp_path, learning_rate=0.5)
     with pytest.raises(ConfigError, match=r"training\.learning_rate: 0\.002 → 0\.5"):
         train(other, run)
+    data = other.config.data.model_copy(update={"dev": tmp_path / "dve.tsv"})
+    with pytest.raises(DataError, match=r"no such file\. Did you mean .*dev\.tsv"):
+        train(replace(other, config=other.config.model_copy(update={"data": data})), run)
     (run / "mine.txt").write_text("kept", encoding="utf-8")
     assert train(other, run, overwrite=True).stop_reason == "epochs"
     assert (run / "mine.txt").read_text(encoding="utf-8") == "kept"

@@ -72,7 +72,11 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
             check_compilable(config.training)
         check_ready(config.training)
         processes.first(partial(check_free, folder))
-        claim = processes.first(look)
+        try:
+            claim = processes.first(look)
+        except ConfigError:
+            fingerprints(config.data)  # a file that is missing explains more than a configuration that differs
+            raise
         if claim.finished is not None:
             return _revisit(claim.finished, claim, folder, select)
         config = claim.config
