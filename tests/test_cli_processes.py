@@ -22,7 +22,7 @@ model:
 training: {epochs: 1, batch_tokens: 200, warmup_steps: 0, validate_every: 2, max_steps: 2, samples: 0, device: cpu}
 decoding: {beam: 1, max_length: 4}
 """
-LINES = 2500
+LINES = 4500
 
 
 def torchrun(folder, *arguments):

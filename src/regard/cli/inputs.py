@@ -11,7 +11,7 @@ from regard.cli.standard import say
 from regard.errors import ConfigError, DataError
 
 STDIN = Path("-")
-CHUNK = 1000
+CHUNK = 2000
 """Inputs decoded before their outputs are written; on a terminal every line is answered at once."""
 CHUNK_CHARACTERS = 1 << 20
 TAB = "\t"

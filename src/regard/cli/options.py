@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -54,6 +55,7 @@ def load(model: str, device: str) -> TextToText:
     loaded = tasks.load(model, device=device)
     if loaded.device.type == "cpu":
         keep_memory()
+    gc.freeze()  # or searches for garbage walk through all that torch has made: an eighth of a long prediction
     return loaded
 
 

@@ -276,7 +276,7 @@ class DecodingConfig(Section):
         description="symbols of an input that is read; a longer one gets a warning and no output; null: ten times "
         "`data.max_length`",
     )
-    batch_tokens: Size = Field(default=8192, description="source symbols times beam decoded at once")
+    batch_tokens: Size = Field(default=16384, description="source symbols times beam decoded at once")
     validation_beam: Size = Field(default=1, description="beam during training; the final evaluation uses `beam`")
 
     @model_validator(mode="after")
