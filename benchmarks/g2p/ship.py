@@ -26,8 +26,8 @@ English spelling to pronunciation: letters in, ARPAbet phones without stress out
 On the {items:,} held-out words of `dev.tsv`, beam {beam}, the half-precision weights that are shipped: word error rate
 **{wer:.2%}** (an output is right if it equals any of the word's pronunciations), phone error rate **{per:.2%}** (edit
 distance to the nearest pronunciation over its length). Recipe and checkpoint were chosen on other words, 2,670 of the
-training words, which were not trained on either; `dev.tsv` was looked at for three recipes. The 12,000 test words of the
-literature's split were not looked at.
+training words, which were not trained on either; `dev.tsv` was looked at for three recipes. The 12,000 test words of
+the literature's split were not looked at.
 
 ## Data
 
