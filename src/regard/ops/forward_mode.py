@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.autograd import Function
 
 
@@ -12,3 +13,24 @@ def apply(function: type[Function], with_tangents: type[Function], *inputs: Any)
     """Calls the function that has `jvp`, or the one without where a compiler looks: it refuses any that has."""
     chosen = function if torch.compiler.is_compiling() else with_tangents
     return chosen.apply(*inputs)
+
+
+class FromOutput(Function):
+    """A function whose derivative is known from its output, which is all that it keeps."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        """Keeps the output for the way back."""
+        ctx.save_for_backward(output)
+
+
+class FromOutputWithTangents(FromOutput):
+    """The same for functions that have `jvp`."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        """Keeps the output for both ways."""
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)

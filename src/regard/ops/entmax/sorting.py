@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.ops.forward_mode import apply
+from regard.ops.forward_mode import FromOutput, FromOutputWithTangents, apply
 from regard.ops.sparsemax import sparsemax
 from regard.ops.support import confine, descend
 from regard.shapes import Bool, Float
@@ -32,10 +32,8 @@ def sort(
     return weights.to(energies.dtype)
 
 
-class _Entmax15(torch.autograd.Function):
+class _Entmax15(FromOutput):
     """w = max(e/2 - τ, 0)²; -∞ gets 0."""
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(energies: Tensor) -> Tensor:
@@ -50,21 +48,12 @@ class _Entmax15(torch.autograd.Function):
         return root.square().masked_fill(energies.isneginf(), 0)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(output)
-
-    @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         (weights,) = ctx.saved_tensors
         return _centred(gradients[0], weights)
 
 
-class _Entmax15WithTangents(_Entmax15):
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(output)
-        ctx.save_for_forward(output)
-
+class _Entmax15WithTangents(FromOutputWithTangents, _Entmax15):
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor) -> Tensor:
         (weights,) = ctx.saved_tensors

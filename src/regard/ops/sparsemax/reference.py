@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.ops.forward_mode import apply
+from regard.ops.forward_mode import FromOutput, FromOutputWithTangents, apply
 from regard.ops.support import confine, descend
 from regard.shapes import Bool, Float
 
@@ -37,10 +37,8 @@ def sparsemax(
     return weights.to(energies.dtype)
 
 
-class _Projection(torch.autograd.Function):
+class _Projection(FromOutput):
     """The Euclidean projection onto the simplex; -∞ stays out of it."""
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(energies: Tensor) -> Tensor:
@@ -53,21 +51,12 @@ class _Projection(torch.autograd.Function):
         return (z - threshold).clamp(min=0).masked_fill(energies.isneginf(), 0)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(output)
-
-    @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         (weights,) = ctx.saved_tensors
         return _centred(gradients[0], weights)
 
 
-class _ProjectionWithTangents(_Projection):
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(output)
-        ctx.save_for_forward(output)
-
+class _ProjectionWithTangents(FromOutputWithTangents, _Projection):
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor) -> Tensor:
         (weights,) = ctx.saved_tensors
