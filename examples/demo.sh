@@ -28,8 +28,8 @@ show regard evaluate --model demo/run demo/cmudict/test.tsv
 show regard predict --model demo/run "${words[@]}"
 
 title "5. Where it looked"
-show regard plot --model demo/run "${words[@]}" --separate --output demo/alignment.png
-show regard plot --model demo/run "${words[@]}" --output demo/alignments.html
+show regard plot --model demo/run "${words[@]}" --separate --output demo/alignment.png --overwrite
+show regard plot --model demo/run "${words[@]}" --output demo/alignments.html --overwrite
 
 title "Done"
 echo "Pictures: $PWD/demo/alignment-*.png"

@@ -290,6 +290,18 @@ def test_plot_refuses_an_unknown_suffix_before_anything_is_loaded(tasks, capsys)
     assert tasks.loaded == []
 
 
+@pytest.mark.parametrize("existing", ["x-2.html", "x-1.json"])
+def test_plot_replaces_neither_a_picture_nor_data_unless_it_is_told_to(tasks, capsys, existing):
+    Path(existing).write_text("mine")
+    arguments = ["plot", "-m", "m", "ab", "cd", "-o", "x.html", "--separate", "--data", "json"]
+    assert run(arguments) == 2
+    assert f"{existing}: exists; choose another name or give --overwrite." in capsys.readouterr().err
+    assert Path(existing).read_text() == "mine"
+    assert tasks.loaded == []
+    assert run([*arguments, "--overwrite"]) == 0
+    assert Path(existing).read_text() != "mine"
+
+
 def test_plot_says_when_there_is_nothing_to_draw(tasks, capsys):
     assert run(["plot", "-m", "m", "", "-o", "x.html"]) == 2
     said = capsys.readouterr().err

@@ -16,7 +16,6 @@ CHUNK = 2000
 CHUNK_CHARACTERS = 1 << 20
 TAB = "\t"
 Format = Literal["lines", "tsv", "jsonl"]
-SUFFIXES: dict[str, Format] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".tab": "tsv"}
 Fields = tuple[str | int, ...]
 
 
@@ -41,8 +40,17 @@ def format_of(path: Path, fields: Fields | None, *, num_columns: int) -> Format:
     """How a file is read: by its suffix; others have columns where the model wants several or fields are counted, and
     JSON where they are named."""
     if fields is not None and any(isinstance(field, str) for field in fields):
-        return SUFFIXES.get(path.suffix.lower(), "jsonl")
-    return SUFFIXES.get(path.suffix.lower(), "tsv" if fields is not None or num_columns > 1 else "lines")
+        otherwise: Format = "jsonl"
+    else:
+        otherwise = "tsv" if fields is not None or num_columns > 1 else "lines"
+    return by_suffix(path) or otherwise
+
+
+def by_suffix(path: Path) -> Literal["tsv", "jsonl"] | None:
+    """The format that a file's suffix names, as for files of pairs."""
+    from regard.data import readers
+
+    return readers.by_suffix(path)
 
 
 def parse_fields(text: str | None, option: str = "--source-field") -> Fields | None:

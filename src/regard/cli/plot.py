@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from regard.cli import options
-from regard.cli.standard import say, show
+from regard.cli.standard import check_output, say, show
 from regard.errors import DataError, UnsupportedError
 
 
@@ -26,6 +26,7 @@ def plot(
     data: Annotated[
         Literal["json", "npz"] | None, typer.Option(help="Also write the weights and tokens beside the picture.")
     ] = None,
+    overwrite: options.Overwrite = False,
     beam: options.Beam = None,
     length_penalty: options.LengthPenalty = None,
     alpha: options.Alpha = None,
@@ -37,6 +38,13 @@ def plot(
     from regard.viz.plot import PICTURES, suffix_of
 
     suffix_of(output, (*PICTURES, ".html"))
+    digits = len(str(len(text)))
+    pictures = [output]
+    if separate:
+        pictures = [output.with_stem(f"{output.stem}-{number:0{digits}}") for number in range(1, len(text) + 1)]
+    for picture in pictures:
+        check_output(picture, overwrite=overwrite)
+        check_output(picture.with_suffix(f".{data}") if data else None, overwrite=overwrite)
     loaded = options.load(model, device)
     with options.kernels_for(loaded, text, beam):
         found = loaded.predict(
@@ -53,8 +61,7 @@ def plot(
     if not drawn:
         raise UnsupportedError(f"{model}: there is no alignment to draw; was the model trained without attention?")
     if separate:
-        digits = len(str(len(text)))
-        pages = [(output.with_stem(f"{output.stem}-{number:0{digits}}"), item, [one]) for number, item, one in drawn]
+        pages = [(pictures[number - 1], item, [one]) for number, item, one in drawn]
     else:
         title = drawn[0][1] if len(drawn) == 1 else f"{len(drawn)} alignments"
         pages = [(output, title, [one for _, _, one in drawn])]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from regard.cli import inputs, options
-from regard.cli.inputs import STDIN, SUFFIXES, Row
+from regard.cli.inputs import STDIN, Row
 from regard.cli.standard import check_output, finite, lines, plain, results, say
 from regard.errors import DataError, RegardError
 
@@ -75,7 +75,7 @@ def predict(
         raise RegardError("--source-field names columns of a file; texts have none.")
     source = input or STDIN
     fields = inputs.parse_fields(source_field)
-    as_json = format == "jsonl" or (format is None and not text and SUFFIXES.get(source.suffix.lower()) == "jsonl")
+    as_json = format == "jsonl" or (format is None and not text and inputs.by_suffix(source) == "jsonl")
     if scores and format == "text":
         raise RegardError("A text of outputs has no room for scores: use --scores with --format tsv.")
     if alignments and not as_json:

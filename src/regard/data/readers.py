@@ -14,7 +14,7 @@ from regard.data.pairs import Pair, Pairs, shorten
 from regard.errors import ConfigError, DataError
 
 Format = Literal["auto", "tsv", "jsonl", "parallel"]
-SUFFIXES: dict[str, Format] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".tab": "tsv"}
+SUFFIXES: dict[str, Literal["tsv", "jsonl"]] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".tab": "tsv"}
 
 
 class ParallelFiles(Protocol):
@@ -146,7 +146,7 @@ def open_pairs(
         return ParallelPairs(source, source if autoencode else Path(files.target))
     path = Path(files)
     if format == "auto":
-        format = SUFFIXES.get(path.suffix.lower(), "tsv")
+        format = by_suffix(path) or "tsv"
         if path.suffix.lower() in (".csv", ".json"):
             raise ConfigError(
                 f"{path}: a {path.suffix} file is not read by itself; make it TSV or JSONL (a JSON value a line), "
@@ -165,6 +165,11 @@ def open_pairs(
     columns = [field for field in source_fields if isinstance(field, int)]
     assert isinstance(target_field, int)
     return TsvPairs(path, source_fields=columns, target_field=target_field)
+
+
+def by_suffix(path: Path) -> Literal["tsv", "jsonl"] | None:
+    """The format that a file's suffix names; None where it names neither."""
+    return SUFFIXES.get(path.suffix.lower())
 
 
 def _check_field(field: str | int, key: str, format: Format) -> None:
