@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from rich.console import Console
 
 from regard.data import synthetic
 from regard.tasks import TextToText, train
+from regard.tasks.trainee import alignment_figures
 from regard.training import Validation
 from regard.training import train as run_loop
 from regard.training.diagnosis import Diagnosis
@@ -62,6 +64,30 @@ def test_attention_is_not_complained_of_where_nothing_is_wrong(history: list[tup
     for loss, focus in history:
         found = figures(loss, 0.0 if focus is None else focus)
         assert diagnosis.observe(found if focus is not None else {"teacher_forced_loss": loss}) == []
+
+
+def test_attention_that_stays_on_few_positions_while_the_loss_falls_is_told_once() -> None:
+    diagnosis = Diagnosis()
+    told = [diagnosis.observe(figures(3.0 * 0.8**n, 0.99) | {"relative_coverage": 0.2}) for n in range(9)]
+    assert [len(one) for one in told] == [0, 0, 0, 0, 0, 1, 0, 0, 0]
+    assert "it covers 20% of what so many steps could" in told[5][0]
+    sound = Diagnosis()
+    for n in range(9):
+        assert sound.observe(figures(3.0 * 0.8**n, 0.99) | {"relative_coverage": 0.2 if n else 0.9}) == []
+
+
+@pytest.mark.parametrize(
+    ("alignment", "coverage"),
+    [
+        ([[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]], 1.0),  # no step looks where another has
+        ([[1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]], 0.5),
+        ([[1.0, 0.0]] * 8, 0.5),
+        ([[0.25] * 4] * 2, 1.0),
+    ],
+)
+def test_relative_coverage_is_a_share_of_what_the_steps_can_cover(alignment: Any, coverage: float) -> None:
+    prediction = SimpleNamespace(alignment=torch.tensor(alignment))
+    assert alignment_figures([prediction])["relative_coverage"] == pytest.approx(coverage)  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("crippled", [True, False])

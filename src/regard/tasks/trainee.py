@@ -158,14 +158,24 @@ class TextTrainee:
 
 
 def alignment_figures(predictions: Sequence[Prediction]) -> dict[str, float]:
-    """Mean focus rate and monotonicity of alignments; nothing for a model that does not attend."""
+    """Mean focus rate, monotonicity and relative coverage of alignments; nothing for a model that does not attend.
+
+    Relative coverage is soft coverage as a share of what T steps can cover, min(1, T/S): 1 where no step looks at what
+    another has seen, near 0 where all look at the same position.
+    """
     alignments = [one.alignment for one in predictions if one.alignment is not None and one.alignment.numel()]
     if not alignments:
         return {}
     return {
         "focus_rate": float(np.mean([health.focus_rate(alignment) for alignment in alignments])),
         "monotonicity": float(np.mean([health.monotonicity(alignment) for alignment in alignments])),
+        "relative_coverage": float(np.mean([_relative_coverage(alignment) for alignment in alignments])),
     }
+
+
+def _relative_coverage(alignment: torch.Tensor) -> float:
+    steps, positions = alignment.shape
+    return float(health.soft_coverage(alignment)) / min(1, steps / positions)
 
 
 def concern(scored: Sequence[Scored]) -> str | None:

@@ -13,6 +13,8 @@ FALL = 0.8
 """A loss below this share of the first validation's is falling."""
 FOCUS, RISE = 0.5, 0.05
 """Attention is spread if its focus rate is below the one; it has begun to form if it has risen by the other."""
+COVERAGE = 0.35
+"""Attention is stuck on a few positions while its relative coverage stays below this."""
 
 
 @dataclass(slots=True)
@@ -21,15 +23,16 @@ class Diagnosis:
 
     Args:
         validations: how many there were.
-        first_loss, first_focus, highest_focus: the teacher-forced loss and the focus rate of the first validation, and
-            the highest focus rate so far; None where there is none.
+        first_loss, first_focus: the teacher-forced loss and the focus rate of the first validation; None before it.
+        highest_focus, highest_coverage: the highest focus rate and relative coverage so far.
         given: the warnings that were given, by name.
     """
 
     validations: int = 0
     first_loss: float | None = None
     first_focus: float | None = None
-    highest_focus: float | None = None
+    highest_focus: float = 0.0
+    highest_coverage: float = 0.0
     given: list[str] = field(default_factory=list)
 
     def observe(self, metrics: Mapping[str, float]) -> list[str]:
@@ -38,11 +41,13 @@ class Diagnosis:
         self.validations += 1
         if loss is None or focus is None:
             return []
-        if self.first_loss is None or self.first_focus is None or self.highest_focus is None:
-            self.first_loss, self.first_focus, self.highest_focus = loss, focus, focus
+        if self.first_loss is None or self.first_focus is None:
+            self.first_loss, self.first_focus = loss, focus
         self.highest_focus = max(self.highest_focus, focus)
-        flat = self.highest_focus < min(self.first_focus + RISE, FOCUS)
-        if self.validations > PATIENCE and flat and loss < FALL * self.first_loss:
+        self.highest_coverage = max(self.highest_coverage, metrics.get("relative_coverage", 1.0))
+        if self.validations <= PATIENCE or loss >= FALL * self.first_loss:
+            return []
+        if self.highest_focus < min(self.first_focus + RISE, FOCUS):
             return self._once(
                 "no alignment",
                 f"the loss falls, from {self.first_loss:.3g} to {loss:.3g}, but the alignment does not form: its focus "
@@ -51,6 +56,14 @@ class Diagnosis:
                 "Look at the pictures; check that inputs and outputs belong together; try another model.attention, a "
                 "monotonic one for spelling or speech; raise decoder.dropout or training.scheduled_sampling, so that "
                 "the decoder relies less on its last output.",
+            )
+        if self.highest_coverage < COVERAGE:
+            return self._once(
+                "stuck",
+                f"the loss falls, from {self.first_loss:.3g} to {loss:.3g}, but nearly all weight lies on the same few "
+                f"positions: it covers {self.highest_coverage:.0%} of what so many steps could (relative_coverage). "
+                "Energies that are large from the start leave attention nothing to learn from. Look at the pictures; "
+                "try additive attention (model.attention.recipe=bahdanau) or a lower training.learning_rate.",
             )
         return []
 
