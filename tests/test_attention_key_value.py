@@ -9,6 +9,7 @@ import torch
 
 from regard.attention import (
     Divided,
+    Look,
     Memory,
     SelfAttention,
     SlidingWindow,
@@ -89,8 +90,8 @@ def test_the_first_step_of_a_language_model_sees_nothing():
 
 
 def test_a_window_may_leave_the_present_out():
-    window, memory = SlidingWindow(back=2, front=-1), Memory(None, torch.zeros(1, 4, 1, 1))
-    support = window(torch.zeros(3, 1), memory, None, torch.tensor([0, 1, 3]))[0].support[:, 0]
+    window, memory = SlidingWindow(back=2, front=-1), Memory(read=torch.zeros(1, 4, 1, 1))
+    support = window(Look(torch.zeros(3, 1), memory, torch.tensor([0, 1, 3])), None)[0].support[:, 0]
     assert support.int().tolist() == [[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 1, 0]]
     assert window.width == 2
 

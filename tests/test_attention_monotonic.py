@@ -17,6 +17,7 @@ from regard.attention import (
     ChunkwiseAlignment,
     DotScore,
     ForwardAlignment,
+    Look,
     Mechanism,
     Memory,
     MonotonicAlignment,
@@ -67,10 +68,11 @@ def looked(mechanism, *, lengths=(7, 4), steps=5, seed=0, scale=1.0):
 def weigh(alignment, energies, leaf, support=None):
     """The weights of one row of energies, and the leaf."""
     energies = torch.tensor(energies)[None, None]
-    memory = Memory(None, torch.zeros(1, energies.shape[-1], 1, 1))
+    memory = Memory(read=torch.zeros(1, energies.shape[-1], 1, 1))
     leaf = alignment.initial(memory, 1) if leaf is None else leaf
     support = None if support is None else torch.tensor(support)[None, None]
-    weights, leaf, _ = alignment(energies, support, torch.zeros(1, 2), memory, leaf, torch.zeros(1, dtype=torch.long))
+    look = Look(torch.zeros(1, 2), memory, torch.zeros(1, dtype=torch.long))
+    weights, leaf, _ = alignment(energies, support, look, leaf)
     return weights.flatten().tolist(), leaf
 
 

@@ -33,9 +33,9 @@ class BrokenScore(AdditiveScore):
         super().__init__(5, 6, 4, num_heads=2)
         self.fault = fault
 
-    def forward(self, query, memory, leaf, position):
-        energies, leaf = super().forward(query, memory, leaf, position)
-        return self.fault(energies, query), leaf
+    def forward(self, look, leaf):
+        energies, leaf = super().forward(look, leaf)
+        return self.fault(energies, look.query), leaf
 
 
 class BrokenRead(WeightedSum):
@@ -45,8 +45,8 @@ class BrokenRead(WeightedSum):
         super().__init__(6, num_heads=2)
         self.fault = fault
 
-    def forward(self, weights, memory, query, position):
-        return self.fault(super().forward(weights, memory, query, position), weights, memory)
+    def forward(self, weights, look):
+        return self.fault(super().forward(weights, look), weights, look.memory)
 
 
 class BrokenAlignment(SoftmaxAlignment):
@@ -56,8 +56,8 @@ class BrokenAlignment(SoftmaxAlignment):
         super().__init__()
         self.fault = fault
 
-    def forward(self, energies, support, query, memory, leaf, position, generator=None):
-        weights, leaf, auxiliary = super().forward(energies, support, query, memory, leaf, position, generator)
+    def forward(self, energies, support, look, leaf):
+        weights, leaf, auxiliary = super().forward(energies, support, look, leaf)
         return self.fault(weights, energies, support), leaf, auxiliary
 
 
@@ -94,9 +94,8 @@ class DeafToLengths(Mechanism):
 
 
 class DeafToMasks(Mechanism):
-    def _support(self, query, memory, state):
-        support, leaf = self.window(query, memory, state.window, state.position)
-        return (support.support, None, None), leaf
+    def _allowed(self, look, leaf, places):
+        return self.window(look, leaf)
 
 
 class ForwardOfItsOwn(Mechanism):
@@ -150,8 +149,8 @@ class Forgetful(AdditiveScore):
 
 
 class Dropping(WeightedSum):
-    def forward(self, weights, memory, query, position):
-        return torch.nn.functional.dropout(super().forward(weights, memory, query, position), training=self.training)
+    def forward(self, weights, look):
+        return torch.nn.functional.dropout(super().forward(weights, look), training=self.training)
 
 
 class GrowsBackwards(Mechanism):
@@ -160,20 +159,20 @@ class GrowsBackwards(Mechanism):
             return values.new_ones(values.shape[:2], dtype=torch.bool)
 
         new = self.prepare(values, mask=everywhere(values) if mask is None else mask)
-        old = memory if memory.mask is not None else replace(memory, mask=everywhere(memory.values))
+        old = memory if memory.mask is not None else replace(memory, mask=everywhere(memory.read))
         return tree.map(lambda a, b: torch.cat([b, a], 1), old, new)
 
 
 class Asks(WeightedSum):
-    def forward(self, weights, memory, query, position):
-        context = super().forward(weights, memory, query, position)
+    def forward(self, weights, look):
+        context = super().forward(weights, look)
         return context * 2 if float(weights.sum()) < -1 else context
 
 
 class RollsItsTrace(LocationScore):
-    def forward(self, query, memory, leaf, position):
+    def forward(self, look, leaf):
         moved = tree.map(lambda x: x.roll(1, 0), leaf)
-        return super().forward(query, memory, moved, position)[0], leaf
+        return super().forward(look, moved)[0], leaf
 
 
 BROKEN = {
@@ -235,10 +234,10 @@ def test_a_memory_tiled_in_the_wrong_order_is_noticed(monkeypatch):
     score = LocationScore(5, 6, 4, num_heads=2, kernel_size=3)
     plain = location.LocationScore.forward
 
-    def tiled(self, query, memory, leaf, position):
-        count = len(query) // len(memory.keys)
-        wrong = type(memory)(memory.keys.repeat(count, 1, 1, 1), memory.values, memory.mask, memory.extras)
-        return plain(self, query, wrong, leaf, position)
+    def tiled(self, look, leaf):
+        keys = look.memory.score
+        wrong = look.with_memory(score=keys.repeat(len(look.query) // len(keys), 1, 1, 1))
+        return plain(self, wrong, leaf)
 
     monkeypatch.setattr(location.LocationScore, "forward", tiled)
     with pytest.raises(AssertionError, match="breaks the law hypotheses_are_independent"):

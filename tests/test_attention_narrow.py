@@ -155,9 +155,9 @@ class Counted(AdditiveScore):
         super().__init__(6, 6, 4, **options)
         self.given = []
 
-    def forward(self, query, memory, leaf, position):
-        self.given.append(memory.keys.shape[1])
-        return super().forward(query, memory, leaf, position)
+    def forward(self, look, leaf):
+        self.given.append(look.memory.score.shape[1])
+        return super().forward(look, leaf)
 
 
 def counted(window, **options):
@@ -197,9 +197,9 @@ class Watching(AdditiveScore):
     is_recurrent = True
 
     def initial(self, memory, num_rows):
-        return memory.values.new_zeros(num_rows, 1, memory.values.shape[1])
+        return memory.read.new_zeros(num_rows, 1, memory.num_positions)
 
-    def observe(self, leaf, attended, query, inputs):
+    def observe(self, attended, look, leaf):
         return attended.alignment
 
 
@@ -216,11 +216,11 @@ class Every(AbstractWindow):
     def width(self):
         return 3
 
-    def start(self, query, memory, leaf, position):
-        return 2 * position[:, None]
+    def start(self, look, leaf):
+        return 2 * look.position[:, None]
 
-    def forward(self, query, memory, leaf, position):
-        offset = torch.arange(memory.values.shape[1]) - 2 * position[:, None, None]
+    def forward(self, look, leaf):
+        offset = torch.arange(look.memory.num_positions) - 2 * look.position[:, None, None]
         return Support(
             (offset >= 0) & (offset < 3), log_prior=-0.3 * offset.double(), gain=0.5 + 0 * offset.double()
         ), leaf

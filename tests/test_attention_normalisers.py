@@ -117,9 +117,9 @@ def test_which_way_entmax_is_computed_is_explained():
 def weigh(alignment, energies, support=None, generator=None):
     """Weights and auxiliary of energies (R, H, S)."""
     rows = len(energies)
-    memory = a.Memory(None, torch.zeros(rows, energies.shape[-1], 1, 1))
-    position = torch.zeros(rows, dtype=torch.long)
-    weights, leaf, auxiliary = alignment(energies, support, torch.zeros(rows, 1), memory, None, position, generator)
+    memory = a.Memory(read=torch.zeros(rows, energies.shape[-1], 1, 1))
+    look = a.Look(torch.zeros(rows, 1), memory, torch.zeros(rows, dtype=torch.long), generator=generator)
+    weights, leaf, auxiliary = alignment(energies, support, look, None)
     assert leaf is None
     return weights, auxiliary
 
@@ -314,13 +314,14 @@ def test_choices_of_a_sequence_are_stacked_along_its_steps(score):
 @pytest.mark.parametrize(("gate", "count"), [("scalar", 2), ("vector", 8)])
 def test_a_gate_multiplies_what_every_head_reads(gate, count):
     read, plain = a.GatedSum(3, 4, gate=gate, num_heads=2), a.WeightedSum(4, num_heads=2)
-    memory = a.Memory(None, plain.prepare(torch.randn(2, 5, 4), torch.randn(2, 5, 4), None))
-    weights, query, position = torch.rand(2, 2, 5), torch.randn(2, 3), torch.zeros(2, dtype=torch.long)
-    ungated = plain(weights, memory, query, position)
+    memory = a.Memory(read=plain.prepare(a.Source(torch.randn(2, 5, 4), torch.randn(2, 5, 4))))
+    weights, query = torch.rand(2, 2, 5), torch.randn(2, 3)
+    look = a.Look(query, memory, torch.zeros(2, dtype=torch.long))
+    ungated = plain(weights, look)
     opened = (read.gate.weight @ query.T + read.gate.bias[:, None]).T.sigmoid()
     assert opened.shape == (2, count)
     expected = ungated * opened.repeat_interleave(8 // count, 1)
-    torch.testing.assert_close(read(weights, memory, query, position), expected)
+    torch.testing.assert_close(read(weights, look), expected)
 
 
 def test_a_gate_asks_for_a_query_even_where_the_score_does_not():

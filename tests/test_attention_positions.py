@@ -14,6 +14,7 @@ from regard.attention import (
     CausalWindow,
     Intersection,
     LinearBiasWindow,
+    Look,
     Mechanism,
     ProjectedSum,
     RelativeDotScore,
@@ -22,6 +23,7 @@ from regard.attention import (
     ScaledDotScore,
     SlidingWindow,
     SoftmaxAlignment,
+    Source,
     TransformerXLScore,
     WeightedSum,
     cite,
@@ -59,7 +61,7 @@ def energies(score, queries, values, *, first=0):
     mechanism = reading(score)
     memory = mechanism.prepare(values[None])
     position = torch.arange(first, first + len(queries))
-    return score(queries, memory, None, position)[0]
+    return score(Look(queries, memory, position), None)[0]
 
 
 @pytest.mark.parametrize(
@@ -115,10 +117,9 @@ def test_a_million_steps_later_the_angles_still_have_the_precision_of_float32(ma
 
     def beside(dtype):
         own, memory = score.to(dtype), values.to(dtype)[None]
-        keys = own.prepare(memory, memory, None, far)
-        prepared = reading(own).prepare(memory)
-        position = torch.tensor([far, far + 2])
-        return own(queries.to(dtype), type(prepared)(keys, prepared.values), None, position)[0]
+        keys = own.prepare(Source(memory, memory, None, far))
+        look = Look(queries.to(dtype), reading(own).prepare(memory), torch.tensor([far, far + 2]))
+        return own(look.with_memory(score=keys), None)[0]
 
     torch.testing.assert_close(beside(torch.float32).double(), beside(torch.float64), rtol=0, atol=1e-5)
 
@@ -181,7 +182,7 @@ def test_biases_that_have_learned_nothing_are_no_biases():
 def test_heads_have_a_bias_each_or_one_together(kind):
     shared = moved(reading(ScaledDotScore(5, 6, 4, num_heads=2), kind(1)))
     memory = shared.prepare(torch.randn(1, 4, 6))
-    support, _ = shared.window(torch.randn(1, 5), memory, None, torch.tensor([2]))
+    support, _ = shared.window(Look(torch.randn(1, 5), memory, torch.tensor([2])), None)
     assert support.log_prior.shape == (1, 1, 4)
     with pytest.raises(UnsupportedError, match=r"3 heads and the score has 2.*num_heads=2, or 1"):
         reading(ScaledDotScore(5, 6, 4, num_heads=2), kind(3))
@@ -191,11 +192,11 @@ def test_heads_have_a_bias_each_or_one_together(kind):
 @pytest.mark.parametrize("num_heads", [1, 2])
 def test_a_bias_at_few_places_is_the_bias_at_all_places(kind, num_heads):
     window, memory = moved(kind(num_heads)), reading(ScaledDotScore(5, 6, 4, num_heads=2)).prepare(torch.randn(1, 9, 6))
-    position, query = torch.tensor([3, 8]), torch.randn(2, 5)
-    whole = window(query, memory, None, position)[0].log_prior
+    look = Look(torch.randn(2, 5), memory, torch.tensor([3, 8]))
+    whole = window(look, None)[0].log_prior
     for heads in (1, 2):
         places = torch.randint(0, 9, (2, heads, 4))
-        few = window.at(places, query, memory, None, position)[0].log_prior
+        few = window.at(places, look, None)[0].log_prior
         torch.testing.assert_close(few, torch.take_along_dim(whole, places, -1))
 
 
@@ -291,7 +292,7 @@ def test_heads_side_by_side_share_keys_and_values_as_in_torch(groups):
     mechanism = multi_head(query_size=6, memory_size=6, size=12, num_heads=6, num_key_value_heads=groups, causal=True)
     x = torch.randn(2, 7, 6)
     memory = mechanism.prepare(x)
-    assert memory.keys.shape == memory.values.shape == (2, 7, groups, 2)
+    assert memory.score.shape == memory.read.shape == (2, 7, groups, 2)
 
     def heads(projected, number):
         return projected.unflatten(-1, (number, -1)).transpose(1, 2)

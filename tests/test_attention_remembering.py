@@ -103,7 +103,7 @@ def test_coverage_that_counts_nothing_is_additive_attention():
     plain = Mechanism(AdditiveScore(5, 6, 4, bias=True), SoftmaxAlignment(), WeightedSum(6)).double()
     memory, asked = prepared(mechanism), queries(3)
     plain.score.load_state_dict(mechanism.score.content.state_dict())
-    expected = plain(asked, plain.prepare(memory.values[:, :, 0], lengths=LENGTHS))[0].context
+    expected = plain(asked, plain.prepare(memory.read[:, :, 0], lengths=LENGTHS))[0].context
     torch.testing.assert_close(mechanism(asked[:, :1], memory)[0].context, expected[:, :1])
     torch.nn.init.zeros_(mechanism.score.coverage_projection)
     torch.testing.assert_close(mechanism(asked, memory)[0].context, expected)

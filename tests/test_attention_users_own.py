@@ -22,12 +22,13 @@ class SineScore(AbstractScore):
         super().__init__()
         self.of_query, self.of_memory = nn.Linear(query_size, size), nn.Linear(memory_size, size)
 
-    def prepare(self, values, keys, mask, start=0):
-        return torch.sin(self.of_memory(keys))[:, :, None]
+    def prepare(self, source):
+        return torch.sin(self.of_memory(source.keys))[:, :, None]
 
-    def forward(self, query, memory, leaf, position):
-        sine = torch.sin(self.of_query(query)).unflatten(0, (len(memory.keys), -1))
-        return torch.einsum("bkd,bsd->bks", sine, memory.keys[:, :, 0]).flatten(0, 1)[:, None], leaf
+    def forward(self, look, leaf):
+        keys = look.memory.score
+        sine = torch.sin(self.of_query(look.query)).unflatten(0, (len(keys), -1))
+        return torch.einsum("bkd,bsd->bks", sine, keys[:, :, 0]).flatten(0, 1)[:, None], leaf
 
 
 def sine(query_size, memory_size):

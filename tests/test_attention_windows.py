@@ -14,9 +14,11 @@ from regard.attention import (
     CausalWindow,
     InEvaluation,
     Intersection,
+    Look,
     Memory,
     PredictiveWindow,
     SlidingWindow,
+    Source,
     bahdanau,
     cite,
     gmm,
@@ -31,7 +33,7 @@ reach = st.one_of(st.none(), st.integers(0, 5))
 
 
 def memory_of(num_positions):
-    return Memory(None, torch.zeros(1, num_positions, 1, 1))
+    return Memory(read=torch.zeros(1, num_positions, 1, 1))
 
 
 def story(num_positions, step, weights=()):
@@ -43,19 +45,20 @@ def story(num_positions, step, weights=()):
 @given(back=reach, front=reach, steps=st.lists(st.integers(0, 12), min_size=1, max_size=4), width=st.integers(0, 9))
 def test_a_sliding_window_allows_what_its_definition_allows(back, front, steps, width):
     window = SlidingWindow(back=back, front=front)
-    support, _ = window(torch.zeros(len(steps), 1), memory_of(width), None, torch.tensor(steps))
+    support, _ = window(Look(torch.zeros(len(steps), 1), memory_of(width), torch.tensor(steps)), None)
     expected = [[ask(window, story(width, step)).allowed] for step in steps]
     assert support.support.tolist() == expected
 
 
 def allowed(window, num_positions, past=(), mask=None):
     """What a window allows the step after these weights of a head of a row."""
-    memory = Memory(None, torch.zeros(1, num_positions, 1, 1), mask)
+    memory = Memory(read=torch.zeros(1, num_positions, 1, 1), mask=mask)
+    look = Look(torch.zeros(1, 1), memory, torch.tensor([len(past)]))
     leaf = window.initial(memory, 1)
     for weights in past:
         seen = Attended(torch.zeros(1, 1), torch.tensor(weights)[None, None])
-        leaf = window.observe(leaf, seen, torch.zeros(1, 1), None)
-    support, _ = window(torch.zeros(1, 1), memory, leaf, torch.tensor([len(past)]))
+        leaf = window.observe(seen, look, leaf)
+    support, _ = window(look, leaf)
     return support.support[0, 0].tolist()
 
 
@@ -184,8 +187,8 @@ def predicted(window, query, num_positions, lengths=None):
     """What a predictive window says of rows of queries, a sentence each."""
     mask = None if lengths is None else torch.arange(num_positions) < torch.tensor(lengths)[:, None]
     values = query.new_zeros(len(query), num_positions, 1)
-    memory = Memory(None, values[:, :, None], mask, {"window": window.prepare(values, values, mask)})
-    return window(query, memory, None, torch.zeros(len(query), dtype=torch.long))[0]
+    memory = Memory(window=window.prepare(Source(values, values, mask)), read=values[:, :, None], mask=mask)
+    return window(Look(query, memory, torch.zeros(len(query), dtype=torch.long)), None)[0]
 
 
 @settings(max_examples=40)
@@ -222,7 +225,8 @@ def test_the_place_of_a_predictive_window_is_learned_through_the_gaussian():
         optimizer.zero_grad()
         off.backward()
         optimizer.step()
-    assert (mechanism.window.predict(query[0], memory) - target).abs() < 1
+    look = Look(query[0], memory, torch.zeros(1, dtype=torch.long))
+    assert (mechanism.window.predict(look) - target).abs() < 1
 
 
 def test_gain_is_not_renormalised_and_the_softmax_is_that_of_the_window():
@@ -232,8 +236,9 @@ def test_gain_is_not_renormalised_and_the_softmax_is_that_of_the_window():
     weights = mechanism.step(query, memory, state, alignment=True)[0].alignment
     assert not mechanism.is_normalised
     assert (weights.sum(-1) < 1).all()
-    said = mechanism.window(query, memory, None, state.position)[0]
-    energies = mechanism.score(query, memory, None, state.position)[0]
+    look = Look(query, memory, state.position)
+    said = mechanism.window(look, None)[0]
+    energies = mechanism.score(look, None)[0]
     inside = energies.masked_fill(~said.support, -torch.inf).softmax(-1)
     torch.testing.assert_close(weights, inside * said.gain)
 
@@ -243,10 +248,10 @@ def test_the_length_is_counted_to_the_last_real_position_also_when_the_memory_gr
     values = torch.randn(1, 8, 6)
     mask = torch.tensor([[True, False, True, False, True, False, False, False]])
     memory = mechanism.prepare(values, mask=mask)
-    assert memory.extras["window"].amax() == 5
-    assert mechanism.extend(memory, values, mask=mask).extras["window"].amax() == 13
-    assert mechanism.extend(memory, values, mask=torch.zeros_like(mask)).extras["window"].amax() == 5
-    assert mechanism.extend(memory, values).extras["window"].amax() == 16
+    assert memory.window.amax() == 5
+    assert mechanism.extend(memory, values, mask=mask).window.amax() == 13
+    assert mechanism.extend(memory, values, mask=torch.zeros_like(mask)).window.amax() == 5
+    assert mechanism.extend(memory, values).window.amax() == 16
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -294,13 +299,13 @@ def test_what_a_window_allows_lies_within_its_width_and_at_says_what_it_says_of_
 
     window = wraps(data.draw, draw_one, 2).eval()
     values, position, query = torch.zeros(1, width, 1), torch.tensor(steps), torch.randn(2, 3)
-    memory = Memory(None, values[:, :, None], None, {"window": window.prepare(values, values, None)})
+    memory = Memory(window=window.prepare(Source(values, values)), read=values[:, :, None])
     leaf = window.initial(memory, 2)
-    seen = Attended(torch.zeros(2, 1), torch.rand(2, heads, width))
-    leaf = window.observe(leaf, seen, query, None)
-    whole, _ = window(query, memory, leaf, position)
+    look, seen = Look(query, memory, position), Attended(torch.zeros(2, 1), torch.rand(2, heads, width))
+    leaf = window.observe(seen, look, leaf)
+    whole, _ = window(look, leaf)
     places = torch.randint(0, width, (2, data.draw(st.sampled_from([1, heads])), 4))
-    few, _ = window.at(places, query, memory, leaf, position)
+    few, _ = window.at(places, look, leaf)
     for name in ("support", "log_prior", "gain"):
         every, some = getattr(whole, name), getattr(few, name)
         assert (every is None) == (some is None)
@@ -309,7 +314,7 @@ def test_what_a_window_allows_lies_within_its_width_and_at_says_what_it_says_of_
                 some.expand(2, heads, 4), every.expand(2, heads, -1).gather(2, places.expand(2, heads, 4))
             )
     if window.width is not None:
-        start = window.start(query, memory, leaf, position)[..., None]
+        start = window.start(look, leaf)[..., None]
         beside = (torch.arange(width) < start) | (torch.arange(width) >= start + window.width)
         assert not (whole.support & beside).any()
 

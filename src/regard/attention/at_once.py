@@ -56,32 +56,32 @@ def objection(parts: Mapping[str, Any], memory: Memory, num_rows: int, *, from_s
         return reason
     if type(parts["score"]) not in DOTS:
         v = parts["score"].v
-        return ops.IMPLEMENTATIONS["additive_attention"][0].refuse(memory.keys, memory.keys, v, memory.values)
+        return ops.IMPLEMENTATIONS["additive_attention"][0].refuse(memory.score, memory.score, v, memory.read)
     if type(parts["window"]) is CausalWindow:
         if not from_start:
             return "steps of a causal window do not begin at 0"
-        if num_rows != memory.values.shape[0]:
+        if num_rows != memory.num_sentences:
             return "steps of a causal window belong to several hypotheses"
-    return ops.IMPLEMENTATIONS["dot_attention"][0].refuse(memory.keys, memory.keys, memory.values)
+    return ops.IMPLEMENTATIONS["dot_attention"][0].refuse(memory.score, memory.score, memory.read)
 
 
 def look(parts: Mapping[str, Any], queries: Float[Tensor, "R T Q"], memory: Memory) -> Float[Tensor, "R T V"]:
     """The contexts, where there is no objection."""
     score, read, beta = parts["score"], parts["read"], float(parts["alignment"].sharpening)
     rows, steps = queries.shape[:2]
-    sentences = memory.values.shape[0]
+    sentences = memory.num_sentences
     asked = queries.reshape(sentences, num_hypotheses(rows, sentences) * steps, -1)
     seen: Bool[Tensor, "#B #T S"] | None = None if memory.mask is None else memory.mask[:, None]
     if type(score) not in DOTS:
         query = split(score.query_projection(asked), score.num_heads)
-        found = ops.additive_attention(query, memory.keys, score.direction, memory.values, memory.mask, sharpening=beta)
+        found = ops.additive_attention(query, memory.score, score.direction, memory.read, memory.mask, sharpening=beta)
     else:
         causal = type(parts["window"]) is CausalWindow
         if causal and seen is not None:
             seen = seen & seen.new_ones(steps, seen.shape[2]).tril()
             causal = False
         query = DOTS[type(score)](score, asked)
-        found = ops.dot_attention(query, memory.keys, memory.values, seen, scale=beta, causal=causal)
+        found = ops.dot_attention(query, memory.score, memory.read, seen, scale=beta, causal=causal)
     reads = merge_rows(found.flatten(2))
     if isinstance(read, ProjectedSum):
         alive = torch.ones_like(reads[:, :1]) if seen is None else _alive(seen, asked.shape[1])

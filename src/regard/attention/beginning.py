@@ -25,14 +25,13 @@ def first_alignment(kind: FirstAlignment, memory: Memory, num_rows: int, num_hea
     Raises:
         ValueError: for another kind.
 
-    >>> memory = Memory(None, torch.zeros(1, 3, 1, 1), mask=torch.tensor([[True, True, False]]))
+    >>> memory = Memory(read=torch.zeros(1, 3, 1, 1), mask=torch.tensor([[True, True, False]]))
     >>> first_alignment("uniform", memory, 1, 1)
     tensor([[[0.5000, 0.5000, 0.0000]]])
     """
     if kind not in get_args(FirstAlignment):
         raise ValueError(f"first_alignment={kind!r} must be one of {', '.join(get_args(FirstAlignment))}.")
-    values = memory.values
-    sentences, num_positions = values.shape[:2]
+    values, sentences, num_positions = memory.read, memory.num_sentences, memory.num_positions
     if kind == "zeros":
         return values.new_zeros(num_rows, num_heads, num_positions)
     mask = values.new_ones(sentences, num_positions, dtype=torch.bool) if memory.mask is None else memory.mask

@@ -6,7 +6,7 @@ never tiled or reordered by a beam; states have R rows. The heads axis `H` is al
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,20 +20,49 @@ Tree = Any
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """What a memory is prepared from.
+
+    Args:
+        values: what is read.
+        keys: what queries are compared with; the values, where nothing else was given.
+        mask: True where a position may be looked at; None means everywhere. Elsewhere keys and values are 0.
+        start: the place of the first of these positions, when they extend a memory that is there already.
+    """
+
+    values: Float[Tensor, "B S M"]
+    keys: Float[Tensor, "B S M2"]
+    mask: Bool[Tensor, "B S"] | None = None
+    start: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """What is looked at, prepared once per source; every leaf has B rows.
 
     Args:
-        keys: (B, S, G, D) what queries are compared with, or None where energies do not depend on the source.
-        values: (B, S, G, V) what is read. G divides H: heads that stand side by side share keys or values.
-        mask: (B, S) bool, True where a position may be looked at; None means everywhere.
-        extras: a dict from a part's name to what that part keeps per source.
+        score: what the score's `prepare` gave: mostly keys (B, S, G, D), which queries are compared with; None where
+            energies do not depend on the source.
+        window, alignment: what theirs gave, or None.
+        read: what the read's gave: values (B, S, G, V). G divides H: heads that stand side by side share them.
+        mask: True where a position may be looked at; None means everywhere.
     """
 
-    keys: Tree
-    values: Float[Tensor, "B S G V"]
+    score: Tree = None
+    window: Tree = None
+    alignment: Tree = None
+    read: Float[Tensor, "B S G V"]
     mask: Bool[Tensor, "B S"] | None = None
-    extras: Tree = None
+
+    @property
+    def num_sentences(self) -> int:
+        """B."""
+        return self.read.shape[0]
+
+    @property
+    def num_positions(self) -> int:
+        """S."""
+        return self.read.shape[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +78,29 @@ class State:
     window: Tree
     alignment: Tree
     position: Int[Tensor, " R"]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One step as every part sees it.
+
+    Args:
+        query: (R, Q), R rows, those of a sentence beside each other.
+        memory: B rows.
+        position: how many steps each row has taken.
+        inputs: (R, ...) what the decoder was fed, or None.
+        generator: for parts that draw.
+    """
+
+    query: Float[Tensor, "R Q"]
+    memory: Memory
+    position: Int[Tensor, " R"]
+    inputs: Tensor | None = None
+    generator: Generator | None = None
+
+    def with_memory(self, **fields: Tree) -> Look:
+        """The same look at a memory with other fields: for a part that stands in for another, or holds several."""
+        return replace(self, memory=replace(self.memory, **fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +163,10 @@ class AbstractPart(nn.Module):
         """Why the part cannot work beside the other parts of a mechanism, or None; asked when one is composed."""
         return None
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """What the part keeps per source (B rows), or None; S is the second dimension of every leaf.
 
-        Args:
-            start: the place of the first of these positions, when they extend a memory that is there already.
+        It arrives again as the field of `Memory` that is named after the part.
         """
         return None
 
@@ -129,18 +174,11 @@ class AbstractPart(nn.Module):
         """The part's leaf before the first step (R rows), or None."""
         return None
 
-    def observe(self, leaf: Tree, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Tree:
+    def observe(self, attended: Attended, look: Look, leaf: Tree) -> Tree:
         """The leaf after the read: what is known only once the weights are. `attended.alignment` is always there."""
         return leaf
 
-    def observe_at(
-        self,
-        places: Int[Tensor, "#R #G W"],
-        leaf: Tree,
-        attended: Attended,
-        query: Float[Tensor, "R Q"],
-        inputs: Tensor | None,
-    ) -> Tree:
+    def observe_at(self, places: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
         """`observe` when `attended.alignment` is (R, H, W), at these places alone: for parts that need no more."""
         return leaf
 
@@ -158,19 +196,14 @@ class AbstractPart(nn.Module):
 
 
 class AbstractScore(AbstractPart):
-    """How well does each position answer the query?
-
-    `prepare` returns the keys, (B, S, H, D), which arrive again as `memory.keys`.
-    """
+    """How well does each position answer the query?"""
 
     num_heads: int = 1
     uses_query: bool = True
     is_log_density: bool = False
     """Whether exp(e) is a density over positions, and so a weight by itself."""
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S), and the new leaf."""
         raise NotImplementedError
 
@@ -192,22 +225,13 @@ class AbstractWindow(AbstractPart):
         """W, when at most W consecutive positions, known from `start`, are ever allowed in a step; None otherwise."""
         return None
 
-    def start(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> Int[Tensor, "R G"]:
+    def start(self, look: Look, leaf: Tree) -> Int[Tensor, "R G"]:
         """The first of the W positions, (R, 1 or H) long; they may pass either end of the source."""
         raise NotImplementedError
 
-    def at(
-        self,
-        places: Int[Tensor, "#R #G W"],
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tree,
-        position: Int[Tensor, " R"],
-    ) -> tuple[Support, Tree]:
+    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """What `forward` returns, at these places (1 or R, 1 or H, W) of the source alone."""
-        support, leaf = self(query, memory, leaf, position)
+        support, leaf = self(look, leaf)
 
         def pick(said: Tensor) -> Tensor:
             shape = torch.broadcast_shapes(said.shape[:2], places.shape[:2])
@@ -215,9 +239,7 @@ class AbstractWindow(AbstractPart):
 
         return tree.map(pick, support), leaf
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Support, Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """The support, and the new leaf."""
         raise NotImplementedError
 
@@ -234,14 +256,7 @@ class AbstractAlignment(AbstractPart):
     """Whether weights are drawn (in training, where the docstring says so)."""
 
     def forward(
-        self,
-        energies: Float[Tensor, "R H S"],
-        support: Bool[Tensor, "R G S"] | None,
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tree,
-        position: Int[Tensor, " R"],
-        generator: Generator | None = None,
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S), the new leaf, and an auxiliary tree or None."""
         raise NotImplementedError
@@ -255,13 +270,7 @@ class AbstractRead(AbstractPart):
 
     context_size: int
 
-    def forward(
-        self,
-        weights: Float[Tensor, "R H S"],
-        memory: Memory,
-        query: Float[Tensor, "R Q"],
-        position: Int[Tensor, " R"],
-    ) -> Float[Tensor, "R V"]:
+    def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
         """The context (R, V)."""
         raise NotImplementedError
 

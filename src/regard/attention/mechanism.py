@@ -18,8 +18,12 @@ from regard.attention.contract import (
     AbstractScore,
     AbstractWindow,
     Attended,
+    Look,
     Memory,
+    Source,
     State,
+    Support,
+    Tree,
     initial_position,
 )
 from regard.attention.precision import widened
@@ -169,14 +173,8 @@ class Mechanism(nn.Module):
             values = values.masked_fill(~mask[..., None], 0)
             keys = keys.masked_fill(~mask[..., None], 0) if keys is not None else None
         keys = values if same or keys is None else keys
-        kept = {name: self.parts[name].prepare(values, keys, mask, start) for name in ("window", "alignment")}
-        extras = {name: own for name, own in kept.items() if own is not None}
-        return Memory(
-            self.score.prepare(values, keys, mask, start),
-            self.read.prepare(values, keys, mask, start),
-            mask,
-            extras or None,
-        )
+        source = Source(values, keys, mask, start)
+        return Memory(**{name: part.prepare(source) for name, part in self.parts.items()}, mask=mask)
 
     def extend(
         self,
@@ -197,10 +195,10 @@ class Mechanism(nn.Module):
                 f"The memory of a recurrent mechanism cannot grow: the state of {', '.join(recurrent)} is tied to the "
                 "positions it began with. Prepare the whole memory first."
             )
-        new = self._prepare(values, keys, keep_mask(values, mask), memory.values.shape[1])
+        new = self._prepare(values, keys, keep_mask(values, mask), memory.num_positions)
         if (memory.mask is None) != (new.mask is None):
             everywhere = [
-                part.values.new_ones(part.values.shape[:2], dtype=torch.bool) if part.mask is None else part.mask
+                part.read.new_ones(part.read.shape[:2], dtype=torch.bool) if part.mask is None else part.mask
                 for part in (memory, new)
             ]
             memory, new = replace(memory, mask=everywhere[0]), replace(new, mask=everywhere[1])
@@ -208,12 +206,12 @@ class Mechanism(nn.Module):
 
     def initial_state(self, memory: Memory, num_hypotheses: int = 1) -> State:
         """The state before the first step: R = B · num_hypotheses rows."""
-        rows = memory.values.shape[0] * num_hypotheses
+        rows = memory.num_sentences * num_hypotheses
         return State(
             self.score.initial(memory, rows),
             self.window.initial(memory, rows),
             self.alignment.initial(memory, rows),
-            initial_position(rows, memory.values.device),
+            initial_position(rows, memory.read.device),
         )
 
     def step(
@@ -254,65 +252,50 @@ class Mechanism(nn.Module):
         wide = widened(memory, query)
         if wide is not memory:  # the first state was made of the memory
             memory, state = wide, widened(state, query)
-        places = self._places(query, memory, state)
-        seen = memory if places is None else narrowing.take(memory, places)
-        if places is None:
-            (allowed, log_prior, gain), window = self._support(query, memory, state)
-        else:
-            (allowed, log_prior, gain), window = self._support_at(places, query, memory, state)
-        energies, score = self.score(query, seen, state.score, state.position)
-        if log_prior is not None:
-            energies = energies + log_prior
-        weights, leaf, auxiliary = self.alignment(
-            energies, allowed, query, seen, state.alignment, state.position, generator
-        )
-        if gain is not None:
-            weights = weights * gain
-        context = self.read(weights, seen, query, state.position) if reads else weights[:, 0, :0]
+        look = Look(query, memory, state.position, inputs, generator)
+        places = self._places(look, state.window)
+        allowed, window = self._allowed(look, state.window, places)
+        near = look if places is None else replace(look, memory=narrowing.take(memory, places))
+        energies, score = self.score(near, state.score)
+        if allowed.log_prior is not None:
+            energies = energies + allowed.log_prior
+        weights, leaf, auxiliary = self.alignment(energies, allowed.support, near, state.alignment)
+        if allowed.gain is not None:
+            weights = weights * allowed.gain
+        context = self.read(weights, near) if reads else weights[:, 0, :0]
         attended = Attended(context, weights, auxiliary)
         whole = attended
         if places is not None and (alignment or any(part.observes_all for part in self.parts.values())):
-            whole = replace(attended, alignment=narrowing.spread(weights, places, memory.values.shape[1]))
+            whole = replace(attended, alignment=narrowing.spread(weights, places, memory.num_positions))
         score, window, leaf = (
-            part.observe(own, whole, query, inputs)
+            part.observe(whole, look, own)
             if places is None or part.observes_all
-            else part.observe_at(places, own, attended, query, inputs)
+            else part.observe_at(places, attended, look, own)
             for part, own in ((self.score, score), (self.window, window), (self.alignment, leaf))
         )
         state = State(score, window, leaf, state.position + 1)
         return whole if alignment else replace(attended, alignment=None), state
 
-    def _support(
-        self, query: Tensor, memory: Memory, state: State
-    ) -> tuple[tuple[Tensor | None, Tensor | None, Tensor | None], object]:
-        """The window's support with the memory's mask, its prior, its gain, and its leaf."""
-        support, leaf = self.window(query, memory, state.window, state.position)
-        allowed = support.support
-        if memory.mask is not None:
-            hypotheses = num_hypotheses(query.shape[0], memory.mask.shape[0])
-            mask = merge_rows(memory.mask[:, None].expand(-1, hypotheses, -1))[:, None]
-            allowed = mask if allowed is None else allowed & mask
-        return (allowed, support.log_prior, support.gain), leaf
+    def _allowed(self, look: Look, leaf: Tree, places: Tensor | None) -> tuple[Support, Tree]:
+        """What the window allows, the memory's mask included, at these places or everywhere, and its leaf."""
+        allowed, leaf = self.window(look, leaf) if places is None else self.window.at(places, look, leaf)
+        mask = look.memory.mask
+        if mask is None:
+            return allowed, leaf
+        if places is None:
+            hypotheses = num_hypotheses(look.query.shape[0], mask.shape[0])
+            mask = merge_rows(mask[:, None].expand(-1, hypotheses, -1))[:, None]
+        else:
+            mask = narrowing.take_mask(mask, places)
+        return replace(allowed, support=mask if allowed.support is None else allowed.support & mask), leaf
 
-    def _support_at(
-        self, places: Tensor, query: Tensor, memory: Memory, state: State
-    ) -> tuple[tuple[Tensor | None, Tensor | None, Tensor | None], object]:
-        """The same at these places."""
-        support, leaf = self.window.at(places, query, memory, state.window, state.position)
-        allowed = support.support
-        if memory.mask is not None:
-            mask = narrowing.take_mask(memory.mask, places)
-            allowed = mask if allowed is None else allowed & mask
-        return (allowed, support.log_prior, support.gain), leaf
-
-    def _places(self, query: Tensor, memory: Memory, state: State) -> Tensor | None:
+    def _places(self, look: Look, leaf: Tree) -> Tensor | None:
         """The positions (R, 1 or H, W) that this step looks at, or None for all."""
-        width, (sentences, num_positions) = self.window.width, memory.values.shape[:2]
-        rows = num_hypotheses(query.shape[0], sentences)
+        width, num_positions = self.window.width, look.memory.num_positions
+        rows = num_hypotheses(look.query.shape[0], look.memory.num_sentences)
         if width is None or narrowing.objection(self.parts, num_positions, rows, self.narrow) is not None:
             return None
-        start = self.window.start(query, memory, state.window, state.position)
-        return narrowing.find(start, width, num_positions)
+        return narrowing.find(self.window.start(look, leaf), width, num_positions)
 
     def explain(self, memory: Memory, *, rows_per_sentence: int = 1) -> str:
         """Whether a step looks at all positions of a memory or at those of the window alone, and why.
@@ -336,19 +319,19 @@ class Mechanism(nn.Module):
     def _explain_sequence(self, memory: Memory) -> str:
         if self.is_recurrent:
             return "step by step, since a step depends on those before it"
-        reason = self._not_at_once(memory, memory.values.shape[0], from_start=True)
+        reason = self._not_at_once(memory, memory.num_sentences, from_start=True)
         if reason is None:
             return "one operation for all steps, which keeps no weights"
         return f"weights of all steps are made; {reason}"
 
     def _not_at_once(self, memory: Memory, num_rows: int, *, from_start: bool) -> str | None:
         """Why `forward` takes steps, or None where it attends to all of them in one operation."""
-        if (name := overridden(self, Mechanism, "step", "_step", "_support", "_places")) is not None:
+        if (name := overridden(self, Mechanism, "step", "_step", "_allowed", "_places")) is not None:
             return f"{type(self).__name__} has a {name} of its own"
         return at_once.objection(self.parts, memory, num_rows, from_start=from_start)
 
     def _explain_step(self, memory: Memory, rows_per_sentence: int) -> str:
-        num_positions = memory.values.shape[1]
+        num_positions = memory.num_positions
         reason = narrowing.objection(self.parts, num_positions, rows_per_sentence, self.narrow)
         if reason is not None:
             return f"full: a step looks at all {num_positions} positions; {reason}"
@@ -379,9 +362,9 @@ class Mechanism(nn.Module):
         rows, steps = queries.shape[:2]
         from_start = state is None
         if state is None:
-            state = self.initial_state(memory, num_hypotheses(rows, memory.values.shape[0]))
+            state = self.initial_state(memory, num_hypotheses(rows, memory.num_sentences))
         if steps == 0:
-            nothing = queries.new_zeros(rows, self.num_heads, 0, memory.values.shape[1]) if alignment else None
+            nothing = queries.new_zeros(rows, self.num_heads, 0, memory.num_positions) if alignment else None
             return Attended(queries.new_zeros(rows, 0, self.context_size), nothing), state
         if self.is_recurrent:
             return self._loop(queries, memory, state, inputs, alignment, generator)
@@ -431,8 +414,8 @@ class Mechanism(nn.Module):
         weights: Any = torch.stack([look.alignment for look in looks], 2) if alignment or together else None
         if together:
             position = state.position[:, None] + torch.arange(-len(looks), 0, device=queries.device)
-            rows = weights.transpose(1, 2).flatten(0, 1), memory, queries.flatten(0, 1), position.flatten()
-            context = self.read(*rows).unflatten(0, queries.shape[:2])
+            looks_together = Look(queries.flatten(0, 1), memory, position.flatten())
+            context = self.read(weights.transpose(1, 2).flatten(0, 1), looks_together).unflatten(0, queries.shape[:2])
         else:
             context = torch.stack([look.context for look in looks], 1)
         return Attended(
@@ -457,6 +440,6 @@ class Mechanism(nn.Module):
         if self.uses_query:
             asking = [type(part).__name__ for part in self.parts.values() if part.uses_query]
             raise UnsupportedError(f"{' and '.join(asking)} needs a query: use step or forward.")
-        kind = next((weight.dtype for weight in self.parameters()), memory.values.dtype)
-        nothing = memory.values.new_zeros(memory.values.shape[0], 0, dtype=kind)
+        kind = next((weight.dtype for weight in self.parameters()), memory.read.dtype)
+        nothing = memory.read.new_zeros(memory.num_sentences, 0, dtype=kind)
         return self.step(nothing, memory, self.initial_state(memory), alignment=True)[0]

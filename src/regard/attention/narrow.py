@@ -9,6 +9,7 @@ back into their S places when somebody asks for them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -67,9 +68,8 @@ def find(start: Int[Tensor, "R G"], width: int, num_positions: int) -> Int[Tenso
 
 def take(memory: Memory, places: Int[Tensor, "#R #G W"]) -> Memory:
     """A memory of R rows that holds these places alone; the window keeps its own, and the mask is left out."""
-    extras = {name: kept for name, kept in (memory.extras or {}).items() if name != "window"}
-    keys, values, extras = tree.map(lambda leaf: _take(leaf, places), (memory.keys, memory.values, extras))
-    return Memory(keys, values, None, extras or None)
+    taken: Memory = tree.map(lambda leaf: _take(leaf, places), replace(memory, window=None, mask=None))
+    return taken
 
 
 def _take(leaf: Tensor, places: Int[Tensor, "#R #G W"]) -> Tensor:

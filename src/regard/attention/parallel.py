@@ -186,7 +186,7 @@ class Parallel(nn.Module):
 def _readable(sources: tuple[Any, ...], num_rows: int) -> Bool[Tensor, "R M"]:
     """Which of the sources hold anything for each row; an empty one takes no part in a combination."""
     held = [
-        source.values.new_full(source.values.shape[:1], source.values.shape[1] > 0, dtype=torch.bool)
+        source.read.new_full((source.num_sentences,), source.num_positions > 0, dtype=torch.bool)
         if source.mask is None
         else source.mask.any(1)
         for source in sources

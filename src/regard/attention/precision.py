@@ -23,15 +23,15 @@ def widened(narrow: TreeT, like: Tensor | None) -> TreeT:
     """
     if like is None or like.dtype.itemsize < 4 or torch.is_autocast_enabled(like.device.type):
         return narrow
-    if isinstance(narrow, Memory) and narrow.values.dtype == like.dtype and _type_of(narrow.keys) == like.dtype:
+    if isinstance(narrow, Memory) and narrow.read.dtype == like.dtype and _type_of(narrow.score) == like.dtype:
         return narrow
     if not any(_is_half(leaf) for leaf in tree.leaves(narrow)):
         return narrow
     return tree.map(lambda leaf: leaf.to(like.dtype) if _is_half(leaf) else leaf, narrow)
 
 
-def _type_of(keys: object) -> torch.dtype | None:
-    return keys.dtype if isinstance(keys, Tensor) else None
+def _type_of(leaf: object) -> torch.dtype | None:
+    return leaf.dtype if isinstance(leaf, Tensor) else None
 
 
 def _is_half(leaf: Tensor) -> bool:

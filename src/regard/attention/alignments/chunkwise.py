@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from torch import Generator, Tensor
+from torch import Tensor
 
 from regard import ops
 from regard.attention.alignments.monotonic import MonotonicAlignment
-from regard.attention.contract import AbstractAlignment, AbstractScore, Memory, Tree
-from regard.shapes import Bool, Float, Int
+from regard.attention.contract import AbstractAlignment, AbstractScore, Look, Memory, Source, Tree
+from regard.shapes import Bool, Float
 
 
 class ChunkwiseAlignment(AbstractAlignment):
@@ -56,31 +55,18 @@ class ChunkwiseAlignment(AbstractAlignment):
         """What the reader objects to."""
         return self.reader.refuse(mechanism)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """The second score's keys."""
-        return self.chunk_score.prepare(values, keys, mask, start)
+        return self.chunk_score.prepare(source)
 
     def initial(self, memory: Memory, num_rows: int) -> Tree:
         """The reader's α_0, (R, H, S)."""
         return self.reader.initial(memory, num_rows)
 
     def forward(
-        self,
-        energies: Float[Tensor, "R H S"],
-        support: Bool[Tensor, "R G S"] | None,
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tensor,
-        position: Int[Tensor, " R"],
-        generator: Generator | None = None,
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tensor
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """β (R, H, S), and α as the leaf."""
-        stops, leaf, _ = self.reader(energies, support, query, memory, leaf, position, generator)
-        chunk, _ = self.chunk_score(query, replace(memory, keys=memory.extras["alignment"]), None, position)
+        stops, leaf, _ = self.reader(energies, support, look, leaf)
+        chunk, _ = self.chunk_score(look.with_memory(score=look.memory.alignment), None)
         return ops.moving_chunk_softmax(stops, chunk, support, self.chunk_size), leaf, None

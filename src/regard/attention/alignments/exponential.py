@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Generator, Tensor
+from torch import Tensor
 
-from regard.attention.contract import AbstractAlignment, Memory, Tree
-from regard.shapes import Bool, Float, Int
+from regard.attention.contract import AbstractAlignment, Look, Tree
+from regard.shapes import Bool, Float
 
 
 class ExponentialAlignment(AbstractAlignment):
@@ -34,14 +34,7 @@ class ExponentialAlignment(AbstractAlignment):
         )
 
     def forward(
-        self,
-        energies: Float[Tensor, "R H S"],
-        support: Bool[Tensor, "R G S"] | None,
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tree,
-        position: Int[Tensor, " R"],
-        generator: Generator | None = None,
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S)."""
         if support is not None:

@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from regard import ops
 from regard.attention.alignments.transition import TransitionAgent
 from regard.attention.beginning import first_alignment
-from regard.attention.contract import AbstractAlignment, Attended, Memory, Tree
+from regard.attention.contract import AbstractAlignment, Attended, Look, Memory, Tree
 from regard.errors import UnsupportedError
 from regard.ops.forward.reference import move_on
-from regard.shapes import Bool, Float, Int
+from regard.shapes import Bool, Float
 
 RESTART = 1e-8
 LEAST = 1e-6
@@ -102,14 +102,7 @@ class ForwardAlignment(AbstractAlignment):
         return Progress(start, start.new_full((num_rows, self.num_heads), 0.5))
 
     def forward(
-        self,
-        energies: Float[Tensor, "R H S"],
-        support: Bool[Tensor, "R G S"] | None,
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Progress,
-        position: Int[Tensor, " R"],
-        generator: Generator | None = None,
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Progress
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """α̂ (R, H, S)."""
         if self.like == "espnet":
@@ -120,13 +113,11 @@ class ForwardAlignment(AbstractAlignment):
         seen = weights.any(-1, keepdim=True)
         return weights, replace(leaf, alignment=torch.where(seen, weights, leaf.alignment)), None
 
-    def observe(
-        self, leaf: Progress, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None
-    ) -> Progress:
+    def observe(self, attended: Attended, look: Look, leaf: Progress) -> Progress:
         """u for the next step."""
         if self.agent is None:
             return leaf
-        return replace(leaf, move=self.agent(attended.context, query, inputs))
+        return replace(leaf, move=self.agent(attended.context, look.query, look.inputs))
 
 
 def _clamped(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from torch import Generator, Tensor
+from torch import Tensor
 
 from regard import ops
-from regard.attention.contract import AbstractAlignment, Memory, Tree
-from regard.shapes import Bool, Float, Int
+from regard.attention.contract import AbstractAlignment, Look, Tree
+from regard.shapes import Bool, Float
 
 
 class HardmaxAlignment(AbstractAlignment):
@@ -29,14 +29,7 @@ class HardmaxAlignment(AbstractAlignment):
         self.sources = ("bengio2013",) if straight_through else ()
 
     def forward(
-        self,
-        energies: Float[Tensor, "R H S"],
-        support: Bool[Tensor, "R G S"] | None,
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tree,
-        position: Int[Tensor, " R"],
-        generator: Generator | None = None,
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S)."""
         weights = ops.hardmax(energies, support)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from regard.attention.beginning import first_alignment
-from regard.attention.contract import AbstractAlignment, Memory, Tree
+from regard.attention.contract import AbstractAlignment, Look, Memory, Tree
 from regard.errors import UnsupportedError
-from regard.shapes import Bool, Float, Int
+from regard.shapes import Bool, Float
 
 Hard = Literal["never", "evaluation", "always"]
 Remaining = Literal["lost", "last"]
@@ -73,19 +73,12 @@ class AbstractReader(AbstractAlignment):
         raise NotImplementedError
 
     def forward(
-        self,
-        energies: Float[Tensor, "R H S"],
-        support: Bool[Tensor, "R G S"] | None,
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tensor,
-        position: Int[Tensor, " R"],
-        generator: Generator | None = None,
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tensor
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """α (R, H, S), which is the leaf too."""
         working = energies.to(torch.promote_types(energies.dtype, torch.float32)) + self.bias
         if self.training and self.noise > 0:
-            drawn = torch.randn(working.shape, generator=generator, dtype=working.dtype, device=working.device)
+            drawn = torch.randn(working.shape, generator=look.generator, dtype=working.dtype, device=working.device)
             working = working + self.noise * drawn
         chance = (working > 0).to(working.dtype) if self.decides else torch.sigmoid(working)
         weights = self.advance(chance, leaf, support)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from regard import ops
 from regard.attention.alignments.sharpening import checked, sharpen
-from regard.attention.contract import AbstractAlignment, Memory, Tree
-from regard.shapes import Bool, Float, Int
+from regard.attention.contract import AbstractAlignment, Look, Tree
+from regard.shapes import Bool, Float
 
 
 class SigmoidAlignment(AbstractAlignment):
@@ -36,14 +36,7 @@ class SigmoidAlignment(AbstractAlignment):
         self.bias = None if bias is None else nn.Parameter(torch.tensor(float(bias)))
 
     def forward(
-        self,
-        energies: Float[Tensor, "R H S"],
-        support: Bool[Tensor, "R G S"] | None,
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tree,
-        position: Int[Tensor, " R"],
-        generator: Generator | None = None,
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S)."""
         energies = sharpen(energies, self.sharpening)

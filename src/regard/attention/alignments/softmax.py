@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from torch import Generator, Tensor
+from torch import Tensor
 
 from regard import ops
 from regard.attention.alignments.sharpening import checked, sharpen
-from regard.attention.contract import AbstractAlignment, Memory, Tree
-from regard.shapes import Bool, Float, Int
+from regard.attention.contract import AbstractAlignment, Look, Tree
+from regard.shapes import Bool, Float
 
 
 class SoftmaxAlignment(AbstractAlignment):
@@ -27,14 +27,7 @@ class SoftmaxAlignment(AbstractAlignment):
         self.sharpening = checked(sharpening)
 
     def forward(
-        self,
-        energies: Float[Tensor, "R H S"],
-        support: Bool[Tensor, "R G S"] | None,
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tree,
-        position: Int[Tensor, " R"],
-        generator: Generator | None = None,
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S)."""
         return ops.masked_softmax(sharpen(energies, self.sharpening), support), leaf, None

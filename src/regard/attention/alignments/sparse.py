@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor, nn
 
 from regard import ops
 from regard.attention.alignments.sharpening import checked, sharpen
-from regard.attention.contract import AbstractAlignment, Memory, Tree
-from regard.shapes import Bool, Float, Int
+from regard.attention.contract import AbstractAlignment, Look, Tree
+from regard.shapes import Bool, Float
 
 
 class SparsemaxAlignment(AbstractAlignment):
@@ -32,14 +32,7 @@ class SparsemaxAlignment(AbstractAlignment):
         self.sharpening = checked(sharpening)
 
     def forward(
-        self,
-        energies: Float[Tensor, "R H S"],
-        support: Bool[Tensor, "R G S"] | None,
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tree,
-        position: Int[Tensor, " R"],
-        generator: Generator | None = None,
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S)."""
         return ops.sparsemax(sharpen(energies, self.sharpening), support), leaf, None
@@ -92,14 +85,7 @@ class EntmaxAlignment(AbstractAlignment):
         )
 
     def forward(
-        self,
-        energies: Float[Tensor, "R H S"],
-        support: Bool[Tensor, "R G S"] | None,
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tree,
-        position: Int[Tensor, " R"],
-        generator: Generator | None = None,
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S)."""
         return ops.entmax(sharpen(energies, self.sharpening), support, self.alpha), leaf, None

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from regard import ops
-from regard.attention.contract import AbstractAlignment, Memory, Tree
+from regard.attention.contract import AbstractAlignment, Look, Tree
 from regard.shapes import Bool, Float, Int
 
 
@@ -70,22 +70,15 @@ class StochasticAlignment(AbstractAlignment):
         self.evaluation = evaluation
 
     def forward(
-        self,
-        energies: Float[Tensor, "R H S"],
-        support: Bool[Tensor, "R G S"] | None,
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tree,
-        position: Int[Tensor, " R"],
-        generator: Generator | None = None,
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S), and a `Choice`."""
         working = energies.to(torch.promote_types(energies.dtype, torch.float32)) / self.temperature
         expected = ops.masked_softmax(working, support)
         if self.training:
-            chosen = _draw(expected.detach(), generator)
+            chosen = _draw(expected.detach(), look.generator)
             if self.mix > 0:
-                coin = torch.rand(len(energies), 1, 1, generator=generator, device=energies.device) < self.mix
+                coin = torch.rand(len(energies), 1, 1, generator=look.generator, device=energies.device) < self.mix
                 chosen = chosen.masked_fill(coin, 0)
         elif self.evaluation == "argmax":
             chosen = ops.hardmax(working, support)

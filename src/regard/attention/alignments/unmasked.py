@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Generator, Tensor
+from torch import Tensor
 
-from regard.attention.contract import AbstractAlignment, Attended, Memory, Tree
-from regard.shapes import Bool, Float, Int
+from regard.attention.contract import AbstractAlignment, Attended, Look, Memory, Source, Tree
+from regard.shapes import Bool, Float
 
 
 class UnmaskedAlignment(AbstractAlignment):
@@ -37,34 +37,21 @@ class UnmaskedAlignment(AbstractAlignment):
         """What the other alignment objects to."""
         return self.alignment.refuse(mechanism)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """What the other alignment keeps."""
-        return self.alignment.prepare(values, keys, mask, start)
+        return self.alignment.prepare(source)
 
     def initial(self, memory: Memory, num_rows: int) -> Tree:
         """The other alignment's leaf."""
         return self.alignment.initial(memory, num_rows)
 
     def forward(
-        self,
-        energies: Float[Tensor, "R H S"],
-        support: Bool[Tensor, "R G S"] | None,
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tree,
-        position: Int[Tensor, " R"],
-        generator: Generator | None = None,
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """Weights (R, H, S)."""
-        weights, leaf, auxiliary = self.alignment(energies, None, query, memory, leaf, position, generator)
+        weights, leaf, auxiliary = self.alignment(energies, None, look, leaf)
         return weights if support is None else weights.masked_fill(~support, self.outside), leaf, auxiliary
 
-    def observe(self, leaf: Tree, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Tree:
+    def observe(self, attended: Attended, look: Look, leaf: Tree) -> Tree:
         """The other alignment sees the weights."""
-        return self.alignment.observe(leaf, attended, query, inputs)
+        return self.alignment.observe(attended, look, leaf)

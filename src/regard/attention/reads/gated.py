@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractRead, Memory, Tree
+from regard.attention.contract import AbstractRead, Look, Source, Tree
 from regard.attention.reads.weighted_sum import WeightedSum
-from regard.shapes import Bool, Float, Int
+from regard.shapes import Float
 
 
 class GatedSum(AbstractRead):
@@ -50,24 +50,12 @@ class GatedSum(AbstractRead):
         """As the sum that is gated."""
         return self.sum.refuse(mechanism)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """The values, a view."""
-        return self.sum.prepare(values, keys, mask, start)
+        return self.sum.prepare(source)
 
-    def forward(
-        self,
-        weights: Float[Tensor, "R H S"],
-        memory: Memory,
-        query: Float[Tensor, "R Q"],
-        position: Int[Tensor, " R"],
-    ) -> Float[Tensor, "R V"]:
+    def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
         """The context (R, M or H·M)."""
-        context = self.sum(weights, memory, query, position)
-        opened = self.gate(query).sigmoid()
+        context = self.sum(weights, look)
+        opened = self.gate(look.query).sigmoid()
         return (context.unflatten(1, (self.num_gates, -1)) * opened[..., None]).flatten(1)

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.contract import AbstractRead, Memory, Tree
+from regard.attention.contract import AbstractRead, Look, Source, Tree
 from regard.attention.heads import weighted_sum
 from regard.attention.offsets import OffsetVectors
 from regard.attention.reads.weighted_sum import ProjectedSum
 from regard.errors import ShapeError
-from regard.shapes import Bool, Float, Int
+from regard.shapes import Float
 
 
 class RelativeSum(AbstractRead):
@@ -63,25 +63,13 @@ class RelativeSum(AbstractRead):
         """As many heads as the score has."""
         return self.values.refuse(mechanism)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """W_v h, split into key-value heads."""
-        return self.values.prepare(values, keys, mask, start)
+        return self.values.prepare(source)
 
-    def forward(
-        self,
-        weights: Float[Tensor, "R H S"],
-        memory: Memory,
-        query: Float[Tensor, "R Q"],
-        position: Int[Tensor, " R"],
-    ) -> Float[Tensor, "R V"]:
+    def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
         """The context (R, output_size)."""
         none = weights.new_zeros(*weights.shape[:2], len(self.offsets.vectors))
-        by_offset = none.scatter_add(2, self.offsets.index(position, weights), weights)
+        by_offset = none.scatter_add(2, self.offsets.index(look.position, weights), weights)
         reads = torch.einsum("rhc,cv->rhv", by_offset, self.offsets.vectors).flatten(1)
-        return self.values.join(weighted_sum(weights, memory.values) + reads, weights)
+        return self.values.join(weighted_sum(weights, look.memory.read) + reads, weights)

@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractRead, Memory, Tree
+from regard.attention.contract import AbstractRead, Look, Source, Tree
 from regard.attention.heads import group_size, head_size, split, weighted_sum
-from regard.shapes import Bool, Float, Int
+from regard.shapes import Float
 
 
 class WeightedSum(AbstractRead):
@@ -39,25 +39,13 @@ class WeightedSum(AbstractRead):
             return None
         return f"The read has num_heads={self.num_reads} and the score {heads}: give both the same."
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """The values, a view."""
-        return split(values, self.num_heads)
+        return split(source.values, self.num_heads)
 
-    def forward(
-        self,
-        weights: Float[Tensor, "R H S"],
-        memory: Memory,
-        query: Float[Tensor, "R Q"],
-        position: Int[Tensor, " R"],
-    ) -> Float[Tensor, "R V"]:
+    def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
         """The context (R, M or H·M)."""
-        return weighted_sum(weights, memory.values)
+        return weighted_sum(weights, look.memory.read)
 
 
 class ProjectedSum(AbstractRead):
@@ -103,25 +91,13 @@ class ProjectedSum(AbstractRead):
             return None
         return f"The read joins {self.num_heads} heads and the score has {heads}: give both the same num_heads."
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """W_v h, split into key-value heads."""
-        return split(self.value_projection(values), self.num_key_value_heads)
+        return split(self.value_projection(source.values), self.num_key_value_heads)
 
-    def forward(
-        self,
-        weights: Float[Tensor, "R H S"],
-        memory: Memory,
-        query: Float[Tensor, "R Q"],
-        position: Int[Tensor, " R"],
-    ) -> Float[Tensor, "R V"]:
+    def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
         """The context (R, output_size)."""
-        return self.join(weighted_sum(weights, memory.values), weights)
+        return self.join(weighted_sum(weights, look.memory.read), weights)
 
     def join(self, reads: Float[Tensor, "R HV"], weights: Float[Tensor, "R H S"]) -> Float[Tensor, "R V"]:
         """W_o of the heads' reads; zeros for a row without weights."""

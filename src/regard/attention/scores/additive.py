@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from regard import ops
-from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.contract import AbstractScore, Look, Source, Tree
 from regard.attention.heads import head_size, share, split
-from regard.shapes import Bool, Float, Int, merge_rows
+from regard.shapes import Float, merge_rows
 
 
 class AdditiveScore(AbstractScore):
@@ -56,33 +56,29 @@ class AdditiveScore(AbstractScore):
         """v, or g · v / ‖v‖."""
         return self.v if self.gain is None else self.gain * self.v / self.v.norm(dim=-1, keepdim=True)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """U h, split into heads."""
-        return split(self.key_projection(keys), self.num_heads)
+        return split(self.key_projection(source.keys), self.num_heads)
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        shared = share(split(self.query_projection(query), self.num_heads), memory.keys)
-        energies = ops.additive_energies(shared, memory.keys, self.direction)
+        query, keys = self._compared(look)
+        energies = ops.additive_energies(query, keys, self.direction)
         return merge_rows(energies.transpose(1, 2)), leaf
 
     def locate(
         self,
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
+        look: Look,
         past: Float[Tensor, "R H C S"],
         filters: Float[Tensor, "H F C W"],
         projection: Float[Tensor, "H F D"],
     ) -> Float[Tensor, "R H S"]:
         """Energies that also see the past: e_j = vᵀ tanh(W q + U h_j + L f_j + b) with f = F * past."""
-        asked = share(split(self.query_projection(query), self.num_heads), memory.keys)
-        shared = past.unflatten(0, asked.shape[:2])
-        return ops.location_energies(asked, memory.keys, shared, filters, projection, self.direction).flatten(0, 1)
+        query, keys = self._compared(look)
+        shared = past.unflatten(0, query.shape[:2])
+        return ops.location_energies(query, keys, shared, filters, projection, self.direction).flatten(0, 1)
+
+    def _compared(self, look: Look) -> tuple[Float[Tensor, "B K H D"], Float[Tensor, "B S H D"]]:
+        """W q beside the sentence that it asks, and U h."""
+        keys = look.memory.score
+        return share(split(self.query_projection(look.query), self.num_heads), keys), keys

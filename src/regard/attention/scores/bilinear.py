@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.contract import AbstractScore, Look, Source, Tree
 from regard.attention.scores.dot import DotScore
-from regard.shapes import Bool, Float, Int
+from regard.shapes import Float
 
 
 class BilinearScore(AbstractScore):
@@ -29,18 +31,10 @@ class BilinearScore(AbstractScore):
         self.key_projection = nn.Linear(memory_size, query_size, bias=False)
         self.dot = DotScore(query_size, query_size, num_heads=num_heads, scale=scale)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """W h, split into heads."""
-        return self.dot.prepare(values, self.key_projection(keys), mask, start)
+        return self.dot.prepare(replace(source, keys=self.key_projection(source.keys)))
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        return self.dot(query, memory, leaf, position)
+        return self.dot(look, leaf)

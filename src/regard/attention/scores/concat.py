@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.contract import AbstractScore, Look, Source, Tree
 from regard.attention.scores.additive import AdditiveScore
-from regard.shapes import Bool, Float, Int
+from regard.shapes import Float
 
 
 class ConcatScore(AbstractScore):
@@ -34,18 +34,10 @@ class ConcatScore(AbstractScore):
         nn.init.uniform_(self.additive.query_projection.weight, -bound, bound)
         nn.init.uniform_(self.additive.key_projection.weight, -bound, bound)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """The half of W that meets the memory, applied."""
-        return self.additive.prepare(values, keys, mask, start)
+        return self.additive.prepare(source)
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        return self.additive(query, memory, leaf, position)
+        return self.additive(look, leaf)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.beginning import first_alignment
-from regard.attention.contract import AbstractScore, Attended, Memory, Tree
+from regard.attention.contract import AbstractScore, Attended, Look, Memory, Source, Tree
 from regard.attention.scores.additive import AdditiveScore
-from regard.shapes import Bool, Float, Int
+from regard.shapes import Float
 
 
 class CoverageScore(AbstractScore):
@@ -50,28 +50,20 @@ class CoverageScore(AbstractScore):
         bound = (6 / (1 + size // num_heads)) ** 0.5
         nn.init.uniform_(self.coverage_projection, -bound, bound)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """U h, split into heads."""
-        return self.content.prepare(values, keys, mask, start)
+        return self.content.prepare(source)
 
     def initial(self, memory: Memory, num_rows: int) -> Tensor:
         """c before the first step, (R, H, S)."""
         return first_alignment(self.first_alignment, memory, num_rows, self.num_heads)
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tensor, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
         itself = leaf.new_ones(self.num_heads, 1, 1, 1)
         projection = self.coverage_projection[:, None]
-        return self.content.locate(query, memory, leaf[:, :, None], itself, projection), leaf
+        return self.content.locate(look, leaf[:, :, None], itself, projection), leaf
 
-    def observe(self, leaf: Tensor, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Tensor:
+    def observe(self, attended: Attended, look: Look, leaf: Tensor) -> Tensor:
         """Adds the step's weights."""
         return leaf + attended.alignment

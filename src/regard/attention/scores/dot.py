@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.contract import AbstractScore, Look, Source, Tree
 from regard.attention.heads import dot_energies, group_size, head_size, split
 from regard.errors import ShapeError
-from regard.shapes import Bool, Float, Int
+from regard.shapes import Float
 
 
 class DotScore(AbstractScore):
@@ -37,25 +37,17 @@ class DotScore(AbstractScore):
         self.num_heads = num_heads
         self.scale: float | nn.Parameter = nn.Parameter(torch.ones(())) if scale is None else scale
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """The keys, split into heads."""
-        return split(keys, self.num_heads)
+        return split(source.keys, self.num_heads)
 
     def project(self, query: Float[Tensor, "*rows Q"]) -> Float[Tensor, "*rows H D"]:
         """g q, split into heads."""
         return split(query * self.scale, self.num_heads)
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        return dot_energies(self.project(query), memory.keys), leaf
+        return dot_energies(self.project(look.query), look.memory.score), leaf
 
 
 class ScaledDotScore(AbstractScore):
@@ -93,22 +85,14 @@ class ScaledDotScore(AbstractScore):
         self.query_projection = nn.Linear(query_size, size, bias=bias)
         self.key_projection = nn.Linear(memory_size, self.head_size * self.num_key_value_heads, bias=bias)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """W_k h, split into key-value heads."""
-        return split(self.key_projection(keys), self.num_key_value_heads)
+        return split(self.key_projection(source.keys), self.num_key_value_heads)
 
     def project(self, query: Float[Tensor, "*rows Q"]) -> Float[Tensor, "*rows H D"]:
         """W_q q / √d, split into heads."""
         return split(self.query_projection(query) * self.scale, self.num_heads)
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        return dot_energies(self.project(query), memory.keys), leaf
+        return dot_energies(self.project(look.query), look.memory.score), leaf

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.attention.beginning import FirstAlignment, first_alignment
-from regard.attention.contract import AbstractScore, Attended, Memory, Tree
+from regard.attention.contract import AbstractScore, Attended, Look, Memory, Tree
 from regard.attention.heads import head_size
-from regard.shapes import Float, Int
+from regard.shapes import Float
 
 
 class DynamicConvolutionScore(AbstractScore):
@@ -76,14 +76,12 @@ class DynamicConvolutionScore(AbstractScore):
         """α_0, (R, H, S)."""
         return first_alignment(self.first_alignment, memory, num_rows, self.num_heads)
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tensor, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        if memory.values.shape[1] == 0:
+        if look.memory.num_positions == 0:
             return leaf, leaf
         static = self.static_filters(leaf).unflatten(1, (self.num_heads, -1))
-        chosen = self.filter_projection(torch.tanh(self.query_projection(query)))
+        chosen = self.filter_projection(torch.tanh(self.query_projection(look.query)))
         filters = chosen.unflatten(1, (self.num_heads, -1, self.kernel_size))
         around = functional.pad(leaf, (self.kernel_size // 2,) * 2).unfold(-1, self.kernel_size, 1)
         dynamic = torch.einsum("rhsn,rhfn->rhfs", around, filters)
@@ -92,6 +90,6 @@ class DynamicConvolutionScore(AbstractScore):
         )
         return torch.einsum("rhsd,hd->rhs", torch.tanh(hidden + self.bias[:, None]), self.v), leaf
 
-    def observe(self, leaf: Tensor, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Tensor:
+    def observe(self, attended: Attended, look: Look, leaf: Tensor) -> Tensor:
         """Remembers the step's weights."""
         return attended.alignment

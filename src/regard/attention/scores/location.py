@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.beginning import FirstAlignment, first_alignment
-from regard.attention.contract import AbstractScore, Attended, Memory, Tree
+from regard.attention.contract import AbstractScore, Attended, Look, Memory, Source, Tree
 from regard.attention.scores.additive import AdditiveScore
 from regard.layers import response
-from regard.shapes import Bool, Float, Int
+from regard.shapes import Float, Int
 
 Location = Literal["previous", "cumulative", "both"]
 
@@ -105,15 +105,9 @@ class LocationScore(AbstractScore):
         self.location_projection = nn.Parameter(torch.empty(num_heads, num_filters, size // num_heads))
         nn.init.xavier_uniform_(self.location_projection)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """U h, split into heads."""
-        return self.content.prepare(values, keys, mask, start)
+        return self.content.prepare(source)
 
     def initial(self, memory: Memory, num_rows: int) -> Trace:
         """The first alignment, as often as the filters look back."""
@@ -121,16 +115,14 @@ class LocationScore(AbstractScore):
         recent = first[:, :, None].expand(-1, -1, self.num_previous, -1)
         return Trace(recent, first if self.accumulate_first else torch.zeros_like(first))
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Trace, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Trace) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        if memory.values.shape[1] == 0:
+        if look.memory.num_positions == 0:
             return leaf.cumulative, leaf
-        past = self._channels(leaf, position)
-        filters = response.filters(self.filters, past.shape[2], self.num_heads, self.kernel_size, query)
+        past = self._channels(leaf, look.position)
+        filters = response.filters(self.filters, past.shape[2], self.num_heads, self.kernel_size, look.query)
         filters = filters.unflatten(0, (self.num_heads, -1))
-        return self.content.locate(query, memory, past, filters, self.location_projection), leaf
+        return self.content.locate(look, past, filters, self.location_projection), leaf
 
     def _channels(self, leaf: Trace, position: Int[Tensor, " R"]) -> Float[Tensor, "R H C S"]:
         """What the filters see; the first alignment stands for the sum of no weights."""
@@ -140,7 +132,7 @@ class LocationScore(AbstractScore):
         cumulative = torch.where(begins, leaf.recent[:, :, -1], leaf.cumulative)[:, :, None]
         return cumulative if self.location == "cumulative" else torch.cat([leaf.recent, cumulative], 2)
 
-    def observe(self, leaf: Trace, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Trace:
+    def observe(self, attended: Attended, look: Look, leaf: Trace) -> Trace:
         """Remembers the step's weights and adds them up."""
         weights = attended.alignment.detach() if self.detached else attended.alignment
         return Trace(torch.cat([leaf.recent[:, :, 1:], weights[:, :, None]], 2), leaf.cumulative + weights)

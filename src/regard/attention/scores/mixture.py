@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.contract import AbstractScore, Look, Memory, Tree
 from regard.errors import ShapeError
-from regard.shapes import Float, Int
+from regard.shapes import Float
 
 Family = Literal["gaussian", "logistic"]
 Version = Literal["V0", "V1", "V2"]
@@ -93,24 +93,22 @@ class MixtureScore(AbstractScore):
 
     def initial(self, memory: Memory, num_rows: int) -> Tensor:
         """μ = 0, (R, H, C)."""
-        zeros = memory.values.new_zeros(num_rows, self.num_heads, self.num_components)
+        zeros = memory.read.new_zeros(num_rows, self.num_heads, self.num_components)
         return zeros.float() if zeros.element_size() < 4 else zeros
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tensor, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Log-densities (R, H, S) and the moved means."""
-        raw = self.parameters_of_mixture(torch.tanh(self.hidden(query))).to(leaf.dtype)
+        raw = self.parameters_of_mixture(torch.tanh(self.hidden(look.query))).to(leaf.dtype)
         weight, step, width = raw.view(-1, self.num_heads, 3, self.num_components).unbind(2)
         mean, log_weight = leaf + self._step(step), self._log_weight(weight)
         deviation = self._deviation(width)[..., None]
-        places = torch.arange(memory.values.shape[1], device=query.device, dtype=leaf.dtype)
+        places = torch.arange(look.memory.num_positions, device=look.query.device, dtype=leaf.dtype)
         distance = (places - mean[..., None]) / deviation
         bell = self._log_logistic(distance, deviation) if self.family == "logistic" else -0.5 * distance.square()
         if self.family == "gaussian" and self.version != "V0":
             bell = bell - deviation.log() - 0.5 * math.log(2 * math.pi)
         energies = torch.logsumexp(log_weight[..., None] + bell, 2)
-        return energies.clamp(min=torch.finfo(query.dtype).min / 2).to(query.dtype), mean
+        return energies.clamp(min=torch.finfo(look.query.dtype).min / 2).to(look.query.dtype), mean
 
     def _log_weight(self, raw: Tensor) -> Tensor:
         return raw.clamp(max=_HIGHEST) if self.version == "V0" else raw.log_softmax(-1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.contract import AbstractScore, Look, Source, Tree
 from regard.attention.heads import head_size, split
-from regard.shapes import Bool, Float, Int, merge_rows, num_hypotheses
+from regard.shapes import Float, merge_rows, num_hypotheses
 
 
 class PoolingScore(AbstractScore):
@@ -33,20 +33,12 @@ class PoolingScore(AbstractScore):
         self.context_vector = nn.Parameter(torch.empty(num_heads, head_size(size, num_heads)))
         nn.init.normal_(self.context_vector, std=0.1)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """u_j, split into heads."""
-        return split(torch.tanh(self.key_projection(keys)), self.num_heads)
+        return split(torch.tanh(self.key_projection(source.keys)), self.num_heads)
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S), the same for every hypothesis of a sentence."""
-        energies = torch.einsum("bshd,hd->bhs", memory.keys, self.context_vector)
-        hypotheses = num_hypotheses(query.shape[0], energies.shape[0])
+        energies = torch.einsum("bshd,hd->bhs", look.memory.score, self.context_vector)
+        hypotheses = num_hypotheses(look.query.shape[0], energies.shape[0])
         return merge_rows(energies[:, None].expand(-1, hypotheses, -1, -1)), leaf

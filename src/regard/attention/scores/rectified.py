@@ -5,10 +5,10 @@ from __future__ import annotations
 from torch import Tensor
 
 from regard import ops
-from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.contract import AbstractScore, Look, Source, Tree
 from regard.attention.heads import share, split
 from regard.attention.scores.additive import AdditiveScore
-from regard.shapes import Bool, Float, Int, merge_rows
+from regard.shapes import Float, merge_rows
 
 
 class RectifiedScore(AbstractScore):
@@ -31,20 +31,12 @@ class RectifiedScore(AbstractScore):
         self.num_heads = num_heads
         self.additive = AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=True)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """U h, split into heads."""
-        return self.additive.prepare(values, keys, mask, start)
+        return self.additive.prepare(source)
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        shared = share(split(self.additive.query_projection(query), self.num_heads), memory.keys)
-        energies = ops.additive_energies(shared, memory.keys, self.additive.v, "relu")
+        shared = share(split(self.additive.query_projection(look.query), self.num_heads), look.memory.score)
+        energies = ops.additive_energies(shared, look.memory.score, self.additive.v, "relu")
         return merge_rows(energies.transpose(1, 2)), leaf

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.contract import AbstractScore, Look, Source, Tree
 from regard.attention.heads import dot_energies
 from regard.attention.offsets import OffsetVectors
 from regard.attention.scores.dot import ScaledDotScore
-from regard.shapes import Bool, Float, Int
+from regard.shapes import Float
 
 
 class RelativeDotScore(AbstractScore):
@@ -45,21 +45,13 @@ class RelativeDotScore(AbstractScore):
         self.offsets = OffsetVectors(max_distance, self.content.head_size)
         self.sources = ("shaw2018", *self.content.sources)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """W_k h, split into key-value heads."""
-        return self.content.prepare(values, keys, mask, start)
+        return self.content.prepare(source)
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        projected = self.content.project(query)
-        energies = dot_energies(projected, memory.keys)
+        projected = self.content.project(look.query)
+        energies = dot_energies(projected, look.memory.score)
         by_offset = torch.einsum("rhd,cd->rhc", projected, self.offsets.vectors)
-        return energies + by_offset.gather(2, self.offsets.index(position, energies)), leaf
+        return energies + by_offset.gather(2, self.offsets.index(look.position, energies)), leaf

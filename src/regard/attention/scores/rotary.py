@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from regard import ops
-from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.contract import AbstractScore, Look, Source, Tree
 from regard.attention.heads import dot_energies
 from regard.attention.scores.dot import ScaledDotScore
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers.positions import position_angles
-from regard.shapes import Bool, Float, Int
+from regard.shapes import Float
 
 
 class RotaryDotScore(AbstractScore):
@@ -69,22 +69,14 @@ class RotaryDotScore(AbstractScore):
         self.base = base
         self.sources = ("su2021", *self.content.sources)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """R_j W_k h_j, split into key-value heads; j counts from `start`."""
-        places = torch.arange(start, start + keys.shape[1], device=keys.device)
-        return self._turn(self.content.prepare(values, keys, mask, start), places)
+        places = torch.arange(source.start, source.start + source.keys.shape[1], device=source.keys.device)
+        return self._turn(self.content.prepare(source), places)
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        return dot_energies(self._turn(self.content.project(query), position), memory.keys), leaf
+        return dot_energies(self._turn(self.content.project(look.query), look.position), look.memory.score), leaf
 
     def _turn(self, x: Tensor, places: Tensor) -> Tensor:
         return ops.rotate(x, position_angles(places, self.rotary_size, self.base), self.layout)

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.contract import AbstractScore, Look, Memory, Tree
 from regard.layers import Dropout
-from regard.shapes import Float, Int
+from regard.shapes import Float
 
 _STEP_BIAS, _WIDTH_BIAS = 1.0, 10.0
 _MARGIN, _LEAST = 1e-5, 1e-8
@@ -49,19 +49,17 @@ class SigmoidMixtureScore(AbstractScore):
 
     def initial(self, memory: Memory, num_rows: int) -> Tensor:
         """μ = 0, (R, H, C)."""
-        zeros = memory.values.new_zeros(num_rows, self.num_heads, self.num_components)
+        zeros = memory.read.new_zeros(num_rows, self.num_heads, self.num_components)
         return zeros.float() if zeros.element_size() < 4 else zeros
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tensor, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Logarithms of the weights (R, H, S), and the moved means."""
-        raw = self.parameters_of_mixture(torch.relu(self.hidden(query))).to(leaf.dtype)
+        raw = self.parameters_of_mixture(torch.relu(self.hidden(look.query))).to(leaf.dtype)
         weight, width, step = raw.view(-1, self.num_heads, 3, self.num_components).unbind(2)
         mean = leaf + functional.softplus(step)
         deviation = functional.softplus(width) + _MARGIN
-        edges = torch.arange(memory.values.shape[1] + 1, device=query.device, dtype=leaf.dtype) + 0.5
+        edges = torch.arange(look.memory.num_positions + 1, device=look.query.device, dtype=leaf.dtype) + 0.5
         passed = torch.sigmoid((mean[..., None] - edges) / deviation[..., None])
         weights = (self.dropout(weight.flatten(1)).view_as(weight).softmax(-1) + _MARGIN)[..., None] / (1 + passed)
         gained = weights.sum(2).diff(dim=-1)
-        return gained.masked_fill(gained <= 0, _LEAST).log().to(query.dtype), mean
+        return gained.masked_fill(gained <= 0, _LEAST).log().to(look.query.dtype), mean

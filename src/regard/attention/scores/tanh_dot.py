@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.contract import AbstractScore, Look, Source, Tree
 from regard.attention.heads import dot_energies, split
 from regard.attention.scores.dot import ScaledDotScore
-from regard.shapes import Bool, Float, Int
+from regard.shapes import Float
 
 
 class TanhDotScore(AbstractScore):
@@ -34,19 +34,11 @@ class TanhDotScore(AbstractScore):
         self.num_heads = num_heads
         self.content = ScaledDotScore(query_size, memory_size, size, num_heads=num_heads, bias=bias)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """tanh(W_k h + b_k), split into heads."""
-        return torch.tanh(self.content.prepare(values, keys, mask, start))
+        return torch.tanh(self.content.prepare(source))
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        bounded = torch.tanh(self.content.query_projection(query)) * self.content.scale
-        return dot_energies(split(bounded, self.num_heads), memory.keys), leaf
+        bounded = torch.tanh(self.content.query_projection(look.query)) * self.content.scale
+        return dot_energies(split(bounded, self.num_heads), look.memory.score), leaf

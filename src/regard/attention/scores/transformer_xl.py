@@ -6,13 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from regard import ops
-from regard.attention.contract import AbstractScore, Memory, Tree
+from regard.attention.contract import AbstractScore, Look, Source, Tree
 from regard.attention.heads import dot_energies, split
 from regard.attention.scores.dot import ScaledDotScore
 from regard.errors import ShapeError
 from regard.layers import response
 from regard.layers.positions import position_angles
-from regard.shapes import Bool, Float, Int
+from regard.shapes import Float
 
 
 class TransformerXLScore(AbstractScore):
@@ -60,23 +60,16 @@ class TransformerXLScore(AbstractScore):
         self.offset_bias = nn.Parameter(torch.zeros(num_heads, self.content.head_size))
         self.sources = ("dai2019", *self.content.sources)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """W_k h, split into key-value heads."""
-        return self.content.prepare(values, keys, mask, start)
+        return self.content.prepare(source)
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        projected = self.content.project(query)
-        energies = dot_energies(projected + self.content_bias * self.content.scale, memory.keys)
-        return energies + self._by_offset(projected + self.offset_bias * self.content.scale, position, energies), leaf
+        projected = self.content.project(look.query)
+        content, offset = (projected + bias * self.content.scale for bias in (self.content_bias, self.offset_bias))
+        energies = dot_energies(content, look.memory.score)
+        return energies + self._by_offset(offset, look.position, energies), leaf
 
     def _by_offset(self, query: Tensor, position: Tensor, energies: Tensor) -> Tensor:
         """qᵀ W_r r_{i-j}: with (x, y) = W_rᵀ q, Σ x sin((i-j)ω) + y cos((i-j)ω), turned by iω, at sines and cosines."""

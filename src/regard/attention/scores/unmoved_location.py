@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from regard import ops
-from regard.attention.contract import AbstractScore, Attended, Memory, Tree
+from regard.attention.contract import AbstractScore, Attended, Look, Memory, Source, Tree
 from regard.attention.scores.location import LocationScore, Trace
-from regard.shapes import Bool, Float, Int, num_hypotheses
+from regard.shapes import Bool, Float, num_hypotheses
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +70,9 @@ class UnmovedLocationScore(AbstractScore):
             bias=bias,
         )
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """U h, split into heads."""
-        return self.location.prepare(values, keys, mask, start)
+        return self.location.prepare(source)
 
     def initial(self, memory: Memory, num_rows: int) -> Unmoved:
         """Zeros, and the mask."""
@@ -88,15 +82,13 @@ class UnmovedLocationScore(AbstractScore):
             mask = memory.mask.repeat_interleave(num_hypotheses(num_rows, len(memory.mask)), 0)[:, None]
         return Unmoved(trace, torch.zeros_like(trace.cumulative), mask)
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Unmoved, position: Int[Tensor, " R"]
-    ) -> tuple[Float[Tensor, "R H S"], Tree]:
+    def forward(self, look: Look, leaf: Unmoved) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        energies, trace = self.location(query, memory, leaf.trace, position)
+        energies, trace = self.location(look, leaf.trace)
         return energies, replace(leaf, trace=trace, energies=energies)
 
-    def observe(self, leaf: Unmoved, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Unmoved:
+    def observe(self, attended: Attended, look: Look, leaf: Unmoved) -> Unmoved:
         """Remembers the step's weights and adds up softmax(e)."""
-        trace = self.location.observe(leaf.trace, attended, query, inputs)
+        trace = self.location.observe(attended, look, leaf.trace)
         added = ops.masked_softmax(leaf.energies, leaf.mask)
         return replace(leaf, trace=replace(trace, cumulative=leaf.trace.cumulative + added))

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from regard.attention.contract import Attended, Memory, Tree
+from regard.attention.contract import Attended, Look, Memory, Tree
 from regard.attention.windows.reach import AbstractReach
-from regard.shapes import Float, Int, num_hypotheses
+from regard.shapes import Int, num_hypotheses
 
 Peer = Literal[
     "chorowski",
@@ -128,7 +128,7 @@ class ArgmaxWindow(AbstractReach):
 
     def initial(self, memory: Memory, num_rows: int) -> Int[Tensor, "R H"]:
         """p at the first real position f, or, as the complement of f, before it."""
-        start = torch.zeros(num_rows, dtype=torch.long, device=memory.values.device)
+        start = torch.zeros(num_rows, dtype=torch.long, device=memory.read.device)
         if memory.mask is not None and memory.mask.numel():
             found = memory.mask.int().argmax(1)
             start = found.repeat_interleave(num_hypotheses(num_rows, found.shape[0]))
@@ -138,19 +138,12 @@ class ArgmaxWindow(AbstractReach):
         """p."""
         return torch.where(leaf < 0, ~leaf - 1, leaf)
 
-    def observe(self, leaf: Tree, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Tree:
+    def observe(self, attended: Attended, look: Look, leaf: Tree) -> Tree:
         """The new p."""
         places = torch.arange(attended.alignment.shape[-1], device=leaf.device)[None, None]
-        return self.observe_at(places, leaf, attended, query, inputs)
+        return self.observe_at(places, attended, look, leaf)
 
-    def observe_at(
-        self,
-        places: Int[Tensor, "#R #G W"],
-        leaf: Tree,
-        attended: Attended,
-        query: Float[Tensor, "R Q"],
-        inputs: Tensor | None,
-    ) -> Tree:
+    def observe_at(self, places: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
         """The new p, found among these places."""
         weights = attended.alignment
         if weights.shape[-1] == 0:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.attention.contract import AbstractWindow, Memory, Support, Tree
+from regard.attention.contract import AbstractWindow, Look, Support, Tree
 from regard.attention.windows.reach import everywhere
 from regard.errors import ShapeError
 from regard.shapes import Float, Int
@@ -40,19 +40,10 @@ class AbstractBias(AbstractWindow):
         """b_h of offsets j - i."""
         raise NotImplementedError
 
-    def at(
-        self,
-        places: Int[Tensor, "#R #G W"],
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tree,
-        position: Int[Tensor, " R"],
-    ) -> tuple[Support, Tree]:
+    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """The prior at these places, in the type of the values."""
-        return Support(log_prior=self.bias(places - position[:, None, None], memory.values.dtype)), leaf
+        return Support(log_prior=self.bias(places - look.position[:, None, None], look.memory.read.dtype)), leaf
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Support, Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """The prior (R, H, S), in the type of the values."""
-        return self.at(everywhere(memory), query, memory, leaf, position)
+        return self.at(everywhere(look.memory), look, leaf)

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from regard.attention.contract import AbstractWindow, Memory, Support, Tree
-from regard.shapes import Float, Int
+from regard.attention.contract import AbstractWindow, Look, Support, Tree
+from regard.shapes import Int
 
 
 class FullWindow(AbstractWindow):
     """Every position may be looked at."""
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Support, Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """A support without restrictions."""
         return Support(), leaf
 
-    def at(
-        self,
-        places: Int[Tensor, "#R #G W"],
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tree,
-        position: Int[Tensor, " R"],
-    ) -> tuple[Support, Tree]:
+    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """A support without restrictions."""
         return Support(), leaf

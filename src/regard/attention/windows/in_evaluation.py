@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.attention.contract import AbstractWindow, Attended, Memory, Support, Tree
-from regard.shapes import Bool, Float, Int
+from regard.attention.contract import AbstractWindow, Attended, Look, Memory, Source, Support, Tree
+from regard.shapes import Int
 
 
 class InEvaluation(AbstractWindow):
@@ -42,15 +42,9 @@ class InEvaluation(AbstractWindow):
         """What the window objects to."""
         return self.window.refuse(mechanism)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """What the window keeps."""
-        return self.window.prepare(values, keys, mask, start)
+        return self.window.prepare(source)
 
     def initial(self, memory: Memory, num_rows: int) -> Tree:
         """The window's leaf."""
@@ -61,45 +55,27 @@ class InEvaluation(AbstractWindow):
         """The window's width; none in training."""
         return None if self.training else self.window.width
 
-    def start(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> Int[Tensor, "R G"]:
+    def start(self, look: Look, leaf: Tree) -> Int[Tensor, "R G"]:
         """Where the window starts."""
-        return self.window.start(query, memory, leaf, position)
+        return self.window.start(look, leaf)
 
-    def at(
-        self,
-        places: Int[Tensor, "#R #G W"],
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tree,
-        position: Int[Tensor, " R"],
-    ) -> tuple[Support, Tree]:
+    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """The window's support at these places in evaluation, none in training."""
-        support, leaf = self.window.at(places, query, memory, leaf, position)
+        support, leaf = self.window.at(places, look, leaf)
         return Support() if self.training else support, leaf
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Support, Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """The window's support in evaluation, none in training."""
-        support, leaf = self.window(query, memory, leaf, position)
+        support, leaf = self.window(look, leaf)
         return Support() if self.training else support, leaf
 
-    def observe(self, leaf: Tree, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Tree:
+    def observe(self, attended: Attended, look: Look, leaf: Tree) -> Tree:
         """The window sees the weights in both modes."""
-        return self.window.observe(leaf, attended, query, inputs)
+        return self.window.observe(attended, look, leaf)
 
-    def observe_at(
-        self,
-        places: Int[Tensor, "#R #G W"],
-        leaf: Tree,
-        attended: Attended,
-        query: Float[Tensor, "R Q"],
-        inputs: Tensor | None,
-    ) -> Tree:
+    def observe_at(self, places: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
         """The window sees the weights at these places."""
-        return self.window.observe_at(places, leaf, attended, query, inputs)
+        return self.window.observe_at(places, attended, look, leaf)
 
     @property
     def observes_all(self) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractWindow, Attended, Memory, Support, Tree
-from regard.shapes import Bool, Float, Int
+from regard.attention.contract import AbstractWindow, Attended, Look, Memory, Source, Support, Tree
+from regard.shapes import Int
 
 
 class Intersection(AbstractWindow):
@@ -31,21 +31,16 @@ class Intersection(AbstractWindow):
         """The first objection of a window."""
         return next((reason for window in self.windows if (reason := window.refuse(mechanism)) is not None), None)
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """What each window keeps."""
-        kept = tuple(window.prepare(values, keys, mask, start) for window in self.windows)
+        kept = tuple(window.prepare(source) for window in self.windows)
         return kept if any(own is not None for own in kept) else None
 
     def initial(self, memory: Memory, num_rows: int) -> Tree:
         """A leaf each."""
         return tuple(
-            window.initial(own, num_rows) for window, own in zip(self.windows, self._memories(memory), strict=True)
+            window.initial(replace(memory, window=own), num_rows)
+            for window, own in zip(self.windows, self._kept(memory), strict=True)
         )
 
     @property
@@ -53,70 +48,42 @@ class Intersection(AbstractWindow):
         """The least of the windows' widths."""
         return min((window.width for window in self.windows if window.width is not None), default=None)
 
-    def start(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> Int[Tensor, "R G"]:
+    def start(self, look: Look, leaf: Tree) -> Int[Tensor, "R G"]:
         """The last of the windows' starts."""
-        starts = [
-            window.start(query, seen, own, position)
-            for window, seen, own in self._each(memory, leaf)
-            if window.width is not None
-        ]
+        starts = [window.start(own, kept) for window, own, kept in self._each(look, leaf) if window.width is not None]
         return functools.reduce(torch.maximum, starts)
 
-    def at(
-        self,
-        places: Int[Tensor, "#R #G W"],
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tree,
-        position: Int[Tensor, " R"],
-    ) -> tuple[Support, Tree]:
+    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """The combined support at these places."""
-        return _all(window.at(places, query, seen, own, position) for window, seen, own in self._each(memory, leaf))
+        return _all(window.at(places, own, kept) for window, own, kept in self._each(look, leaf))
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Support, Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """The combined support."""
-        return _all(window(query, seen, own, position) for window, seen, own in self._each(memory, leaf))
+        return _all(window(own, kept) for window, own, kept in self._each(look, leaf))
 
-    def observe(self, leaf: Tree, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Tree:
+    def observe(self, attended: Attended, look: Look, leaf: Tree) -> Tree:
         """Every window sees the weights."""
-        return tuple(
-            window.observe(own, attended, query, inputs) for window, own in zip(self.windows, leaf, strict=True)
-        )
+        return tuple(window.observe(attended, own, kept) for window, own, kept in self._each(look, leaf))
 
-    def observe_at(
-        self,
-        places: Int[Tensor, "#R #G W"],
-        leaf: Tree,
-        attended: Attended,
-        query: Float[Tensor, "R Q"],
-        inputs: Tensor | None,
-    ) -> Tree:
+    def observe_at(self, places: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
         """Every window sees the weights at these places."""
-        return tuple(
-            window.observe_at(places, own, attended, query, inputs)
-            for window, own in zip(self.windows, leaf, strict=True)
-        )
+        return tuple(window.observe_at(places, attended, own, kept) for window, own, kept in self._each(look, leaf))
 
     @property
     def observes_all(self) -> bool:
         """Whether any of the windows does."""
         return any(window.observes_all for window in self.windows)
 
-    def _each(self, memory: Memory, leaf: Tree) -> Iterator[tuple[AbstractWindow, Memory, Tree]]:
-        """Every window with its memory and its leaf."""
+    def _each(self, look: Look, leaf: Tree) -> Iterator[tuple[AbstractWindow, Look, Tree]]:
+        """Every window, its look and its leaf."""
         leaves = leaf if leaf is not None else (None,) * len(self.windows)
-        return zip(self.windows, self._memories(memory), leaves, strict=True)
+        kept = self._kept(look.memory)
+        looks = [look if own is None else look.with_memory(window=own) for own in kept]
+        return zip(self.windows, looks, leaves, strict=True)
 
-    def _memories(self, memory: Memory) -> list[Memory]:
-        """The memory as each window knows it, with what it keeps itself."""
-        kept = (memory.extras or {}).get("window")
-        if kept is None:
-            return [memory] * len(self.windows)
-        return [replace(memory, extras={**memory.extras, "window": own}) for own in kept]
+    def _kept(self, memory: Memory) -> tuple[Tree, ...]:
+        """What every window keeps per source."""
+        return memory.window if memory.window is not None else (None,) * len(self.windows)
 
 
 def _all(said: Iterable[tuple[Support, Tree]]) -> tuple[Support, Tree]:

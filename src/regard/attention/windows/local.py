@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractWindow, Memory, Support, Tree
+from regard.attention.contract import AbstractWindow, Look, Source, Support, Tree
 from regard.attention.heads import head_size, split
 from regard.attention.windows.reach import everywhere
-from regard.shapes import Bool, Float, Int, num_hypotheses
+from regard.shapes import Float, Int, num_hypotheses
 
 
 class PredictiveWindow(AbstractWindow):
@@ -58,20 +58,16 @@ class PredictiveWindow(AbstractWindow):
             f"the window num_heads={mechanism.score.num_heads}, or 1 for all heads together."
         )
 
-    def prepare(
-        self,
-        values: Float[Tensor, "B S M"],
-        keys: Float[Tensor, "B S M2"],
-        mask: Bool[Tensor, "B S"] | None,
-        start: int = 0,
-    ) -> Tree:
+    def prepare(self, source: Source) -> Tree:
         """j + 1 at real positions and 0 at others, (B, S) long; their maximum is the length."""
-        ends = torch.arange(start + 1, start + values.shape[1] + 1, device=values.device).expand(values.shape[:2])
-        return ends.clone() if mask is None else ends * mask
+        first = source.start + 1
+        ends = torch.arange(first, first + source.values.shape[1], device=source.values.device)
+        ends = ends.expand(source.values.shape[:2])
+        return ends.clone() if source.mask is None else ends * source.mask
 
-    def predict(self, query: Float[Tensor, "R Q"], memory: Memory) -> Float[Tensor, "R G"]:
+    def predict(self, look: Look) -> Float[Tensor, "R G"]:
         """p, (R, 1 or H)."""
-        ends = memory.extras["window"]
+        query, ends = look.query, look.memory.window
         hidden = split(torch.tanh(self.query_projection(query)), self.num_heads)
         hidden, v = (hidden.float(), self.v.float()) if query.element_size() < 4 else (hidden, self.v)
         share = torch.sigmoid((hidden * v).sum(-1))
@@ -84,27 +80,16 @@ class PredictiveWindow(AbstractWindow):
         """2 D + 1."""
         return 2 * self.reach + 1
 
-    def start(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> Int[Tensor, "R G"]:
+    def start(self, look: Look, leaf: Tree) -> Int[Tensor, "R G"]:
         """The first integer from p - D on."""
-        return (self.predict(query, memory).detach() - self.reach).ceil().long()
+        return (self.predict(look).detach() - self.reach).ceil().long()
 
-    def at(
-        self,
-        places: Int[Tensor, "#R #G W"],
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tree,
-        position: Int[Tensor, " R"],
-    ) -> tuple[Support, Tree]:
+    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """The support and the Gaussian at these places."""
-        distance = places - self.predict(query, memory)[..., None]
+        distance = places - self.predict(look)[..., None]
         gain = torch.exp(-2 * (distance / self.reach).square())
-        return Support(distance.detach().abs() <= self.reach, gain=gain.to(query.dtype)), leaf
+        return Support(distance.detach().abs() <= self.reach, gain=gain.to(look.query.dtype)), leaf
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Support, Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """The support and the Gaussian, (R, 1 or H, S) each."""
-        return self.at(everywhere(memory), query, memory, leaf, position)
+        return self.at(everywhere(look.memory), look, leaf)

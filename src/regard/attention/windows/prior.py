@@ -9,9 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from regard.attention.beginning import first_alignment
-from regard.attention.contract import AbstractWindow, Attended, Memory, Support, Tree
+from regard.attention.contract import AbstractWindow, Attended, Look, Memory, Support, Tree
 from regard.ops.logarithm import widen
-from regard.shapes import Float, Int
 
 
 def beta_binomial(num_trials: int, alpha: float, beta: float) -> list[float]:
@@ -75,9 +74,7 @@ class ForwardPriorWindow(AbstractWindow):
         """All on the first position, (R, H, S)."""
         return first_alignment("first", memory, num_rows, self.num_heads)
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tensor, position: Int[Tensor, " R"]
-    ) -> tuple[Support, Tree]:
+    def forward(self, look: Look, leaf: Tensor) -> tuple[Support, Tree]:
         """The logarithm of the prior (R, H, S)."""
         if leaf.shape[-1] == 0:
             return Support(), leaf
@@ -87,6 +84,6 @@ class ForwardPriorWindow(AbstractWindow):
         prior = functional.conv1d(came, moves, groups=self.num_heads)
         return Support(log_prior=prior.clamp(min=self.floor).log().to(leaf.dtype)), leaf
 
-    def observe(self, leaf: Tensor, attended: Attended, query: Float[Tensor, "R Q"], inputs: Tensor | None) -> Tensor:
+    def observe(self, attended: Attended, look: Look, leaf: Tensor) -> Tensor:
         """Remembers the step's weights."""
         return attended.alignment

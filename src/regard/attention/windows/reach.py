@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.attention.contract import AbstractWindow, Memory, Support, Tree
-from regard.shapes import Float, Int
+from regard.attention.contract import AbstractWindow, Look, Memory, Support, Tree
+from regard.shapes import Int
 
 
 def everywhere(memory: Memory) -> Int[Tensor, "1 1 S"]:
     """All places of a memory."""
-    return torch.arange(memory.values.shape[1], device=memory.values.device)[None, None]
+    return torch.arange(memory.num_positions, device=memory.read.device)[None, None]
 
 
 class AbstractReach(AbstractWindow):
@@ -38,22 +38,13 @@ class AbstractReach(AbstractWindow):
         """back + 1 + front."""
         return None if self.back is None or self.front is None else self.back + 1 + self.front
 
-    def start(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> Int[Tensor, "R G"]:
+    def start(self, look: Look, leaf: Tree) -> Int[Tensor, "R G"]:
         """c - back."""
-        return self.centre(leaf, position) - (self.back or 0)
+        return self.centre(leaf, look.position) - (self.back or 0)
 
-    def at(
-        self,
-        places: Int[Tensor, "#R #G W"],
-        query: Float[Tensor, "R Q"],
-        memory: Memory,
-        leaf: Tree,
-        position: Int[Tensor, " R"],
-    ) -> tuple[Support, Tree]:
+    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """The support at these places."""
-        offset = places - self.centre(leaf, position)[..., None]
+        offset = places - self.centre(leaf, look.position)[..., None]
         allowed = torch.ones_like(offset, dtype=torch.bool)
         if self.back is not None:
             allowed = allowed & (offset >= -self.back)
@@ -61,8 +52,6 @@ class AbstractReach(AbstractWindow):
             allowed = allowed & (offset <= self.front)
         return Support(allowed), leaf
 
-    def forward(
-        self, query: Float[Tensor, "R Q"], memory: Memory, leaf: Tree, position: Int[Tensor, " R"]
-    ) -> tuple[Support, Tree]:
+    def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """The support (R, 1 or H, S)."""
-        return self.at(everywhere(memory), query, memory, leaf, position)
+        return self.at(everywhere(look.memory), look, leaf)

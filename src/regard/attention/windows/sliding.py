@@ -15,9 +15,9 @@ class SlidingWindow(AbstractReach):
     With back = front = D it is Luong's local-m, where target and source advance alike.
 
     >>> import torch
-    >>> from regard.attention import Memory
-    >>> window, memory = SlidingWindow(back=1, front=0), Memory(None, torch.zeros(1, 4, 1, 1))
-    >>> window(torch.zeros(2, 1), memory, None, torch.tensor([0, 2]))[0].support.int()
+    >>> from regard.attention import Look, Memory
+    >>> look = Look(torch.zeros(2, 1), Memory(read=torch.zeros(1, 4, 1, 1)), position=torch.tensor([0, 2]))
+    >>> SlidingWindow(back=1, front=0)(look, None)[0].support.int()
     tensor([[[1, 0, 0, 0]],
     <BLANKLINE>
             [[0, 1, 1, 0]]], dtype=torch.int32)

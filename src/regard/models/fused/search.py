@@ -70,7 +70,7 @@ def refuse(decoder: Any, memory: Any = None, rows: int = ENOUGH) -> str | None:
         return "it computes in float32 and float64"
     if memory is None:
         return refuse_numba("regard.ops.attend.numba")
-    if memory.attention.values.dtype != given[0].dtype:
+    if memory.attention.read.dtype != given[0].dtype:
         return "the memory is of another type"
     if rows < ENOUGH or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
         return "single rows, gradients and autocast are left to the decoder"
@@ -98,9 +98,9 @@ class SearchTwin:
             CELLS[stack.cell](layer, 0 if index else self.back, None if index else self.vectors, rows)
             for index, layer in enumerate(stack.layers)
         ]
-        self.readout = _Readout(decoder, memory.attention.values, self.vectors, rows)
+        self.readout = _Readout(decoder, memory.attention.read, self.vectors, rows)
         energies, keys, (query, self.query_bias), v = table.SCORES[type(mechanism.score)](
-            mechanism.score, memory.attention.keys
+            mechanism.score, memory.attention.score
         )
         self.asking = None if query is None else _packed(query, rows)
         options = {"num_heads": mechanism.score.num_heads, "sharpening": float(mechanism.alignment.sharpening)}

@@ -119,7 +119,7 @@ def run(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Outputs, cells (B, T, D), contexts (B, T, V) and alignments (B, H, T, S) of embedded inputs (B, T, E)."""
     score = attention.score
-    energies, keys, query, v = SCORES[type(score)](score, memory.keys)
+    energies, keys, query, v = SCORES[type(score)](score, memory.score)
     plan = Plan(
         stack.cell,
         stack.num_layers,
@@ -137,4 +137,4 @@ def run(
         ones = embedded.new_ones(*embedded.shape[:2], stack.size)
         masks = [drop(stack.dropout, ones, layer=index).transpose(0, 1) for index in range(stack.num_layers - 1)]
     weights = Weights(layers, query, v, (readout.weight, readout.bias))
-    return sweep(plan, embedded, (keys, memory.values, memory.mask), first, masks, weights)
+    return sweep(plan, embedded, (keys, memory.read, memory.mask), first, masks, weights)
