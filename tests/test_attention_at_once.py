@@ -269,9 +269,9 @@ class Reading(LocationScore):
 
     widths: ClassVar[list[int]] = []
 
-    def observe(self, leaf, attended, query, inputs):
+    def observe(self, attended, look, leaf):
         self.widths.append(attended.context.shape[1])
-        return super().observe(leaf, attended, query, inputs)
+        return super().observe(attended, look, leaf)
 
 
 @pytest.mark.parametrize("kind", [LocationScore, Reading])

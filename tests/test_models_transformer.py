@@ -90,7 +90,7 @@ def test_the_self_memory_grows_in_the_state_and_the_source_is_not_tiled():
         assert all(layer.memory.read.shape[:2] == (12, t) for layer in state.layers)
         assert (state.position == t).all()
         _, state = model.decoder.step(torch.full((12,), 3), memory, state)
-    assert all(own.values.shape[:2] == (3, 6) for own in memory)
+    assert all(own.read.shape[:2] == (3, 6) for own in memory)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
