@@ -255,13 +255,37 @@ def test_hooks_of_parts_are_called():
     assert called
 
 
+class NamedSoftmax(SoftmaxAlignment):
+    """A user's own, which computes what its parent does."""
+
+
 class OtherSoftmax(SoftmaxAlignment):
-    """A user's own."""
+    """A user's own, which may compute anything."""
+
+    def forward(self, energies, support, look, leaf):
+        return super().forward(2 * energies, support, look, leaf)
 
 
-def test_a_part_of_a_users_own_is_asked_itself():
-    mechanism = Mechanism(scored("dot"), OtherSoftmax(), WeightedSum(D))
-    assert at_once.obstacle(mechanism.parts) == "there is no such operation for OtherSoftmax"
+class SharperSoftmax(OtherSoftmax):
+    """Says itself what it computes."""
+
+    @property
+    def softmax_factor(self):
+        return 2 * self.sharpening
+
+
+def test_a_declaration_holds_until_a_subclass_computes_something_else():
+    queries, values = torch.randn(2, 3, D), torch.randn(2, 4, D)
+    for kind, reason in (
+        (NamedSoftmax, None),
+        (OtherSoftmax, "there is no such operation for OtherSoftmax"),
+        (SharperSoftmax, None),
+    ):
+        mechanism = Mechanism(scored("dot"), kind(), WeightedSum(D))
+        assert at_once.obstacle(mechanism.parts) == reason
+        memory = mechanism.prepare(values)
+        looks = mechanism(queries, memory)[0].context
+        torch.testing.assert_close(looks, mechanism(queries, memory, alignment=True)[0].context)
 
 
 class Reading(LocationScore):

@@ -7,7 +7,8 @@ never tiled or reordered by a beam; states have R rows. The heads axis `H` is al
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from types import FunctionType
+from typing import Any, Literal
 
 import torch
 from torch import Generator, Tensor, nn
@@ -119,6 +120,34 @@ class Attended:
 
 
 @dataclass(frozen=True, slots=True)
+class Comparison:
+    """Energies that a fast path may compute by itself, with x = W q + b the projected query and k what `prepare` gave:
+
+        dot:       e_j = g · xᵀ k_j
+        additive:  e_j = vᵀ tanh(x + k_j)
+
+    Args:
+        kind: which of them.
+        projection: a module that maps queries (..., Q) to x (..., H·D); None where x is q.
+        scale: g, a number or a learned scalar; of dot energies only.
+        v: (H, D); of additive energies only.
+        called: further modules that `forward` calls in a step and a fast path does not, by name.
+    """
+
+    kind: Literal["dot", "additive"]
+    projection: nn.Module | None = None
+    scale: float | Tensor = 1.0
+    v: Float[Tensor, "H D"] | None = None
+    called: tuple[tuple[str, nn.Module], ...] = ()
+
+    def project(self, query: Float[Tensor, "*rows Q"], num_heads: int) -> Float[Tensor, "*rows H D"]:
+        """g x, split into heads."""
+        x = query if self.projection is None else self.projection(query)
+        scaled = x * self.scale if self.kind == "dot" else x
+        return scaled.unflatten(-1, (num_heads, -1))
+
+
+@dataclass(frozen=True, slots=True)
 class Support:
     """What a window allows; each is (R, 1 or H, S) or None.
 
@@ -158,6 +187,21 @@ class AbstractPart(nn.Module):
     """The features of what `prepare` is given, keys for a score and values for a read, where so many are needed."""
     sources: tuple[str, ...] = ()
     """Where the part was published: keys of `regard/attention/bibliography.bib`, which `cite` prints."""
+    declaration: str | None = None
+    """The name by which a part of this kind declares what fast paths need to know."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A subclass that replaces a method computes something else, so it has to make its declaration anew."""
+        super().__init_subclass__(**options)
+        name = cls.declaration
+        if name is None or name in vars(cls):
+            return
+        inherited = {
+            key for base in cls.__bases__ for key in dir(base) if not key.startswith("__") or key == "__call__"
+        }
+        if any(isinstance(value, (FunctionType, property)) for key, value in vars(cls).items() if key in inherited):
+            first = next(kind for kind in reversed(cls.__mro__) if name in vars(kind))
+            setattr(cls, name, vars(first)[name])
 
     def refuse(self, mechanism: Any) -> str | None:
         """Why the part cannot work beside the other parts of a mechanism, or None; asked when one is composed."""
@@ -202,6 +246,11 @@ class AbstractScore(AbstractPart):
     uses_query: bool = True
     is_log_density: bool = False
     """Whether exp(e) is a density over positions, and so a weight by itself."""
+    declaration = "comparison"
+
+    def comparison(self) -> Comparison | None:
+        """The energies as fast paths know them, where they are of that kind: with it a score is as fast as ours."""
+        return None
 
     def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S), and the new leaf."""
@@ -219,6 +268,9 @@ class AbstractWindow(AbstractPart):
     """Whether a gain is multiplied onto the weights, which then do not sum to 1."""
     is_bounded: bool = True
     """Whether the prior has an upper bound; a learned bias has none."""
+    declaration = "extent"
+    extent: Literal["all", "past"] | None = None
+    """What is allowed, where it is that and nothing else: all positions, or at step t the positions 0 … t."""
 
     @property
     def width(self) -> int | None:
@@ -254,6 +306,12 @@ class AbstractAlignment(AbstractPart):
     """Whether the weights of a row with support sum to 1."""
     is_random: bool = False
     """Whether weights are drawn (in training, where the docstring says so)."""
+    declaration = "softmax_factor"
+
+    @property
+    def softmax_factor(self) -> float | None:
+        """β, where the weights are softmax(β e) over the support and nothing else."""
+        return None
 
     def forward(
         self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
@@ -269,6 +327,13 @@ class AbstractRead(AbstractPart):
     """
 
     context_size: int
+    declaration = "is_sum"
+    is_sum: bool = False
+    """Whether the context is `finish` of the sums Σ_j α_j v_j, heads side by side, v being what `prepare` gave."""
+
+    def finish(self, sums: Float[Tensor, "R HV"], weights: Float[Tensor, "R ..."]) -> Float[Tensor, "R V"]:
+        """The context of the sums; a row whose weights are all 0 gets zeros."""
+        return sums
 
     def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
         """The context (R, V)."""

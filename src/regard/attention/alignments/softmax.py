@@ -26,6 +26,11 @@ class SoftmaxAlignment(AbstractAlignment):
         super().__init__()
         self.sharpening = checked(sharpening)
 
+    @property
+    def softmax_factor(self) -> float:
+        """β."""
+        return float(self.sharpening)
+
     def forward(
         self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:

@@ -72,4 +72,4 @@ class RelativeSum(AbstractRead):
         none = weights.new_zeros(*weights.shape[:2], len(self.offsets.vectors))
         by_offset = none.scatter_add(2, self.offsets.index(look.position, weights), weights)
         reads = torch.einsum("rhc,cv->rhv", by_offset, self.offsets.vectors).flatten(1)
-        return self.values.join(weighted_sum(weights, look.memory.read) + reads, weights)
+        return self.values.finish(weighted_sum(weights, look.memory.read) + reads, weights)

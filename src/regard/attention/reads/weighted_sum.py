@@ -22,6 +22,7 @@ class WeightedSum(AbstractRead):
     """
 
     is_positionwise = True
+    is_sum = True
 
     def __init__(self, memory_size: int, *, num_heads: int = 1, split_heads: bool = False) -> None:
         super().__init__()
@@ -63,6 +64,7 @@ class ProjectedSum(AbstractRead):
     """
 
     is_positionwise = True
+    is_sum = True
 
     def __init__(
         self,
@@ -97,11 +99,11 @@ class ProjectedSum(AbstractRead):
 
     def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
         """The context (R, output_size)."""
-        return self.join(weighted_sum(weights, look.memory.read), weights)
+        return self.finish(weighted_sum(weights, look.memory.read), weights)
 
-    def join(self, reads: Float[Tensor, "R HV"], weights: Float[Tensor, "R H S"]) -> Float[Tensor, "R V"]:
-        """W_o of the heads' reads; zeros for a row without weights."""
-        context = self.output_projection(reads)
+    def finish(self, sums: Float[Tensor, "R HV"], weights: Float[Tensor, "R ..."]) -> Float[Tensor, "R V"]:
+        """W_o of the heads' sums."""
+        context = self.output_projection(sums)
         if type(self.output_projection) is nn.Linear and self.output_projection.bias is None:
             return context
         return context.masked_fill(~(weights != 0).flatten(1).any(1, keepdim=True), 0)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import ops
-from regard.attention.contract import AbstractScore, Look, Source, Tree
+from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
 from regard.attention.heads import head_size, share, split
 from regard.shapes import Float, merge_rows
 
@@ -59,6 +59,10 @@ class AdditiveScore(AbstractScore):
     def prepare(self, source: Source) -> Tree:
         """U h, split into heads."""
         return split(self.key_projection(source.keys), self.num_heads)
+
+    def comparison(self) -> Comparison:
+        """vᵀ tanh(W q + U h)."""
+        return Comparison("additive", self.query_projection, v=self.direction)
 
     def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""

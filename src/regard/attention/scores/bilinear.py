@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractScore, Look, Source, Tree
+from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
 from regard.attention.scores.dot import DotScore
 from regard.shapes import Float
 
@@ -34,6 +34,11 @@ class BilinearScore(AbstractScore):
     def prepare(self, source: Source) -> Tree:
         """W h, split into heads."""
         return self.dot.prepare(replace(source, keys=self.key_projection(source.keys)))
+
+    def comparison(self) -> Comparison | None:
+        """As the dot product."""
+        inner = self.dot.comparison()
+        return None if inner is None else replace(inner, called=(("dot", self.dot), *inner.called))
 
     def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractScore, Look, Source, Tree
+from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
 from regard.attention.scores.additive import AdditiveScore
 from regard.shapes import Float
 
@@ -37,6 +39,11 @@ class ConcatScore(AbstractScore):
     def prepare(self, source: Source) -> Tree:
         """The half of W that meets the memory, applied."""
         return self.additive.prepare(source)
+
+    def comparison(self) -> Comparison | None:
+        """As the additive score of the two halves."""
+        inner = self.additive.comparison()
+        return None if inner is None else replace(inner, called=(("additive", self.additive), *inner.called))
 
     def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractScore, Look, Source, Tree
+from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
 from regard.attention.heads import dot_energies, group_size, head_size, split
 from regard.errors import ShapeError
 from regard.shapes import Float
@@ -44,6 +44,10 @@ class DotScore(AbstractScore):
     def project(self, query: Float[Tensor, "*rows Q"]) -> Float[Tensor, "*rows H D"]:
         """g q, split into heads."""
         return split(query * self.scale, self.num_heads)
+
+    def comparison(self) -> Comparison:
+        """A dot product of g q and the keys."""
+        return Comparison("dot", scale=self.scale)
 
     def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
@@ -92,6 +96,10 @@ class ScaledDotScore(AbstractScore):
     def project(self, query: Float[Tensor, "*rows Q"]) -> Float[Tensor, "*rows H D"]:
         """W_q q / √d, split into heads."""
         return split(self.query_projection(query) * self.scale, self.num_heads)
+
+    def comparison(self) -> Comparison:
+        """A dot product of W_q q / √d and the keys."""
+        return Comparison("dot", self.query_projection, self.scale)
 
     def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""

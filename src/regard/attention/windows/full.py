@@ -11,6 +11,8 @@ from regard.shapes import Int
 class FullWindow(AbstractWindow):
     """Every position may be looked at."""
 
+    extent = "all"
+
     def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """A support without restrictions."""
         return Support(), leaf

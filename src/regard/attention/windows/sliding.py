@@ -33,5 +33,7 @@ class SlidingWindow(AbstractReach):
 class CausalWindow(SlidingWindow):
     """At step t the positions 0 … t may be looked at: self-attention that never sees the future."""
 
+    extent = "past"
+
     def __init__(self) -> None:
         super().__init__(back=None, front=0)

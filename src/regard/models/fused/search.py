@@ -99,11 +99,9 @@ class SearchTwin:
             for index, layer in enumerate(stack.layers)
         ]
         self.readout = _Readout(decoder, memory.attention.read, self.vectors, rows)
-        energies, keys, (query, self.query_bias), v = table.SCORES[type(mechanism.score)](
-            mechanism.score, memory.attention.score
-        )
+        energies, keys, (query, self.query_bias), v = table.compare(mechanism.score, memory.attention.score)
         self.asking = None if query is None else _packed(query, rows)
-        options = {"num_heads": mechanism.score.num_heads, "sharpening": float(mechanism.alignment.sharpening)}
+        options = {"num_heads": mechanism.score.num_heads, "sharpening": mechanism.alignment.softmax_factor}
         looks = steps_for("attend", "cpu").LOOKS
         self.look = looks[energies](keys, self.readout.values, memory.attention.mask, v, steps=0, **options)
         self.head = twin(decoder.head, rows)

@@ -1,24 +1,13 @@
-"""Which recurrent decoders have a fused pass, by the types of their parts."""
+"""Which recurrent decoders have a fused pass, by what their parts declare of themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.attention import (
-    AdditiveScore,
-    BilinearScore,
-    DotScore,
-    FullWindow,
-    Mechanism,
-    Memory,
-    ScaledDotScore,
-    SoftmaxAlignment,
-    WeightedSum,
-)
+from regard.attention import AbstractRead, Mechanism, Memory
 from regard.layers import recurrence
 from regard.layers.dropout import drop
 from regard.layers.eligibility import DROPOUTS, drops, ineligible
@@ -27,40 +16,6 @@ from regard.models.fused.cells import LAYERS
 from regard.models.fused.plan import Plan, Weights
 from regard.models.fused.sweep import sweep
 from regard.ops.choose import refuse_kernels
-
-Asking = tuple[str, Tensor, tuple[Tensor | None, Tensor | None], Tensor | None]
-"""additive or dot, the keys as compared, the query's projection, and v."""
-
-
-def _additive(score: Any, keys: Tensor) -> Asking:
-    return "additive", keys, (score.query_projection.weight, score.query_projection.bias), score.direction
-
-
-def _dot(score: Any, keys: Tensor) -> Asking:
-    return "dot", keys * score.scale, (None, None), None
-
-
-def _bilinear(score: Any, keys: Tensor) -> Asking:
-    return _dot(score.dot, keys)
-
-
-def _scaled_dot(score: Any, keys: Tensor) -> Asking:
-    return "dot", keys * score.scale, (score.query_projection.weight, score.query_projection.bias), None
-
-
-SCORES: dict[type, Callable[[Any, Tensor], Asking]] = {
-    AdditiveScore: _additive,
-    BilinearScore: _bilinear,
-    DotScore: _dot,
-    ScaledDotScore: _scaled_dot,
-}
-"""Scores that the fused pass knows, and how it asks them; window, softmax and read are one each."""
-INSIDE: dict[type, tuple[str, type]] = {
-    AdditiveScore: ("query_projection", nn.Linear),
-    BilinearScore: ("dot", DotScore),
-    ScaledDotScore: ("query_projection", nn.Linear),
-}
-"""The module inside a score that the score calls in a step and the fused pass does not."""
 
 
 def refuse(attention: Any, stack: RecurrentStack, readout: Any, embedded: Tensor | None = None) -> str | None:
@@ -74,9 +29,14 @@ def refuse(attention: Any, stack: RecurrentStack, readout: Any, embedded: Tensor
             return "there is nothing to compute"
     if type(attention) is not Mechanism:
         return f"the fused pass knows no {type(attention).__name__}"
-    known = {"score": tuple(SCORES), "window": (FullWindow,), "alignment": (SoftmaxAlignment,), "read": (WeightedSum,)}
+    declared = {
+        "score": attention.score.comparison() is not None,
+        "window": attention.window.extent == "all",
+        "alignment": attention.alignment.softmax_factor is not None,
+        "read": attention.read.is_sum and type(attention.read).finish is AbstractRead.finish,
+    }
     for name, part in attention.parts.items():
-        if type(part) not in known[name]:
+        if not declared[name]:
             return f"the fused pass knows no {type(part).__name__}"
     if stack.cell not in LAYERS:
         return f"the fused pass knows no {stack.cell} cells"
@@ -87,17 +47,17 @@ def refuse(attention: Any, stack: RecurrentStack, readout: Any, embedded: Tensor
 
 def _ineligible(attention: Any, stack: RecurrentStack, readout: Any) -> str | None:
     """Why one of the modules that the fused pass does not call has to be called, or None."""
-    score = attention.score
+    comparison = attention.score.comparison()
     asked: list[tuple[Any, str, tuple[type, ...]]] = [
         (attention, "attention", ()),
         *((part, f"attention.{name}", ()) for name, part in attention.parts.items()),
+        *((module, f"attention.score.{name}", ()) for name, module in comparison.called),
         (stack, "stack", (RecurrentStack,)),
         (stack.dropout, "stack.dropout", DROPOUTS),
         (readout, "readout", (nn.Linear,)),
     ]
-    if type(score) in INSIDE:
-        name, kind = INSIDE[type(score)]
-        asked.append((getattr(score, name), f"attention.score.{name}", (kind,)))
+    if comparison.projection is not None:
+        asked.append((comparison.projection, "the query's projection in attention.score", (nn.Linear,)))
     for module, name, kinds in asked:
         if (reason := ineligible(module, name, *kinds)) is not None:
             return reason
@@ -105,6 +65,16 @@ def _ineligible(attention: Any, stack: RecurrentStack, readout: Any) -> str | No
         if (reason := recurrence.unreadable(layer, f"stack.layers.{index}")) is not None:
             return reason
     return None
+
+
+def compare(score: Any, keys: Tensor) -> tuple[str, Tensor, tuple[Tensor | None, Tensor | None], Tensor | None]:
+    """dot or additive, the keys as they are compared, the query's projection (W, b), and v."""
+    comparison = score.comparison()
+    projection = comparison.projection
+    query = (None, None) if projection is None else (projection.weight, projection.bias)
+    if comparison.kind == "dot":
+        keys = keys * comparison.scale
+    return comparison.kind, keys, query, comparison.v
 
 
 def run(
@@ -119,7 +89,7 @@ def run(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Outputs, cells (B, T, D), contexts (B, T, V) and alignments (B, H, T, S) of embedded inputs (B, T, E)."""
     score = attention.score
-    energies, keys, query, v = SCORES[type(score)](score, memory.score)
+    energies, keys, query, v = compare(score, memory.score)
     plan = Plan(
         stack.cell,
         stack.num_layers,
@@ -127,7 +97,7 @@ def run(
         attends_first,
         energies,
         score.num_heads,
-        float(attention.alignment.sharpening),
+        attention.alignment.softmax_factor,
     )
     layers = tuple(
         (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0) for layer in stack.layers
