@@ -104,7 +104,7 @@ def test_every_room_has_its_place_in_the_order():
     assert rooms - {*ORDER, *BESIDE, "testing", "pretrained", "presets"} == set()
 
 
-MAY_SET = {"__init__", "reset_parameters", "__post_init__"}
+MAY_SET = {"__init__", "__init_subclass__", "reset_parameters", "__post_init__"}
 
 
 SETTERS = {"setattr", "object.__setattr__", "self.register_buffer", "self.register_parameter"}

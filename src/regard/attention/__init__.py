@@ -80,6 +80,7 @@ from regard.attention.scores import (
     UnmovedLocationScore,
 )
 from regard.attention.sequence import SelfAttention
+from regard.attention.verbs import AbstractAttention
 from regard.attention.windows import (
     ArgmaxWindow,
     BucketBiasWindow,
@@ -96,6 +97,7 @@ from regard.attention.windows import (
 __all__ = [
     "RECIPES",
     "AbstractAlignment",
+    "AbstractAttention",
     "AbstractPart",
     "AbstractRead",
     "AbstractScore",

@@ -52,7 +52,7 @@ class Memory:
     score: Tree = None
     window: Tree = None
     alignment: Tree = None
-    read: Float[Tensor, "B S G V"]
+    read: Float[Tensor, "B S _ _"]
     mask: Bool[Tensor, "B S"] | None = None
 
     @property

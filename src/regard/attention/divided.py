@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from regard.attention.contract import Attended, Memory, State
 from regard.attention.mechanism import Mechanism
+from regard.attention.verbs import AbstractComposite
 from regard.errors import ShapeError
 from regard.shapes import Bool, Float, Int, describe
 
 
-class Divided(nn.Module):
+class Divided(AbstractComposite):
     """A mechanism over vectors h = [k; v; p] with its verbs: k is compared, v is read, p is left to whoever predicts.
 
     Values and queries are given whole: of values k becomes the keys and v the values, of queries k asks. `divide` gives
@@ -66,29 +67,9 @@ class Divided(nn.Module):
         return self.mechanism.num_heads
 
     @property
-    def is_recurrent(self) -> bool:
-        """As the mechanism."""
-        return self.mechanism.is_recurrent
-
-    @property
-    def is_normalised(self) -> bool:
-        """As the mechanism."""
-        return self.mechanism.is_normalised
-
-    @property
-    def uses_query(self) -> bool:
-        """As the mechanism."""
-        return self.mechanism.uses_query
-
-    @property
-    def is_random(self) -> bool:
-        """As the mechanism."""
-        return self.mechanism.is_random
-
-    @property
-    def trains_differently(self) -> bool:
-        """As the mechanism."""
-        return self.mechanism.trains_differently
+    def inner(self) -> tuple[Mechanism]:
+        """The mechanism."""
+        return (self.mechanism,)
 
     def prepare(
         self,

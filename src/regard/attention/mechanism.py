@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from regard import tree
 from regard.attention import at_once
@@ -28,6 +28,7 @@ from regard.attention.contract import (
 )
 from regard.attention.precision import widened
 from regard.attention.sizes import check_memory, check_query
+from regard.attention.verbs import AbstractAttention
 from regard.attention.windows import FullWindow
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers.eligibility import overridden
@@ -37,7 +38,7 @@ KINDS = (AbstractScore, AbstractWindow, AbstractAlignment, AbstractRead)
 """Of the parts, in the order of `Mechanism.parts`."""
 
 
-class Mechanism(nn.Module):
+class Mechanism(AbstractAttention):
     """An attention mechanism: score → window → alignment → read.
 
     `step` defines it; `forward` is all steps at once and agrees with the loop of `step`. Nothing is kept on the module

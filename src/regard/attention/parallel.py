@@ -11,11 +11,12 @@ from torch import Generator, Tensor, nn
 from regard import tree
 from regard.attention.contract import Attended
 from regard.attention.mechanism import Mechanism
+from regard.attention.verbs import AbstractComposite
 from regard.errors import ShapeError
 from regard.shapes import Bool, Float, num_hypotheses
 
 
-class Parallel(nn.Module):
+class Parallel(AbstractComposite):
     """Several mechanisms with one query, each with a memory of its own; one combined context.
 
     The contexts stand side by side, or with `combination` they become a small memory that this mechanism, whose
@@ -48,32 +49,8 @@ class Parallel(nn.Module):
         return sum(mechanism.context_size for mechanism in self.mechanisms)
 
     @property
-    def is_recurrent(self) -> bool:
-        """Whether any of the mechanisms is."""
-        return any(mechanism.is_recurrent for mechanism in self.mechanisms)
-
-    @property
-    def is_normalised(self) -> bool:
-        """Whether all of the mechanisms are."""
-        return all(mechanism.is_normalised for mechanism in self._all)
-
-    @property
-    def uses_query(self) -> bool:
-        """Whether any of the mechanisms does."""
-        return any(mechanism.uses_query for mechanism in self._all)
-
-    @property
-    def is_random(self) -> bool:
-        """Whether any of the mechanisms draws."""
-        return any(mechanism.is_random for mechanism in self._all)
-
-    @property
-    def trains_differently(self) -> bool:
-        """Whether any of the mechanisms does."""
-        return any(mechanism.trains_differently for mechanism in self._all)
-
-    @property
-    def _all(self) -> list[Any]:
+    def inner(self) -> list[Mechanism]:
+        """The mechanisms, and the combination if there is one."""
         return [*self.mechanisms, *([self.combination] if self.combination is not None else [])]
 
     def prepare(

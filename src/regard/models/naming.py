@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.attention import Parallel
+from regard.attention.verbs import AbstractAttention
 
 
 def named(name: str, weights: Any) -> dict[str, Tensor]:
@@ -22,6 +23,6 @@ def named(name: str, weights: Any) -> dict[str, Tensor]:
     return {name: weights}
 
 
-def main_name(name: str, attention: Any) -> str:
+def main_name(name: str, attention: AbstractAttention | None) -> str:
     """The name of the alignment that is shown: the only one, or that of the first memory."""
     return f"{name}.0" if isinstance(attention, Parallel) else name

@@ -112,6 +112,7 @@ class PointerDecoder(nn.Module):
         said = self.core.say(found)
         assert said.log_probabilities is not None
         assert found.context is not None
+        assert self.core.attention is not None
         weights = found.alignment.mean(1).to(said.log_probabilities.dtype)
         odds = self.gate(torch.cat([found.context, found.cell, found.embedded], -1)).to(weights.dtype)
         generate, copy = logsigmoid(odds), logsigmoid(-odds)

@@ -11,6 +11,7 @@ from torch import Generator, Tensor, nn
 from regard import tree
 from regard.attention.contract import Tree
 from regard.attention.precision import widened
+from regard.attention.verbs import AbstractAttention
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers.dropout import Dropout
 from regard.layers.eligibility import ineligible, overridden
@@ -96,7 +97,7 @@ class RecurrentDecoder(nn.Module):
     """
 
     embedding: Any
-    attention: Any
+    attention: AbstractAttention | None
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class RecurrentDecoder(nn.Module):
         head: nn.Module,
         bridge: Bridge,
         *,
-        attention: Any = None,
+        attention: AbstractAttention | None = None,
         context: FixedContext | None = None,
         query: Query = "output",
         order: Order = "recur_then_attend",
@@ -145,7 +146,7 @@ class RecurrentDecoder(nn.Module):
         embedding_size: int,
         size: int,
         *,
-        attention: Any = None,
+        attention: AbstractAttention | None = None,
         context: FixedContext | None = None,
         order: Order = "recur_then_attend",
         input_feeding: bool = True,

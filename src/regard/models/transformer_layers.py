@@ -8,6 +8,7 @@ from typing import Any
 from torch import Generator, Tensor, nn
 
 from regard.attention.contract import Tree
+from regard.attention.verbs import AbstractAttention
 from regard.errors import UnsupportedError
 from regard.layers import FeedForward, Norm, Residual
 from regard.shapes import Bool, Float
@@ -42,7 +43,13 @@ class EncoderLayer(nn.Module):
     """
 
     def __init__(
-        self, size: int, attention: Any, *, feed_forward_size: int, norm: Norm = "pre", dropout: float = 0.0
+        self,
+        size: int,
+        attention: AbstractAttention,
+        *,
+        feed_forward_size: int,
+        norm: Norm = "pre",
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.attention = attention
@@ -73,8 +80,8 @@ class DecoderLayer(nn.Module):
     def __init__(
         self,
         size: int,
-        attention: Any,
-        cross_attention: Any,
+        attention: AbstractAttention,
+        cross_attention: AbstractAttention,
         *,
         feed_forward_size: int,
         norm: Norm = "pre",
