@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import regard
 import regard.training
 from regard import tasks
-from regard.attention import RECIPES
+from regard.attention import RECIPES, peers
 from regard.attention.citation import bibliography, sources
 from regard.cli.application import application
 from regard.config import describe, presets
@@ -94,6 +94,12 @@ def parts() -> str:
     return "\n\n".join(tables)
 
 
+def imitations() -> str:
+    """What `like=` changes in each recipe."""
+    assert peers.__doc__ is not None
+    return "\n".join(line for line in peers.__doc__.splitlines() if line.startswith("|"))
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
@@ -130,10 +136,17 @@ GENERATED = {
     "presets": preset_list,
     "mechanisms": catalogue,
     "parts": parts,
+    "imitations": imitations,
     "refusals": refused,
     "verbs": verbs,
 }
-KEPT = {"configuration": configuration, "presets": preset_list, "mechanisms": recipe_list, "parts": parts}
+KEPT = {
+    "configuration": configuration,
+    "presets": preset_list,
+    "mechanisms": recipe_list,
+    "parts": parts,
+    "imitations": imitations,
+}
 """What the repository holds of it; the pictures and options of mechanisms are on the built page only."""
 BLOCK = re.compile(r"<!-- generated: (\w+) -->\n(.*?)<!-- end -->\n?", re.DOTALL)
 

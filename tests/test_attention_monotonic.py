@@ -457,8 +457,7 @@ def test_like_coqui_padding_gets_nothing_and_the_formula_is_theirs():
         (lambda: MonotonicAlignment(noise=-1), ValueError, "noise=-1 is a deviation"),
         (lambda: MonotonicAlignment(hard="sometimes"), UnsupportedError, "hard='sometimes' must be one of 'never'"),
         (lambda: MonotonicAlignment(remaining="first"), UnsupportedError, "remaining='first' must be one of 'lost'"),
-        (lambda: MonotonicAlignment(like="tfa"), UnsupportedError, r"recursive \(which is exact\) is like=None"),
-        (lambda: MonotonicAlignment(like="espnet"), UnsupportedError, "like='espnet' must be 'tfa_parallel' or None"),
+        (lambda: monotonic(**SIZES, like="espnet"), UnsupportedError, "like='espnet' must be 'tfa_parallel', or None"),
         (
             lambda: ChunkwiseAlignment(DotScore(6, 6), chunk_size=2, reader=MonotonicAlignment(num_heads=2)),
             ValueError,
@@ -480,7 +479,11 @@ def test_like_coqui_padding_gets_nothing_and_the_formula_is_theirs():
             "build it with context_size=6",
         ),
         (lambda: ForwardAlignment(num_heads=2, agent=TransitionAgent(6, 6)), ValueError, "the agent has 1"),
-        (lambda: ForwardAlignment(like="tfa"), UnsupportedError, "like='tfa' must be 'espnet', 'coqui' or None"),
+        (
+            lambda: forward_attention(**SIZES, like="tfa"),
+            UnsupportedError,
+            "like='tfa' must be 'coqui' or 'espnet', or None",
+        ),
         (lambda: forward_attention(**SIZES, transition_agent=True), UnsupportedError, "give input_size"),
         (lambda: forward_attention(**SIZES, score="dot"), UnsupportedError, "score='dot' must be"),
         (
@@ -495,7 +498,7 @@ def test_like_coqui_padding_gets_nothing_and_the_formula_is_theirs():
             "without like",
         ),
         (
-            lambda: MonotonicAlignment(like="tfa_parallel", hard="always"),
+            lambda: monotonic(**SIZES, like="tfa_parallel", hard="always"),
             UnsupportedError,
             "always decides expects nothing",
         ),

@@ -14,9 +14,7 @@ from regard.attention import (
     LocationScore,
     Mechanism,
     MixtureScore,
-    SigmoidMixtureScore,
     SoftmaxAlignment,
-    UnmaskedAlignment,
     WeightedSum,
     bahdanau,
     coverage,
@@ -25,6 +23,7 @@ from regard.attention import (
     location_sensitive,
 )
 from regard.attention.beginning import first_alignment
+from regard.attention.peers import SigmoidMixtureScore, UnmaskedAlignment
 from regard.attention.windows.prior import beta_binomial
 from regard.errors import UnsupportedError
 
@@ -243,7 +242,11 @@ def test_coquis_mixture_drops_logits_in_training_alone():
         (ValueError, lambda: DynamicConvolutionScore(5, 4, dynamic_kernel=2), "dynamic_kernel=2 must be odd"),
         (ValueError, lambda: ForwardPriorWindow(alpha=0.0), "alpha=0.0"),
         (ValueError, lambda: MixtureScore(5, 4, family="logistic", version="V0"), "take 'V1' or 'V2'"),
-        (UnsupportedError, lambda: location_sensitive(**LOCATION, like="coquette"), "like='coquette' must be one of"),
+        (
+            UnsupportedError,
+            lambda: location_sensitive(**LOCATION, like="coquette"),
+            "must be 'coqui' or 'espnet' or",
+        ),
         (UnsupportedError, lambda: location_sensitive(**LOCATION, output_bias=True), "does not see a bias of v"),
         (UnsupportedError, lambda: gmm(**SIZES, like="coqui", version="V1"), "version='V1': like='coqui' has its own"),
         (

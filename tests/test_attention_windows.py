@@ -25,7 +25,8 @@ from regard.attention import (
     luong,
     multi_head,
 )
-from regard.attention.windows.argmax import Peer
+from regard.attention.peers import argmax_window
+from regard.attention.peers.argmax import Peer
 from regard.errors import UnsupportedError
 from regard.testing.oracles import Story, ask
 
@@ -90,7 +91,7 @@ PEERS = {
 
 @pytest.mark.parametrize("name", PEERS)
 def test_the_window_of_a_peer_allows_what_the_peer_allows(name):
-    window = ArgmaxWindow.like(name, reach=3 if name == "chorowski" else None)
+    window = argmax_window(name, reach=3 if name == "chorowski" else None)
     at_first, later = PEERS[name]
     somewhere, at_ten = [0.0, 1.0, 0.0] + [0.0] * 17, [0.0] * 10 + [1.0] + [0.0] * 9
     places = lambda seen: [j for j, inside in enumerate(seen) if inside]  # noqa: E731
@@ -101,13 +102,13 @@ def test_the_window_of_a_peer_allows_what_the_peer_allows(name):
 
 def test_every_peer_of_the_table_is_compared():
     assert set(get_args(Peer)) == set(PEERS)
-    assert all(f"`{name}`" in ArgmaxWindow.like.__doc__ for name in PEERS)
+    assert all(f"`{name}`" in argmax_window.__doc__ for name in PEERS)
 
 
 def test_the_first_step_of_coqui_counts_as_the_first_position():
     beside = [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
-    assert allowed(ArgmaxWindow.like("coqui"), 7, [beside]) == [True] * 6 + [False]
-    assert allowed(ArgmaxWindow.like("coqui"), 7, [[0.0] * 7]) == [True] * 5 + [False] * 2
+    assert allowed(argmax_window("coqui"), 7, [beside]) == [True] * 6 + [False]
+    assert allowed(argmax_window("coqui"), 7, [[0.0] * 7]) == [True] * 5 + [False] * 2
 
 
 def test_the_median_is_not_the_peak():
@@ -125,7 +126,7 @@ def test_a_window_begins_at_the_first_real_position_of_a_source_that_is_padded_i
 
 @pytest.mark.parametrize("name", sorted(set(PEERS) - {"chorowski"}))
 def test_attention_can_stay_at_the_end_for_as_long_as_it_is_asked(name):
-    window = ArgmaxWindow.like(name, num_heads=2)
+    window = argmax_window(name, num_heads=2)
     mechanism = multi_head(query_size=4, memory_size=4, size=4, num_heads=2, window=window)
     lengths = torch.tensor([12, 3, 1])
     seen, state = mechanism(
@@ -344,9 +345,9 @@ def test_a_window_that_reaches_less_than_nowhere_is_refused(name):
         (lambda: ArgmaxWindow(back=1, front=1, centre="mean"), "'mean'"),
         (lambda: ArgmaxWindow(back=1, front=1, first=1), "first=1|Actual value: 1"),
         (lambda: ArgmaxWindow(back=1, front=0, first=-1), "front=0 with first=-1"),
-        (lambda: ArgmaxWindow.like("nobody"), "'nobody'"),
-        (lambda: ArgmaxWindow.like("chorowski"), "reach=None: 'chorowski' has no width of its own"),
-        (lambda: ArgmaxWindow.like("coqui", reach=3), "reach=3"),
+        (lambda: argmax_window("nobody"), "'nobody'"),
+        (lambda: argmax_window("chorowski"), "reach=None: 'chorowski' has no width of its own"),
+        (lambda: argmax_window("coqui", reach=3), "reach=3"),
         (lambda: PredictiveWindow(4, 4, reach=0), "reach=0 must be 1 or more"),
         (lambda: PredictiveWindow(4, 5, num_heads=2), "size=5 must be a multiple of num_heads=2"),
         (lambda: luong(query_size=4, memory_size=4, reach=10), "reach=10 is how far a local window reaches"),
@@ -373,7 +374,5 @@ def test_one_predicted_place_may_hold_for_all_heads():
 
 
 def test_windows_say_where_they_come_from():
-    assert "Chorowski" in cite(bahdanau(query_size=4, memory_size=4, window=ArgmaxWindow.like("mozilla")))
-    assert "Deep Voice 3" in cite(
-        bahdanau(query_size=4, memory_size=4, window=InEvaluation(ArgmaxWindow.like("espnet")))
-    )
+    assert "Chorowski" in cite(bahdanau(query_size=4, memory_size=4, window=argmax_window("mozilla")))
+    assert "Deep Voice 3" in cite(bahdanau(query_size=4, memory_size=4, window=InEvaluation(argmax_window("espnet"))))

@@ -13,7 +13,6 @@ from torch.nn.functional import pad
 from golden.parity import Parity, assert_parity
 from regard.attention import (
     AdditiveScore,
-    ArgmaxWindow,
     LocationScore,
     Mechanism,
     ProjectedSum,
@@ -24,6 +23,7 @@ from regard.attention import (
     forward_attention,
     location_sensitive,
 )
+from regard.attention.peers import argmax_window
 
 
 def additive(w, part="score"):
@@ -146,7 +146,7 @@ CASES = [
     ),
     Parity("espnet/att_loc", location(location="previous"), located),
     Parity("espnet/att_loc_cumulative", location(), located),
-    Parity("espnet/att_loc_constrained", location(location="previous", window=ArgmaxWindow.like("espnet")), located),
+    Parity("espnet/att_loc_constrained", location(location="previous", window=argmax_window("espnet")), located),
     Parity("espnet/att_loc2d", location(location="previous", num_previous=3), located),
     Parity("espnet/att_cov", lambda: coverage(**SIZES, like="espnet"), covered),
     Parity("espnet/att_cov_loc", location(accumulate_first=True), located),

@@ -18,6 +18,7 @@ from regard.attention import (
     ScaledDotScore,
     WeightedSum,
 )
+from regard.attention.peers import ClippedMonotonicAlignment as Clipped
 
 
 def addons_additive(w):
@@ -39,8 +40,8 @@ def addons_dot(w):
     }
 
 
-def reader(score, **options):
-    return lambda: Mechanism(score(), MonotonicAlignment(**options), WeightedSum(6))
+def reader(score, alignment=MonotonicAlignment, **options):
+    return lambda: Mechanism(score(), alignment(**options), WeightedSum(6))
 
 
 def normalised():
@@ -53,10 +54,10 @@ def scaled():
 
 ADDONS = [
     Parity("tensorflow_addons/bahdanau_monotonic_recursive", reader(normalised), addons_additive),
-    Parity("tensorflow_addons/bahdanau_monotonic_parallel", reader(normalised, like="tfa_parallel"), addons_additive),
+    Parity("tensorflow_addons/bahdanau_monotonic_parallel", reader(normalised, Clipped), addons_additive),
     Parity("tensorflow_addons/bahdanau_monotonic_hard", reader(normalised, hard="always"), addons_additive),
     Parity("tensorflow_addons/luong_monotonic_recursive", reader(scaled), addons_dot),
-    Parity("tensorflow_addons/luong_monotonic_parallel", reader(scaled, like="tfa_parallel"), addons_dot),
+    Parity("tensorflow_addons/luong_monotonic_parallel", reader(scaled, Clipped), addons_dot),
     Parity("tensorflow_addons/luong_monotonic_hard", reader(scaled, hard="always"), addons_dot),
 ]
 

@@ -8,7 +8,6 @@ import torch
 from golden.parity import Parity, assert_parity
 from regard.attention import (
     AdditiveScore,
-    ArgmaxWindow,
     ForwardAlignment,
     InEvaluation,
     LocationScore,
@@ -22,6 +21,7 @@ from regard.attention import (
     gmm,
     location_sensitive,
 )
+from regard.attention.peers import argmax_window
 
 SIZES = {"query_size": 5, "memory_size": 6}
 LOCATION = SIZES | {"size": 4, "num_filters": 3, "kernel_size": 3}
@@ -186,7 +186,7 @@ CASES = [
     Parity("coqui/original_sigmoid", smooth_additive, smoothed(coqui_additive)),
     Parity(
         "coqui/original_windowed",
-        lambda: bahdanau(**SIZES, size=4, window=InEvaluation(ArgmaxWindow.like("coqui"))),
+        lambda: bahdanau(**SIZES, size=4, window=InEvaluation(argmax_window("coqui"))),
         coqui_additive,
         after_the_first,
         differentiable=False,

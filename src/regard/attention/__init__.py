@@ -4,6 +4,7 @@ score (how well does each position answer the query?) → window (which position
 (energies and what came before become weights) → read (weights and values become a context).
 """
 
+from regard.attention import peers  # recipes first: peers are made of them
 from regard.attention.alignments import (
     Choice,
     ChunkwiseAlignment,
@@ -18,7 +19,6 @@ from regard.attention.alignments import (
     StepwiseAlignment,
     StochasticAlignment,
     TransitionAgent,
-    UnmaskedAlignment,
     alignment_named,
 )
 from regard.attention.citation import cite
@@ -70,14 +70,11 @@ from regard.attention.scores import (
     LocationScore,
     MixtureScore,
     PoolingScore,
-    RectifiedScore,
     RelativeDotScore,
     RotaryDotScore,
     ScaledDotScore,
-    SigmoidMixtureScore,
     TanhDotScore,
     TransformerXLScore,
-    UnmovedLocationScore,
 )
 from regard.attention.sequence import SelfAttention
 from regard.attention.verbs import AbstractAttention
@@ -135,14 +132,12 @@ __all__ = [
     "PoolingScore",
     "PredictiveWindow",
     "ProjectedSum",
-    "RectifiedScore",
     "RelativeDotScore",
     "RelativeSum",
     "RotaryDotScore",
     "ScaledDotScore",
     "SelfAttention",
     "SigmoidAlignment",
-    "SigmoidMixtureScore",
     "SlidingWindow",
     "SoftmaxAlignment",
     "Source",
@@ -154,8 +149,6 @@ __all__ = [
     "TanhDotScore",
     "TransformerXLScore",
     "TransitionAgent",
-    "UnmaskedAlignment",
-    "UnmovedLocationScore",
     "WeightedSum",
     "alignment_named",
     "bahdanau",
@@ -172,6 +165,7 @@ __all__ = [
     "mocha",
     "monotonic",
     "multi_head",
+    "peers",
     "self_attention",
     "self_pooling",
     "show_attend_tell",

@@ -16,6 +16,7 @@ from regard.testing.cases import CASES, MECHANISMS, PARTS
 
 _TWIN = "made from a layer for a search, and held to it by tests of its own"
 ASSEMBLIES: dict[Any, str] = {
+    attention.peers.ClampedForwardAlignment: "it breaks laws of padding by design, and has ESPnet's numbers",
     models.EncoderDecoder: "an encoder and a decoder, each with cases of its own",
     ops.largest: "a choice without derivatives, with tests of its own",
     ops.plain: "a switch, with tests of its own",
@@ -27,7 +28,10 @@ ASSEMBLIES: dict[Any, str] = {
 }
 """What needs no case, and why."""
 
-UNDRAWN: dict[type, str] = {attention.UnmaskedAlignment: "it breaks laws of padding by design"}
+UNDRAWN: dict[type, str] = {
+    attention.peers.UnmaskedAlignment: "it breaks laws of padding by design",
+    attention.peers.ClampedForwardAlignment: "it breaks laws of padding by design",
+}
 """Parts that no composition is drawn from, and why."""
 
 

@@ -12,7 +12,6 @@ from regard.attention.alignments.sparse import EntmaxAlignment, SparsemaxAlignme
 from regard.attention.alignments.stepwise import StepwiseAlignment
 from regard.attention.alignments.stochastic import Choice, StochasticAlignment
 from regard.attention.alignments.transition import TransitionAgent
-from regard.attention.alignments.unmasked import UnmaskedAlignment
 
 __all__ = [
     "AlignmentName",
@@ -29,6 +28,5 @@ __all__ = [
     "StepwiseAlignment",
     "StochasticAlignment",
     "TransitionAgent",
-    "UnmaskedAlignment",
     "alignment_named",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,13 +12,7 @@ from regard import ops
 from regard.attention.alignments.transition import TransitionAgent
 from regard.attention.beginning import first_alignment
 from regard.attention.contract import AbstractAlignment, Attended, Look, Memory, Tree
-from regard.errors import UnsupportedError
-from regard.ops.forward.reference import move_on
 from regard.shapes import Bool, Float
-
-RESTART = 1e-8
-LEAST = 1e-6
-ELSEWHERE = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +41,6 @@ class ForwardAlignment(AbstractAlignment):
     Args:
         num_heads: H, every head moves by itself.
         agent: tells u_t from the context, what the decoder was fed, and the query.
-        like: `espnet`: α̂_t is max(m_t y_t, 1e-6), without an agent max(2 m_t y_t, 1e-6), divided by its sum over all
-            positions, padding and what lies outside the window included. These get weight, which breaks every
-            invariant about padding: for comparisons alone. Its agent has no hidden layer and tells the probability to
-            stay: W and b here are minus its own.
-            `coqui`: m_t + 1e-8 instead of m_t, and α̂_0 is 1e-7 at the other positions; its agent has no hidden layer
-            and does not see what was fed.
 
     Numerics: a softmax of e + log m (`ops.forward_alignment`), which is what the first author's code does; energies of
     any size leave a distribution.
@@ -68,16 +56,12 @@ class ForwardAlignment(AbstractAlignment):
         *,
         num_heads: int = 1,
         agent: TransitionAgent | None = None,
-        like: Literal["espnet", "coqui"] | None = None,
     ) -> None:
         super().__init__()
-        if like not in (None, "espnet", "coqui"):
-            raise UnsupportedError(f"like={like!r} must be 'espnet', 'coqui' or None.")
         if agent is not None and agent.num_heads != num_heads:
             raise ValueError(f"num_heads={num_heads}, and the agent has {agent.num_heads}: give both the same.")
         self.num_heads = num_heads
         self.agent = agent
-        self.like = like
         self.uses_query = agent is not None
 
     def refuse(self, mechanism: Any) -> str | None:
@@ -97,19 +81,19 @@ class ForwardAlignment(AbstractAlignment):
     def initial(self, memory: Memory, num_rows: int) -> Progress:
         """α̂_0, all at the first position that may be looked at, and u_0 = 1/2."""
         start = first_alignment("first", memory, num_rows, self.num_heads)
-        if self.like == "coqui":
-            start = start.clamp(min=ELSEWHERE)
         return Progress(start, start.new_full((num_rows, self.num_heads), 0.5))
+
+    def move(
+        self, energies: Float[Tensor, "R H S"], leaf: Progress, support: Bool[Tensor, "R G S"] | None
+    ) -> Float[Tensor, "R H S"]:
+        """α̂_t of α̂_{t-1} and u_{t-1}."""
+        return ops.forward_alignment(energies, leaf.alignment, leaf.move, support)
 
     def forward(
         self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Progress
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
         """α̂ (R, H, S)."""
-        if self.like == "espnet":
-            weights = _clamped(energies, leaf, support, 2 if self.agent is None else 1)
-        else:
-            floor = RESTART if self.like == "coqui" else 0.0
-            weights = ops.forward_alignment(energies, leaf.alignment, leaf.move, support, floor)
+        weights = self.move(energies, leaf, support)
         seen = weights.any(-1, keepdim=True)
         return weights, replace(leaf, alignment=torch.where(seen, weights, leaf.alignment)), None
 
@@ -118,16 +102,3 @@ class ForwardAlignment(AbstractAlignment):
         if self.agent is None:
             return leaf
         return replace(leaf, move=self.agent(attended.context, look.query, look.inputs))
-
-
-def _clamped(
-    energies: Float[Tensor, "R H S"], leaf: Progress, support: Bool[Tensor, "R G S"] | None, scale: int
-) -> Float[Tensor, "R H S"]:
-    """ESPnet's weights; zeros in a row without support."""
-    kept = torch.promote_types(energies.dtype, leaf.alignment.dtype)
-    working = torch.promote_types(kept, torch.float32)
-    reach = scale * move_on(leaf.alignment.to(working), leaf.move.to(working))
-    weights = (reach * ops.masked_softmax(energies.to(working), support)).clamp(min=LEAST)
-    if support is not None:
-        weights = weights * support.any(-1, keepdim=True)
-    return (weights / weights.sum(-1, keepdim=True).clamp(min=LEAST)).to(kept)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from torch import Tensor
 
 from regard import ops
 from regard.attention.alignments.reader import AbstractReader, Hard, Remaining
-from regard.errors import UnsupportedError
 from regard.shapes import Bool, Float
 
 
@@ -26,9 +23,6 @@ class MonotonicAlignment(AbstractReader):
         hard: whether the reader decides: never, in evaluation, or always (then energies have no gradient).
         remaining: the probability of passing all positions is `lost`, so that a row sums to less than 1 and a hard
             reader past the end sees nothing from then on; or the `last` position of the support gets it.
-        like: `tfa_parallel` expects as tensorflow-addons does in its mode `parallel`, which loses mass in long sources
-            (`ops.clipped_monotonic_alignment`). Its mode `recursive` is exact, as None is, and its mode `hard` is
-            hard="always". Its noise, which is there in evaluation too, is here in training only.
 
     Source: Raffel et al. 2017 (arXiv 1704.00784), sections 2.2 to 2.5; `last`: fairseq's mass preservation.
     """
@@ -44,20 +38,10 @@ class MonotonicAlignment(AbstractReader):
         noise: float = 0.0,
         hard: Hard = "never",
         remaining: Remaining = "lost",
-        like: Literal["tfa_parallel"] | None = None,
     ) -> None:
         super().__init__(
             num_heads=num_heads, bias=bias, learned_bias=learned_bias, noise=noise, hard=hard, remaining=remaining
         )
-        if like not in ("tfa_parallel", None):
-            raise UnsupportedError(
-                f"like={like!r} must be 'tfa_parallel' or None. Of tensorflow-addons' modes, recursive (which is "
-                "exact) is like=None, parallel (which loses mass in long sources) is like='tfa_parallel', and hard is "
-                "hard='always'."
-            )
-        if like is not None and hard == "always":
-            raise UnsupportedError(f"like={like!r}: a reader that always decides expects nothing; leave it out.")
-        self.like = like
 
     def advance(
         self, chance: Float[Tensor, "R H S"], previous: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None
@@ -65,8 +49,8 @@ class MonotonicAlignment(AbstractReader):
         """Where the reader stops."""
         if support is not None:
             chance = chance.masked_fill(~support, 0)
-        if self.decides:
-            return ops.hard_monotonic_alignment(chance, previous)
-        if self.like == "tfa_parallel":
-            return ops.clipped_monotonic_alignment(chance, previous)
+        return ops.hard_monotonic_alignment(chance, previous) if self.decides else self.expect(chance, previous)
+
+    def expect(self, chance: Float[Tensor, "R H S"], previous: Float[Tensor, "R H S"]) -> Float[Tensor, "R H S"]:
+        """Where the reader stops in expectation."""
         return ops.expected_monotonic_alignment(chance, previous)

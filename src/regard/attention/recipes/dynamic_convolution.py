@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from regard.attention.alignments import SoftmaxAlignment, UnmaskedAlignment
+from regard.attention.alignments import SoftmaxAlignment
 from regard.attention.contract import AbstractWindow
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import WeightedSum
+from regard.attention.recipes.imitable import imitable
 from regard.attention.scores import DynamicConvolutionScore
 from regard.attention.windows import ForwardPriorWindow, Intersection
-from regard.errors import UnsupportedError
 
 
+@imitable
 def dynamic_convolution(
     *,
     query_size: int,
@@ -40,15 +41,12 @@ def dynamic_convolution(
         static_filters, static_kernel, dynamic_filters, dynamic_kernel: of F, and of G_i, which the query makes.
         reach, alpha, beta: of the prior P, beta-binomial: the largest step, and a mean step of
             reach · alpha / (alpha + beta), 1 unless told.
-        like: `coqui` normalises over padding too and gives it 10⁻⁸ afterwards, so that its sentences depend on how far
-            they are padded; bshall's original and the default agree.
+        like: another implementation (`regard.attention.peers`).
         window: where it may look, besides.
 
     Source: Battenberg et al. 2020, Location-Relative Attention Mechanisms for Robust Long-Form Speech Synthesis
     (arXiv 1910.10288).
     """
-    if like not in (None, "coqui"):
-        raise UnsupportedError(f"like={like!r} must be 'coqui', or None.")
     prior = ForwardPriorWindow(reach=reach, alpha=alpha, beta=beta, num_heads=num_heads)
     return Mechanism(
         DynamicConvolutionScore(
@@ -60,7 +58,7 @@ def dynamic_convolution(
             dynamic_filters=dynamic_filters,
             dynamic_kernel=dynamic_kernel,
         ),
-        UnmaskedAlignment(SoftmaxAlignment()) if like == "coqui" else SoftmaxAlignment(),
+        SoftmaxAlignment(),
         WeightedSum(memory_size, num_heads=num_heads),
         prior if window is None else Intersection([prior, window]),
     )

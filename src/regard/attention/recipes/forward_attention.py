@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from regard.attention.alignments import ForwardAlignment, TransitionAgent
-from regard.attention.contract import AbstractScore, AbstractWindow
+from regard.attention.contract import AbstractRead, AbstractScore, AbstractWindow
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import WeightedSum
-from regard.attention.scores import AdditiveScore, LocationScore, UnmovedLocationScore
+from regard.attention.recipes.imitable import imitable
+from regard.attention.scores import AdditiveScore, LocationScore
 from regard.errors import UnsupportedError
 
 
+@imitable
 def forward_attention(
     *,
     query_size: int,
@@ -39,14 +41,9 @@ def forward_attention(
         score: location (content, and the weights of the step before through filters) or additive (content alone).
         num_filters, kernel_size: of the location score, 32 and 31 unless told; the additive one has none.
         transition_agent: whether a network tells how likely attention moves on.
-        agent_size: width of its hidden layer, 128 unless told; with `like` it has none.
+        agent_size: width of its hidden layer, 128 unless given.
         num_heads: each stays or moves by itself, with a u of its own.
-        like: another implementation, see `ForwardAlignment`.
-
-            - `espnet` (AttForward, AttForwardTA): weights of at least 1e-6, also on padding; an agent without hidden
-              layer, whose W and b are minus theirs.
-            - `coqui`: a floor of 1e-8; an agent without hidden layer that does not see what was fed. Its location
-              score has no b, and sees the previous weights and the sum of softmax(e) (`UnmovedLocationScore`).
+        like: another implementation (`regard.attention.peers`).
         window: where it may look.
 
     Source: Zhang, Ling & Dai 2018, Forward Attention in Sequence-to-Sequence Acoustic Modeling for Speech Synthesis
@@ -57,31 +54,33 @@ def forward_attention(
     told = {name: value for name, value in filters.items() if value is not None}
     if score == "additive" and told:
         raise UnsupportedError(f"{' and '.join(told)}: score='additive' has no filters; leave them out.")
-    if agent_size is not None and (like is not None or not transition_agent):
+    if agent_size is not None and not transition_agent:
         raise UnsupportedError(
             f"agent_size={agent_size} is the width of a transition agent's hidden layer: there is one with "
             "transition_agent=True and without like."
         )
-    if score == "location" and like == "coqui":
-        scoring = UnmovedLocationScore(query_size, memory_size, size, bias=False, num_heads=num_heads, **told)
-    elif score == "location":
+    if score == "location":
         scoring = LocationScore(
             query_size, memory_size, size, location="previous", first_alignment="first", num_heads=num_heads, **told
         )
     elif score == "additive":
-        scoring = AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=like != "coqui")
+        scoring = AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=True)
     else:
         raise UnsupportedError(f"score={score!r} must be 'location' or 'additive'.")
     read = WeightedSum(memory_size, num_heads=num_heads)
     agent = None
     if transition_agent:
-        if input_size is None and like != "coqui":
-            raise UnsupportedError("The transition agent sees what the decoder is fed: give input_size, its features.")
-        agent = TransitionAgent(
-            read.context_size,
-            query_size,
-            input_size=None if like == "coqui" else input_size,
-            hidden_size=None if like is not None else 128 if agent_size is None else agent_size,
-            num_heads=num_heads,
-        )
-    return Mechanism(scoring, ForwardAlignment(num_heads=num_heads, agent=agent, like=like), read, window)
+        hidden_size = 128 if agent_size is None else agent_size
+        agent = agent_of(read, query_size, input_size, hidden_size=hidden_size, num_heads=num_heads)
+    return Mechanism(scoring, ForwardAlignment(num_heads=num_heads, agent=agent), read, window)
+
+
+def agent_of(
+    read: AbstractRead, query_size: int, input_size: int | None, *, hidden_size: int | None, num_heads: int
+) -> TransitionAgent:
+    """The agent that sees what is read, what the decoder is fed, and the query."""
+    if input_size is None:
+        raise UnsupportedError("The transition agent sees what the decoder is fed: give input_size, its features.")
+    return TransitionAgent(
+        read.context_size, query_size, input_size=input_size, hidden_size=hidden_size, num_heads=num_heads
+    )

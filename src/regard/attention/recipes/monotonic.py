@@ -9,16 +9,19 @@ from regard.attention.alignments.reader import Hard, Remaining
 from regard.attention.contract import AbstractScore, AbstractWindow
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import WeightedSum
+from regard.attention.recipes.imitable import imitable
 from regard.attention.scores import AdditiveScore, BilinearScore, DotScore
 from regard.errors import UnsupportedError
 
 
+@imitable
 def monotonic(
     *,
     query_size: int,
     memory_size: int,
     score: Literal["additive", "dot", "general"] = "additive",
     size: int | None = None,
+    normalised: bool = True,
     learned_scale: bool = True,
     num_heads: int = 1,
     bias: float = -1.0,
@@ -38,15 +41,14 @@ def monotonic(
         score: additive (tf.contrib.seq2seq's BahdanauMonotonicAttention), general (its LuongMonotonicAttention: qᵀ W h)
             or dot.
         size: width of the additive score's hidden layer, 128 unless told; the others have none.
-        learned_scale: a learned number on the energies, by which they fit σ: with weight normalisation and a bias in
-            the additive score, a factor that starts at 1 in the others.
+        normalised: weight normalisation of the additive score, with a bias, by which energies fit σ.
+        learned_scale: the others times a learned number, 1 at first.
         num_heads: each reads by itself; the reads stand side by side.
         bias, learned_bias: r, where it starts, and whether it is learned.
         noise: the deviation of normal noise on the energies in training; 1 prepares for `hard`.
         hard: whether the reader decides for the first p > 1/2: never, in evaluation or always.
         remaining: what the reader passes to the end is `lost`, or the `last` position gets it.
-        like: `tfa_parallel` expects as tensorflow-addons' mode `parallel`, which loses mass in long sources; its
-            mode `recursive` is None. See `MonotonicAlignment`.
+        like: another implementation (`regard.attention.peers`); tensorflow-addons' mode `recursive` is None.
         window: where it may look.
 
     Source: Raffel et al. 2017, Online and Linear-Time Attention by Enforcing Monotonic Alignments (arXiv 1704.00784).
@@ -54,7 +56,7 @@ def monotonic(
     scoring: AbstractScore
     if score == "additive":
         scoring = AdditiveScore(
-            query_size, memory_size, 128 if size is None else size, num_heads=num_heads, normalised=learned_scale
+            query_size, memory_size, 128 if size is None else size, num_heads=num_heads, normalised=normalised
         )
     elif size is not None:
         raise UnsupportedError(f"size={size} is the width of additive's hidden layer; score={score!r} has none.")
@@ -73,7 +75,6 @@ def monotonic(
             noise=noise,
             hard=hard,
             remaining=remaining,
-            like=like,
         ),
         WeightedSum(memory_size, num_heads=num_heads),
         window,

@@ -8,10 +8,12 @@ from regard.attention.alignments import SoftmaxAlignment, StochasticAlignment
 from regard.attention.contract import AbstractWindow
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import GatedSum, WeightedSum
-from regard.attention.scores import AdditiveScore, RectifiedScore
+from regard.attention.recipes.imitable import imitable
+from regard.attention.scores import AdditiveScore
 from regard.errors import UnsupportedError
 
 
+@imitable
 def show_attend_tell(
     *,
     query_size: int,
@@ -37,8 +39,8 @@ def show_attend_tell(
         hard: whether one position is drawn.
         mix: with `hard`, how often a row gets the expectation instead of a draw in training; 0.5 in arctic-captions.
         gate: "scalar" as in the paper and in arctic-captions' `selector`, "vector" as in sgrvinod's tutorial, or None.
-        like: "sgrvinod": a rectifier in place of the tangent (with `gate="vector"`, all of that implementation's
-            attention). Bahdanau's score with the bias is arctic-captions' own; the bias of v there and here drops out.
+        like: another implementation (`regard.attention.peers`). The default is arctic-captions' own, whose bias of v
+            drops out.
         window: where it may look.
 
     Source: Xu et al. 2015, Show, Attend and Tell: Neural Image Caption Generation with Visual Attention
@@ -46,12 +48,8 @@ def show_attend_tell(
     """
     if mix and not hard:
         raise UnsupportedError(f"mix={mix} is how often hard attention takes the expectation: use it with hard=True.")
-    if like is not None and like != "sgrvinod":
-        raise UnsupportedError(f"like={like!r} must be 'sgrvinod' or None.")
     return Mechanism(
-        RectifiedScore(query_size, memory_size, size, num_heads=num_heads)
-        if like == "sgrvinod"
-        else AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=True),
+        AdditiveScore(query_size, memory_size, size, num_heads=num_heads, bias=True),
         StochasticAlignment(mix=mix) if hard else SoftmaxAlignment(),
         WeightedSum(memory_size, num_heads=num_heads)
         if gate is None

@@ -9,13 +9,10 @@ from regard.attention.scores.dynamic import DynamicConvolutionScore
 from regard.attention.scores.location import LocationScore
 from regard.attention.scores.mixture import MixtureScore
 from regard.attention.scores.pooling import PoolingScore
-from regard.attention.scores.rectified import RectifiedScore
 from regard.attention.scores.relative import RelativeDotScore
 from regard.attention.scores.rotary import RotaryDotScore
-from regard.attention.scores.sigmoid_mixture import SigmoidMixtureScore
 from regard.attention.scores.tanh_dot import TanhDotScore
 from regard.attention.scores.transformer_xl import TransformerXLScore
-from regard.attention.scores.unmoved_location import UnmovedLocationScore
 
 __all__ = [
     "AdditiveScore",
@@ -27,12 +24,9 @@ __all__ = [
     "LocationScore",
     "MixtureScore",
     "PoolingScore",
-    "RectifiedScore",
     "RelativeDotScore",
     "RotaryDotScore",
     "ScaledDotScore",
-    "SigmoidMixtureScore",
     "TanhDotScore",
     "TransformerXLScore",
-    "UnmovedLocationScore",
 ]

@@ -14,7 +14,7 @@ def _with_agent(name: str, **options: Any) -> MechanismCase:
     options |= {"score": "additive", "size": 4, "transition_agent": True}
     return MechanismCase(
         name,
-        (a.forward_attention, a.ForwardAlignment),
+        (a.forward_attention,),
         lambda: a.forward_attention(query_size=5, memory_size=6, input_size=3, **options),
         input_size=3,
     )
@@ -22,11 +22,12 @@ def _with_agent(name: str, **options: Any) -> MechanismCase:
 
 CASES: tuple[MechanismCase, ...] = (
     of_recipe("forward attention", a.forward_attention, (a.ForwardAlignment,), **LOCATION),
+    of_recipe("forward attention, 2 heads", a.forward_attention, (a.ForwardAlignment,), num_heads=2, **LOCATION),
     *(
         of_recipe(
             f"forward attention, like coqui, {heads} head{'s' * (heads > 1)}",
             a.forward_attention,
-            (a.ForwardAlignment, a.UnmovedLocationScore),
+            (a.peers.RestartingForwardAlignment, a.peers.UnmovedLocationScore),
             like="coqui",
             num_heads=heads,
             **LOCATION,
@@ -39,7 +40,10 @@ CASES: tuple[MechanismCase, ...] = (
 
 PARTS: tuple[PartCase, ...] = (
     PartCase("forward", "alignment", lambda heads: a.ForwardAlignment(num_heads=heads)),
-    PartCase("unmoved location", "score", lambda heads: a.UnmovedLocationScore(6, 6, **LOCATION, num_heads=heads)),
+    PartCase("forward, as coqui", "alignment", lambda heads: a.peers.RestartingForwardAlignment(num_heads=heads)),
+    PartCase(
+        "unmoved location", "score", lambda heads: a.peers.UnmovedLocationScore(6, 6, **LOCATION, num_heads=heads)
+    ),
     PartCase(
         "forward, agent",
         "alignment",

@@ -10,9 +10,9 @@ from regard import attention as a
 from regard.testing.cases.case import MechanismCase, PartCase, of_recipe
 
 
-def _narrow(heads: int) -> a.SigmoidMixtureScore:
+def _narrow(heads: int) -> a.peers.SigmoidMixtureScore:
     """Bells so narrow that rounding does not decide which position is the highest."""
-    score = a.SigmoidMixtureScore(6, num_heads=heads, num_components=2, dropout=0.0)
+    score = a.peers.SigmoidMixtureScore(6, num_heads=heads, num_components=2, dropout=0.0)
     with torch.no_grad():
         score.parameters_of_mixture.bias.view(heads, 3, 2)[:, 1] = 0.0
     return score
@@ -25,14 +25,20 @@ CASES: tuple[MechanismCase, ...] = (
     of_recipe("gmm, V1b, 2 heads", a.gmm, (a.MixtureScore,), size=4, num_components=2, version="V1b", num_heads=2),
     of_recipe("gmm, logistic", a.gmm, (a.MixtureScore,), size=4, num_components=2, family="logistic", version="V2"),
     replace(
-        of_recipe("gmm, as coqui", a.gmm, (a.SigmoidMixtureScore, a.UnmaskedAlignment), num_components=2, like="coqui"),
+        of_recipe(
+            "gmm, as coqui",
+            a.gmm,
+            (a.peers.SigmoidMixtureScore, a.peers.UnmaskedAlignment),
+            num_components=2,
+            like="coqui",
+        ),
         exempt=dict.fromkeys(("padding_gets_exactly_zero", "row_without_support_sees_nothing"), "padding gets 1e-8"),
     ),
     MechanismCase(
         "sigmoid mixture, 2 heads",
-        (a.SigmoidMixtureScore,),
+        (a.peers.SigmoidMixtureScore,),
         lambda: a.Mechanism(
-            a.SigmoidMixtureScore(5, num_heads=2, num_components=2, dropout=0.0),
+            a.peers.SigmoidMixtureScore(5, num_heads=2, num_components=2, dropout=0.0),
             a.ExponentialAlignment(),
             a.WeightedSum(6, num_heads=2),
         ),

@@ -7,6 +7,17 @@ from regard.testing.cases.case import MechanismCase, PartCase, of_recipe
 
 CASES: tuple[MechanismCase, ...] = (
     of_recipe("monotonic", a.monotonic, (a.MonotonicAlignment,), size=4),
+    *(
+        of_recipe(
+            f"monotonic, as tensorflow-addons' parallel, {heads} head{'s' * (heads > 1)}",
+            a.monotonic,
+            (a.peers.ClippedMonotonicAlignment,),
+            size=4,
+            num_heads=heads,
+            like="tfa_parallel",
+        )
+        for heads in (1, 2)
+    ),
     of_recipe(
         "monotonic general, last, 2 heads",
         a.monotonic,
@@ -33,6 +44,7 @@ CASES: tuple[MechanismCase, ...] = (
 )
 
 PARTS: tuple[PartCase, ...] = (
+    PartCase("clipped monotonic", "alignment", lambda heads: a.peers.ClippedMonotonicAlignment(num_heads=heads)),
     PartCase("monotonic", "alignment", lambda heads: a.MonotonicAlignment(num_heads=heads, remaining="last")),
     PartCase(
         "chunkwise",

@@ -48,7 +48,7 @@ CASES: tuple[MechanismCase, ...] = (
     of_recipe(
         "show, attend and tell like sgrvinod, 2 heads",
         a.show_attend_tell,
-        (a.GatedSum, a.RectifiedScore),
+        (a.GatedSum, a.peers.RectifiedScore),
         size=4,
         num_heads=2,
         gate="vector",
@@ -57,7 +57,7 @@ CASES: tuple[MechanismCase, ...] = (
     of_recipe(
         "show, attend and tell like sgrvinod, no gate",
         a.show_attend_tell,
-        (a.RectifiedScore,),
+        (a.peers.RectifiedScore,),
         size=4,
         gate=None,
         like="sgrvinod",
@@ -74,7 +74,7 @@ CASES: tuple[MechanismCase, ...] = (
 )
 
 PARTS: tuple[PartCase, ...] = (
-    PartCase("rectified", "score", lambda heads: a.RectifiedScore(6, 6, 4, num_heads=heads)),
+    PartCase("rectified", "score", lambda heads: a.peers.RectifiedScore(6, 6, 4, num_heads=heads)),
     PartCase(
         "hardmax",
         "alignment",

@@ -39,7 +39,7 @@ CASES: tuple[MechanismCase, ...] = (
         narrow(a.bahdanau),
         (a.ArgmaxWindow, a.InEvaluation),
         size=4,
-        window=a.InEvaluation(a.ArgmaxWindow.like("coqui")),
+        window=a.InEvaluation(a.peers.argmax_window("coqui")),
     ),
     of_recipe(
         "median window, 2 heads, narrow",

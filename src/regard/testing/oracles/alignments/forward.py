@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.attention import ForwardAlignment
+from regard.attention.peers import RestartingForwardAlignment
 from regard.testing.oracles.arithmetic import linear, masked_softmax, sigmoid
 from regard.testing.oracles.story import Story, Vector, oracle
 
 
-@oracle(ForwardAlignment)
+@oracle(ForwardAlignment, RestartingForwardAlignment)
 def forward(alignment: Any, story: Story, energies: Sequence[Vector], supports: Sequence[list[bool]]) -> Vector:
     """α̂_t(n) = ((1-u_{t-1}) α̂_{t-1}(n) + u_{t-1} α̂_{t-1}(n-1) + ε) y_t(n) / Σ, from the first position, u_0 = 1/2."""
-    floor, elsewhere = (1e-8, 1e-7) if alignment.like == "coqui" else (0.0, 0.0)
+    floor, elsewhere = (1e-8, 1e-7) if isinstance(alignment, RestartingForwardAlignment) else (0.0, 0.0)
     place = [1.0] + [elsewhere] * (story.num_positions - 1)
     weights = place
     for step, (energy, support) in enumerate(zip(energies, supports, strict=True)):

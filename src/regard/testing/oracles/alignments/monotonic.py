@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.attention import ChunkwiseAlignment, MonotonicAlignment
+from regard.attention.peers import ClippedMonotonicAlignment
 from regard.testing.oracles.arithmetic import masked_softmax, number, sigmoid
 from regard.testing.oracles.story import Story, Vector, ask, oracle
 
@@ -36,7 +37,7 @@ def chunk(stops: Vector, energies: Vector, support: list[bool], width: int) -> V
     return result
 
 
-@oracle(MonotonicAlignment)
+@oracle(MonotonicAlignment, ClippedMonotonicAlignment)  # clipping shows in long sources only
 def reader(alignment: Any, story: Story, energies: Sequence[Vector], supports: Sequence[list[bool]]) -> Vector:
     """α of the last step, run through all steps from the first position; in evaluation, so without noise."""
     stops = [1.0] + [0.0] * (story.num_positions - 1)

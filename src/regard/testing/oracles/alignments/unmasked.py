@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from regard.attention import UnmaskedAlignment
+from regard.attention.peers import UnmaskedAlignment
 from regard.testing.oracles.story import Story, Vector, ask, oracle
 
 

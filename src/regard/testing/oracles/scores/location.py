@@ -6,7 +6,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from regard.attention import CoverageScore, DynamicConvolutionScore, LocationScore, UnmovedLocationScore
+from regard.attention import CoverageScore, DynamicConvolutionScore, LocationScore
+from regard.attention.peers import UnmovedLocationScore
 from regard.testing.oracles.arithmetic import apply, dot, head_slice, linear
 from regard.testing.oracles.scores.content import additive
 from regard.testing.oracles.story import Matrix, Story, Vector, oracle

@@ -6,7 +6,8 @@ import itertools
 import math
 from typing import Any
 
-from regard.attention import MixtureScore, SigmoidMixtureScore
+from regard.attention import MixtureScore
+from regard.attention.peers import SigmoidMixtureScore
 from regard.testing.oracles.arithmetic import head_slice, linear, sigmoid, softplus
 from regard.testing.oracles.story import Story, Vector, oracle
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.attention import RectifiedScore
+from regard.attention.peers import RectifiedScore
 from regard.testing.oracles.arithmetic import head_slice, linear
 from regard.testing.oracles.story import Story, Vector, oracle
 

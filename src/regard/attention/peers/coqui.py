@@ -1,0 +1,94 @@
+"""Coqui TTS's attention."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from torch import Tensor
+
+from regard import ops
+from regard.attention import recipes
+from regard.attention.alignments import ExponentialAlignment, TransitionAgent
+from regard.attention.alignments.forward import ForwardAlignment, Progress
+from regard.attention.contract import AbstractScore, AbstractWindow, Memory
+from regard.attention.mechanism import Mechanism
+from regard.attention.peers.sigmoid_mixture import SigmoidMixtureScore
+from regard.attention.peers.unmasked import UnmaskedAlignment
+from regard.attention.peers.unmoved_location import UnmovedLocationScore
+from regard.attention.reads import WeightedSum
+from regard.attention.scores import AdditiveScore
+from regard.errors import UnsupportedError
+from regard.shapes import Bool, Float
+
+FLOOR, ELSEWHERE = 1e-8, 1e-7
+SMOOTH = ("sigmoid", "smoothed_sigmoid")
+"""Alignments that see a bias of v."""
+
+
+class RestartingForwardAlignment(ForwardAlignment):
+    """Forward attention with m_t + 1e-8 instead of m_t; α̂_0 is 1e-7 at the other positions.
+
+    The agent has no hidden layer and does not see what was fed.
+    """
+
+    def initial(self, memory: Memory, num_rows: int) -> Progress:
+        """α̂_0 and u_0 = 1/2."""
+        first = super().initial(memory, num_rows)
+        return replace(first, alignment=first.alignment.clamp(min=ELSEWHERE))
+
+    def move(
+        self, energies: Float[Tensor, "R H S"], leaf: Progress, support: Bool[Tensor, "R G S"] | None
+    ) -> Float[Tensor, "R H S"]:
+        """The weights."""
+        return ops.forward_alignment(energies, leaf.alignment, leaf.move, support, FLOOR)
+
+
+def location_sensitive(**options: Any) -> Mechanism:
+    """The attention of its Tacotron 1 and 2."""
+    changed: dict[str, Any] = {"location": "both", "alignment": "smoothed_sigmoid", "bias": False}
+    chosen = changed | options
+    return recipes.location_sensitive(**({"output_bias": chosen["alignment"] in SMOOTH} | chosen))
+
+
+def forward_attention(
+    *,
+    query_size: int,
+    memory_size: int,
+    input_size: int | None = None,
+    size: int = 128,
+    score: Literal["location", "additive"] = "location",
+    transition_agent: bool = False,
+    num_heads: int = 1,
+    window: AbstractWindow | None = None,
+    **filters: Any,
+) -> Mechanism:
+    """`OriginalAttention` with forward attention; the agent does not see what is fed, whatever `input_size` is."""
+    plain = recipes.forward_attention(
+        query_size=query_size, memory_size=memory_size, size=size, score=score, num_heads=num_heads, **filters
+    )
+    scoring: AbstractScore
+    if score == "location":
+        scoring = UnmovedLocationScore(query_size, memory_size, size, bias=False, num_heads=num_heads, **filters)
+    else:
+        scoring = AdditiveScore(query_size, memory_size, size, num_heads=num_heads)
+    agent = None
+    if transition_agent:
+        agent = TransitionAgent(plain.context_size, query_size, hidden_size=None, num_heads=num_heads)
+    return Mechanism(scoring, RestartingForwardAlignment(num_heads=num_heads, agent=agent), plain.read, window)
+
+
+def dynamic_convolution(**options: Any) -> Mechanism:
+    """Its sentences depend on how far they are padded; bshall's original and the default agree."""
+    plain = recipes.dynamic_convolution(**options)
+    return Mechanism(plain.score, UnmaskedAlignment(plain.alignment), plain.read, plain.window)
+
+
+def gmm(*, query_size: int, memory_size: int, num_components: int = 5, num_heads: int = 1, **others: Any) -> Mechanism:
+    """GravesAttention: its own form of a logistic mixture, a hidden layer as wide as the query, dropout on ω̂."""
+    for name, value in others.items():
+        if value is not None:
+            raise UnsupportedError(f"{name}={value!r}: like='coqui' has its own, leave it out.")
+    score = SigmoidMixtureScore(query_size, num_heads=num_heads, num_components=num_components)
+    read = WeightedSum(memory_size, num_heads=num_heads)
+    return Mechanism(score, UnmaskedAlignment(ExponentialAlignment()), read)

@@ -1,0 +1,62 @@
+"""ESPnet's attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import ops
+from regard.attention import recipes
+from regard.attention.alignments.forward import ForwardAlignment, Progress
+from regard.attention.mechanism import Mechanism
+from regard.attention.recipes.forward_attention import agent_of
+from regard.ops.forward.reference import move_on
+from regard.shapes import Bool, Float
+
+LEAST = 1e-6
+UNIFORM: dict[str, Any] = {"first_alignment": "uniform", "sharpening": 2.0}
+
+
+class ClampedForwardAlignment(ForwardAlignment):
+    """α̂_t = max(m_t y_t, 1e-6), without an agent max(2 m_t y_t, 1e-6), divided by its sum over all positions.
+
+    Padding and what lies outside the window get weight, too, which breaks every invariant about padding: for
+    comparisons only. The agent has no hidden layer and tells the probability to stay: W and b here are minus its own.
+    """
+
+    def move(
+        self, energies: Float[Tensor, "R H S"], leaf: Progress, support: Bool[Tensor, "R G S"] | None
+    ) -> Float[Tensor, "R H S"]:
+        """The weights; zeros in a row without support."""
+        kept = torch.promote_types(energies.dtype, leaf.alignment.dtype)
+        working = torch.promote_types(kept, torch.float32)
+        reach = (2 if self.agent is None else 1) * move_on(leaf.alignment.to(working), leaf.move.to(working))
+        weights = (reach * ops.masked_softmax(energies.to(working), support)).clamp(min=LEAST)
+        if support is not None:
+            weights = weights * support.any(-1, keepdim=True)
+        return (weights / weights.sum(-1, keepdim=True).clamp(min=LEAST)).to(kept)
+
+
+def coverage(**options: Any) -> Mechanism:
+    """AttCov. With filters on the sum, AttCovLoc, it is
+    `location_sensitive(first_alignment="uniform", accumulate_first=True, sharpening=2)`."""
+    return recipes.coverage(**(UNIFORM | options))
+
+
+def location_sensitive(**options: Any) -> Mechanism:
+    """AttLoc; its speech recognition has location="previous"."""
+    return recipes.location_sensitive(**(UNIFORM | options))
+
+
+def forward_attention(
+    *, input_size: int | None = None, transition_agent: bool = False, num_heads: int = 1, **options: Any
+) -> Mechanism:
+    """AttForward, and AttForwardTA with an agent, which has no hidden layer."""
+    plain = recipes.forward_attention(num_heads=num_heads, **options)
+    agent = None
+    if transition_agent:
+        agent = agent_of(plain.read, options["query_size"], input_size, hidden_size=None, num_heads=num_heads)
+    alignment = ClampedForwardAlignment(num_heads=num_heads, agent=agent)
+    return Mechanism(plain.score, alignment, plain.read, plain.window)

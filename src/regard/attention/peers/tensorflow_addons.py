@@ -1,0 +1,37 @@
+"""tensorflow-addons' attention, and that of tf.contrib.seq2seq."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from regard import ops
+from regard.attention import recipes
+from regard.attention.alignments.monotonic import MonotonicAlignment
+from regard.attention.mechanism import Mechanism
+from regard.errors import UnsupportedError
+from regard.shapes import Float
+
+READER = ("num_heads", "bias", "learned_bias", "noise", "hard", "remaining")
+
+
+class ClippedMonotonicAlignment(MonotonicAlignment):
+    """Expects as their mode `parallel` does, which loses mass in long sources (`ops.clipped_monotonic_alignment`).
+
+    Their mode `recursive` is exact, as `MonotonicAlignment` is, and their mode `hard` is hard="always". Their noise,
+    which is there in evaluation too, is here in training only.
+    """
+
+    def expect(self, chance: Float[Tensor, "R H S"], previous: Float[Tensor, "R H S"]) -> Float[Tensor, "R H S"]:
+        """Where the reader stops."""
+        return ops.clipped_monotonic_alignment(chance, previous)
+
+
+def monotonic(**options: Any) -> Mechanism:
+    """BahdanauMonotonicAttention and LuongMonotonicAttention in mode `parallel`."""
+    if options.get("hard") == "always":
+        raise UnsupportedError("like='tfa_parallel': a reader that always decides expects nothing; leave it out.")
+    plain = recipes.monotonic(**options)
+    alignment = ClippedMonotonicAlignment(**{name: options[name] for name in READER if name in options})
+    return Mechanism(plain.score, alignment, plain.read, plain.window)
