@@ -13,6 +13,7 @@ from regard.attention import FullWindow, ScaledDotScore
 from regard.decoding import Search, beam_search
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import (
+    BlockedSinusoidalPositions,
     LearnedPositions,
     PositionedEmbedding,
     ScaledPositions,
@@ -141,7 +142,7 @@ def test_learned_positions_end_where_they_end():
 
 @pytest.mark.parametrize("size", [2, 3, 6, 7])
 def test_positions_of_tensor2tensor_are_sines_and_then_cosines(size):
-    found = SinusoidalPositions(size, like="tensor2tensor")(torch.tensor([0, 5]), torch.zeros(()))
+    found = BlockedSinusoidalPositions(size)(torch.tensor([0, 5]), torch.zeros(()))
     half = size // 2
     for row, t in enumerate((0, 5)):
         angles = [t / 10000 ** (i / max(half - 1, 1)) for i in range(half)]

@@ -4,10 +4,17 @@ from regard.layers.dropout import Dropout
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feed_forward import FeedForward, Norm, Residual
 from regard.layers.output import TokenHead
-from regard.layers.positions import LearnedPositions, PositionedEmbedding, ScaledPositions, SinusoidalPositions
+from regard.layers.positions import (
+    BlockedSinusoidalPositions,
+    LearnedPositions,
+    PositionedEmbedding,
+    ScaledPositions,
+    SinusoidalPositions,
+)
 from regard.layers.recurrent import Cell, RecurrentStack
 
 __all__ = [
+    "BlockedSinusoidalPositions",
     "Cell",
     "Dropout",
     "FeedForward",

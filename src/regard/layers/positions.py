@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from regard.errors import ShapeError, UnsupportedError
+from regard.errors import ShapeError
 from regard.layers.dropout import Dropout
 from regard.shapes import Float, Int
 
@@ -33,25 +33,38 @@ class SinusoidalPositions(nn.Module):
 
     Args:
         size: D.
-        like: `tensor2tensor`, which fairseq follows: all sines before all cosines, with the frequencies
-            10000^{-i/(⌊D/2⌋ - 1)}, so that the slowest is exactly 1/10000; an odd width ends in 0.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.5.
     """
 
-    def __init__(self, size: int, *, like: Literal["tensor2tensor"] | None = None) -> None:
+    def __init__(self, size: int) -> None:
         super().__init__()
-        if like not in (None, "tensor2tensor"):
-            raise UnsupportedError(f"like={like!r} must be 'tensor2tensor' or None.")
         self.size = size
-        self.like = like
 
     def forward(self, positions: Int[Tensor, "*rows"], like: Tensor) -> Float[Tensor, "*rows D"]:
         """Vectors of positions, of any shape, with the floating type of `like`."""
-        if self.like is None:
-            angles = position_angles(positions, self.size)
-            pairs = torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
-            return pairs[..., : self.size].to(like.dtype)
+        angles = position_angles(positions, self.size)
+        pairs = torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
+        return pairs[..., : self.size].to(like.dtype)
+
+
+class BlockedSinusoidalPositions(nn.Module):
+    """All sines before all cosines, with the frequencies 10000^{-i/(⌊D/2⌋ - 1)}, i < ⌊D/2⌋; an odd width ends in 0.
+
+    The slowest frequency is exactly 1/10000. There is no longest position.
+
+    Args:
+        size: D.
+
+    Source: the authors' tensor2tensor (`get_timing_signal_1d`), which fairseq follows.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, positions: Int[Tensor, "*rows"], like: Tensor) -> Float[Tensor, "*rows D"]:
+        """Vectors of positions, of any shape, with the floating type of `like`."""
         count = self.size // 2
         index = torch.arange(count, device=positions.device, dtype=_precise(positions.device))
         angles = positions[..., None] * 10000.0 ** (-index / max(count - 1, 1))

@@ -58,8 +58,8 @@ LAYERS: tuple[LayerCase, ...] = (
     ),
     LayerCase(
         "sinusoidal positions of tensor2tensor",
-        (layers.SinusoidalPositions,),
-        lambda: layers.SinusoidalPositions(5, like="tensor2tensor"),
+        (layers.BlockedSinusoidalPositions,),
+        lambda: layers.BlockedSinusoidalPositions(5),
         lambda: (ids(3, 5), draw(3, 1)),
     ),
     LayerCase(
