@@ -181,7 +181,7 @@ def test_contexts_gradients_and_the_state_are_those_of_the_steps(name, hypothese
     queries, values = torch.randn(3 * hypotheses, 4, D).double(), torch.randn(3, 5, D).double()
     fits = hypotheses == 1 or "causal" not in name
     memory = mechanism.prepare(values, mask=mask)
-    assert (at_once.objection(mechanism.parts, memory, len(queries), from_start=True) is None) == fits
+    assert (at_once.ineligible_now(mechanism.parts, memory, len(queries), from_start=True) is None) == fits
 
     def run(alignment):
         own = [x.detach().requires_grad_() for x in (queries, values)]
@@ -282,7 +282,7 @@ def test_a_declaration_holds_until_a_subclass_computes_something_else():
         (SharperSoftmax, None),
     ):
         mechanism = Mechanism(scored("dot"), kind(), WeightedSum(D))
-        assert at_once.obstacle(mechanism.parts) == reason
+        assert at_once.ineligible(mechanism.parts) == reason
         memory = mechanism.prepare(values)
         looks = mechanism(queries, memory)[0].context
         torch.testing.assert_close(looks, mechanism(queries, memory, alignment=True)[0].context)

@@ -14,7 +14,8 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
 from regard.models import Encoded, fused
-from regard.models.fused import cells, graphs, passing, sweep
+from regard.models.fused import autograd, cells, graphs
+from regard.models.fused import steps as passes
 from regard.ops.additive import chunked, operation
 from regard.ops.attend import reference as attend
 from regard.ops.cells import reference as steps
@@ -84,9 +85,9 @@ class Operations(TorchDispatchMode):
 def counts(monkeypatch):
     """Passes on the CPU are recorded, and made of nothing but operations of torch. How many are, and replayed."""
     monkeypatch.setattr(graphs, "RECORDERS", {"cpu": Tape})
-    monkeypatch.setattr(sweep, "RECORDERS", graphs.RECORDERS)
-    monkeypatch.setattr(sweep, "RECORDINGS", graphs.Recordings())
-    for module in (cells, passing):
+    monkeypatch.setattr(autograd, "RECORDERS", graphs.RECORDERS)
+    monkeypatch.setattr(autograd, "RECORDINGS", graphs.Recordings())
+    for module in (cells, passes):
         monkeypatch.setattr(module, "steps_for", lambda name, _: {"cells": steps, "attend": attend}[name])
     monkeypatch.setattr(operation, "kernels_for", lambda _: chunked)
     Tape.counts, Tape.alive = Counter(), weakref.WeakSet()
@@ -132,12 +133,12 @@ class Batch:
 
     def expected(self):
         """Launched one by one."""
-        recorders, sweep.RECORDERS = sweep.RECORDERS, {}
+        recorders, autograd.RECORDERS = autograd.RECORDERS, {}
         try:
             results = self.forward()
             return results, self.back(results)
         finally:
-            sweep.RECORDERS = recorders
+            autograd.RECORDERS = recorders
 
     def check(self):
         results = self.forward()
@@ -245,7 +246,7 @@ def test_gradients_add_up_over_batches(counts):
     for seed in range(4):
         Batch(decoder, seed).forward()[0].sum().backward()
     found = [p.grad for p in parameters]
-    sweep.RECORDERS = {}
+    autograd.RECORDERS = {}
     expected = [torch.zeros_like(p) for p in parameters]
     for seed in range(4):
         gradients = torch.autograd.grad(Batch(decoder, seed).forward()[0].sum(), parameters, materialize_grads=True)
@@ -465,9 +466,9 @@ def test_the_stand_in_refuses_what_a_graph_cannot_do():
 def test_the_cpu_has_no_recorder(monkeypatch):
     monkeypatch.undo()
     assert set(graphs.RECORDERS) <= {"cuda"}
-    before = len(sweep.RECORDINGS._slots)
+    before = len(autograd.RECORDINGS._slots)
     Batch(simple()).forward()
-    assert len(sweep.RECORDINGS._slots) == before
+    assert len(autograd.RECORDINGS._slots) == before
 
 
 @pytest.mark.gpu
@@ -488,7 +489,7 @@ def test_graphs_on_a_gpu_give_what_kernels_give(mechanism, cell, order, monkeypa
         for batch, *one in zip(batches, results, found, again):
             expected = batch.expected()
             assert_same((*expected, expected[1]), one)
-    taken = [one for one in sweep.RECORDINGS._slots.values() if one is not None]
+    taken = [one for one in autograd.RECORDINGS._slots.values() if one is not None]
     assert len(taken) >= 3
     assert "cuda" in graphs.RECORDERS
 
@@ -500,7 +501,7 @@ def test_graphs_on_a_gpu_are_timed(monkeypatch, capsys):
     batch = Batch(decoder, steps=40)
     seconds = {}
     for name, recorders in (("kernels", {}), ("graphs", graphs.RECORDERS)):
-        monkeypatch.setattr(sweep, "RECORDERS", recorders)
+        monkeypatch.setattr(autograd, "RECORDERS", recorders)
         for turn in range(23):
             if turn == 3:
                 torch.cuda.synchronize()

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from regard import ops
 from regard.attention.contract import Memory
-from regard.layers.eligibility import ineligible
+from regard.layers import eligibility
 from regard.ops.switch import switched_off
 from regard.shapes import Bool, Float, merge_rows, num_hypotheses
 
 
-def obstacle(parts: Mapping[str, Any]) -> str | None:
+def ineligible(parts: Mapping[str, Any]) -> str | None:
     """Why a mechanism of these parts can never attend to all steps in one operation, or None."""
     comparison = parts["score"].comparison()
     extents = ("all", "past") if comparison is not None and comparison.kind == "dot" else ("all",)
@@ -28,22 +28,22 @@ def obstacle(parts: Mapping[str, Any]) -> str | None:
     for name, part in parts.items():
         if not declared[name]:
             return f"there is no such operation for {type(part).__name__}"
-        if (reason := ineligible(part, name)) is not None:
+        if (reason := eligibility.ineligible(part, name)) is not None:
             return reason
     for name, module in comparison.called:
-        if (reason := ineligible(module, f"score.{name}")) is not None:
+        if (reason := eligibility.ineligible(module, f"score.{name}")) is not None:
             return reason
     return None if torch.compiler.is_compiling() else switched_off()
 
 
-def objection(parts: Mapping[str, Any], memory: Memory, num_rows: int, *, from_start: bool) -> str | None:
+def ineligible_now(parts: Mapping[str, Any], memory: Memory, num_rows: int, *, from_start: bool) -> str | None:
     """Why these parts do not attend to a memory in one operation, or None.
 
     Args:
         num_rows: R.
         from_start: whether the first of the steps is step 0.
     """
-    if (reason := obstacle(parts)) is not None:
+    if (reason := ineligible(parts)) is not None:
         return reason
     comparison = parts["score"].comparison()
     if comparison.kind == "additive":
@@ -59,7 +59,7 @@ def objection(parts: Mapping[str, Any], memory: Memory, num_rows: int, *, from_s
 
 
 def look(parts: Mapping[str, Any], queries: Float[Tensor, "R T Q"], memory: Memory) -> Float[Tensor, "R T V"]:
-    """The contexts, where there is no objection."""
+    """The contexts, of eligible parts."""
     score, beta = parts["score"], parts["alignment"].softmax_factor
     comparison = score.comparison()
     rows, steps = queries.shape[:2]

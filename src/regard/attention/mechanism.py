@@ -88,8 +88,8 @@ class Mechanism(AbstractAttention):
         for part in self.parts.values():
             if (reason := part.refuse(self)) is not None:
                 raise UnsupportedError(reason)
-        if narrow and (obstacle := narrowing.obstacle(self.parts)) is not None:
-            raise UnsupportedError(f"narrow=True is impossible: {obstacle}.")
+        if narrow and (reason := narrowing.ineligible(self.parts)) is not None:
+            raise UnsupportedError(f"narrow=True is impossible: {reason}.")
 
     @property
     def parts(self) -> dict[str, AbstractPart]:
@@ -294,7 +294,7 @@ class Mechanism(AbstractAttention):
         """The positions (R, 1 or H, W) that this step looks at, or None for all."""
         width, num_positions = self.window.width, look.memory.num_positions
         rows = num_hypotheses(look.query.shape[0], look.memory.num_sentences)
-        if width is None or narrowing.objection(self.parts, num_positions, rows, self.narrow) is not None:
+        if width is None or narrowing.ineligible_now(self.parts, num_positions, rows, self.narrow) is not None:
             return None
         return narrowing.find(self.window.start(look, leaf), width, num_positions)
 
@@ -329,11 +329,11 @@ class Mechanism(AbstractAttention):
         """Why `forward` takes steps, or None where it attends to all of them in one operation."""
         if (name := overridden(self, Mechanism, "step", "_step", "_allowed", "_places")) is not None:
             return f"{type(self).__name__} has a {name} of its own"
-        return at_once.objection(self.parts, memory, num_rows, from_start=from_start)
+        return at_once.ineligible_now(self.parts, memory, num_rows, from_start=from_start)
 
     def _explain_step(self, memory: Memory, rows_per_sentence: int) -> str:
         num_positions = memory.num_positions
-        reason = narrowing.objection(self.parts, num_positions, rows_per_sentence, self.narrow)
+        reason = narrowing.ineligible_now(self.parts, num_positions, rows_per_sentence, self.narrow)
         if reason is not None:
             return f"full: a step looks at all {num_positions} positions; {reason}"
         return f"narrow: a step looks at {min(self.window.width or 0, num_positions)} of {num_positions} positions"

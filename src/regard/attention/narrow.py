@@ -25,7 +25,7 @@ since it is copied, and as often as rows share a sentence, up to `SHARED` times,
 them all; `OVERHEAD` comes on top. Measured by `benchmarks/windows.py`."""
 
 
-def obstacle(parts: Mapping[str, Any]) -> str | None:
+def ineligible(parts: Mapping[str, Any]) -> str | None:
     """Why a mechanism of these parts can never look at few positions, or None."""
     for name in ("score", "alignment", "read"):
         if not parts[name].is_positionwise:
@@ -36,7 +36,9 @@ def obstacle(parts: Mapping[str, Any]) -> str | None:
     return None
 
 
-def objection(parts: Mapping[str, Any], num_positions: int, rows_per_sentence: int, asked: bool | None) -> str | None:
+def ineligible_now(
+    parts: Mapping[str, Any], num_positions: int, rows_per_sentence: int, asked: bool | None
+) -> str | None:
     """Why a step looks at all S positions, or None where it looks at those of the window alone.
 
     Args:
@@ -44,7 +46,7 @@ def objection(parts: Mapping[str, Any], num_positions: int, rows_per_sentence: i
     """
     if asked is False:
         return "narrow=False was asked for"
-    if (reason := obstacle(parts)) is not None:
+    if (reason := ineligible(parts)) is not None:
         return reason
     width = parts["window"].width
     if width is None:

@@ -206,7 +206,7 @@ class RecurrentDecoder(nn.Module):
     def for_search(self, memory: RecurrentMemory, num_rows: int) -> tuple[Any, Any]:
         """A twin whose steps are quicker for as many rows, without gradients, and the memory for them."""
         memory = widened(memory, next(self.stack.parameters(), None))
-        if self._unshared(memory, num_rows) is None:
+        if self._ineligible_for_search(memory, num_rows) is None:
             found = search.SearchTwin(self, memory, num_rows)
             return found, found.begin()
         return twin(self, num_rows), memory
@@ -287,7 +287,7 @@ class RecurrentDecoder(nn.Module):
         generator: Generator | None,
     ) -> RecurrentFeatures:
         """Something is fed back, so steps are taken one by one, in one node of the graph where there is one."""
-        if self._unfused(embedded) is None:
+        if self._ineligible_for_pass(embedded) is None:
             output, cells, contexts, weights = fused.run(
                 self.attention,
                 self.stack,
@@ -336,11 +336,11 @@ class RecurrentDecoder(nn.Module):
 
     def explain(self) -> str:
         """Which ways `forward` and searches take and why."""
-        reason = self._unshared()
+        reason = self._ineligible_for_search()
         own = "in searches hypotheses share what they follow" if reason is None else f"searches take `step`: {reason}"
         return f"{self._explain_training()}; {own}"
 
-    def _unshared(self, *given: Any) -> str | None:
+    def _ineligible_for_search(self, *given: Any) -> str | None:
         """Why searches have no step of their own, or None."""
         if type(self) is not RecurrentDecoder:
             return f"{type(self).__name__} has its own"
@@ -351,12 +351,12 @@ class RecurrentDecoder(nn.Module):
             return f"a training pass takes the steps one by one: {type(self).__name__} has a {name} of its own"
         if self.feeds_back is None:
             return "all steps of a training pass run at once: nothing is fed back into the cell"
-        unfused = self._unfused()
-        if unfused is None:
+        reason = self._ineligible_for_pass()
+        if reason is None:
             return f"a training pass takes the steps in one fused node of the graph: {self.feeds_back}"
-        return f"a training pass takes the steps one by one: {self.feeds_back}, and {unfused}"
+        return f"a training pass takes the steps one by one: {self.feeds_back}, and {reason}"
 
-    def _unfused(self, embedded: Tensor | None = None) -> str | None:
+    def _ineligible_for_pass(self, embedded: Tensor | None = None) -> str | None:
         """Why steps that feed back are not one node of the graph, or None."""
         if self.query != "output":
             return "the fused pass asks with the output alone"

@@ -28,7 +28,7 @@ class Intersection(AbstractWindow):
         self.sources = tuple(key for window in windows for key in window.sources)
 
     def refuse(self, mechanism: Any) -> str | None:
-        """The first objection of a window."""
+        """The first reason of a window."""
         return next((reason for window in self.windows if (reason := window.refuse(mechanism)) is not None), None)
 
     def prepare(self, source: Source) -> Tree:

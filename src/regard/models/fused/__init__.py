@@ -1,5 +1,5 @@
 """The recurrent decoder's training pass as one node of the graph, and its step in searches, for the parts they know."""
 
-from regard.models.fused.table import refuse, run
+from regard.models.fused.support import refuse, run
 
 __all__ = ["refuse", "run"]

@@ -20,7 +20,7 @@ from regard.layers.embedding import TokenEmbedding
 from regard.layers.recurrent import CellState
 from regard.layers.twin import ENOUGH, Packed, twin
 from regard.models.contract import DecoderOutput
-from regard.models.fused import table
+from regard.models.fused import support
 from regard.models.naming import named
 from regard.ops.choose import refuse_numba, steps_for
 from regard.ops.linear import linear
@@ -55,7 +55,7 @@ def refuse(decoder: Any, memory: Any = None, rows: int = ENOUGH) -> str | None:
     """Why a decoder's searches have no such step, or None; without a memory, whether they ever can."""
     if decoder.attention is None or decoder.query != "output":
         return "attention must be asked with the cell's output"
-    if (reason := table.refuse(decoder.attention, decoder.stack, decoder.readout)) is not None:
+    if (reason := support.refuse(decoder.attention, decoder.stack, decoder.readout)) is not None:
         return reason
     if (reason := ineligible(decoder, "the decoder")) is not None:
         return reason
@@ -99,7 +99,7 @@ class SearchTwin:
             for index, layer in enumerate(stack.layers)
         ]
         self.readout = _Readout(decoder, memory.attention.read, self.vectors, rows)
-        energies, keys, (query, self.query_bias), v = table.compare(mechanism.score, memory.attention.score)
+        energies, keys, (query, self.query_bias), v = support.compare(mechanism.score, memory.attention.score)
         self.asking = None if query is None else _packed(query, rows)
         options = {"num_heads": mechanism.score.num_heads, "sharpening": mechanism.alignment.softmax_factor}
         looks = steps_for("attend", "cpu").LOOKS

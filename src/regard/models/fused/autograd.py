@@ -11,11 +11,11 @@ from torch import Tensor
 
 from regard.models.fused import reference
 from regard.models.fused.graphs import RECORDERS, Given, Recordings
-from regard.models.fused.passing import PASSES, AbstractPass, Results
 from regard.models.fused.plan import Plan, Weights
+from regard.models.fused.steps import PASSES, AbstractPass, Results
 
 
-def sweep(
+def all_steps(
     plan: Plan,
     embedded: Tensor,
     memory: tuple[Tensor, Tensor, Tensor | None],
@@ -36,7 +36,7 @@ def sweep(
     """
     flat = [*(tensor for state in first for tensor in state), *masks, *weights.flat()]
     records = embedded.device.type in RECORDERS and torch.is_grad_enabled()
-    found = _Sweep.apply(plan, len(masks), records, embedded, *memory, *flat)  # type: ignore[no-untyped-call]
+    found = _AllSteps.apply(plan, len(masks), records, embedded, *memory, *flat)  # type: ignore[no-untyped-call]
     outputs, cells, contexts, alignments = found
     return outputs.transpose(0, 1), cells.transpose(0, 1), contexts.transpose(0, 1), alignments.permute(1, 2, 0, 3)
 
@@ -44,7 +44,7 @@ def sweep(
 RECORDINGS = Recordings()
 
 
-class _Sweep(torch.autograd.Function):
+class _AllSteps(torch.autograd.Function):
     """Time comes first inside. A second derivative is that of `reference.steps`."""
 
     @staticmethod

@@ -12,9 +12,9 @@ from regard.layers import recurrence
 from regard.layers.dropout import drop
 from regard.layers.eligibility import DROPOUTS, drops, ineligible
 from regard.layers.recurrent import CellState, RecurrentStack
+from regard.models.fused.autograd import all_steps
 from regard.models.fused.cells import LAYERS
 from regard.models.fused.plan import Plan, Weights
-from regard.models.fused.sweep import sweep
 from regard.ops.choose import refuse_kernels
 
 
@@ -107,4 +107,4 @@ def run(
         ones = embedded.new_ones(*embedded.shape[:2], stack.size)
         masks = [drop(stack.dropout, ones, layer=index).transpose(0, 1) for index in range(stack.num_layers - 1)]
     weights = Weights(layers, query, v, (readout.weight, readout.bias))
-    return sweep(plan, embedded, (keys, memory.read, memory.mask), first, masks, weights)
+    return all_steps(plan, embedded, (keys, memory.read, memory.mask), first, masks, weights)
