@@ -53,6 +53,33 @@ def decoder_of(
     return made
 
 
+class GatedDot(a.AbstractScore):
+    """A user's own: e_j = s · (W q)ᵀ tanh(U h_j), which says that it is a dot product."""
+
+    def __init__(self):
+        super().__init__()
+        self.asks, self.gates = nn.Linear(D, D), nn.Linear(D, D)
+        self.strength = nn.Parameter(torch.tensor(0.7))
+
+    def prepare(self, source):
+        return torch.tanh(self.gates(source.keys))[:, :, None]
+
+    def forward(self, look, leaf):
+        keys = look.memory.score[:, :, 0]
+        query = (self.strength * self.asks(look.query)).unflatten(0, (len(keys), -1))
+        return torch.einsum("bkd,bsd->bks", query, keys).flatten(0, 1)[:, None], leaf
+
+    def comparison(self):
+        return a.Comparison("dot", self.asks, self.strength)
+
+
+class UndeclaredDot(GatedDot):
+    """The same, which says nothing."""
+
+    def comparison(self):
+        return None
+
+
 def source():
     torch.manual_seed(1)
     mask = torch.arange(S) < torch.tensor([5, 4, 3, 5, 2, 1])[:, None]
@@ -392,6 +419,31 @@ def test_filters_that_are_wrapped_are_what_the_wrapper_makes_of_them():
     torch.testing.assert_close(found, mechanism(queries, memory)[0].context)
 
 
+@pytest.mark.parametrize("order", ["recur_then_attend", "attend_then_recur"])
+def test_a_users_own_score_takes_every_fast_way_by_one_declaration(order):
+    declared, silent = (
+        decoder_of(a.Mechanism(kind(), a.SoftmaxAlignment(), a.WeightedSum(D)), order=order)
+        for kind in (GatedDot, UndeclaredDot)
+    )
+    silent.load_state_dict(declared.state_dict())
+    ids, found = torch.randint(1, N, (B, T)), []
+    for decoder, fast in ((declared, True), (silent, False)):
+        memory = decoder.prepare(source())
+        output = decoder(ids, memory).log_probabilities
+        assert ("AllStepsBackward" in str(graph_of(output))) == fast
+        assert ("searches hypotheses share" in decoder.explain()) == fast
+        sequences = decoder.attention.explain(memory.attention).splitlines()[1]
+        assert ("one operation for all steps" in sequences) == fast
+        loss = output[..., 1:].square().sum()
+        gradients = torch.autograd.grad(loss, decoder.parameters(), materialize_grads=True)
+        hypotheses = search(decoder, decoder.prepare(source()), Search(beam=3), bos=BOS, eos=EOS, max_length=6)
+        hypotheses = [one[0].tokens.tolist() for one in hypotheses]
+        found.append((output, gradients, hypotheses))
+    torch.testing.assert_close(found[0][0], found[1][0])
+    torch.testing.assert_close(found[0][1], found[1][1])
+    assert found[0][2] == found[1][2]
+
+
 def test_the_switch_turns_fast_ways_off_and_says_so():
     decoder = decoder_of().eval()
     ids = torch.randint(1, N, (B, T))
@@ -402,10 +454,10 @@ def test_the_switch_turns_fast_ways_off_and_says_so():
         assert "switched off" in decoder.stack.explain()
         assert "switched off" in decoder.attention.explain(memory.attention)
         plainly = decoder(ids, memory).log_probabilities
-        assert "SweepBackward" not in str(graph_of(plainly))
+        assert "AllStepsBackward" not in str(graph_of(plainly))
         with torch.inference_mode():
             assert decoder.for_search(memory, B * K)[0] is decoder
-    assert "SweepBackward" in str(graph_of(fused))
+    assert "AllStepsBackward" in str(graph_of(fused))
     torch.testing.assert_close(fused, plainly, rtol=0, atol=1e-12)
     assert "switched off" not in decoder.explain()
 
