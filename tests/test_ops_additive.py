@@ -48,9 +48,9 @@ def bounds(inputs, probe, activation):
     query, keys, v = (x.detach().double().abs() for x in inputs)
     terms = 1.0 if activation == "tanh" else float(query.max() + keys.max())
     largest = float(v.max())
-    by_v = float(probe.sum((0, -1, -2)).max())
+    grad_v = float(probe.sum((0, -1, -2)).max())
     sums = float(probe.sum(-1).max()), float(probe.sum(-2).max())
-    return float(v.sum(-1).max()) * terms, sums[0] * largest, sums[1] * largest, by_v * terms
+    return float(v.sum(-1).max()) * terms, sums[0] * largest, sums[1] * largest, grad_v * terms
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)

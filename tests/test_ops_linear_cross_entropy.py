@@ -230,8 +230,8 @@ def test_half_types_are_left_to_the_formula(dtype):
     inputs = drawn()
     given = [x.to(dtype) if x.is_floating_point() else x for x in inputs]
     assert "float32" in str(BLOCKS.refuse(*given))
-    loss, *_, by_bias = run(ops.linear_cross_entropy, inputs, dtype)
-    assert (loss.dtype, by_bias.dtype) == (torch.float32, dtype)
+    loss, *_, grad_bias = run(ops.linear_cross_entropy, inputs, dtype)
+    assert (loss.dtype, grad_bias.dtype) == (torch.float32, dtype)
 
 
 def test_autocast_and_transforms_are_left_to_the_formula():
@@ -239,9 +239,9 @@ def test_autocast_and_transforms_are_left_to_the_formula():
     with torch.autocast("cpu", torch.bfloat16):
         assert BLOCKS.refuse(*inputs) is not None
     features, *others = inputs
-    by_features = torch.func.grad(lambda x: ops.linear_cross_entropy(x, *others)[0])(features)
+    grad_features = torch.func.grad(lambda x: ops.linear_cross_entropy(x, *others)[0])(features)
     right = run(reference.linear_cross_entropy, inputs, torch.float32)[2]
-    torch.testing.assert_close(by_features, right)
+    torch.testing.assert_close(grad_features, right)
 
 
 @here

@@ -149,9 +149,9 @@ def test_half_types_are_computed_in_float32(dtype):
 def test_only_what_is_asked_for_is_differentiated():
     inputs = draw(C=2, W=9, F=2)
     inputs[5].requires_grad_()
-    (by_v,) = torch.autograd.grad(ops.location_energies(*inputs).sum(), [inputs[5]])
+    (grad_v,) = torch.autograd.grad(ops.location_energies(*inputs).sum(), [inputs[5]])
     (expected,) = torch.autograd.grad(reference.location_energies(*inputs).sum(), [inputs[5]])
-    torch.testing.assert_close(by_v, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(grad_v, expected, rtol=0, atol=1e-12)
 
 
 def test_second_derivatives_are_right():
@@ -164,10 +164,10 @@ def test_the_compiler_and_torch_func_take_operations_that_they_know():
     expected = ops.location_energies(*inputs)
     each = torch.vmap(lambda q, k, p: ops.location_energies(q[None], k[None], p[None], *inputs[3:])[0])
     torch.testing.assert_close(each(*inputs[:3]), expected)
-    by_query = torch.func.grad(lambda q: ops.location_energies(q, *inputs[1:]).sum())(inputs[0])
+    grad_query = torch.func.grad(lambda q: ops.location_energies(q, *inputs[1:]).sum())(inputs[0])
     leaf = inputs[0].clone().requires_grad_()
     torch.testing.assert_close(
-        by_query, torch.autograd.grad(ops.location_energies(leaf, *inputs[1:]).sum(), leaf)[0], rtol=1e-5, atol=1e-6
+        grad_query, torch.autograd.grad(ops.location_energies(leaf, *inputs[1:]).sum(), leaf)[0], rtol=1e-5, atol=1e-6
     )
 
 

@@ -40,16 +40,16 @@ def assert_same(ours, plain, dtype):
 
 
 @pytest.mark.parametrize("rows", [1, 5])
-@pytest.mark.parametrize("known", [1, "rows"])
+@pytest.mark.parametrize("shared", [1, "rows"])
 @pytest.mark.parametrize("scale", [1.0, 30.0])
-def test_cells_are_those_of_torch(rows, known, scale, dtype, hands):
+def test_cells_are_those_of_torch(rows, shared, scale, dtype, hands):
     def draw(*shape):
         return scale * torch.randn(*shape, dtype=dtype)
 
-    size, wide, known = 7, 11, rows if known == "rows" else known
+    size, wide, shared = 7, 11, rows if shared == "rows" else shared
     lstm = {
         "gates": draw(rows, 4 * size),
-        "known": draw(known, 4 * size),
+        "shared": draw(shared, 4 * size),
         "cells": torch.randn(3, rows, size, dtype=dtype),
         "tangents": torch.zeros(2, rows, size, dtype=dtype),
         "hidden": torch.randn(3, rows, wide, dtype=dtype),
@@ -57,37 +57,37 @@ def test_cells_are_those_of_torch(rows, known, scale, dtype, hands):
     ours, plain = both("lstm", lstm)
     assert_same(ours, plain, dtype)
     back = {name: plain[name] for name in ("gates", "cells", "tangents")}
-    back |= {"by_hidden": torch.randn(rows, size, dtype=dtype), "by_cells": torch.randn(rows, size, dtype=dtype)}
-    assert_same(*both("lstm_back", {**back, "by_gates": torch.zeros(2, rows, 4 * size, dtype=dtype)}), dtype)
+    back |= {"grad_hidden": torch.randn(rows, size, dtype=dtype), "grad_cells": torch.randn(rows, size, dtype=dtype)}
+    assert_same(*both("lstm_backward", {**back, "grad_gates": torch.zeros(2, rows, 4 * size, dtype=dtype)}), dtype)
 
     gru = {
-        "fed": draw(rows, 3 * size),
-        "known": draw(known, 3 * size),
+        "inputs": draw(rows, 3 * size),
+        "shared": draw(shared, 3 * size),
         "recurrent": draw(rows, 3 * size),
-        "both": torch.zeros(2, rows, 2 * size, dtype=dtype),
-        "new": torch.zeros(2, rows, size, dtype=dtype),
+        "gates": torch.zeros(2, rows, 2 * size, dtype=dtype),
+        "candidate": torch.zeros(2, rows, size, dtype=dtype),
         "hidden": torch.randn(3, rows, wide, dtype=dtype),
     }
     ours, plain = both("gru", gru)
     assert_same(ours, plain, dtype)
-    back = {name: plain[name] for name in ("recurrent", "both", "new", "hidden")}
-    back |= {"by_hidden": torch.randn(rows, size, dtype=dtype)}
+    back = {name: plain[name] for name in ("recurrent", "gates", "candidate", "hidden")}
+    back |= {"grad_hidden": torch.randn(rows, size, dtype=dtype)}
     back["recurrent"] = back["recurrent"] / scale
-    assert_same(*both("gru_back", {**back, "by_gates": torch.zeros(2, rows, 4 * size, dtype=dtype)}), dtype)
+    assert_same(*both("gru_backward", {**back, "grad_gates": torch.zeros(2, rows, 4 * size, dtype=dtype)}), dtype)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_rows_may_share_what_is_known_of_them(cell, dtype, hands):
-    size, whose, gates = 7, torch.tensor([2, 0, 0, 1, 2]), {"lstm": 4, "gru": 3}[cell]
-    rows = {"known": torch.randn(3, gates * size, dtype=dtype)}
+def test_rows_of_one_parent_share_its_products(cell, dtype, hands):
+    size, parent, gates = 7, torch.tensor([2, 0, 0, 1, 2]), {"lstm": 4, "gru": 3}[cell]
+    rows = {"shared": torch.randn(3, gates * size, dtype=dtype)}
     rows |= {"recurrent": torch.randn(3, gates * size, dtype=dtype)} if cell == "gru" else {}
-    kept = {"lstm": ("cells", "tangents"), "gru": ("both", "new")}[cell]
-    widths = {"both": 2 * size}
+    kept = {"lstm": ("cells", "tangents"), "gru": ("gates", "candidate")}[cell]
+    widths = {"gates": 2 * size}
     buffers = {name: torch.randn(3, 5, widths.get(name, size), dtype=dtype) for name in (*kept, "hidden")}
-    fed = {"gates" if cell == "lstm" else "fed": torch.randn(5, gates * size, dtype=dtype)}
-    ours, plain = both(cell, {**rows, **buffers, **fed, "whose": whose})
+    fed = {"gates" if cell == "lstm" else "inputs": torch.randn(5, gates * size, dtype=dtype)}
+    ours, plain = both(cell, {**rows, **buffers, **fed, "parent": parent})
     assert_same(ours, plain, dtype)
-    alone, _ = both(cell, {**buffers, **fed, **{name: x[whose] for name, x in rows.items()}})
+    alone, _ = both(cell, {**buffers, **fed, **{name: x[parent] for name, x in rows.items()}})
     torch.testing.assert_close(ours["hidden"], alone["hidden"], rtol=0, atol=0)
 
 
@@ -95,9 +95,9 @@ def test_rows_may_share_what_is_known_of_them(cell, dtype, hands):
 def test_readouts_are_those_of_torch(told, dtype, hands):
     outputs = torch.randn(4, 5, 12, dtype=dtype)
     assert_same(*both("read_out", {"sums": torch.randn(5, 7, dtype=dtype), "outputs": outputs, "column": 3}), dtype)
-    back = {"by_later": torch.randn(5, 7, dtype=dtype), "by_sums": torch.zeros(3, 5, 7, dtype=dtype)}
-    back |= {"by_outputs": torch.randn(3 if told else 0, 5, 7, dtype=dtype), "outputs": outputs.tanh(), "column": 3}
-    assert_same(*both("read_out_back", back), dtype)
+    back = {"grad_later": torch.randn(5, 7, dtype=dtype), "grad_sums": torch.zeros(3, 5, 7, dtype=dtype)}
+    back |= {"grad_outputs": torch.randn(3 if told else 0, 5, 7, dtype=dtype), "outputs": outputs.tanh(), "column": 3}
+    assert_same(*both("read_out_backward", back), dtype)
 
 
 def test_the_tangent_of_a_sum_is_that_of_torch(dtype, hands):
@@ -146,18 +146,18 @@ def test_looks_are_those_of_torch(kind, shape, masked, scale, dtype, hands):
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [0, 0, 0, 0, 0]], dtype=torch.bool) if masked else None
     v = torch.randn(heads, size, dtype=dtype) if kind == "additive" else None
     queries = torch.randn(steps, batch, heads * size, dtype=dtype)
-    by_contexts = torch.randn(steps, batch, heads * width, dtype=dtype)
-    by_weights = torch.randn(steps, batch, heads, positions, dtype=dtype)
+    grad_contexts = torch.randn(steps, batch, heads * width, dtype=dtype)
+    grad_weights = torch.randn(steps, batch, heads, positions, dtype=dtype)
     found = []
     for module in (fast_look, plain_look):
         look = module.LOOKS[kind](keys, read, mask, v, steps=steps, num_heads=heads, sharpening=1.5)
         contexts = torch.zeros(steps, batch, 3 + heads * width, dtype=dtype)
         for t in range(steps):
             look.forward(t, queries[t], contexts, 3)
-        back = look.back()
+        back = look.reverse()
         for t in reversed(range(steps)):
-            back.backward(t, by_contexts, by_weights[t] if t else None)
-        found.append([contexts, look.weights, back.by_queries, *back.gradients(by_contexts)])
+            back.backward(t, grad_contexts, grad_weights[t] if t else None)
+        found.append([contexts, look.weights, back.grad_queries, *back.gradients(grad_contexts)])
     for ours, plain in zip(*found, strict=True):
         if plain is None:
             assert ours is None

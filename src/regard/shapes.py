@@ -9,7 +9,7 @@
 | `H` | heads | `F` | filters or features |
 | `G` | key-value heads | `W` | window or chunk |
 | `Q` | query size | `C` | mixture components |
-| `K` | key size (in the contract alone: hypotheses per sentence) | `M` | memory size before projection |
+| `K` | key size (only in the contract: hypotheses per sentence) | `M` | memory size before projection |
 
 Batch first everywhere; a step's alignment is `(R, H, S)`, a sequence's `(R, H, T, S)`.
 """

@@ -88,7 +88,7 @@ def reorder(tree: TreeT, index: Tensor) -> TreeT:
 
 
 def to(tree: TreeT, *args: Any, **kwargs: Any) -> TreeT:
-    """Moves every leaf, as `Tensor.to` does; a floating type is applied to floating leaves alone."""
+    """Moves every leaf, as `Tensor.to` does; a floating type is applied only to floating leaves."""
     floating = any(isinstance(a, torch.dtype) and a.is_floating_point for a in (*args, *kwargs.values()))
     return map(lambda leaf: leaf.to(*args, **kwargs) if leaf.is_floating_point() or not floating else leaf, tree)
 

@@ -166,7 +166,7 @@ class AbstractPart(nn.Module):
     """What every part of a mechanism has: a memory of its own per source and a leaf of its own in the state.
 
     A part never knows the other parts and never sets anything on itself during a call. Padding belongs to
-    `Memory.mask`, which the mechanism applies: a part reads the mask in `prepare` and `initial` alone.
+    `Memory.mask`, which the mechanism applies: a part reads the mask only in `prepare` and `initial`.
     """
 
     is_recurrent: bool = False
@@ -174,7 +174,7 @@ class AbstractPart(nn.Module):
     uses_query: bool = False
     """Whether the part reads the query; a mechanism none of whose parts does can `pool`."""
     trains_differently: bool = False
-    """Whether training and evaluation differ by design: noise, sampling, a window for synthesis alone."""
+    """Whether training and evaluation differ by design: noise, sampling, a window only for synthesis."""
     is_positionwise: bool = False
     """Whether the part may be given few positions instead of all: what it says depends on their keys or values (scores,
     reads) or on the energies of the support (alignments), never on where a position stands or what is beside it, and
@@ -223,7 +223,7 @@ class AbstractPart(nn.Module):
         return leaf
 
     def observe_at(self, places: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
-        """`observe` when `attended.alignment` is (R, H, W), at these places alone: for parts that need no more."""
+        """`observe` when `attended.alignment` is (R, H, W), only at these places: for parts that need no more."""
         return leaf
 
     @property
@@ -282,7 +282,7 @@ class AbstractWindow(AbstractPart):
         raise NotImplementedError
 
     def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
-        """What `forward` returns, at these places (1 or R, 1 or H, W) of the source alone."""
+        """What `forward` returns, at these places (1 or R, 1 or H, W) of the source only."""
         support, leaf = self(look, leaf)
 
         def pick(said: Tensor) -> Tensor:

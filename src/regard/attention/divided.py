@@ -42,7 +42,7 @@ class Divided(AbstractComposite):
     def __init__(self, mechanism: Mechanism, sizes: tuple[int, ...]) -> None:
         super().__init__()
         if len(sizes) not in (1, 2, 3) or min(sizes) < 1:
-            raise ShapeError(f"sizes={sizes} must be the widths of (k, v, p), of (k, v), or of h alone.")
+            raise ShapeError(f"sizes={sizes} must be the widths of (k, v, p), of (k, v), or of h.")
         self.mechanism = mechanism
         self.sizes = sizes
 
@@ -78,7 +78,7 @@ class Divided(AbstractComposite):
         mask: Bool[Tensor, "B S"] | None = None,
         lengths: Int[Tensor, " B"] | None = None,
     ) -> Memory:
-        """All that depends on h_1 … h_S alone."""
+        """All that depends only on h_1 … h_S."""
         keys, read, _ = self.divide(values)
         return self.mechanism.prepare(read, keys=keys, mask=mask, lengths=lengths)
 

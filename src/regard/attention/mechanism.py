@@ -50,7 +50,7 @@ class Mechanism(AbstractAttention):
     Args:
         score, alignment, read: the parts.
         window: everywhere if None.
-        narrow: whether a step looks at the positions of the window alone, which costs its width instead of S and gives
+        narrow: whether a step looks only at the positions of the window, which costs its width instead of S and gives
             the same. None does it where it is possible and less work; True refuses parts that cannot. `explain` says
             which it is.
         sources: where the composition was published, if that is not where its parts were; keys as in `cite`.
@@ -145,7 +145,7 @@ class Mechanism(AbstractAttention):
         mask: Bool[Tensor, "B S"] | None = None,
         lengths: Int[Tensor, " B"] | None = None,
     ) -> Memory:
-        """All that depends on the source alone, done once.
+        """All that depends only on the source, done once.
 
         Args:
             values: (B, S, M), what is read; padded rows are zeroed, whatever they hold.
@@ -299,7 +299,7 @@ class Mechanism(AbstractAttention):
         return narrowing.find(self.window.start(look, leaf), width, num_positions)
 
     def explain(self, memory: Memory, *, rows_per_sentence: int = 1) -> str:
-        """Whether a step looks at all positions of a memory or at those of the window alone, and why.
+        """Whether a step looks at all positions of a memory or only at those of the window, and why.
 
         Likewise whether `forward` looks for all steps in one operation, which keeps no weights.
 

@@ -39,7 +39,7 @@ def ineligible(parts: Mapping[str, Any]) -> str | None:
 def ineligible_now(
     parts: Mapping[str, Any], num_positions: int, rows_per_sentence: int, asked: bool | None
 ) -> str | None:
-    """Why a step looks at all S positions, or None where it looks at those of the window alone.
+    """Why a step looks at all S positions, or None where it looks only at those of the window.
 
     Args:
         asked: True or False decide, as far as it is possible; None weighs the work.
@@ -69,7 +69,7 @@ def find(start: Int[Tensor, "R G"], width: int, num_positions: int) -> Int[Tenso
 
 
 def take(memory: Memory, places: Int[Tensor, "#R #G W"]) -> Memory:
-    """A memory of R rows that holds these places alone; the window keeps its own, and the mask is left out."""
+    """A memory of R rows that holds only these places; the window keeps its own, and the mask is left out."""
     taken: Memory = tree.map(lambda leaf: _take(leaf, places), replace(memory, window=None, mask=None))
     return taken
 

@@ -15,7 +15,7 @@ SCALES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 SIZES = {"B": 4, "T": 40, "S": 50, "D": 512}
 
 
-def by_scale(
+def grad_scale(
     scales: Sequence[float] = SCALES, sizes: Mapping[str, int] = SIZES, dtype: torch.dtype = torch.float32
 ) -> dict[float, dict[str, Error]]:
     """Errors of energies and of the three gradients, by the standard deviation of query and keys."""

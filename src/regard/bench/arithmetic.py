@@ -34,7 +34,7 @@ def tangents(rows: int, positions: int, size: int, *, backward: bool) -> int:
 
 
 def energies(B: int, T: int, S: int, D: int, *, backward: bool = False) -> Work:
-    """Additive energies alone."""
+    """Only additive energies."""
     given, made = B * T * D + B * S * D + D, B * T * S
     passes = (given + made) + (2 * given + made if backward else 0)
     return Work(tangents(B * T, S, D, backward=backward), FLOAT * passes)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.bench import growth, machine, report
-from regard.bench.accuracy import SIZES, by_scale
+from regard.bench.accuracy import SIZES, grad_scale
 from regard.bench.cases import CASES
 from regard.bench.measurement import FULL, QUICK, Effort, Measurement, measure
 from regard.config.spelling import did_you_mean, nearest
@@ -66,7 +66,7 @@ def run(
     passes = all(one.passes for one in measured)
     if ERRORS in wanted:
         say("errors over scales of the inputs")
-        found = by_scale(sizes={**SIZES, **({"D": 64} if quick else {})})
+        found = grad_scale(sizes={**SIZES, **({"D": 64} if quick else {})})
         passes = passes and all(error.passes for errors in found.values() for error in errors.values())
         parts += ["## Errors of additive energies by the scale of the inputs", report.accuracy(found)]
     if GROWTH in wanted:

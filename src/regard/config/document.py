@@ -29,7 +29,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 class Loader(yaml.SafeLoader):
-    """PyYAML's safe loader with the resolvers of this module; used for its nodes alone."""
+    """PyYAML's safe loader with the resolvers of this module; used only for its nodes."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
 

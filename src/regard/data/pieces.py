@@ -14,7 +14,7 @@ from regard.errors import ConfigError, DataError, UnsupportedError
 LONGEST_PIECE = 16
 """Characters of a piece at most."""
 PIECES_OF_WORDS, MOST_PIECES = 13.5, 32_000
-"""Pieces for the square root of the number of words, and the most there are, unless characters alone are more."""
+"""Pieces for the square root of the number of words, and the most there are, unless there are more characters."""
 SPARE = 100
 """Pieces beside the single characters, at least."""
 LONGEST_WORD, WORD = 12, 4

@@ -92,7 +92,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Options of sampling; temperature, top_k and top_p shape the draw alone, never a returned log-probability.
+    """Options of sampling; temperature, top_k and top_p shape only the draw, never a returned log-probability.
 
     Args:
         num_samples: independent samples per sentence; the same one may come twice.

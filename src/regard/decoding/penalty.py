@@ -13,7 +13,7 @@ class AbstractPenalty(ABC):
     """Ranks hypotheses from their log-probability and length; the end of sentence counts as a token.
 
     A score must rise with the log-probability. `bound` is right for scores that rise, fall or stand still with the
-    length alone; a penalty that turns in between overrides it.
+    length only; a penalty that turns in between overrides it.
     """
 
     @abstractmethod

@@ -14,7 +14,7 @@ Norm = Literal["pre", "post"]
 
 
 class FeedForward(nn.Module):
-    """W₂ dropout(relu(W₁ x + b₁)) + b₂, at every position alone.
+    """W₂ dropout(relu(W₁ x + b₁)) + b₂, at every position by itself.
 
     Args:
         size: D, of input and output.

@@ -77,7 +77,7 @@ class TokenHead(nn.Module):
 
     @property
     def is_plain(self) -> bool:
-        """Whether its weights alone make what it says, so that nothing but the adapter has to be called."""
+        """Whether only its weights make what it says, so that nothing but the adapter has to be called."""
         return (
             ineligible(self, "head", TokenHead) is None
             and ineligible(self.projection, "head.projection", nn.Linear) is None

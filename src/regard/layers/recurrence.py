@@ -94,21 +94,23 @@ class _Layer(torch.autograd.Function):
         return tuple(ahead(plan, plan.packing.pack(x), flat, ctx.tapes))
 
     @staticmethod
-    def backward(ctx: Any, by_outputs: Tensor, *by_final: Tensor) -> Any:
+    def backward(ctx: Any, grad_outputs: Tensor, *grad_final: Tensor) -> Any:
         plan, (x, *flat) = ctx.plan, ctx.saved_tensors
         needs_x, *needs = ctx.needs_input_grad[1:]
         if torch.is_grad_enabled():
             wanted = [tensor for tensor, needed in zip((x, *flat), (needs_x, *needs), strict=True) if needed]
             found = iter(
-                torch.autograd.grad(reference(plan, x, *flat), wanted, (by_outputs, *by_final), create_graph=True)
+                torch.autograd.grad(reference(plan, x, *flat), wanted, (grad_outputs, *grad_final), create_graph=True)
             )
             return None, *(next(found) if needed else None for needed in (needs_x, *needs))
         packed = plan.packing.pack(x)
         if not ctx.tapes:
             ahead(plan, packed, flat, ctx.tapes)
         tapes = [ctx.tapes.pop(0) for _ in plan.directions(flat)]
-        by_packed, by_flat = back(plan, packed, flat, tapes, by_outputs.contiguous(), by_final, needs_packed=needs_x)
-        return None, None if by_packed is None else plan.packing.unpack(by_packed), *by_flat
+        grad_packed, grad_flat = back(
+            plan, packed, flat, tapes, grad_outputs.contiguous(), grad_final, needs_packed=needs_x
+        )
+        return None, None if grad_packed is None else plan.packing.unpack(grad_packed), *grad_flat
 
 
 def reference(plan: Plan, x: Tensor, *flat: Tensor) -> tuple[Tensor, ...]:

@@ -74,7 +74,7 @@ class Tape:
     Args:
         gates: behind their nonlinearities, and their gradients in the end.
         recurrent: of a GRU (N, 3·D): s_n, and the gradients of s in the end.
-        hidden, cells: the state before the step; cells of an LSTM alone.
+        hidden, cells: the state before the step; cells only of an LSTM.
     """
 
     gates: Tensor
@@ -150,7 +150,7 @@ def _run(
 
 
 def _run_back(
-    plan: Plan, weights: Sequence[Tensor], tape: Tape, by_state: list[Tensor], by_outputs: Tensor, direction: int
+    plan: Plan, weights: Sequence[Tensor], tape: Tape, grad_state: list[Tensor], grad_outputs: Tensor, direction: int
 ) -> None:
     """The tape becomes gradients, and what the final state gets what the first one gets."""
     packing = plan.packing
@@ -158,18 +158,18 @@ def _run_back(
     step = import_module(KERNELS).STEPS_BACK[plan.cell]
     w_hh = weights[1].detach()
     product = Product(w_hh.t(), max(counts, default=1), narrow=plan.narrow)
-    by_hidden, by_recurrent = by_state[0], tape.recurrent if plan.cell == "gru" else tape.gates
-    fixed = packing.places.numpy(), by_outputs.numpy(), direction * w_hh.shape[1]
-    buffers = [*tape.arrays(), by_state[1].numpy(), by_hidden.numpy()]
-    through = by_hidden[:0]
+    grad_hidden, grad_recurrent = grad_state[0], tape.recurrent if plan.cell == "gru" else tape.gates
+    fixed = packing.places.numpy(), grad_outputs.numpy(), direction * w_hh.shape[1]
+    buffers = [*tape.arrays(), grad_state[1].numpy(), grad_hidden.numpy()]
+    through = grad_hidden[:0]
     for t in range(steps) if direction else range(steps - 1, -1, -1):
         count, offset = counts[t], offsets[t]
         if len(through) > count:
-            by_hidden[count : len(through)] += through[count:]
+            grad_hidden[count : len(through)] += through[count:]
         step(t, offset, count, *fixed, through.numpy(), *buffers)
         if t != plan.from_zero(direction):
-            through = product(by_recurrent[offset : offset + count])
-    by_hidden[: len(through)] += through
+            through = product(grad_recurrent[offset : offset + count])
+    grad_hidden[: len(through)] += through
 
 
 def back(
@@ -177,36 +177,36 @@ def back(
     packed: Tensor,
     flat: Sequence[Tensor],
     tapes: Sequence[Tape],
-    by_outputs: Tensor,
-    by_final: Sequence[Tensor | None],
+    grad_outputs: Tensor,
+    grad_final: Sequence[Tensor | None],
     *,
     needs_packed: bool,
 ) -> tuple[Tensor | None, list[Tensor]]:
     """By the packed inputs, and by the first state and weights; the tapes are used up."""
     directions = plan.directions(flat)
     size = directions[0][1].shape[1]
-    by_packed: Tensor | None = None
-    by_first = [torch.empty_like(part) for part in flat[: plan.num_first]]
-    by_weights: list[Tensor] = []
+    grad_packed: Tensor | None = None
+    grad_first = [torch.empty_like(part) for part in flat[: plan.num_first]]
+    grad_weights: list[Tensor] = []
     for direction, (weights, tape) in enumerate(zip(directions, tapes, strict=True)):
         columns = slice(direction * size, (direction + 1) * size)
-        by_state = plan.states(by_final, columns, packed)
-        _run_back(plan, weights, tape, by_state, by_outputs, direction)
-        for whole, part in zip(by_first, by_state, strict=False):
+        grad_state = plan.states(grad_final, columns, packed)
+        _run_back(plan, weights, tape, grad_state, grad_outputs, direction)
+        for whole, part in zip(grad_first, grad_state, strict=False):
             whole[:, columns].index_copy_(0, plan.packing.places, part)
-        by_weights += _by_weights(plan, tape, packed, direction)
+        grad_weights += _by_weights(plan, tape, packed, direction)
         if needs_packed:
             part = linear(tape.gates, weights[0].detach().t(), narrow=plan.narrow)
-            by_packed = part if by_packed is None else by_packed.add_(part)
-    return by_packed, [*by_first, *by_weights]
+            grad_packed = part if grad_packed is None else grad_packed.add_(part)
+    return grad_packed, [*grad_first, *grad_weights]
 
 
 def _by_weights(plan: Plan, tape: Tape, packed: Tensor, direction: int) -> list[Tensor]:
     """By w_ih, w_hh, b_ih and b_hh."""
     met = plan.beyond_zero(direction)
-    by_w_ih, by_bias = outer(tape.gates, packed, narrow=plan.narrow), tape.gates.sum(0)
+    grad_w_ih, grad_bias = outer(tape.gates, packed, narrow=plan.narrow), tape.gates.sum(0)
     if plan.cell == "lstm":
-        return [by_w_ih, outer(tape.gates[met], tape.hidden[met], narrow=plan.narrow), by_bias, by_bias]
+        return [grad_w_ih, outer(tape.gates[met], tape.hidden[met], narrow=plan.narrow), grad_bias, grad_bias]
     size = tape.hidden.shape[1]
-    by_b_hh = torch.cat([by_bias[: 2 * size], tape.recurrent[:, 2 * size :].sum(0)])
-    return [by_w_ih, outer(tape.recurrent[met], tape.hidden[met], narrow=plan.narrow), by_bias, by_b_hh]
+    grad_b_hh = torch.cat([grad_bias[: 2 * size], tape.recurrent[:, 2 * size :].sum(0)])
+    return [grad_w_ih, outer(tape.recurrent[met], tape.hidden[met], narrow=plan.narrow), grad_bias, grad_b_hh]

@@ -42,7 +42,7 @@ def doubly_stochastic(
 ) -> Float[Tensor, ""]:
     """The mean over sentences and heads of Σ_j (τ - Σ_t α_tj)²: every position is to be looked at, in total, by τ.
 
-    arctic-captions sums over all steps, padded ones included; here real ones count alone. The caller multiplies by λ.
+    arctic-captions sums over all steps, padded ones included; here only real ones count. The caller multiplies by λ.
 
     Args:
         rate: τ; None for T_b / S_b of each sentence, the equal share that weights which sum to 1 can reach.

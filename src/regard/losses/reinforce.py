@@ -65,7 +65,7 @@ def reinforce(
 class MovingBaseline(nn.Module):
     """b, the moving mean of rewards: b ← d b + (1 - d) mean(reward), 0 at first.
 
-    It moves in `update` alone, never in a forward pass. b is a buffer: a module that holds it saves and continues it.
+    It moves only in `update`, never in a forward pass. b is a buffer: a module that holds it saves and continues it.
 
     Args:
         decay: d.

@@ -21,7 +21,7 @@ def alignment_supervision(
     A step without a known alignment is skipped. Attention is not divided by its sum.
 
     Args:
-        alignments: (B, H, T, S); `alignments[:, :1]` to supervise one head alone.
+        alignments: (B, H, T, S); `alignments[:, :1]` to supervise only one head.
         known: (B, T, S) numbers or bool, each step divided by its sum over real positions, so links may be 0 and 1;
             steps of zeros have no supervision. Or (B, T) integers: a position, or below 0 for none; positions that are
             not real count as none, too.

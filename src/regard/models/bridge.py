@@ -25,7 +25,7 @@ class Bridge(nn.Module):
     copy: the states as they are. zero: nothing is told.
 
     With `context_size` x is a fixed context vector instead. Of several sources, `source` tells the decoder how to
-    begin: the first one unless told otherwise.
+    begin: the first one by default.
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2, s_0 = tanh(W_s h_1); Sutskever et al. 2014 copy.
     """

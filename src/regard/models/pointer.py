@@ -52,7 +52,7 @@ class PointerDecoder(nn.Module):
         self.gate = nn.Linear(core.attention.context_size + core.stack.size + core.embedding.size, 1)
 
     def prepare(self, encoded: Encoded) -> PointerMemory:
-        """All that depends on the source alone, B rows.
+        """All that depends only on the source, B rows.
 
         Raises:
             UnsupportedError: without `source_ids`.

@@ -32,7 +32,7 @@ Query = Literal["output", "state"]
 
 @dataclass(frozen=True, slots=True)
 class RecurrentMemory:
-    """What depends on the source alone: the attention's memory, the first cell state, the fixed context (B, M)."""
+    """What depends only on the source: the attention's memory, the first cell state, the fixed context (B, M)."""
 
     attention: Tree
     first_state: CellState
@@ -75,7 +75,7 @@ class RecurrentDecoder(nn.Module):
     attend_then_recur (Bahdanau): c_t = attend(s_{t-1}),  s_t = cell([x_t; c_t], s_{t-1}),
     õ_t = tanh(W [s_t; x_t; c_t]).
     Without attention: s_t = cell([x_t; c], s_{t-1}),  õ_t = tanh(W [s_t; c]), where c is fed with `every_step`; else
-    c is in the first state alone and õ_t = s_t.
+    c is only in the first state and õ_t = s_t.
     x_t is the embedded input, and the head makes the output from õ_t.
 
     Args:
@@ -165,7 +165,7 @@ class RecurrentDecoder(nn.Module):
         return size if query == "output" else size * num_layers * (2 if cell == "lstm" else 1)
 
     def prepare(self, encoded: Encoded) -> RecurrentMemory:
-        """All that depends on the source alone, B rows."""
+        """All that depends only on the source, B rows."""
         if self.attention is not None:
             memory = self.attention.prepare(encoded.memory, mask=encoded.mask)
             return RecurrentMemory(memory, self.bridge(encoded), None)
@@ -359,7 +359,7 @@ class RecurrentDecoder(nn.Module):
     def _ineligible_for_pass(self, embedded: Tensor | None = None) -> str | None:
         """Why steps that feed back are not one node of the graph, or None."""
         if self.query != "output":
-            return "the fused pass asks with the output alone"
+            return "the fused pass asks only with the output"
         if self._own_step is not None:
             return f"{type(self).__name__} has a {self._own_step} of its own"
         if overridden(self, RecurrentDecoder, "_read_out") is not None:

@@ -240,7 +240,7 @@ def transformer_encoder(
             embeddings. `rotary`, `linear_bias`, `buckets`, `relative` and `transformer_xl` are options of the
             self-attention (`multi_head`) in each layer, with weights of their own where there are any (T5 shares its
             buckets' biases between layers), and nothing is added. None: order is not known.
-        max_length: how many positions are learned, with `learned` alone.
+        max_length: how many positions are learned, only with `learned`.
 
     Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762).
     """

@@ -26,7 +26,7 @@ LOOPS: tuple[tuple[Any, str], ...] = (
     (RecurrentDecoder, "_in_order"),
     (Mechanism, "_loop"),
 )
-"""Methods that loop over steps: a graph of one would be good for one length alone."""
+"""Methods that loop over steps: a graph of one would be good for only one length."""
 Batch = dict[str, Tensor]
 Sums = tuple[Tensor, ...]
 

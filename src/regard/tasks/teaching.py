@@ -26,7 +26,7 @@ def check_teachable(model: EncoderDecoder, config: ModelConfig) -> None:
         return
     raise ConfigError(
         f"{config.attention.recipe}, as it is set here, chooses one position, and a choice passes no gradient to the "
-        "score that makes it. A training from a configuration minimises cross-entropy alone: where it looks would stay "
+        "score that makes it. A training from a configuration minimises only cross-entropy: where it looks would stay "
         "random. Leave `hard` out, or take `hard: evaluation` or a `mix` above 0, whichever the recipe has; or train "
         "from Python with regard.losses.reinforce",
         ("model", "attention"),

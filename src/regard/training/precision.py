@@ -30,7 +30,7 @@ def check_precision(name: str, device: torch.device, module: nn.Module) -> None:
 
 
 class Precision:
-    """Autocasting and, for float16 alone, scaling of the loss, whose steps are skipped where gradients overflow."""
+    """Autocasting and, only for float16, scaling of the loss, whose steps are skipped where gradients overflow."""
 
     def __init__(self, name: Literal["float32", "bfloat16", "float16"], device: torch.device) -> None:
         self._dtype: torch.dtype = getattr(torch, name)

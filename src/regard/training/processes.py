@@ -156,7 +156,7 @@ def gathered(value: ValueT) -> list[ValueT]:
 
 
 def first(function: Callable[[], ValueT]) -> ValueT:
-    """What a function returns that the first process alone calls, while the others wait.
+    """What a function returns that only the first process calls, while the others wait.
 
     Raises:
         ElsewhereError: in the others, if it fails in the first.

@@ -19,7 +19,7 @@ class MonotonicAlignment(AbstractReader):
     Args:
         num_heads: H, every head reads by itself.
         bias: r; below 0 the reader tends to read on. Learned from there, for all heads, unless `learned_bias` is off.
-        noise: the deviation of the normal ε, in training alone; it makes p come near 0 and 1, as `hard` needs it.
+        noise: the deviation of the normal ε, only in training; it makes p come near 0 and 1, as `hard` needs it.
         hard: whether the reader decides: never, in evaluation, or always (then energies have no gradient).
         remaining: the probability of passing all positions is `lost`, so that a row sums to less than 1 and a hard
             reader past the end sees nothing from then on; or the `last` position of the support gets it.

@@ -19,7 +19,7 @@ def alignment_named(name: AlignmentName, *, sharpening: float = 1.0, num_heads: 
 
     Args:
         name: `softmax`; `sparsemax`, `entmax15` (α = 1.5) and `entmax` (every head learns its α), with weights of
-            exactly 0; `hardmax`, one position alone (learned as if it were softmax: straight-through); `sigmoid`, every
+            exactly 0; `hardmax`, only one position (learned as if it were softmax: straight-through); `sigmoid`, every
             position by itself, and `smoothed_sigmoid`, divided by the sum.
         sharpening: a factor on the energies.
         num_heads: how many there are.

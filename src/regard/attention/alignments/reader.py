@@ -22,7 +22,7 @@ class AbstractReader(AbstractAlignment):
     Args:
         num_heads: H, every head reads by itself.
         bias: r; learned from there, for all heads, unless `learned_bias` is off.
-        noise: the deviation of the normal ε, in training alone; it makes p come near 0 and 1, as `hard` needs it.
+        noise: the deviation of the normal ε, only in training; it makes p come near 0 and 1, as `hard` needs it.
         hard: whether p is 0 or 1, what it is nearer to: never, in evaluation, or always (then energies have no
             gradient).
         remaining: the probability of going beyond the last position is `lost`, or the `last` of the support gets it.

@@ -18,7 +18,7 @@ class StepwiseAlignment(AbstractReader):
     Args:
         num_heads: H, every head reads by itself.
         bias: r, where it starts; it is learned. The authors found training sensitive to it.
-        noise: the deviation of the normal ε, in training alone; it makes p come near 0 and 1.
+        noise: the deviation of the normal ε, only in training; it makes p come near 0 and 1.
         hard: whether the reader decides (stays where p > 1/2): never, in evaluation, or always.
         remaining: what would go beyond the last position stays at the `last` one, or is `lost`, as in the paper.
 

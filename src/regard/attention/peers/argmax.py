@@ -43,7 +43,7 @@ def argmax_window(like: Peer, *, reach: int | None = None, num_heads: int = 1) -
     Each row follows its own p; those of coqui and mozilla take that of the first item for the whole batch, so they
     agree for one item. In its first step coqui also raises the energy of position 0 to the highest there is: the p
     that follows from it, 0, is kept here, but the weights of that step are the energies' own. All but `chorowski`
-    hold in synthesis alone: wrap them in `InEvaluation`.
+    hold only in synthesis: wrap them in `InEvaluation`.
 
     >>> window = argmax_window("coqui")
     >>> window.back, window.front, window.first

@@ -14,7 +14,7 @@ class UnmaskedAlignment(AbstractAlignment):
     """Another alignment over all positions, padding too; then what lies outside the support gets a small weight.
 
     Nothing is renormalised, so the weights of a sentence depend on how far it is padded. It breaks what the library
-    promises of padding, and is for weights that were trained with Coqui TTS alone.
+    promises of padding, and is for weights that were trained with Coqui TTS, and only those.
 
     Args:
         alignment: the other alignment, which is told of no support.

@@ -30,7 +30,7 @@ def dynamic_convolution(
     like: Literal["coqui"] | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
-    """Attention by location alone, moved by a prior: e_i = vᵀ tanh(U (F * α) + T (G_i * α) + b) + log(P * α).
+    """Attention only by location, moved by a prior: e_i = vᵀ tanh(U (F * α) + T (G_i * α) + b) + log(P * α).
 
     α are the weights of the step before.
 
@@ -40,7 +40,7 @@ def dynamic_convolution(
         num_heads: each follows its own weights; the reads stand side by side.
         static_filters, static_kernel, dynamic_filters, dynamic_kernel: of F, and of G_i, which the query makes.
         reach, alpha, beta: of the prior P, beta-binomial: the largest step, and a mean step of
-            reach · alpha / (alpha + beta), 1 unless told.
+            reach · alpha / (alpha + beta).
         like: another implementation (`regard.attention.peers`).
         window: where it may look, besides.
 

@@ -38,10 +38,10 @@ def forward_attention(
         query_size, memory_size: Q and M.
         input_size: F, of what the decoder is fed (o_{t-1}), which a transition agent sees.
         size: width of the score's hidden layer.
-        score: location (content, and the weights of the step before through filters) or additive (content alone).
-        num_filters, kernel_size: of the location score, 32 and 31 unless told; the additive one has none.
+        score: location (content, and the weights of the step before through filters) or additive (only content).
+        num_filters, kernel_size: of the location score; 32 and 31 if None. The additive score has none.
         transition_agent: whether a network tells how likely attention moves on.
-        agent_size: width of its hidden layer, 128 unless given.
+        agent_size: width of its hidden layer; 128 if None.
         num_heads: each stays or moves by itself, with a u of its own.
         like: another implementation (`regard.attention.peers`).
         window: where it may look.

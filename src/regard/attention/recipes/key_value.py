@@ -31,7 +31,7 @@ def key_value(
 
     Args:
         query_size, memory_size: Q, and M of the values.
-        key_size: of the keys, M unless told.
+        key_size: of the keys; M if None.
         size: width of the hidden layer, all heads together.
         num_heads: several v, each over its own slice of the hidden layer; the reads stand side by side.
         alignment: what makes weights of energies (`alignment_named`).

@@ -32,14 +32,14 @@ def luong(
     Args:
         query_size, memory_size: Q and M; equal for `dot`.
         score: dot, general or concat.
-        size: width of concat's hidden layer, Q unless told; the others have none.
+        size: width of concat's hidden layer; Q if None. The others have none.
         learned_scale: dot and general times a learned number, 1 at first.
         num_heads: each compares its own slice; the reads stand side by side.
         alignment: what makes weights of energies (`alignment_named`): softmax, or one with exact zeros, say.
         sharpening: a factor on the energies.
-        local: looks at p - D … p + D alone: around the step number (`monotonic`), or around a place that the query
+        local: looks only at p - D … p + D: around the step number (`monotonic`), or around a place that the query
             predicts, with weights that fade like a Gaussian (`predictive`, `PredictiveWindow`). Everywhere if None.
-        reach: D, 10 unless told; with `local` alone.
+        reach: D, 10 if None; only with `local`.
         window: another window, with `local` both hold.
 
     Source: Luong, Pham & Manning 2015, Effective Approaches to Attention-based Neural Machine Translation

@@ -40,7 +40,7 @@ def monotonic(
         query_size, memory_size: Q and M; equal for `dot`.
         score: additive (tf.contrib.seq2seq's BahdanauMonotonicAttention), general (its LuongMonotonicAttention: qᵀ W h)
             or dot.
-        size: width of the additive score's hidden layer, 128 unless told; the others have none.
+        size: width of the additive score's hidden layer; 128 if None. The others have none.
         normalised: weight normalisation of the additive score, with a bias, by which energies fit σ.
         learned_scale: the others times a learned number, 1 at first.
         num_heads: each reads by itself; the reads stand side by side.

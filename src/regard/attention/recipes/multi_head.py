@@ -47,7 +47,7 @@ def multi_head(
         num_key_value_heads: how many heads keys and values have, a divisor of num_heads; all if None
             (arXiv 2305.13245).
         positions: see above; None if what is fed knows of positions, or need not.
-        causal: whether step t may look at the positions 0 … t alone.
+        causal: whether step t may look only at the positions 0 … t.
         bias: whether the projections have biases.
         alignment: what makes weights of energies (`alignment_named`): softmax, or one with exact zeros, say.
         window: a further window.

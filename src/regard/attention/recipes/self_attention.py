@@ -24,7 +24,7 @@ def self_attention(
         size: of x and of the context.
         num_heads: H; d is size / H.
         positions: what knows of positions, as for `multi_head`.
-        causal: whether a position sees itself and what is before it alone.
+        causal: whether a position sees only itself and what is before it.
         bias: whether the projections have biases.
         window: where it may look, besides.
 

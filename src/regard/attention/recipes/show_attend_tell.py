@@ -29,8 +29,7 @@ def show_attend_tell(
     """Soft or hard attention with a gate: e_j = vᵀ tanh(W q + U h_j + b), c = σ(w q + b') Σ α_j h_j.
 
     Soft: α = softmax(e). Hard: in training α is one position drawn from softmax(e), in evaluation the most probable.
-    The score of hard attention is trained by `losses.reinforce` on the auxiliary; cross-entropy alone leaves it as it
-    began.
+    The score of hard attention learns from `losses.reinforce` on the auxiliary; cross-entropy gives it no gradient.
 
     Args:
         query_size, memory_size: Q and M; the paper asks with the old decoder state (`order: attend_then_recur`).

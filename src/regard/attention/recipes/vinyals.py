@@ -23,7 +23,7 @@ def vinyals(
 
     Args:
         query_size, memory_size: Q and M.
-        size: width of each head's hidden layer, M unless told.
+        size: width of each head's hidden layer; M if None.
         num_heads: each has its own W₁, W₂ and v.
         window: where it may look.
 

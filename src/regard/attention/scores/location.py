@@ -44,7 +44,7 @@ class LocationScore(AbstractScore):
         num_previous: how many alignments `previous` is, each a channel, oldest first; `cumulative` takes 1.
         first_alignment: what the first step sees as the alignments before it: `zeros`, `uniform` over the source, or
             all on its `first` position.
-        accumulate_first: whether that stays in the sum; else the second step sees the first step's weights alone.
+        accumulate_first: whether that stays in the sum; else the second step sees only the first step's weights.
         bias: whether there is b.
         detached: no gradient goes from a step to the alignments before it.
 

@@ -1,4 +1,4 @@
-"""A window that holds in evaluation alone."""
+"""A window that holds only in evaluation."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def beam(dtype: torch.dtype, *, B: int, K: int, T: int, S: int, E: int, D: int, 
 
 
 def _products(dtype: torch.dtype, B: int, K: int, T: int, S: int, E: int, D: int, N: int) -> Any:
-    """The matrix products of a beam alone: no gates, tangents, softmax, ranking or copying."""
+    """Only the matrix products of a beam: no gates, tangents, softmax, ranking or copying."""
     make = partial(torch.randn, dtype=dtype)
     rows = B * K
     steps = [(E + 2 * D, 4 * D), (D, D), (3 * D, D), (D, N)]

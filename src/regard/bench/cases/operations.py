@@ -39,7 +39,7 @@ def contest(dtype: torch.dtype, *, operation: str, inputs: Inputs, **sizes: int)
 
 
 def forward_contest(dtype: torch.dtype, *, operation: str, inputs: Inputs, **sizes: int) -> Contest:
-    """Forward alone, without gradients; what may be written over is copied first on both sides."""
+    """Only forward, without gradients; what may be written over is copied first on both sides."""
     given = tuple(x.float().to(dtype) if _is_floating(x) else x for x in inputs(**sizes))
 
     @torch.no_grad()
@@ -65,10 +65,10 @@ def additive_attention(dtype: torch.dtype, *, B: int, T: int, S: int, D: int, V:
     made = contest(dtype, operation="additive_attention", inputs=_additive, B=B, T=T, S=S, D=D, V=V)
     query, keys, v, values = _additive(B, T, S, D, V)
     energies = ops.additive_energies(query, keys, v)[:, 0].requires_grad_()
-    (by_energies,) = torch.autograd.grad(energies.softmax(-1) @ values[:, :, 0], energies, draw(B, T, V, seed=9))
-    size, most = by_energies.abs(), float(v.abs().max())
-    by_query, by_keys = (most * float(size.sum(axis).max()) for axis in (2, 1))
-    terms = {"by input 0": by_query, "by input 1": by_keys, "by input 2": float(size.sum())}
+    (grad_energies,) = torch.autograd.grad(energies.softmax(-1) @ values[:, :, 0], energies, draw(B, T, V, seed=9))
+    size, most = grad_energies.abs(), float(v.abs().max())
+    grad_query, grad_keys = (most * float(size.sum(axis).max()) for axis in (2, 1))
+    terms = {"by input 0": grad_query, "by input 1": grad_keys, "by input 2": float(size.sum())}
     return replace(made, terms=terms, shares_terms=False)
 
 

@@ -49,42 +49,44 @@ class _AllSteps(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, plan: Plan, num_masks: int, records: bool, *given: Any) -> Any:
-        there = partial(_there, plan, num_masks)
+        forward = partial(_forward, plan, num_masks)
         ctx.set_materialize_grads(False)
         wanted = any(ctx.needs_input_grad)
-        ctx.recording = RECORDINGS.take(ctx, (plan, num_masks), there, _back, given) if records and wanted else None
-        passed, results = there(given) if ctx.recording is None else (None, ctx.recording.forward(given))
+        ctx.recording = (
+            RECORDINGS.take(ctx, (plan, num_masks), forward, _backward, given) if records and wanted else None
+        )
+        passed, results = forward(given) if ctx.recording is None else (None, ctx.recording.forward(given))
         ctx.passed = passed if wanted else None
         ctx.plan, ctx.num_masks, ctx.mask = plan, num_masks, given[3]
         ctx.save_for_backward(*results, *given[:3], *given[4:])  # alike for both ways, as checkpoints compare them
         return results
 
     @staticmethod
-    def backward(ctx: Any, *by_results: Tensor | None) -> Any:
+    def backward(ctx: Any, *grad_results: Tensor | None) -> Any:
         saved = ctx.saved_tensors  # unpacking them refuses what was changed in place since
         if torch.is_grad_enabled():  # gradients that are to be differentiated themselves
             given = [*saved[4:7], ctx.mask, *saved[7:]]
-            return None, None, None, *_differentiable(ctx, given, by_results)
+            return None, None, None, *_differentiable(ctx, given, grad_results)
         if ctx.recording is not None:
-            return None, None, None, *ctx.recording.backward(by_results, ctx.needs_input_grad[3:])
-        return None, None, None, *_back(ctx.passed, saved[:4], by_results)
+            return None, None, None, *ctx.recording.backward(grad_results, ctx.needs_input_grad[3:])
+        return None, None, None, *_backward(ctx.passed, saved[:4], grad_results)
 
 
-def _differentiable(ctx: Any, given: Given, by_results: Given) -> list[Tensor | None]:
-    """What the given tensors get, as a part of the graph."""
+def _differentiable(ctx: Any, given: Given, grad_results: Given) -> list[Tensor | None]:
+    """The gradients of the inputs, as a part of the graph."""
     needed = ctx.needs_input_grad[3:]
     wanted: Any = [x for x, need in zip(given, needed, strict=True) if need]
     results = reference.steps(ctx.plan, ctx.num_masks, given)
-    pairs = [(x, by) for x, by in zip(results, by_results, strict=True) if by is not None]
+    pairs = [(x, grad_x) for x, grad_x in zip(results, grad_results, strict=True) if grad_x is not None]
     found = iter(
         torch.autograd.grad(
-            [x for x, _ in pairs], wanted, [by for _, by in pairs], create_graph=True, allow_unused=True
+            [x for x, _ in pairs], wanted, [grad_x for _, grad_x in pairs], create_graph=True, allow_unused=True
         )
     )
     return [next(found) if need else None for need in needed]
 
 
-def _there(plan: Plan, num_masks: int, given: Given) -> tuple[AbstractPass, Results]:
+def _forward(plan: Plan, num_masks: int, given: Given) -> tuple[AbstractPass, Results]:
     """All steps, from inputs, keys, values, mask, first states, masks of dropout and weights."""
     embedded, keys, values, mask, *flat = given
     assert embedded is not None
@@ -99,11 +101,11 @@ def _there(plan: Plan, num_masks: int, given: Given) -> tuple[AbstractPass, Resu
     return passed, passed.results()
 
 
-def _back(passed: AbstractPass, results: Any, by_results: Given) -> list[Tensor | None]:
-    """What the given tensors get."""
-    back = passed.back(results, by_results)
+def _backward(passed: AbstractPass, results: Any, grad_results: Given) -> list[Tensor | None]:
+    """The gradients of the inputs."""
+    reverse = passed.reverse(results, grad_results)
     for t in range(passed.steps - 1, -1, -1):
-        back.backward(t)
-    by_x, by_keys, by_values, by_first, by_weights = back.gradients()
-    by_masks = [None for _ in passed.masks]
-    return [by_x.transpose(0, 1), by_keys, by_values, None, *by_first, *by_masks, *by_weights.flat()]
+        reverse.backward(t)
+    grad_x, grad_keys, grad_values, grad_first, grad_weights = reverse.gradients()
+    grad_masks = [None for _ in passed.masks]
+    return [grad_x.transpose(0, 1), grad_keys, grad_values, None, *grad_first, *grad_masks, *grad_weights.flat()]

@@ -1,8 +1,9 @@
-"""Layers of recurrent cells over all steps, and their derivatives, without autograd.
+"""Layers of recurrent cells over all steps, forward and backward, without autograd; the equations are in `ops.cells`.
 
-What a layer is fed at every step and its last state stand side by side in one buffer, `given` (T + 1, B, F + D), which
-the steps fill: a step is one product, and so is the gradient of the weights over all steps. (To multiply inputs that
-are known before the first step by their weights at once is no faster, since it has to be kept and added.)
+A layer's input and last state stand side by side in one buffer, `inputs` (T + 1, B, F + D), whose row t is
+[x_t; h_{t-1}]. The steps fill it: h_t goes into row t + 1. So a step is one product with W = [W_ih W_hh], and the
+gradient of W is one product over all steps, grad_gatesᵀ inputs, instead of T small ones. (Inputs that are known before
+the first step could be multiplied by W_ih at once. It is no faster, since the products have to be kept and added.)
 """
 
 from __future__ import annotations
@@ -33,46 +34,49 @@ class AbstractLayer(ABC):
         self.w_ih, self.w_hh, self.b_ih, self.b_hh = (weight.detach() for weight in weights)
         self.steps = steps
         self.batch, self.size = state[0].shape
-        self.given = self.w_hh.new_empty(steps + 1, self.batch, self.w_ih.shape[1] + self.size)
-        self.fed, self.hidden = self.given[:, :, : -self.size], self.given[:, :, -self.size :]
+        self.inputs = self.w_hh.new_empty(steps + 1, self.batch, self.w_ih.shape[1] + self.size)
+        self.fed, self.hidden = self.inputs[:, :, : -self.size], self.inputs[:, :, -self.size :]
         self.hidden[0] = state[0]
         self.kernels: Any = steps_for("cells", self.w_hh.device.type)
 
     @abstractmethod
     def forward(self, t: int) -> None:
-        """From `fed[t]` to `hidden[t + 1]`."""
+        """From x_t, `fed[t]` (B, F), to h_t, `hidden[t + 1]` (B, D)."""
 
     @abstractmethod
-    def back(self) -> AbstractLayerBack:
-        """What takes the steps back."""
+    def reverse(self) -> AbstractLayerBackward:
+        """The steps backward."""
 
 
-class AbstractLayerBack(ABC):
-    """The derivatives of a layer.
+class AbstractLayerBackward(ABC):
+    """A layer backward, from its last step to its first.
 
     Args:
         layer: after its last step.
     """
 
     def __init__(self, layer: AbstractLayer) -> None:
-        self.by_gates = layer.given.new_empty(layer.steps, layer.batch, 4 * layer.size)
-        self.by_last = torch.zeros_like(layer.hidden[0])
+        self.grad_gates = layer.inputs.new_empty(layer.steps, layer.batch, 4 * layer.size)
+        self.grad_last = torch.zeros_like(layer.hidden[0])
 
     @abstractmethod
-    def backward(self, t: int, by_hidden: Tensor) -> Tensor:
-        """By what was fed, (B, F), from what h_t gets beside `by_last` (B, D); `by_last` is then of h_{t-1}."""
+    def backward(self, t: int, grad_hidden: Tensor) -> Tensor:
+        """The gradient of x_t (B, F), from that of h_t (B, D) without `grad_last`, which the later steps gave h_t.
+
+        `grad_last` is that of h_{t-1} afterwards.
+        """
 
     @abstractmethod
-    def by_first(self) -> State:
-        """By the first state."""
+    def grad_first(self) -> State:
+        """The gradient of the first state."""
 
     @abstractmethod
     def gradients(self) -> Parameters:
-        """Of the weights."""
+        """The gradients of the weights."""
 
 
 class LstmLayer(AbstractLayer):
-    """c' = σ(f) c + σ(i) tanh(g),  h' = σ(o) tanh(c')."""
+    """c_t = σ(f) c_{t-1} + σ(i) tanh(g),  h_t = σ(o) tanh(c_t)."""
 
     def __init__(self, weights: Parameters, state: State, steps: int) -> None:
         super().__init__(weights, state, steps)
@@ -80,50 +84,52 @@ class LstmLayer(AbstractLayer):
         self.product = Product(self.weight, self.batch)
         self.bias = (self.b_ih + self.b_hh)[None]
         self.gates: list[Tensor] = []
-        self.cells = self.given.new_empty(steps + 1, self.batch, self.size)
-        self.tangents = self.given.new_empty(steps, self.batch, self.size)
+        self.cells = self.inputs.new_empty(steps + 1, self.batch, self.size)
+        self.tangents = self.inputs.new_empty(steps, self.batch, self.size)
         self.cells[0] = state[1]
 
     def forward(self, t: int) -> None:
-        self.gates.append(self.product(self.given[t]))
-        self.kernels.lstm(t, self.gates[t], self.bias, self.cells, self.tangents, self.given)
+        self.gates.append(self.product(self.inputs[t]))
+        self.kernels.lstm(t, self.gates[t], self.bias, self.cells, self.tangents, self.inputs)
 
-    def back(self) -> AbstractLayerBack:
-        return LstmBack(self)
+    def reverse(self) -> AbstractLayerBackward:
+        return LstmBackward(self)
 
 
-class LstmBack(AbstractLayerBack):
+class LstmBackward(AbstractLayerBackward):
     """Of an `LstmLayer`."""
 
     def __init__(self, layer: LstmLayer) -> None:
         super().__init__(layer)
         self.layer = layer
         self.product = Product(layer.weight.t(), layer.batch)
-        self.by_cells = torch.zeros_like(self.by_last)
+        self.grad_cells = torch.zeros_like(self.grad_last)
 
-    def backward(self, t: int, by_hidden: Tensor) -> Tensor:
+    def backward(self, t: int, grad_hidden: Tensor) -> Tensor:
         layer = self.layer
-        by_hidden = by_hidden + self.by_last
-        layer.kernels.lstm_back(t, layer.gates[t], layer.cells, layer.tangents, by_hidden, self.by_cells, self.by_gates)
-        by_fed, by_last = self.product(self.by_gates[t]).tensor_split([-layer.size], 1)
-        self.by_last.copy_(by_last)
-        return by_fed
+        grad_hidden = grad_hidden + self.grad_last
+        layer.kernels.lstm_backward(
+            t, layer.gates[t], layer.cells, layer.tangents, grad_hidden, self.grad_cells, self.grad_gates
+        )
+        grad_fed, grad_last = self.product(self.grad_gates[t]).tensor_split([-layer.size], 1)
+        self.grad_last.copy_(grad_last)
+        return grad_fed
 
-    def by_first(self) -> State:
-        return self.by_last, self.by_cells
+    def grad_first(self) -> State:
+        return self.grad_last, self.grad_cells
 
     def gradients(self) -> Parameters:
-        flat = self.by_gates.flatten(0, 1)
-        by_weight, by_bias = flat.t() @ self.layer.given[:-1].flatten(0, 1), flat.sum(0)
-        by_w_ih, by_w_hh = by_weight.tensor_split([-self.layer.size], 1)
-        return by_w_ih, by_w_hh, by_bias, by_bias
+        flat = self.grad_gates.flatten(0, 1)
+        grad_weight, grad_bias = flat.t() @ self.layer.inputs[:-1].flatten(0, 1), flat.sum(0)
+        grad_w_ih, grad_w_hh = grad_weight.tensor_split([-self.layer.size], 1)
+        return grad_w_ih, grad_w_hh, grad_bias, grad_bias
 
 
 class GruLayer(AbstractLayer):
-    """n = tanh(x_n + σ(r) s_n),  h' = (1 - σ(z)) n + σ(z) h;  x of what is fed, s of the state.
+    """n = tanh(x_n + r s_n),  h_t = (1 - z) n + z h_{t-1};  x = W_x x_t + b_x,  s = W_hh h_{t-1} + b_hh.
 
-    As r stands between s_n and the sum, both contributions keep to themselves. The gates of x stand as n, r, z and
-    those of s as r, z, n, so that the gradients of both are parts of n, r, z, s_n.
+    As r multiplies s_n, x and s are two products. The gates of x are ordered n, r, z and those of s r, z, n, so that
+    both gradients are slices of one buffer with n, r, z, s_n: W_x is W_ih in that order.
     """
 
     def __init__(self, weights: Parameters, state: State, steps: int) -> None:
@@ -133,19 +139,19 @@ class GruLayer(AbstractLayer):
         self.of_state = Product(self.w_hh, self.batch)
         self.bias = b_x[None]
         self.recurrent: list[Tensor] = []
-        self.both = self.given.new_empty(steps, self.batch, 2 * self.size)
-        self.new = self.given.new_empty(steps, self.batch, self.size)
+        self.gates = self.inputs.new_empty(steps, self.batch, 2 * self.size)
+        self.candidate = self.inputs.new_empty(steps, self.batch, self.size)
 
     def forward(self, t: int) -> None:
         self.recurrent.append(self.of_state(self.hidden[t], self.b_hh))
         fed = self.of_fed(self.fed[t])
-        self.kernels.gru(t, fed, self.bias, self.recurrent[t], self.both, self.new, self.given)
+        self.kernels.gru(t, fed, self.bias, self.recurrent[t], self.gates, self.candidate, self.inputs)
 
-    def back(self) -> AbstractLayerBack:
-        return GruBack(self)
+    def reverse(self) -> AbstractLayerBackward:
+        return GruBackward(self)
 
 
-class GruBack(AbstractLayerBack):
+class GruBackward(AbstractLayerBackward):
     """Of a `GruLayer`."""
 
     def __init__(self, layer: GruLayer) -> None:
@@ -154,24 +160,28 @@ class GruBack(AbstractLayerBack):
         self.to_fed = Product(layer.w_x.t(), layer.batch)
         self.to_state = Product(layer.w_hh.t(), layer.batch)
 
-    def backward(self, t: int, by_hidden: Tensor) -> Tensor:
-        layer, by_gates = self.layer, self.by_gates[t]
-        self.by_last.add_(by_hidden)
-        layer.kernels.gru_back(t, layer.recurrent[t], layer.both, layer.new, layer.given, self.by_last, self.by_gates)
-        self.by_last.add_(self.to_state(by_gates[:, layer.size :]))
-        return self.to_fed(by_gates[:, : 3 * layer.size])
+    def backward(self, t: int, grad_hidden: Tensor) -> Tensor:
+        layer, grad_gates = self.layer, self.grad_gates[t]
+        self.grad_last.add_(grad_hidden)
+        layer.kernels.gru_backward(
+            t, layer.recurrent[t], layer.gates, layer.candidate, layer.inputs, self.grad_last, self.grad_gates
+        )
+        self.grad_last.add_(self.to_state(grad_gates[:, layer.size :]))
+        return self.to_fed(grad_gates[:, : 3 * layer.size])
 
-    def by_first(self) -> State:
-        return (self.by_last,)
+    def grad_first(self) -> State:
+        return (self.grad_last,)
 
     def gradients(self) -> Parameters:
-        layer, flat = self.layer, self.by_gates.flatten(0, 1)
-        of_x, of_state, by_bias = flat[:, : 3 * layer.size], flat[:, layer.size :], flat.sum(0)
-        by_w_x, by_w_hh = (
-            gates.t() @ given[:-1].flatten(0, 1) for gates, given in ((of_x, layer.fed), (of_state, layer.hidden))
+        layer, flat = self.layer, self.grad_gates.flatten(0, 1)
+        grad_x, grad_s, grad_bias = flat[:, : 3 * layer.size], flat[:, layer.size :], flat.sum(0)
+        grad_w_x, grad_w_hh = (
+            gates.t() @ met[:-1].flatten(0, 1) for gates, met in ((grad_x, layer.fed), (grad_s, layer.hidden))
         )
-        by_w_ih, by_b_ih = (torch.cat([x[layer.size :], x[: layer.size]]) for x in (by_w_x, by_bias[: 3 * layer.size]))
-        return by_w_ih, by_w_hh, by_b_ih, by_bias[layer.size :]
+        grad_w_ih, grad_b_ih = (
+            torch.cat([x[layer.size :], x[: layer.size]]) for x in (grad_w_x, grad_bias[: 3 * layer.size])
+        )
+        return grad_w_ih, grad_w_hh, grad_b_ih, grad_bias[layer.size :]
 
 
 LAYERS: dict[str, type[AbstractLayer]] = {"lstm": LstmLayer, "gru": GruLayer}

@@ -106,7 +106,7 @@ class Recording:
     Parameters are read where they stand. All others, also weights that were computed, are copied.
 
     Args:
-        recorder: for this recording alone, as several may wait for their derivatives in any order.
+        recorder: only for this recording, as several may wait for their derivatives in any order.
         forget: called when the recording is of no use any more, as when a parameter is gone.
     """
 
@@ -138,14 +138,14 @@ class Recording:
         self._replay()
         return tuple(x.clone() for x in self._results)
 
-    def backward(self, by_results: Given, needed: Sequence[bool]) -> Given:
+    def backward(self, grad_results: Given, needed: Sequence[bool]) -> Given:
         """What the given tensors get, where needed; for the owner on its way back."""
-        recorded = self._recorded(by_results)
+        recorded = self._recorded(grad_results)
         if recorded is None:
-            found = self._back(self._passed, self._results, by_results)
+            found = self._back(self._passed, self._results, grad_results)
         else:
             places, standing, replay = recorded
-            for place, x in zip(places, by_results, strict=True):
+            for place, x in zip(places, grad_results, strict=True):
                 if place is not None and x is not None:
                     place.copy_(x)
             replay()
@@ -154,16 +154,16 @@ class Recording:
             self._owner.clear()
         return found
 
-    def _recorded(self, by_results: Given) -> tuple[Given, Given, Callable[[], None]] | None:
+    def _recorded(self, grad_results: Given) -> tuple[Given, Given, Callable[[], None]] | None:
         """The way back from those results that get something; None where it cannot be recorded."""
         device = self._results[0].device
         circumstances = self._recorder.circumstances(device)
         if circumstances is None:
             return None
-        key = circumstances, tuple(x is None for x in by_results)
+        key = circumstances, tuple(x is None for x in grad_results)
         with _LOCK:
             if key not in self._backs:
-                places = [_copied(x) for x in by_results]
+                places = [_copied(x) for x in grad_results]
                 try:
                     work = self._recorder.record(lambda: self._back(self._passed, self._results, places))
                 except RuntimeError as error:

@@ -1,6 +1,6 @@
 """A recurrent decoder's step in a search.
 
-Hypotheses that followed the same one have its state, so what is made of the state alone is made once for them: the
+Hypotheses that followed the same one have its state, so what is made of only the state is made once for them: the
 recurrent products and, where attention comes first, the whole look. With few tokens the input's products are made
 once for all of them, and a readout's weights meet the memory, not every context: W Σ α_j v_j = Σ α_j W v_j.
 """
@@ -130,66 +130,66 @@ class SearchTwin:
         generator: Generator | None = None,
     ) -> tuple[DecoderOutput, SearchState]:
         """As the decoder's."""
-        first, whose = _distinct(state.origin)
-        owners = memory.sentences.repeat_interleave(len(inputs) // len(memory.sentences))
+        first, parent = _distinct(state.origin)
+        sentences = memory.sentences.repeat_interleave(len(inputs) // len(memory.sentences))
         x = self.embedding(inputs) if self.vectors is None else self.embedding.known(inputs)
-        known = [layer[0] if first is None else layer[0].index_select(0, first) for layer in state.layers]
+        parents = [layer[0] if first is None else layer[0].index_select(0, first) for layer in state.layers]
         if self.attends_first:
-            owners = owners if first is None else owners[first]
-            output, layers, weights = self._attend_and_recur(x, state.layers, known, owners, whose)
+            sentences = sentences if first is None else sentences[first]
+            output, layers, weights = self._attend_and_recur(x, state.layers, parents, sentences, parent)
         else:
-            output, layers, weights = self._recur_and_attend(x, state.layers, known, owners, whose)
+            output, layers, weights = self._recur_and_attend(x, state.layers, parents, sentences, parent)
         alignments = named("attention", weights if alignment else None)
         outputs = {"values" if self.continuous else "log_probabilities": self.head(output)}
         return DecoderOutput(**outputs, alignments=alignments), SearchState(layers, torch.arange(len(inputs)))
 
     def _recur_and_attend(
-        self, x: Tensor, layers: CellState, known: list[Tensor], owners: Tensor, whose: Tensor | None
+        self, x: Tensor, layers: CellState, parents: list[Tensor], sentences: Tensor, parent: Tensor | None
     ) -> tuple[Tensor, CellState, Tensor]:
         """The output, the new state and the weights."""
         readout = self.readout
-        s, found = self._recur(x, layers, known, whose)
+        s, state = self._recur(x, layers, parents, parent)
         if readout.projects:
             contexts = s.new_empty(len(s), readout.context_size)
-            weights = self._ask(s, owners, contexts)
+            weights = self._ask(s, sentences, contexts)
             output = readout.of_cell(s, readout.bias)
             steps_for("cells", "cpu").tanh_of_sum(output, contexts)
         else:
             read = torch.cat([s, s.new_empty(len(s), readout.context_size)], 1)
-            weights = self._ask(s, owners, read, s.shape[1])
+            weights = self._ask(s, sentences, read, s.shape[1])
             output = readout.of_cell(read, readout.bias).tanh_()
         if self.back:
-            found[0][0][:, : self.back] = output
-        return output, found, weights
+            state[0][0][:, : self.back] = output
+        return output, state, weights
 
     def _attend_and_recur(
-        self, x: Tensor, layers: CellState, known: list[Tensor], owners: Tensor, whose: Tensor | None
+        self, x: Tensor, layers: CellState, parents: list[Tensor], sentences: Tensor, parent: Tensor | None
     ) -> tuple[Tensor, CellState, Tensor]:
-        """The same; what is asked and read is known with the state."""
+        """The same; a look depends on the state only, so hypotheses of one parent share it."""
         readout = self.readout
-        asker = known[-1][:, -self.first[-1][0].shape[1] :]
-        known[0] = known[0].clone() if whose is None else known[0]
-        weights = self._ask(asker, owners, known[0])
-        read = readout.of_context(known[0][:, : self.back])
-        s, found = self._recur(x, layers, known, whose)
+        asker = parents[-1][:, -self.first[-1][0].shape[1] :]
+        parents[0] = parents[0].clone() if parent is None else parents[0]
+        weights = self._ask(asker, sentences, parents[0])
+        read = readout.of_context(parents[0][:, : self.back])
+        s, state = self._recur(x, layers, parents, parent)
         output = readout.of_cell(s, readout.bias).add_(readout.of_input(x))
-        output = output.add_(read if whose is None else read[whose]).tanh_()
-        return output, found, weights if whose is None else weights[whose]
+        output = output.add_(read if parent is None else read[parent]).tanh_()
+        return output, state, weights if parent is None else weights[parent]
 
     def _recur(
-        self, x: Tensor, layers: CellState, known: list[Tensor], whose: Tensor | None
+        self, x: Tensor, layers: CellState, parents: list[Tensor], parent: Tensor | None
     ) -> tuple[Tensor, CellState]:
-        """The layers' step: what the last one gives, and the new state."""
-        found = []
-        for index, (cell, given, shared) in enumerate(zip(self.cells, layers, known, strict=True)):
-            found.append(cell(x, given, shared, whose))
-            x = self.between(index, x, found[-1][0][:, 0 if index else self.back :])
-        return x.contiguous(), tuple(found)
+        """The layers' step: the last one's output and the new state."""
+        state: list[tuple[Tensor, ...]] = []
+        for index, (cell, last, shared) in enumerate(zip(self.cells, layers, parents, strict=True)):
+            state.append(cell(x, last, shared, parent))
+            x = self.between(index, x, state[-1][0][:, 0 if index else self.back :])
+        return x.contiguous(), tuple(state)
 
-    def _ask(self, asker: Tensor, owners: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
+    def _ask(self, asker: Tensor, sentences: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
         query = asker if self.asking is None else self.asking(asker, self.query_bias)
-        found: Tensor = self.look.once(query, owners, contexts, column)
-        return found
+        weights: Tensor = self.look.once(query, sentences, contexts, column)
+        return weights
 
 
 def _is_table(embedding: Any) -> bool:
@@ -203,11 +203,14 @@ def _is_table(embedding: Any) -> bool:
 
 
 def _distinct(origin: Tensor) -> tuple[Tensor | None, Tensor | None]:
-    """A row of every origin, filled up to a `ROUND` number, and where each row's stands; None if most differ."""
-    followed, rows = origin.numpy(), np.arange(len(origin))
-    chosen = np.empty(int(followed.max()) + 1, np.int64)
-    chosen[followed] = rows
-    alike = chosen[followed]
+    """One row of every parent (U,), filled up to a `ROUND` number, and the place among them of each row's parent (R,).
+
+    None, None if most rows have parents of their own.
+    """
+    parents, rows = origin.numpy(), np.arange(len(origin))
+    chosen = np.empty(int(parents.max()) + 1, np.int64)
+    chosen[parents] = rows  # the last row of each parent stays
+    alike = chosen[parents]
     is_chosen = alike == rows
     first = np.flatnonzero(is_chosen)
     count = -(-len(first) // ROUND) * ROUND
@@ -226,7 +229,7 @@ Step = Callable[[Tensor], Tensor]
 
 
 def _of_tokens(weight: Tensor, bias: Tensor | None, vectors: Tensor | None, rows: int) -> Step:
-    """W x + b, of vectors or, where all of them are told, of their numbers."""
+    """W x + b of vectors x or, where the table of all of them is given, of their numbers."""
     if vectors is None:
         product = _packed(weight, rows)
         return lambda x: product(x, bias)
@@ -253,7 +256,11 @@ class _Readout:
 
 
 class _Lstm:
-    """The new state from inputs (R, E) or tokens (R,), the state, and what is known of rows that differ, (U, F + D)."""
+    """The new state (R, F + D) from inputs (R, E) or tokens (R,), the last state, and the states of the U parents.
+
+    F is what is fed back, side by side with h in a state; the product with a parent's state (U, F + D) is made once for
+    all of its hypotheses.
+    """
 
     def __init__(self, layer: Any, back: int, vectors: Tensor | None, rows: int) -> None:
         of_input, of_fed = layer.weight_ih_l0.tensor_split([layer.input_size - back], 1)
@@ -261,11 +268,13 @@ class _Lstm:
         self.of_state = _packed(torch.cat([of_fed, layer.weight_hh_l0], 1), rows)
         self.step = steps_for("cells", "cpu").lstm
 
-    def __call__(self, x: Tensor, given: tuple[Tensor, ...], known: Tensor, whose: Tensor | None) -> tuple[Tensor, ...]:
-        state, last = given
-        cells, hidden = last.new_empty(2, *last.shape), state.new_empty(2, *state.shape)
-        cells[0] = last
-        self.step(0, self.of_input(x), self.of_state(known), cells, torch.empty_like(last)[None], hidden, whose)
+    def __call__(
+        self, x: Tensor, last: tuple[Tensor, ...], parents: Tensor, parent: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        state, c = last
+        cells, hidden = c.new_empty(2, *c.shape), state.new_empty(2, *state.shape)
+        cells[0] = c
+        self.step(0, self.of_input(x), self.of_state(parents), cells, torch.empty_like(c)[None], hidden, parent)
         return hidden[1], cells[1]
 
 
@@ -274,21 +283,23 @@ class _Gru:
 
     def __init__(self, layer: Any, back: int, vectors: Tensor | None, rows: int) -> None:
         self.size, self.back = layer.hidden_size, back
-        turned, bias = (given.roll(self.size, 0) for given in (layer.weight_ih_l0, layer.bias_ih_l0))  # n, r, z
-        of_input, of_fed = turned.tensor_split([layer.input_size - back], 1)
+        weight, bias = (x.roll(self.size, 0) for x in (layer.weight_ih_l0, layer.bias_ih_l0))  # ordered n, r, z
+        of_input, of_fed = weight.tensor_split([layer.input_size - back], 1)
         self.of_input = _of_tokens(of_input, bias, vectors, rows)
         self.of_fed = _packed(of_fed, rows) if back else None
         self.of_state, self.bias = _packed(layer.weight_hh_l0, rows), layer.bias_hh_l0
         self.step = steps_for("cells", "cpu").gru
 
-    def __call__(self, x: Tensor, given: tuple[Tensor, ...], known: Tensor, whose: Tensor | None) -> tuple[Tensor, ...]:
-        (state,) = given
+    def __call__(
+        self, x: Tensor, last: tuple[Tensor, ...], parents: Tensor, parent: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        (state,) = last
         hidden = state.new_empty(2, *state.shape)
         hidden[0] = state
-        fed = state.new_zeros(1, 3 * self.size) if self.of_fed is None else self.of_fed(known[:, : self.back])
-        recurrent = self.of_state(known[:, self.back :], self.bias)
-        both, new = state.new_empty(1, len(state), 2 * self.size), state.new_empty(1, len(state), self.size)
-        self.step(0, self.of_input(x), fed, recurrent, both, new, hidden, whose)
+        fed = state.new_zeros(1, 3 * self.size) if self.of_fed is None else self.of_fed(parents[:, : self.back])
+        recurrent = self.of_state(parents[:, self.back :], self.bias)
+        gates, candidate = (state.new_empty(1, len(state), width) for width in (2 * self.size, self.size))
+        self.step(0, self.of_input(x), fed, recurrent, gates, candidate, hidden, parent)
         return (hidden[1],)
 
 

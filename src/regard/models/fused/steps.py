@@ -66,7 +66,7 @@ class AbstractPass(ABC):
         """Outputs, cells, contexts and alignments, once all steps have been taken."""
 
     @abstractmethod
-    def back(self, results: Results, by_results: Sequence[Tensor | None]) -> AbstractBack:
+    def reverse(self, results: Results, grad_results: Sequence[Tensor | None]) -> AbstractBackward:
         """What takes the steps back, from what the results get."""
 
     def _recur(self, t: int) -> Tensor:
@@ -86,22 +86,22 @@ class AbstractPass(ABC):
         self.look.forward(t, query, contexts, column)
 
 
-class AbstractBack(ABC):
+class AbstractBackward(ABC):
     """The derivatives of a pass.
 
     Args:
         forward: the pass, after its last step.
         results: what it gave.
-        by_results: what these get, or None.
+        grad_results: what these get, or None.
     """
 
-    def __init__(self, forward: AbstractPass, results: Results, by_results: Sequence[Tensor | None]) -> None:
+    def __init__(self, forward: AbstractPass, results: Results, grad_results: Sequence[Tensor | None]) -> None:
         self.passed, self.results = forward, results
-        self.by_outputs, self.by_cells, self.by_told_contexts, self.by_alignments = by_results
-        self.layers = [layer.back() for layer in forward.layers]
-        self.look = forward.look.back()
-        self.by_contexts = forward.x.new_empty(forward.steps, forward.batch, forward.width)
-        self.by_x = torch.empty_like(forward.x)
+        self.grad_outputs, self.grad_cells, self.grad_result_contexts, self.grad_alignments = grad_results
+        self.layers = [layer.reverse() for layer in forward.layers]
+        self.look = forward.look.reverse()
+        self.grad_contexts = forward.x.new_empty(forward.steps, forward.batch, forward.width)
+        self.grad_x = torch.empty_like(forward.x)
         self.to_asker = None if forward.query is None else Product(forward.query.t(), forward.batch)
 
     @abstractmethod
@@ -112,45 +112,45 @@ class AbstractBack(ABC):
     def gradients(self) -> Gradients:
         """By inputs, keys, values, first states and weights, once all steps have been taken back."""
 
-    def _recur(self, t: int, by_inner: Tensor) -> Tensor:
+    def _recur(self, t: int, grad_inner: Tensor) -> Tensor:
         """By what was fed back, from what the last layer's output gets."""
         plan, masks = self.passed.plan, self.passed.masks
         for index in range(len(self.layers) - 1, -1, -1):
-            by_h = by_inner * masks[index][t] if index < len(masks) else by_inner
-            by_fed = self.layers[index].backward(t, by_h)
-            by_inner = by_fed + by_inner if plan.residual and index > 0 else by_fed
-        self.by_x[t], by_feed = by_inner.tensor_split([self.by_x.shape[2]], 1)
-        return by_feed
+            grad_h = grad_inner * masks[index][t] if index < len(masks) else grad_inner
+            grad_fed = self.layers[index].backward(t, grad_h)
+            grad_inner = grad_fed + grad_inner if plan.residual and index > 0 else grad_fed
+        self.grad_x[t], grad_feed = grad_inner.tensor_split([self.grad_x.shape[2]], 1)
+        return grad_feed
 
-    def _ask(self, t: int, by_context: Tensor) -> Tensor:
+    def _ask(self, t: int, grad_context: Tensor) -> Tensor:
         """By the asker, (B, D), from what the context gets of this step's outputs and of later steps."""
-        if self.by_told_contexts is None:
-            self.by_contexts[t] = by_context
+        if self.grad_result_contexts is None:
+            self.grad_contexts[t] = grad_context
         else:
-            torch.add(by_context, self.by_told_contexts[t], out=self.by_contexts[t])
-        self.look.backward(t, self.by_contexts, None if self.by_alignments is None else self.by_alignments[t])
-        by_query = self.look.by_queries[t].flatten(1)
-        return by_query if self.to_asker is None else self.to_asker(by_query)
+            torch.add(grad_context, self.grad_result_contexts[t], out=self.grad_contexts[t])
+        self.look.backward(t, self.grad_contexts, None if self.grad_alignments is None else self.grad_alignments[t])
+        grad_query = self.look.grad_queries[t].flatten(1)
+        return grad_query if self.to_asker is None else self.to_asker(grad_query)
 
-    def _sum(self, by_z: Tensor, read: Sequence[Tensor], asked: Tensor) -> Gradients:
+    def _sum(self, grad_z: Tensor, read: Sequence[Tensor], asked: Tensor) -> Gradients:
         """Every weight's gradient as one product over all steps.
 
         Args:
-            by_z: (T, B, D), by the outputs before their tanh.
+            grad_z: (T, B, D), by the outputs before their tanh.
             read: what the readout's columns met.
             asked: (T, B, D), what the queries were made of.
         """
-        by_layers = tuple(layer.gradients() for layer in self.layers)
-        by_keys, by_values, by_v = self.look.gradients(self.by_contexts)
-        by_query: tuple[Tensor | None, Tensor | None] = (None, None)
+        grad_layers = tuple(layer.gradients() for layer in self.layers)
+        grad_keys, grad_values, grad_v = self.look.gradients(self.grad_contexts)
+        grad_query: tuple[Tensor | None, Tensor | None] = (None, None)
         if self.passed.query is not None:
-            of_query = self.look.by_queries.flatten(2).flatten(0, 1)
-            by_bias = None if self.passed.query_bias is None else of_query.sum(0)
-            by_query = of_query.t() @ asked.flatten(0, 1), by_bias
-        flat = by_z.flatten(0, 1)
-        by_readout = torch.cat([flat.t() @ one.flatten(0, 1) for one in read], 1), flat.sum(0)
-        by_first = [part for layer in self.layers for part in layer.by_first()]
-        return self.by_x, by_keys, by_values, by_first, Weights(by_layers, by_query, by_v, by_readout)
+            of_query = self.look.grad_queries.flatten(2).flatten(0, 1)
+            grad_bias = None if self.passed.query_bias is None else of_query.sum(0)
+            grad_query = of_query.t() @ asked.flatten(0, 1), grad_bias
+        flat = grad_z.flatten(0, 1)
+        grad_readout = torch.cat([flat.t() @ one.flatten(0, 1) for one in read], 1), flat.sum(0)
+        grad_first = [part for layer in self.layers for part in layer.grad_first()]
+        return self.grad_x, grad_keys, grad_values, grad_first, Weights(grad_layers, grad_query, grad_v, grad_readout)
 
 
 class RecursFirst(AbstractPass):
@@ -170,38 +170,38 @@ class RecursFirst(AbstractPass):
         read[:, : self.size] = self._recur(t)
         self._ask(t, read[:, : self.size], self.read, self.size)
         first = self.layers[0]
-        first.kernels.read_out(t, self.reading(read, self.readout_bias), first.given, self.x.shape[2])
+        first.kernels.read_out(t, self.reading(read, self.readout_bias), first.inputs, self.x.shape[2])
 
     def results(self) -> Results:
         cells, contexts = self.read.tensor_split([self.size], 2)
         return self.feed[1:], cells, contexts, self.look.weights[:]
 
-    def back(self, results: Results, by_results: Sequence[Tensor | None]) -> AbstractBack:
-        return RecursFirstBack(self, results, by_results)
+    def reverse(self, results: Results, grad_results: Sequence[Tensor | None]) -> AbstractBackward:
+        return RecursFirstBackward(self, results, grad_results)
 
 
-class RecursFirstBack(AbstractBack):
+class RecursFirstBackward(AbstractBackward):
     """Of `RecursFirst`."""
 
-    def __init__(self, forward: RecursFirst, results: Results, by_results: Sequence[Tensor | None]) -> None:
-        super().__init__(forward, results, by_results)
+    def __init__(self, forward: RecursFirst, results: Results, grad_results: Sequence[Tensor | None]) -> None:
+        super().__init__(forward, results, grad_results)
         self.read = forward.read
         self.to_read = Product(forward.readout.t(), forward.batch)
-        self.by_z = forward.x.new_empty(results[0].shape)
-        self.by_feed = torch.zeros_like(self.by_z[0])
-        self.told = self.by_z[:0] if self.by_outputs is None else self.by_outputs.contiguous()
+        self.grad_z = forward.x.new_empty(results[0].shape)
+        self.grad_feed = torch.zeros_like(self.grad_z[0])
+        self.grad_outputs_or_none = self.grad_z[:0] if self.grad_outputs is None else self.grad_outputs.contiguous()
 
     def backward(self, t: int) -> None:
         first, column = self.passed.layers[0], self.passed.x.shape[2]
-        first.kernels.read_out_back(t, self.by_feed, self.told, first.given, column, self.by_z)
-        by_read = self.to_read(self.by_z[t])
-        by_cell, by_context = by_read.tensor_split([self.passed.size], 1)
-        by_cell = self._ask(t, by_context) + by_cell
-        by_cell = by_cell if self.by_cells is None else by_cell + self.by_cells[t]
-        self.by_feed.copy_(self._recur(t, by_cell))
+        first.kernels.read_out_backward(t, self.grad_feed, self.grad_outputs_or_none, first.inputs, column, self.grad_z)
+        grad_read = self.to_read(self.grad_z[t])
+        grad_cell, grad_context = grad_read.tensor_split([self.passed.size], 1)
+        grad_cell = self._ask(t, grad_context) + grad_cell
+        grad_cell = grad_cell if self.grad_cells is None else grad_cell + self.grad_cells[t]
+        self.grad_feed.copy_(self._recur(t, grad_cell))
 
     def gradients(self) -> Gradients:
-        return self._sum(self.by_z, [self.read], self.results[1])
+        return self._sum(self.grad_z, [self.read], self.results[1])
 
 
 class AttendsFirst(AbstractPass):
@@ -212,7 +212,7 @@ class AttendsFirst(AbstractPass):
         self.cells = self.x.new_empty(self.steps, self.batch, self.size)
 
     def forward(self, t: int) -> None:
-        self._ask(t, self.layers[-1].hidden[t], self.layers[0].given, self.x.shape[2])
+        self._ask(t, self.layers[-1].hidden[t], self.layers[0].inputs, self.x.shape[2])
         self.cells[t] = self._recur(t)
 
     def results(self) -> Results:
@@ -220,30 +220,30 @@ class AttendsFirst(AbstractPass):
         outputs = linear(torch.cat([self.cells, self.x, contexts], 2), self.readout, self.readout_bias).tanh_()
         return outputs, self.cells[:], contexts, self.look.weights[:]
 
-    def back(self, results: Results, by_results: Sequence[Tensor | None]) -> AbstractBack:
-        return AttendsFirstBack(self, results, by_results)
+    def reverse(self, results: Results, grad_results: Sequence[Tensor | None]) -> AbstractBackward:
+        return AttendsFirstBackward(self, results, grad_results)
 
 
-class AttendsFirstBack(AbstractBack):
+class AttendsFirstBackward(AbstractBackward):
     """Of `AttendsFirst`."""
 
-    def __init__(self, forward: AttendsFirst, results: Results, by_results: Sequence[Tensor | None]) -> None:
-        super().__init__(forward, results, by_results)
+    def __init__(self, forward: AttendsFirst, results: Results, grad_results: Sequence[Tensor | None]) -> None:
+        super().__init__(forward, results, grad_results)
         slopes = 1 - results[0] * results[0]
-        self.by_z = torch.zeros_like(slopes) if self.by_outputs is None else self.by_outputs * slopes
-        by_read = linear(self.by_z, forward.readout.t())
-        self.by_read = by_read.split([forward.size, forward.x.shape[2], forward.width], 2)
+        self.grad_z = torch.zeros_like(slopes) if self.grad_outputs is None else self.grad_outputs * slopes
+        grad_read = linear(self.grad_z, forward.readout.t())
+        self.grad_read = grad_read.split([forward.size, forward.x.shape[2], forward.width], 2)
 
     def backward(self, t: int) -> None:
-        by_cell = self.by_read[0][t] if self.by_cells is None else self.by_read[0][t] + self.by_cells[t]
-        by_context = self._recur(t, by_cell) + self.by_read[2][t]
-        self.layers[-1].by_last.add_(self._ask(t, by_context))
+        grad_cell = self.grad_read[0][t] if self.grad_cells is None else self.grad_read[0][t] + self.grad_cells[t]
+        grad_context = self._recur(t, grad_cell) + self.grad_read[2][t]
+        self.layers[-1].grad_last.add_(self._ask(t, grad_context))
 
     def gradients(self) -> Gradients:
         _, cells, contexts, _ = self.results
         asked = self.passed.layers[-1].hidden[:-1]
-        by_x, *others = self._sum(self.by_z, [cells, self.passed.x, contexts], asked)
-        return (by_x + self.by_read[1], *others)
+        grad_x, *others = self._sum(self.grad_z, [cells, self.passed.x, contexts], asked)
+        return (grad_x + self.grad_read[1], *others)
 
 
 PASSES: dict[bool, type[AbstractPass]] = {True: AttendsFirst, False: RecursFirst}

@@ -19,7 +19,7 @@ def run(module: ModuleType, slope: float | None, *inputs: Tensor) -> Tensor:
 
 
 class _Energies(torch.autograd.Function):
-    """Keeps the inputs alone; a second derivative is that of the reference."""
+    """Keeps only the inputs; a second derivative is that of the reference."""
 
     @staticmethod
     def forward(ctx: Any, module: ModuleType, slope: float | None, query: Tensor, keys: Tensor, v: Tensor) -> Tensor:

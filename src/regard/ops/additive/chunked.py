@@ -27,20 +27,22 @@ def gradients(
     gradient: Tensor, query: Tensor, keys: Tensor, v: Tensor, slope: float | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """By query, by keys and by v, of the shapes of each."""
-    by_query, by_keys, by_v = (torch.zeros_like(x, memory_format=torch.contiguous_format) for x in (query, keys, v))
+    grad_query, grad_keys, grad_v = (
+        torch.zeros_like(x, memory_format=torch.contiguous_format) for x in (query, keys, v)
+    )
     for steps in _chunks(query, keys):
         x = query[:, steps, None] + keys[:, None]
         hidden = activate(x, slope)
         g = gradient[..., steps, :] if query.dim() == 3 else gradient[..., steps, :].movedim(1, 3)
-        by_v += torch.einsum("btshd,btsh->hd" if query.dim() == 4 else "btsd,bts->d", hidden, g)
+        grad_v += torch.einsum("btshd,btsh->hd" if query.dim() == 4 else "btsd,bts->d", hidden, g)
         if slope is None:
             derivative = hidden.square_().neg_().add_(1)
         else:
             derivative = torch.ones_like(x).masked_fill_(x <= 0, slope)
         derivative.mul_(v).mul_(g[..., None])
-        by_query[:, steps] = derivative.sum(2)
-        by_keys += derivative.sum(1)
-    return by_query, by_keys, by_v
+        grad_query[:, steps] = derivative.sum(2)
+        grad_keys += derivative.sum(1)
+    return grad_query, grad_keys, grad_v
 
 
 def _chunks(query: Tensor, keys: Tensor) -> Iterator[slice]:

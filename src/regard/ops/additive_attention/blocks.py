@@ -112,8 +112,8 @@ def _pull_back(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """By query, keys, v and values."""
     energies, softmax = kernels_for(query.device.type), steps_for("softmax", query.device.type)
-    by_query = query.new_empty(query.shape)
-    by_keys, by_v, by_values = (x.new_zeros(x.shape) for x in (keys, v, values))
+    grad_query = query.new_empty(query.shape)
+    grad_keys, grad_v, grad_values = (x.new_zeros(x.shape) for x in (keys, v, values))
     for number, (b, t) in enumerate(_blocks(query, keys)):
         if kept:
             weights = kept[number]
@@ -121,16 +121,16 @@ def _pull_back(
             weights = _weigh(query[b, t], keys[b], v, None if mask is None else mask[b], sharpening)
         g = _grouped(gradient[b, t].transpose(1, 2), values)
         grouped = _grouped(weights, values)
-        by_values[b] += torch.matmul(grouped.mT, g).transpose(1, 2)
-        by_weights = torch.matmul(g, values[b].permute(0, 2, 3, 1)).view(weights.shape)
-        by_energies = softmax.pull_back(by_weights, weights)
+        grad_values[b] += torch.matmul(grouped.mT, g).transpose(1, 2)
+        grad_weights = torch.matmul(g, values[b].permute(0, 2, 3, 1)).view(weights.shape)
+        grad_energies = softmax.pull_back(grad_weights, weights)
         if sharpening != 1.0:
-            by_energies.mul_(sharpening)
-        found = energies.gradients(by_energies, query[b, t], keys[b], v, None)
-        by_query[b, t] = found[0]
-        by_keys[b] += found[1]
-        by_v += found[2]
-    return by_query, by_keys, by_v, by_values
+            grad_energies.mul_(sharpening)
+        found = energies.gradients(grad_energies, query[b, t], keys[b], v, None)
+        grad_query[b, t] = found[0]
+        grad_keys[b] += found[1]
+        grad_v += found[2]
+    return grad_query, grad_keys, grad_v, grad_values
 
 
 def _weigh(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor | None, sharpening: float) -> Tensor:

@@ -1,4 +1,11 @@
-"""What attention does in every step of a pass: energies, softmax over the support, the weighted sum."""
+"""What attention does in every step of a pass, forward and backward, without autograd.
+
+    forward:   e_j = q · k_j  or  v · tanh(q + k_j),  α = softmax(β e) over the mask,  c = Σ_j α_j v_j
+    backward:  grad_α_j = v_j · grad_c (+ what α itself gets),  grad_e_j = β α_j (grad_α_j - Σ_i α_i grad_α_i),
+               then grad_q, grad_k (summed over steps) and grad_v of the energies
+
+The gradient of the values, Σ_t α_t grad_c_tᵀ, is one product over all steps at the end.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +16,10 @@ from torch import Tensor
 
 
 class AbstractLook(ABC):
-    """Looks into one memory, a step at a time, and looks back for the derivatives; without autograd.
+    """Looks into one memory, a step at a time.
 
-    Time comes first. What was asked in step t stands in `queries[t]`, (B, H, D), and α in `weights[t]`. A search, which
-    keeps no steps, looks with `once`.
+    Time comes first. The query of step t is kept in `queries[t]`, (B, H, D), and α in `weights[t]`, (B, H, S). A
+    search, which keeps no steps, looks with `once`.
 
     Args:
         keys: (B, S, G, D); heads side by side share a key, as in `regard.attention.heads`.
@@ -56,38 +63,46 @@ class AbstractLook(ABC):
     def _look(self, t: int, contexts: Tensor, column: int) -> None: ...
 
     @abstractmethod
-    def once(self, query: Tensor, owners: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
-        """The weights (R, H, S) of projected queries (R, H·D), each into the memory of the sentence that owns it.
+    def once(self, query: Tensor, sentences: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
+        """The weights (R, H, S) of projected queries (R, H·D); row r looks into the memory of sentence `sentences[r]`.
 
         Writes the contexts (R, H·V) into `contexts` (R, ≥ column + H·V), from a column on.
         """
 
     @abstractmethod
-    def back(self) -> AbstractLookBack:
-        """What looks back, once all steps have been looked at."""
+    def reverse(self) -> AbstractLookBackward:
+        """The backward steps, once all steps have been taken."""
 
 
-class AbstractLookBack(ABC):
-    """The derivatives of a look: `by_queries` (T, B, H, D), and sums over steps for keys and v.
+class AbstractLookBackward(ABC):
+    """A look backward, from its last step to its first.
+
+    `grad_queries` (T, B, H, D) are filled step by step; `grad_keys` (B, S, G, D) and `grad_v` (B, H, D) are sums over
+    steps.
 
     Args:
-        look: what was looked at.
+        look: after its last step.
     """
 
     def __init__(self, look: AbstractLook) -> None:
         self.look = look
-        self.by_keys = torch.zeros_like(look.keys)
-        self.by_queries = look.keys.new_empty(*look.weights.shape[:3], look.size)
-        self.by_v = None if look.v is None else look.v.new_zeros(len(look.keys), *look.v.shape)
+        self.grad_keys = torch.zeros_like(look.keys)
+        self.grad_queries = look.keys.new_empty(*look.weights.shape[:3], look.size)
+        self.grad_v = None if look.v is None else look.v.new_zeros(len(look.keys), *look.v.shape)
 
     @abstractmethod
-    def backward(self, t: int, by_contexts: Tensor, by_weights: Tensor | None) -> None:
-        """Writes `by_queries[t]`, adds to the sums; from `by_contexts[t]`, (B, H·V), and `by_weights` (B, H, S)."""
+    def backward(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
+        """Fills `grad_queries[t]` and adds to the sums.
 
-    def gradients(self, by_contexts: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """By keys, values and v, once all steps have been looked back at."""
+        Args:
+            grad_contexts: (T, B, H·V), of which row t is read.
+            grad_weights: (B, H, S), of the weights themselves, or None.
+        """
+
+    def gradients(self, grad_contexts: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The gradients of keys, values and v, after the backward step of step 0."""
         weights, values = self.look.weights, self.look.values
-        by_contexts = by_contexts.unflatten(2, (weights.shape[2], -1))
-        heads = (x.unflatten(2, (values.shape[2], -1)) for x in (weights, by_contexts))
-        by_values = torch.einsum("tbgns,tbgnv->bsgv", *heads)
-        return self.by_keys, by_values, None if self.by_v is None else self.by_v.sum(0)
+        grad_contexts = grad_contexts.unflatten(2, (weights.shape[2], -1))
+        heads = (x.unflatten(2, (values.shape[2], -1)) for x in (weights, grad_contexts))
+        grad_values = torch.einsum("tbgns,tbgnv->bsgv", *heads)
+        return self.grad_keys, grad_values, None if self.grad_v is None else self.grad_v.sum(0)

@@ -1,7 +1,10 @@
-"""Attention of every step as compiled loops.
+"""Attention of every step as compiled loops; the equations are in `regard.ops.attend.look`.
 
-The powers of additive keys, of which tangents are made (`regard.ops.additive.numba.tangent`), are computed once for
-all steps.
+A kernel makes the energies of its rows and then, in their place, the weights, and the contexts: nothing of size
+(R, H, S, D) is ever made. Threads share the rows of a batch (`start` to `stop`).
+
+Additive keys: tanh(q + k) = 1 - 2 / (1 + e^{2q} e^{2k}), and e^{2k} is computed once for all steps (`_raise`); where
+|q| or |k| is too large for the factors, e^{2(q+k)} itself is taken (`regard.ops.additive.numba.tangent`).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.ops.attend.look import AbstractLook, AbstractLookBack
+from regard.ops.attend.look import AbstractLook, AbstractLookBackward
 from regard.ops.compiled import compiled
 from regard.ops.compiled.additive import back, back_factored, energy, energy_factored
 from regard.ops.compiled.elementary import LARGE, REACH, powers
@@ -24,49 +27,49 @@ class _Look(AbstractLook):
     def __init__(self, *memory: Any, **options: Any) -> None:
         super().__init__(*memory, **options)
         mask = self.keys.new_empty(0, 0, dtype=torch.bool) if self.mask is None else self.mask
-        self.everyone = np.arange(len(self.keys))
+        self.itself = np.arange(len(self.keys))
         self.sharpened = self.weights.numpy().dtype.type(self.sharpening)
-        self.kept = self.weights.numpy()
+        self.alphas = self.weights.numpy()
         self.read = (mask.numpy(), self.sharpened, self.values.numpy())
 
     def _look(self, t: int, contexts: Tensor, column: int) -> None:
-        self._attend(t, self.everyone, self.queries[t].numpy(), self.kept, contexts, column)
+        self._attend(t, self.itself, self.queries[t].numpy(), self.alphas, contexts, column)
 
-    def once(self, query: Tensor, owners: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
+    def once(self, query: Tensor, sentences: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
         weights = self.weights.new_empty(1, len(query), *self.weights.shape[2:])
         asked = query.contiguous().unflatten(1, (-1, self.size)).numpy()
-        self._attend(0, owners.numpy(), asked, weights.numpy(), contexts[None], column)
+        self._attend(0, sentences.numpy(), asked, weights.numpy(), contexts[None], column)
         return weights[0]
 
-    def _attend(self, t: int, owners: Any, queries: Any, weights: Any, contexts: Tensor, column: int) -> None:
-        given = (t, owners, *self.read, weights, contexts.numpy(), column)
-        self.spread(self.kernel, len(owners), *given, queries, *self.asked)
+    def _attend(self, t: int, sentences: Any, queries: Any, weights: Any, contexts: Tensor, column: int) -> None:
+        buffers = (t, sentences, *self.read, weights, contexts.numpy(), column)
+        self.spread(self.kernel, len(sentences), *buffers, queries, *self.asked)
 
     kernel: Any
-    """Energies, then `_settle`."""
+    """Energies, then `_softmax_and_sum`."""
     asked: tuple[Any, ...]
     """What the energies are made of beside the queries (R, H, D)."""
 
-    def spread(self, kernel: Any, rows: int, *given: Any) -> None:
-        """Calls a kernel for so many rows."""
+    def spread(self, kernel: Any, rows: int, *buffers: Any) -> None:
+        """Calls a kernel for so many rows; one costs H·S·(D + V)."""
         each = self.weights.shape[2] * self.weights.shape[3] * (self.size + self.values.shape[3])
-        spread(kernel, given, rows, rows * each)
+        spread(kernel, buffers, rows, rows * each)
 
 
-class _LookBack(AbstractLookBack):
+class _LookBackward(AbstractLookBackward):
     def __init__(self, look: _Look) -> None:
         super().__init__(look)
         self._look = look
-        self._settled = (look.sharpened, look.values.numpy(), look.kept)
-        self._by_energies = np.empty_like(look.kept[0])
-        self._results: tuple[Any, ...] = (self._by_energies, self.by_queries.numpy(), self.by_keys.numpy())
+        self._softmax = (look.sharpened, look.values.numpy(), look.alphas)
+        self._grad_energies = np.empty_like(look.alphas[0])
+        self._results: tuple[Any, ...] = (self._grad_energies, self.grad_queries.numpy(), self.grad_keys.numpy())
 
-    def _unsettle(self, t: int, by_contexts: Tensor, by_weights: Tensor | None) -> None:
-        told = self._by_energies[:0] if by_weights is None else by_weights.contiguous().numpy()
-        self._spread(_unsettle, t, *self._settled, by_contexts.numpy(), told, self._by_energies)
+    def _through_softmax(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
+        grad_alphas = self._grad_energies[:0] if grad_weights is None else grad_weights.contiguous().numpy()
+        self._spread(_through_softmax, t, *self._softmax, grad_contexts.numpy(), grad_alphas, self._grad_energies)
 
-    def _spread(self, kernel: Any, *given: Any) -> None:
-        self._look.spread(kernel, len(self._look.keys), *given)
+    def _spread(self, kernel: Any, *buffers: Any) -> None:
+        self._look.spread(kernel, len(self._look.keys), *buffers)
 
 
 class AdditiveLook(_Look):
@@ -80,27 +83,27 @@ class AdditiveLook(_Look):
         spread(_raise, (keys, REACH[kind], raised, near), len(keys), keys.size)
         self.kernel, self.asked = _additive, (keys, raised, near, self.v.numpy(), REACH[kind], LARGE[kind])
 
-    def back(self) -> AbstractLookBack:
-        return AdditiveLookBack(self)
+    def reverse(self) -> AbstractLookBackward:
+        return AdditiveLookBackward(self)
 
 
-class AdditiveLookBack(_LookBack):
+class AdditiveLookBackward(_LookBackward):
     """Of `AdditiveLook`; what is summed for keys still lacks 4 v."""
 
     def __init__(self, look: AdditiveLook) -> None:
         super().__init__(look)
-        assert self.by_v is not None
+        assert self.grad_v is not None
         self._asked = look.asked
-        self._results = (*self._results, self.by_v.numpy())
+        self._results = (*self._results, self.grad_v.numpy())
 
-    def backward(self, t: int, by_contexts: Tensor, by_weights: Tensor | None) -> None:
-        self._unsettle(t, by_contexts, by_weights)
-        self._spread(_additive_back, t, self.look.queries[t].numpy(), *self._asked, *self._results)
+    def backward(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
+        self._through_softmax(t, grad_contexts, grad_weights)
+        self._spread(_additive_backward, t, self.look.queries[t].numpy(), *self._asked, *self._results)
 
-    def gradients(self, by_contexts: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    def gradients(self, grad_contexts: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         assert self.look.v is not None
-        by_keys, by_values, by_v = super().gradients(by_contexts)
-        return by_keys.mul_(4 * self.look.v), by_values, by_v
+        grad_keys, grad_values, grad_v = super().gradients(grad_contexts)
+        return grad_keys.mul_(4 * self.look.v), grad_values, grad_v
 
 
 class DotLook(_Look):
@@ -110,16 +113,16 @@ class DotLook(_Look):
         super().__init__(*memory, **options)
         self.kernel, self.asked = _dot, (self.keys.numpy(),)
 
-    def back(self) -> AbstractLookBack:
-        return DotLookBack(self)
+    def reverse(self) -> AbstractLookBackward:
+        return DotLookBackward(self)
 
 
-class DotLookBack(_LookBack):
+class DotLookBackward(_LookBackward):
     """Of `DotLook`."""
 
-    def backward(self, t: int, by_contexts: Tensor, by_weights: Tensor | None) -> None:
-        self._unsettle(t, by_contexts, by_weights)
-        self._spread(_dot_back, t, self.look.queries[t].numpy(), self.look.keys.numpy(), *self._results)
+    def backward(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
+        self._through_softmax(t, grad_contexts, grad_weights)
+        self._spread(_dot_backward, t, self.look.queries[t].numpy(), self.look.keys.numpy(), *self._results)
 
 
 LOOKS: dict[str, type[AbstractLook]] = {"additive": AdditiveLook, "dot": DotLook}
@@ -137,9 +140,9 @@ def _raise(keys: Any, reach: Any, out: Any, near: Any, start: int, stop: int) ->
 
 
 @compiled
-def _settle(
+def _softmax_and_sum(
     t: int,
-    owners: Any,
+    sentences: Any,
     mask: Any,
     sharpening: Any,
     values: Any,
@@ -149,39 +152,44 @@ def _settle(
     start: int,
     stop: int,
 ) -> None:
-    """Energies (T, R, H, S) at t become weights; contexts (T, R, ≥ column + H·V) get their sums."""
+    """α = softmax(β e) in the place of the energies `weights[t]` (R, H, S), and c = Σ_j α_j v_j into `contexts[t]`.
+
+    values (B, S, G, V), mask (B, S) or without rows; contexts (T, R, ≥ column + H·V). A row without support gets zeros.
+    """
     heads, positions = weights.shape[2:]
     groups, size = values.shape[2:]
-    zero = sharpening - sharpening
+    zero = sharpening - sharpening  # of the values' type
     for row in range(start, stop):
-        b = owners[row]
+        b = sentences[row]
         for h in range(heads):
-            found = weights[t, row, h]
+            alpha = weights[t, row, h]
+            # the largest β e, taken from all of them before the exponential, so that none overflows; NaN passes
             top = -np.inf
             for s in range(positions):
                 if len(mask) == 0 or mask[b, s]:
-                    found[s] *= sharpening
-                    top = top if found[s] <= top else found[s]
+                    alpha[s] *= sharpening
+                    top = top if alpha[s] <= top else alpha[s]
             total = zero
             for s in range(positions):
                 if len(mask) == 0 or mask[b, s]:
-                    found[s] = math.exp(found[s] - top)
-                    total += found[s]
+                    alpha[s] = math.exp(alpha[s] - top)
+                    total += alpha[s]
                 else:
-                    found[s] = zero
+                    alpha[s] = zero
             for s in range(positions):
-                found[s] = found[s] / total if total != zero else zero
+                alpha[s] = alpha[s] / total if total != zero else zero
+            # c (V), four positions at a time: c is read and written a quarter as often
             context = contexts[t, row, column + h * size : column + (h + 1) * size]
             for d in range(size):
                 context[d] = zero
-            g = h * groups // heads
+            g = h * groups // heads  # heads side by side share values
             for s in range(0, positions - positions % 4, 4):
-                w, x, y, z = found[s], found[s + 1], found[s + 2], found[s + 3]
+                w, x, y, z = alpha[s], alpha[s + 1], alpha[s + 2], alpha[s + 3]
                 one, two, three, four = values[b, s, g], values[b, s + 1, g], values[b, s + 2, g], values[b, s + 3, g]
                 for d in range(size):
                     context[d] += (w * one[d] + x * two[d]) + (y * three[d] + z * four[d])
             for s in range(positions - positions % 4, positions):
-                w, one = found[s], values[b, s, g]
+                w, one = alpha[s], values[b, s, g]
                 for d in range(size):
                     context[d] += w * one[d]
 
@@ -189,7 +197,7 @@ def _settle(
 @compiled
 def _additive(
     t: int,
-    owners: Any,
+    sentences: Any,
     mask: Any,
     sharpening: Any,
     values: Any,
@@ -206,24 +214,27 @@ def _additive(
     start: int,
     stop: int,
 ) -> None:
-    """A look at t for the rows start … stop; queries (R, H, D), keys (B, S, H, D), v (H, D)."""
+    """e_j = Σ_d v_d tanh(q_d + k_jd), then softmax and sum.
+
+    queries (R, H, D), keys and their powers e^{2k} (B, S, H, D), v (H, D); near (B,): whether all of a sentence have them.
+    """
     heads, size = v.shape
-    a = np.empty(size, v.dtype)
+    a = np.empty(size, v.dtype)  # e^{2q} of a row's head
     for row in range(start, stop):
-        b = owners[row]
+        b = sentences[row]
         for h in range(heads):
-            query, factor, found = queries[row, h], v[h], weights[t, row, h]
+            query, energies = queries[row, h], weights[t, row, h]
             factored = powers(query, a, reach) and near[b]
             for s in range(keys.shape[1]):
                 if factored:
-                    found[s] = energy_factored(a, key_powers[b, s, h], factor, large)
+                    energies[s] = energy_factored(a, key_powers[b, s, h], v[h], large)
                 else:
-                    found[s] = energy(query, keys[b, s, h], factor, large)
-    _settle(t, owners, mask, sharpening, values, weights, contexts, column, start, stop)
+                    energies[s] = energy(query, keys[b, s, h], v[h], large)
+    _softmax_and_sum(t, sentences, mask, sharpening, values, weights, contexts, column, start, stop)
 
 
 @compiled
-def _additive_back(
+def _additive_backward(
     t: int,
     queries: Any,
     keys: Any,
@@ -232,33 +243,38 @@ def _additive_back(
     v: Any,
     reach: Any,
     large: Any,
-    by_energies: Any,
-    by_queries: Any,
-    by_keys: Any,
-    by_v: Any,
+    grad_energies: Any,
+    grad_queries: Any,
+    grad_keys: Any,
+    grad_v: Any,
     start: int,
     stop: int,
 ) -> None:
-    """by_queries (T, B, H, D) at t; adds to by_v (B, H, D) and to by_keys (B, S, H, D), which still lacks 4 v."""
+    """Fills grad_queries (T, B, H, D) at t; adds to grad_v (B, H, D) and to grad_keys (B, S, H, D), still without 4 v.
+
+    With r = 1 / (1 + e^{2(q+k)}), tanh = 1 - 2 r and its slope is 4 r (1 - r):
+        grad_q_d = 4 v_d Σ_j g_j r (1 - r),  grad_k_jd += 4 v_d g_j r (1 - r),  grad_v_d += Σ_j g_j (1 - 2 r)
+    4 v_d is the same for all positions and steps, so that it is multiplied once, after the sums.
+    """
     heads, size = v.shape
     zero, four = v.dtype.type(0), v.dtype.type(4)
     a, sums, shares = np.empty(size, v.dtype), np.empty(size, v.dtype), np.empty(size, v.dtype)
     for b in range(start, stop):
         for h in range(heads):
-            query, factor = queries[b, h], v[h]
+            query = queries[b, h]
             factored = powers(query, a, reach) and near[b]
             sums[:] = zero
             shares[:] = zero
             for s in range(keys.shape[1]):
-                gradient = by_energies[b, h, s]
-                sums_k = by_keys[b, s, h]
+                gradient = grad_energies[b, h, s]
+                sums_k = grad_keys[b, s, h]
                 if factored:
                     back_factored(size, gradient, a, key_powers[b, s, h], large, sums, sums_k, shares)
                 else:
                     back(size, gradient, query, keys[b, s, h], large, sums, sums_k, shares)
-            target, total = by_queries[t, b, h], by_v[b, h]
+            target, total = grad_queries[t, b, h], grad_v[b, h]
             for d in range(size):
-                target[d] = four * factor[d] * sums[d]
+                target[d] = four * v[h, d] * sums[d]
             for d in range(size):
                 total[d] += shares[d] + shares[d]
 
@@ -266,7 +282,7 @@ def _additive_back(
 @compiled
 def _dot(
     t: int,
-    owners: Any,
+    sentences: Any,
     mask: Any,
     sharpening: Any,
     values: Any,
@@ -278,36 +294,36 @@ def _dot(
     start: int,
     stop: int,
 ) -> None:
-    """A look at t for the rows start … stop; queries (R, H, D), keys (B, S, G, D)."""
+    """e_j = Σ_d q_d k_jd, then softmax and sum; queries (R, H, D), keys (B, S, G, D)."""
     heads, size = queries.shape[1:]
-    each = heads // keys.shape[2]
+    each = heads // keys.shape[2]  # heads side by side share keys
     for row in range(start, stop):
-        b = owners[row]
+        b = sentences[row]
         for h in range(heads):
-            query, found = queries[row, h], weights[t, row, h]
+            query, energies = queries[row, h], weights[t, row, h]
             for s in range(keys.shape[1]):
                 key = keys[b, s, h // each]
                 total = query[0] * key[0]
                 for d in range(1, size):
                     total += query[d] * key[d]
-                found[s] = total
-    _settle(t, owners, mask, sharpening, values, weights, contexts, column, start, stop)
+                energies[s] = total
+    _softmax_and_sum(t, sentences, mask, sharpening, values, weights, contexts, column, start, stop)
 
 
 @compiled
-def _dot_back(
-    t: int, queries: Any, keys: Any, by_energies: Any, by_queries: Any, by_keys: Any, start: int, stop: int
+def _dot_backward(
+    t: int, queries: Any, keys: Any, grad_energies: Any, grad_queries: Any, grad_keys: Any, start: int, stop: int
 ) -> None:
-    """by_queries (T, B, H, D) at t; adds to by_keys (B, S, G, D)."""
+    """Fills grad_queries (T, B, H, D) at t: grad_q = Σ_j g_j k_j; adds to grad_keys (B, S, G, D): grad_k_j += g_j q."""
     heads, size = queries.shape[1:]
     each = heads // keys.shape[2]
     for b in range(start, stop):
         for h in range(heads):
-            query, target = queries[b, h], by_queries[t, b, h]
+            query, target = queries[b, h], grad_queries[t, b, h]
             for d in range(size):
                 target[d] = 0
             for s in range(keys.shape[1]):
-                gradient, key, sums = by_energies[b, h, s], keys[b, s, h // each], by_keys[b, s, h // each]
+                gradient, key, sums = grad_energies[b, h, s], keys[b, s, h // each], grad_keys[b, s, h // each]
                 for d in range(size):
                     target[d] += gradient * key[d]
                 for d in range(size):
@@ -315,32 +331,36 @@ def _dot_back(
 
 
 @compiled
-def _unsettle(
+def _through_softmax(
     t: int,
     sharpening: Any,
     values: Any,
     weights: Any,
-    by_contexts: Any,
-    by_weights: Any,
-    by_energies: Any,
+    grad_contexts: Any,
+    grad_weights: Any,
+    grad_energies: Any,
     start: int,
     stop: int,
 ) -> None:
-    """by_energies (B, H, S) from by_contexts (T, B, H·V) at t and by_weights (B, H, S) or nothing."""
+    """grad_energies (B, H, S) of grad_contexts (T, B, H·V) at t and of grad_weights (B, H, S), or without rows.
+
+    grad_α_j = v_j · grad_c + grad_weights_j,  grad_e_j = β α_j (grad_α_j - Σ_i α_i grad_α_i)
+    """
     heads, positions = weights.shape[2:]
     groups, size = values.shape[2:]
     for b in range(start, stop):
         for h in range(heads):
-            weight, found, context = weights[t, b, h], by_energies[b, h], by_contexts[t, b, h * size : (h + 1) * size]
+            alpha, grad_context = weights[t, b, h], grad_contexts[t, b, h * size : (h + 1) * size]
+            gradient = grad_energies[b, h]  # of α first, then of e
             mean = sharpening - sharpening
             for s in range(positions):
                 value = values[b, s, h * groups // heads]
                 total = sharpening - sharpening
                 for d in range(size):
-                    total += context[d] * value[d]
-                if len(by_weights):
-                    total += by_weights[b, h, s]
-                found[s] = total
-                mean += weight[s] * total
+                    total += grad_context[d] * value[d]
+                if len(grad_weights):
+                    total += grad_weights[b, h, s]
+                gradient[s] = total
+                mean += alpha[s] * total
             for s in range(positions):
-                found[s] = sharpening * weight[s] * (found[s] - mean)
+                gradient[s] = sharpening * alpha[s] * (gradient[s] - mean)

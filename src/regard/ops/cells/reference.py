@@ -1,9 +1,16 @@
-"""Cells as operations of torch.
+"""Steps of cells as operations of torch, in buffers of all steps.
 
-Buffers hold all steps and time comes first; `t` is the step. `hidden` has h_{t-1} as the last D columns of its row t,
-and h_t goes into row t + 1. An LSTM's gates have torch's order, i, f, g, o; a GRU's are n, r, z where they meet what is
-fed, and r, z, n where they meet the state. Rows may share what is known of them beforehand: `whose` (B,) says where in
-`known` and `recurrent` theirs stands; without it each has its own.
+    LSTM:  (i, f, g, o) = W [x_t; h_{t-1}] + b
+           c_t = σ(f) c_{t-1} + σ(i) tanh(g),  h_t = σ(o) tanh(c_t)
+    GRU:   x = W_ih x_t + b_ih,  s = W_hh h_{t-1} + b_hh,  r = σ(x_r + s_r),  z = σ(x_z + s_z)
+           n = tanh(x_n + r s_n),  h_t = (1 - z) n + z h_{t-1}
+
+The products W … are the caller's; here is what comes after them. Time comes first and `t` is the step. `hidden` has
+h_{t-1} as the last D columns of its row t, and h_t goes into row t + 1. An LSTM's gates have torch's order, i, f, g, o;
+a GRU's are n, r, z in x and r, z, n in s, so that r and z stand side by side in both.
+
+Hypotheses of one parent share what is made of its state: `parent` (B,) says which row of `shared` and `recurrent` is
+that of each row. None means its own.
 """
 
 from __future__ import annotations
@@ -15,23 +22,23 @@ from torch import Tensor
 def lstm(
     t: int,
     gates: Tensor,
-    known: Tensor,
+    shared: Tensor,
     cells: Tensor,
     tangents: Tensor,
     hidden: Tensor,
-    whose: Tensor | None = None,
+    parent: Tensor | None = None,
 ) -> None:
-    """c' = σ(f) c + σ(i) tanh(g),  h' = σ(o) tanh(c').
+    """An LSTM's step.
 
     Args:
         gates: (B, 4·D), before their nonlinearities and, when done, behind them.
-        known: (B, U or 1, 4·D), added to the gates first.
+        shared: (B, U or 1, 4·D), added to the gates first: a bias, or what a parent's state contributes.
         cells: (T + 1, B, D), c_{t-1} in row t.
         tangents: (T, B, D), of c'.
         hidden: (T + 1, B, ≥ D).
     """
     size = cells.shape[2]
-    i, f, g, o = gates.add_(_taken(known, whose)).split(size, 1)
+    i, f, g, o = gates.add_(_of_rows(shared, parent)).split(size, 1)
     gates[:, : 2 * size].sigmoid_()
     g.tanh_()
     o.sigmoid_()
@@ -39,71 +46,75 @@ def lstm(
     torch.mul(o, torch.tanh(c, out=tangents[t]), out=hidden[t + 1, :, -size:])
 
 
-def lstm_back(
-    t: int, gates: Tensor, cells: Tensor, tangents: Tensor, by_hidden: Tensor, by_cells: Tensor, by_gates: Tensor
+def lstm_backward(
+    t: int, gates: Tensor, cells: Tensor, tangents: Tensor, grad_hidden: Tensor, grad_cells: Tensor, grad_gates: Tensor
 ) -> None:
-    """Writes what the gates before their nonlinearities get, (T, B, 4·D).
+    """An LSTM's step backward: fills `grad_gates[t]`, the gradient of the gates before their nonlinearities.
 
     Args:
-        by_hidden: (B, D).
-        by_cells: (B, D), by c_t and, when done, by c_{t-1}.
+        grad_hidden: (B, D), of h_t.
+        grad_cells: (B, D), of c_t and, when done, of c_{t-1}.
+        grad_gates: (T, B, 4·D).
     """
     i, f, g, o = gates.split(cells.shape[2], 1)
-    of_i, of_f, of_g, of_o = by_gates[t].split(cells.shape[2], 1)
+    grad_i, grad_f, grad_g, grad_o = grad_gates[t].split(cells.shape[2], 1)
     tangent = tangents[t]
-    by_cells.addcmul_(by_hidden * o, 1 - tangent * tangent)
-    torch.mul(by_cells * g, i * (1 - i), out=of_i)
-    torch.mul(by_cells * cells[t], f * (1 - f), out=of_f)
-    torch.mul(by_cells * i, 1 - g * g, out=of_g)
-    torch.mul(by_hidden * tangent, o * (1 - o), out=of_o)
-    by_cells.mul_(f)
+    grad_cells.addcmul_(grad_hidden * o, 1 - tangent * tangent)
+    torch.mul(grad_cells * g, i * (1 - i), out=grad_i)
+    torch.mul(grad_cells * cells[t], f * (1 - f), out=grad_f)
+    torch.mul(grad_cells * i, 1 - g * g, out=grad_g)
+    torch.mul(grad_hidden * tangent, o * (1 - o), out=grad_o)
+    grad_cells.mul_(f)
 
 
 def gru(
     t: int,
-    fed: Tensor,
-    known: Tensor,
+    inputs: Tensor,
+    shared: Tensor,
     recurrent: Tensor,
-    both: Tensor,
-    new: Tensor,
+    gates: Tensor,
+    candidate: Tensor,
     hidden: Tensor,
-    whose: Tensor | None = None,
+    parent: Tensor | None = None,
 ) -> None:
-    """n = tanh(x_n + σ(r) s_n),  h' = (1 - σ(z)) n + σ(z) h;  x of what is fed, s of the state.
+    """A GRU's step.
 
     Args:
-        fed: x (B, 3·D).
-        known: (B, U or 1, 3·D), added to x.
+        inputs: x (B, 3·D).
+        shared: (B, U or 1, 3·D), added to x: its bias, or what a parent's state contributes.
         recurrent: s (B or U, 3·D).
-        both: σ of r and z, (T, B, 2·D).
-        new: n, (T, B, D).
+        gates: r and z, (T, B, 2·D).
+        candidate: n, (T, B, D).
         hidden: (T + 1, B, ≥ D).
     """
-    size = new.shape[2]
-    x, recurrent = fed + _taken(known, whose), _taken(recurrent, whose)
-    torch.add(x[:, size:], recurrent[:, : 2 * size], out=both[t]).sigmoid_()
-    r, z = both[t].split(size, 1)
-    n = torch.addcmul(x[:, :size], r, recurrent[:, 2 * size :], out=new[t]).tanh_()
+    size = candidate.shape[2]
+    x, recurrent = inputs + _of_rows(shared, parent), _of_rows(recurrent, parent)
+    torch.add(x[:, size:], recurrent[:, : 2 * size], out=gates[t]).sigmoid_()
+    r, z = gates[t].split(size, 1)
+    n = torch.addcmul(x[:, :size], r, recurrent[:, 2 * size :], out=candidate[t]).tanh_()
     torch.lerp(n, hidden[t, :, -size:], z, out=hidden[t + 1, :, -size:])
 
 
-def gru_back(
-    t: int, recurrent: Tensor, both: Tensor, new: Tensor, hidden: Tensor, by_hidden: Tensor, by_gates: Tensor
+def gru_backward(
+    t: int, recurrent: Tensor, gates: Tensor, candidate: Tensor, hidden: Tensor, grad_hidden: Tensor, grad_gates: Tensor
 ) -> None:
-    """Writes what n, r, z and the state's part of n get, (T, B, 4·D).
+    """A GRU's step backward: fills `grad_gates[t]` with the gradients of x_n, of r and z before σ, and of s_n.
+
+    So those of x are its first 3·D columns and those of s its last 3·D.
 
     Args:
-        by_hidden: (B, D), by h_t and, when done, by h_{t-1} where z kept it.
+        grad_hidden: (B, D), of h_t and, when done, the part of h_{t-1}'s that comes through z.
+        grad_gates: (T, B, 4·D).
     """
-    size = new.shape[2]
-    r, z = both[t].split(size, 1)
-    of_n, of_r, of_z, of_recurrent = by_gates[t].split(size, 1)
-    n = new[t]
-    torch.mul(by_hidden * (1 - z), 1 - n * n, out=of_n)
-    torch.mul(of_n * recurrent[:, 2 * size :], r * (1 - r), out=of_r)
-    torch.mul(by_hidden * (hidden[t, :, -size:] - n), z * (1 - z), out=of_z)
-    torch.mul(of_n, r, out=of_recurrent)
-    by_hidden.mul_(z)
+    size = candidate.shape[2]
+    r, z = gates[t].split(size, 1)
+    grad_n, grad_r, grad_z, grad_s = grad_gates[t].split(size, 1)
+    n = candidate[t]
+    torch.mul(grad_hidden * (1 - z), 1 - n * n, out=grad_n)
+    torch.mul(grad_n * recurrent[:, 2 * size :], r * (1 - r), out=grad_r)
+    torch.mul(grad_hidden * (hidden[t, :, -size:] - n), z * (1 - z), out=grad_z)
+    torch.mul(grad_n, r, out=grad_s)
+    grad_hidden.mul_(z)
 
 
 def read_out(t: int, sums: Tensor, outputs: Tensor, column: int) -> None:
@@ -111,16 +122,19 @@ def read_out(t: int, sums: Tensor, outputs: Tensor, column: int) -> None:
     outputs[t + 1, :, column : column + sums.shape[1]] = sums.tanh()
 
 
-def read_out_back(t: int, by_later: Tensor, by_outputs: Tensor, outputs: Tensor, column: int, by_sums: Tensor) -> None:
-    """Writes what the sums get, (T, B, D), into row t.
+def read_out_backward(
+    t: int, grad_later: Tensor, grad_outputs: Tensor, outputs: Tensor, column: int, grad_sums: Tensor
+) -> None:
+    """Fills `grad_sums[t]`, (B, D).
 
     Args:
-        by_later: (B, D), by the output of this step in later ones.
-        by_outputs: (T, B, D), by the outputs themselves, or without rows.
+        grad_later: (B, D), of this step's output from the steps after it, which it is fed to.
+        grad_outputs: (T, B, D), of the outputs themselves; without rows where there is none.
+        grad_sums: (T, B, D).
     """
-    by_output = by_later + by_outputs[t] if len(by_outputs) else by_later
-    output = outputs[t + 1, :, column : column + by_later.shape[1]]
-    torch.mul(by_output, 1 - output * output, out=by_sums[t])
+    grad_output = grad_later + grad_outputs[t] if len(grad_outputs) else grad_later
+    output = outputs[t + 1, :, column : column + grad_later.shape[1]]
+    torch.mul(grad_output, 1 - output * output, out=grad_sums[t])
 
 
 def tanh_of_sum(first: Tensor, second: Tensor) -> None:
@@ -128,5 +142,5 @@ def tanh_of_sum(first: Tensor, second: Tensor) -> None:
     first.add_(second).tanh_()
 
 
-def _taken(given: Tensor, whose: Tensor | None) -> Tensor:
-    return given if whose is None or len(given) == 1 else given[whose]
+def _of_rows(shared: Tensor, parent: Tensor | None) -> Tensor:
+    return shared if parent is None or len(shared) == 1 else shared[parent]

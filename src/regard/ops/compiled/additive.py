@@ -33,18 +33,18 @@ def _made(power_of: Any) -> tuple[Any, Any]:
         return share + share
 
     @part
-    def back(size: int, gradient: Any, q: Any, k: Any, large: Any, by_q: Any, by_k: Any, by_v: Any) -> None:
-        """Adds g r (1 - r) to by_q and by_k, and g (½ - r) to by_v."""
-        half, one = by_v.dtype.type(0.5), by_v.dtype.type(1)
+    def back(size: int, gradient: Any, q: Any, k: Any, large: Any, grad_q: Any, grad_k: Any, grad_v: Any) -> None:
+        """Adds g r (1 - r) to grad_q and grad_k, and g (½ - r) to grad_v."""
+        half, one = grad_v.dtype.type(0.5), grad_v.dtype.type(1)
         middle = half * gradient
         for d in range(size):
             p = power_of(q[d], k[d])
             r = one / (one + (large if p > large else p))
             u = gradient * r
             w = u - u * r
-            by_v[d] += middle - u
-            by_q[d] += w
-            by_k[d] += w
+            grad_v[d] += middle - u
+            grad_q[d] += w
+            grad_k[d] += w
 
     return energy, back
 

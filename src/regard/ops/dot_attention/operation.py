@@ -27,7 +27,7 @@ def dot_attention(
 
     Args:
         support: where each query may look.
-        causal: whether query t may look at the positions 0 … t alone.
+        causal: whether query t may look only at the positions 0 … t.
 
     Raises:
         ShapeError: for sizes that do not fit together.

@@ -14,10 +14,10 @@ from regard.shapes import Bool, Float
 
 
 def refuse_sorting(energies: Tensor | None = None, support: Tensor | None = None, alpha: Any = 1.5) -> str | None:
-    """There is a closed form for two numbers alone."""
+    """There is a closed form for only two numbers."""
     if isinstance(alpha, Tensor):
-        return "alpha is a tensor; the threshold has a closed form for the numbers 1.5 and 2 alone"
-    return None if alpha in (1.5, 2) else f"alpha={alpha}; the threshold has a closed form for 1.5 and 2 alone"
+        return "alpha is a tensor; the threshold has a closed form only for the numbers 1.5 and 2"
+    return None if alpha in (1.5, 2) else f"alpha={alpha}; the threshold has a closed form only for 1.5 and 2"
 
 
 def sort(

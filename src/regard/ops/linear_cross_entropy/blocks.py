@@ -75,7 +75,7 @@ class _Loss(torch.autograd.Function):
         return loss, likelihood
 
     @staticmethod
-    def backward(ctx: Any, by_loss: Tensor, _: Tensor) -> Any:
+    def backward(ctx: Any, grad_loss: Tensor, _: Tensor) -> Any:
         kept = ctx.saved_tensors  # read once: a checkpoint makes them anew for each reading
         gradients, inputs = kept[:3], kept[3:]
         if torch.is_grad_enabled():
@@ -84,10 +84,15 @@ class _Loss(torch.autograd.Function):
             loss, _ = reference.linear_cross_entropy(
                 features, weight, bias, targets, never=never, smoothing=ctx.smoothing
             )
-            found = iter(torch.autograd.grad(loss, wanted, by_loss, create_graph=True))
+            found = iter(torch.autograd.grad(loss, wanted, grad_loss, create_graph=True))
             return *(None if gradient is None else next(found) for gradient in gradients), None, None, None
         multiply = torch.mul if _keeps_graph() else Tensor.mul_
-        return *(None if gradient is None else multiply(gradient, by_loss) for gradient in gradients), None, None, None
+        return (
+            *(None if gradient is None else multiply(gradient, grad_loss) for gradient in gradients),
+            None,
+            None,
+            None,
+        )
 
 
 def _in_blocks(
@@ -106,28 +111,28 @@ def _in_blocks(
     count, num_tokens = len(features), len(weight)
     rows = min(max(FEWEST, KEPT // num_tokens // FEWEST * FEWEST), count)
     multiply = Product(weight, rows) if rows < count else partial(linear, weight=weight)
-    by_weight = weight.new_empty(weight.shape) if of_weight else None
-    by_bias = weight.new_zeros(num_tokens) if of_bias else None
-    by_features: list[Tensor] = []
+    grad_weight = weight.new_empty(weight.shape) if of_weight else None
+    grad_bias = weight.new_zeros(num_tokens) if of_bias else None
+    grad_features: list[Tensor] = []
     sums = torch.zeros(count, 2, dtype=torch.float64)
 
     def take(x: Tensor, ids: Tensor, own: Tensor, *, first: bool) -> None:
         logits = multiply(x, bias=bias)
         kernels.turn(logits, ids, silent, smoothing, own, any(wanted))
         if of_features:
-            by_features.append(linear(logits, weight.t()))
-        if by_weight is not None:
-            torch.addmm(by_weight, logits.t(), x, beta=0 if first else 1, out=by_weight)
-        if by_bias is not None:
-            by_bias.add_(logits.sum(0))
+            grad_features.append(linear(logits, weight.t()))
+        if grad_weight is not None:
+            torch.addmm(grad_weight, logits.t(), x, beta=0 if first else 1, out=grad_weight)
+        if grad_bias is not None:
+            grad_bias.add_(logits.sum(0))
 
     for start in range(0, count, rows):
         own = slice(start, start + rows)
         take(features[own], targets[own], sums[own], first=start == 0)
     likelihood, uniform = sums.sum(0).to(features.dtype).unbind()
     loss = likelihood.clone() if smoothing == 0.0 else (1 - smoothing) * likelihood + smoothing * uniform
-    by_all = by_features[0] if len(by_features) == 1 else torch.cat(by_features) if of_features else None
-    return loss, likelihood, (by_all, by_weight, by_bias)
+    grad_all = grad_features[0] if len(grad_features) == 1 else torch.cat(grad_features) if of_features else None
+    return loss, likelihood, (grad_all, grad_weight, grad_bias)
 
 
 def _check(targets: Tensor, num_tokens: int) -> None:

@@ -25,7 +25,7 @@ def linear_cross_entropy(
 
     loss = (1 - ε)·(-log p(y)) + ε·mean over the tokens with log p > -∞ of (-log p). On the CPU there is never more
     than a block of rows times N numbers: the gradient of a sum is known when the sum is, and stands where the logits
-    stood. The loss alone has gradients.
+    stood. Only the loss has gradients.
 
     Args:
         targets: ids y; what stands at masked rows does not matter, as nothing there does.

@@ -24,7 +24,7 @@ def _kernels() -> Any:
 
 
 class _Energies(torch.autograd.Function):
-    """Keeps the inputs alone; a second derivative is that of the plain operations."""
+    """Keeps only the inputs; a second derivative is that of the plain operations."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Tensor) -> Tensor:
@@ -35,5 +35,5 @@ class _Energies(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         if not torch.is_grad_enabled():
-            return _kernels().gradients(gradient, *ctx.saved_tensors, by_past=ctx.needs_input_grad[2])
+            return _kernels().gradients(gradient, *ctx.saved_tensors, grad_past=ctx.needs_input_grad[2])
         return torch.func.vjp(additive.location_energies, *ctx.saved_tensors)[1](gradient)

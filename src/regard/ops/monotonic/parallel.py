@@ -114,8 +114,8 @@ class _LinearRecurrenceWithTangents(_LinearRecurrence):
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
         decay, output = ctx.saved_tensors
-        by_decay, by_inputs = tangents
-        moved = torch.zeros_like(output) if by_inputs is None else by_inputs
-        if by_decay is not None:
-            moved = moved + torch.nn.functional.pad(by_decay * output[..., :-1], (1, 0))
+        grad_decay, grad_inputs = tangents
+        moved = torch.zeros_like(output) if grad_inputs is None else grad_inputs
+        if grad_decay is not None:
+            moved = moved + torch.nn.functional.pad(grad_decay * output[..., :-1], (1, 0))
         return linear_recurrence(decay, moved)

@@ -63,14 +63,14 @@ def _lstm(
 
 
 @part
-def _collect(size: int, by_hidden: Any, by_output: Any, by_recurrent: Any, row: int) -> None:
+def _collect(size: int, grad_hidden: Any, grad_output: Any, grad_recurrent: Any, row: int) -> None:
     """Adds what a row of h got as an output and, where its sequence goes on, through the product of the step after."""
     for d in range(size):
-        by_hidden[d] += by_output[d]
-    if row < len(by_recurrent):
-        through = by_recurrent[row]
+        grad_hidden[d] += grad_output[d]
+    if row < len(grad_recurrent):
+        through = grad_recurrent[row]
         for d in range(size):
-            by_hidden[d] += through[d]
+            grad_hidden[d] += through[d]
 
 
 @compiled
@@ -78,46 +78,46 @@ def _lstm_back(
     t: int,
     offset: int,
     places: Any,
-    by_outputs: Any,
+    grad_outputs: Any,
     column: int,
-    by_recurrent: Any,
+    grad_recurrent: Any,
     gates: Any,
     kept_recurrent: Any,
     kept_hidden: Any,
     kept_cells: Any,
-    by_cells: Any,
-    by_hidden: Any,
+    grad_cells: Any,
+    grad_hidden: Any,
     start: int,
     stop: int,
 ) -> None:
-    """`by_recurrent` (≤ B, D) is what h got through the product of the step after; 0 is left in `by_hidden`."""
-    size = by_hidden.shape[1]
-    tangent = np.empty_like(by_hidden[0])
-    by_gate = np.empty_like(tangent)
+    """`grad_recurrent` (≤ B, D) is what h got through the product of the step after; 0 is left in `grad_hidden`."""
+    size = grad_hidden.shape[1]
+    tangent = np.empty_like(grad_hidden[0])
+    grad_gate = np.empty_like(tangent)
     for row in range(start, stop):
-        of_row, last, by_c, by_h = gates[offset + row], kept_cells[offset + row], by_cells[row], by_hidden[row]
+        of_row, last, grad_c, grad_h = gates[offset + row], kept_cells[offset + row], grad_cells[row], grad_hidden[row]
         i, f, g, o = of_row[:size], of_row[size : 2 * size], of_row[2 * size : 3 * size], of_row[3 * size :]
-        _collect(size, by_h, by_outputs[places[row], t, column : column + size], by_recurrent, row)
+        _collect(size, grad_h, grad_outputs[places[row], t, column : column + size], grad_recurrent, row)
         for d in range(size):
             tangent[d] = tanh(f[d] * last[d] + i[d] * g[d])
         for d in range(size):
-            by_c[d] += through_tanh(by_h[d] * o[d], tangent[d])
+            grad_c[d] += through_tanh(grad_h[d] * o[d], tangent[d])
         for d in range(size):
-            o[d] = through_sigmoid(by_h[d] * tangent[d], o[d])
+            o[d] = through_sigmoid(grad_h[d] * tangent[d], o[d])
         for d in range(size):
-            by_gate[d] = through_sigmoid(by_c[d] * g[d], i[d])
+            grad_gate[d] = through_sigmoid(grad_c[d] * g[d], i[d])
         for d in range(size):
-            g[d] = through_tanh(by_c[d] * i[d], g[d])
+            g[d] = through_tanh(grad_c[d] * i[d], g[d])
         for d in range(size):
-            i[d] = by_gate[d]
+            i[d] = grad_gate[d]
         for d in range(size):
-            by_gate[d] = through_sigmoid(by_c[d] * last[d], f[d])
+            grad_gate[d] = through_sigmoid(grad_c[d] * last[d], f[d])
         for d in range(size):
-            by_c[d] *= f[d]
+            grad_c[d] *= f[d]
         for d in range(size):
-            f[d] = by_gate[d]
+            f[d] = grad_gate[d]
         for d in range(size):
-            by_h[d] = 0
+            grad_h[d] = 0
 
 
 @compiled
@@ -168,52 +168,52 @@ def _gru_back(
     t: int,
     offset: int,
     places: Any,
-    by_outputs: Any,
+    grad_outputs: Any,
     column: int,
-    by_recurrent: Any,
+    grad_recurrent: Any,
     gates: Any,
     kept_recurrent: Any,
     kept_hidden: Any,
     kept_cells: Any,
-    by_cells: Any,
-    by_hidden: Any,
+    grad_cells: Any,
+    grad_hidden: Any,
     start: int,
     stop: int,
 ) -> None:
-    """As `_lstm_back`; the gradients of s fill `kept_recurrent`, and `by_hidden` keeps what went through z."""
-    size = by_hidden.shape[1]
-    by_n = np.empty_like(by_hidden[0])
-    by_gate = np.empty_like(by_n)
+    """As `_lstm_back`; the gradients of s fill `kept_recurrent`, and `grad_hidden` keeps what went through z."""
+    size = grad_hidden.shape[1]
+    grad_n = np.empty_like(grad_hidden[0])
+    grad_gate = np.empty_like(grad_n)
     for row in range(start, stop):
-        of_row, s, last, by_h = (
+        of_row, s, last, grad_h = (
             gates[offset + row],
             kept_recurrent[offset + row],
             kept_hidden[offset + row],
-            by_hidden[row],
+            grad_hidden[row],
         )
         r, z, n = of_row[:size], of_row[size : 2 * size], of_row[2 * size :]
         s_r, s_z, s_n = s[:size], s[size : 2 * size], s[2 * size :]
-        _collect(size, by_h, by_outputs[places[row], t, column : column + size], by_recurrent, row)
+        _collect(size, grad_h, grad_outputs[places[row], t, column : column + size], grad_recurrent, row)
         for d in range(size):
-            by_n[d] = through_tanh(by_h[d] - by_h[d] * z[d], n[d])
+            grad_n[d] = through_tanh(grad_h[d] - grad_h[d] * z[d], n[d])
         for d in range(size):
-            by_gate[d] = through_sigmoid(by_h[d] * (last[d] - n[d]), z[d])
+            grad_gate[d] = through_sigmoid(grad_h[d] * (last[d] - n[d]), z[d])
         for d in range(size):
-            by_h[d] *= z[d]
+            grad_h[d] *= z[d]
         for d in range(size):
-            n[d] = by_n[d]
+            n[d] = grad_n[d]
         for d in range(size):
-            z[d] = by_gate[d]
+            z[d] = grad_gate[d]
         for d in range(size):
-            s_z[d] = by_gate[d]
+            s_z[d] = grad_gate[d]
         for d in range(size):
-            by_gate[d] = through_sigmoid(by_n[d] * s_n[d], r[d])
+            grad_gate[d] = through_sigmoid(grad_n[d] * s_n[d], r[d])
         for d in range(size):
-            s_n[d] = by_n[d] * r[d]
+            s_n[d] = grad_n[d] * r[d]
         for d in range(size):
-            r[d] = by_gate[d]
+            r[d] = grad_gate[d]
         for d in range(size):
-            s_r[d] = by_gate[d]
+            s_r[d] = grad_gate[d]
 
 
 def _by_rows(kernel: Any) -> Callable[..., None]:

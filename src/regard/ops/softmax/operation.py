@@ -64,7 +64,7 @@ def _weigh(energies: Tensor, support: Tensor | None) -> Tensor:
 
 
 class _Softmax(torch.autograd.Function):
-    """Keeps the weights alone."""
+    """Keeps only the weights."""
 
     @staticmethod
     def forward(ctx: Any, energies: Tensor, support: Tensor | None) -> Tensor:

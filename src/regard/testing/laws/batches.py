@@ -45,15 +45,15 @@ def _view(subject: Subject, batch: Sequence[int], sentence: int, padding: int = 
     seen = {"the context": looks.contexts[row]}
     for index, length in enumerate(lengths):
         seen[f"alignment {index}"] = looks.alignments[index][row, ..., :length]
-    by_query, *rest = subject.gradients(subject.probe(looks, row, lengths), queries, *sources.values)
-    by_values, by_parameters = rest[: len(lengths)], rest[len(lengths) :]
-    for name, gradient in (("queries", by_query), *(("values", g) for g in by_values)):
+    grad_query, *rest = subject.gradients(subject.probe(looks, row, lengths), queries, *sources.values)
+    grad_values, grad_parameters = rest[: len(lengths)], rest[len(lengths) :]
+    for name, gradient in (("queries", grad_query), *(("values", g) for g in grad_values)):
         others = [b for b in range(len(batch)) if b != row]
         require(bool((gradient[others] == 0).all()), f"a sentence's results depend on the {name} of another sentence.")
-    seen["the gradient of the queries"] = by_query[row]
-    for index, (gradient, length) in enumerate(zip(by_values, lengths)):
+    seen["the gradient of the queries"] = grad_query[row]
+    for index, (gradient, length) in enumerate(zip(grad_values, lengths)):
         seen[f"the gradient of values {index}"] = gradient[row, :length]
-    for (name, _), gradient in zip(subject.mechanism.named_parameters(), by_parameters):
+    for (name, _), gradient in zip(subject.mechanism.named_parameters(), grad_parameters):
         seen[f"the gradient of {name}"] = gradient
     return seen
 

@@ -4,7 +4,7 @@ tanh(x) = 1 - 2 / (1 + e^{2x}) and e^{2(q+k)} = e^{2q} · e^{2k}: with A = e^{2q
 
     e_ts = 2 Σ_d v_d (½ - r_tsd),   r = 1 / (1 + A B),   1 - tanh² = 4 r (1 - r).
 
-How the work is cut depends on sizes alone, never on the number of threads, and so the results do not either.
+How the work is cut depends only on sizes, never on the number of threads, and so the results do not either.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def gradients(
     groups = sentences * count
     busy = bool(gradient.numel() and size)
     make = query.new_empty if busy else query.new_zeros
-    by_query, by_keys = (make(sentences, x.shape[1], count, size) for x in (query, keys))
-    by_v = make(groups, size)
+    grad_query, grad_keys = (make(sentences, x.shape[1], count, size) for x in (query, keys))
+    grad_v = make(groups, size)
     if busy:
         slices = max(1, min(max(-(-UNITS // groups), positions * size // KEPT), size // 32))
         g = gradient.detach().reshape(groups, steps, positions).contiguous().numpy()
-        results = (g, by_query.numpy(), by_keys.numpy(), by_v.numpy(), slices)
+        results = (g, grad_query.numpy(), grad_keys.numpy(), grad_v.numpy(), slices)
         given: tuple[Any, ...] = (*_flat(query), *_flat(keys), heads)
         if slope is None:
             kernel, given = (
@@ -71,8 +71,8 @@ def gradients(
         else:
             kernel, given = rectifier.gradients, (*given, heads.dtype.type(slope), *results)
         spread(kernel, given, groups * slices, gradient.numel() * size)
-    shares = by_v.view(sentences, count, size).sum(0)
-    return by_query.view(query.shape), by_keys.view(keys.shape), shares.view(v.shape)
+    shares = grad_v.view(sentences, count, size).sum(0)
+    return grad_query.view(query.shape), grad_keys.view(keys.shape), shares.view(v.shape)
 
 
 def _flat(x: Tensor) -> tuple[Any, tuple[int, ...]]:

@@ -45,38 +45,38 @@ def gradients(
     v: Any,
     slope: Any,
     g: Any,
-    by_query: Any,
-    by_keys: Any,
-    by_v: Any,
+    grad_query: Any,
+    grad_keys: Any,
+    grad_v: Any,
     slices: int,
     start: int,
     stop: int,
 ) -> None:
     """Sums of g v where x > 0 and of slope · g v elsewhere, and of g times the rectified x.
 
-    For the units start … stop: each group's features in slices. g (groups, T, S); by_query (B, T, heads, D);
-    by_keys (B, S, heads, D); by_v (groups, D).
+    For the units start … stop: each group's features in slices. g (groups, T, S); grad_query (B, T, heads, D);
+    grad_keys (B, S, heads, D); grad_v (groups, D).
     """
     (heads, size), (_, steps, positions) = v.shape, g.shape
     zero = slope - slope
     for unit in range(start, stop):
         group, low, high = unit // slices, size * (unit % slices) // slices, size * (unit % slices + 1) // slices
         sentence, head = group // heads, group % heads
-        factor, shares = v[head, low:high], by_v[group, low:high]
+        factor, shares = v[head, low:high], grad_v[group, low:high]
         shares[:] = zero
         for s in range(positions):
-            by_keys[sentence, s, head, low:high] = zero
+            grad_keys[sentence, s, head, low:high] = zero
         for t in range(steps):
             place = sentence * q_strides[0] + t * q_strides[1] + head * q_strides[2]
             row = q[place + low : place + high]
-            sums = by_query[sentence, t, head, low:high]
+            sums = grad_query[sentence, t, head, low:high]
             sums[:] = zero
             for s in range(positions):
                 gradient = g[group, t, s]
                 flat = slope * gradient
                 place = sentence * k_strides[0] + s * k_strides[1] + head * k_strides[2]
                 key = k[place + low : place + high]
-                sums_k = by_keys[sentence, s, head, low:high]
+                sums_k = grad_keys[sentence, s, head, low:high]
                 for d in range(high - low):
                     x = row[d] + key[d]
                     w = gradient if x > zero else flat
@@ -86,6 +86,6 @@ def gradients(
             for d in range(high - low):
                 sums[d] *= factor[d]
         for s in range(positions):
-            sums_k = by_keys[sentence, s, head, low:high]
+            sums_k = grad_keys[sentence, s, head, low:high]
             for d in range(high - low):
                 sums_k[d] *= factor[d]

@@ -77,16 +77,16 @@ def gradients(
     reach: Any,
     large: Any,
     g: Any,
-    by_query: Any,
-    by_keys: Any,
-    by_v: Any,
+    grad_query: Any,
+    grad_keys: Any,
+    grad_v: Any,
     slices: int,
     start: int,
     stop: int,
 ) -> None:
     """Sums of 4 v g r (1 - r), and of g tanh, for the units start … stop: each group's features in slices.
 
-    g (groups, T, S); by_query (B, T, heads, D); by_keys (B, S, heads, D); by_v (groups, D).
+    g (groups, T, S); grad_query (B, T, heads, D); grad_keys (B, S, heads, D); grad_v (groups, D).
     """
     (heads, size), (_, steps, positions) = v.shape, g.shape
     zero, four = v.dtype.type(0), v.dtype.type(4)
@@ -106,7 +106,7 @@ def gradients(
                 near &= powers(k[place : place + size_here], b[s], reach)
         shares[:] = zero
         for s in range(positions):
-            by_keys[sentence, s, head, low:high] = zero
+            grad_keys[sentence, s, head, low:high] = zero
         for t in range(steps):
             sums[:] = zero
             place = q_start + t * q_strides[1]
@@ -114,18 +114,18 @@ def gradients(
             factored = near and powers(row, a, reach)
             for s in range(positions):
                 gradient = g[group, t, s]
-                sums_k = by_keys[sentence, s, head, low:high]
+                sums_k = grad_keys[sentence, s, head, low:high]
                 if factored:
                     back_factored(size_here, gradient, a, b[s], large, sums, sums_k, shares)
                 else:
                     place = k_start + s * k_strides[1]
                     back(size_here, gradient, row, k[place : place + size_here], large, sums, sums_k, shares)
-            target = by_query[sentence, t, head, low:high]
+            target = grad_query[sentence, t, head, low:high]
             for d in range(size_here):
                 target[d] = four * factor[d] * sums[d]
         for s in range(positions):
-            target = by_keys[sentence, s, head, low:high]
+            target = grad_keys[sentence, s, head, low:high]
             for d in range(size_here):
                 target[d] *= four * factor[d]
         for d in range(size_here):
-            by_v[group, low + d] = shares[d] + shares[d]
+            grad_v[group, low + d] = shares[d] + shares[d]

@@ -46,7 +46,7 @@ def gradients(
     q, k, heads = _groups(query), _groups(keys), _heads(v)
     (groups, steps, size), positions = q.shape, k.shape[1]
     g = gradient.reshape(groups, steps, positions)
-    by_query, by_keys = torch.zeros_like(q), torch.zeros_like(k)
+    grad_query, grad_keys = torch.zeros_like(q), torch.zeros_like(k)
     tile, columns = min(16, triton.next_power_of_2(max(steps, 1))), 64
     shares = q.new_zeros(groups, triton.cdiv(steps, tile), size)
     if g.numel() and size:
@@ -55,16 +55,16 @@ def gradients(
             form = {**_form(slope, q), "COLUMNS": columns}
             slices = triton.cdiv(size, columns)
             rows_kernel[groups * shares.shape[1] * slices,](
-                q, k, a, b, g, heads, far, by_query, shares, len(heads), steps, positions, size,
+                q, k, a, b, g, heads, far, grad_query, shares, len(heads), steps, positions, size,
                 *g.stride(), **form, ROWS=tile, WITH_V=True,
             )  # fmt: skip
             tile = min(16, triton.next_power_of_2(positions))
             rows_kernel[groups * triton.cdiv(positions, tile) * slices,](
-                k, q, b, a, g, heads, far, by_keys, shares, len(heads), positions, steps, size,
+                k, q, b, a, g, heads, far, grad_keys, shares, len(heads), positions, steps, size,
                 g.stride(0), g.stride(2), g.stride(1), **form, ROWS=tile, WITH_V=False,
             )  # fmt: skip
-    by_v = shares.sum(1).view(query.shape[0], len(heads), size).sum(0)
-    return _joined(by_query, query), _joined(by_keys, keys), by_v.view_as(v)
+    grad_v = shares.sum(1).view(query.shape[0], len(heads), size).sum(0)
+    return _joined(grad_query, query), _joined(grad_keys, keys), grad_v.view_as(v)
 
 
 def _groups(x: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ def rows_kernel(
     gradient,
     v,
     far,
-    by_x,
+    grad_x,
     shares,
     heads,
     rows,
@@ -35,9 +35,9 @@ def rows_kernel(
     COLUMNS: tl.constexpr,
     WITH_V: tl.constexpr,
 ):
-    """by_x (groups, rows, D), where tanh(x + others) is symmetric in its two sides: once for query, once for keys.
+    """grad_x (groups, rows, D), where tanh(x + others) is symmetric in its two sides: once for query, once for keys.
 
-    A program for every tile of ROWS × COLUMNS of by_x; it goes through all `count` others. a and b are e^{2x} and
+    A program for every tile of ROWS × COLUMNS of grad_x; it goes through all `count` others. a and b are e^{2x} and
     e^{2 others}; gradient has strides for groups, rows and others; shares (groups, tiles of rows, D) is each tile's
     part of the gradient by v.
     """
@@ -80,6 +80,6 @@ def rows_kernel(
             y = own + tl.load(others + i * size, mask=d < size, other=0.0)[None, :]
             total += tl.where(y > 0, g, g * SLOPE)
             share += g * rectify(y, SLOPE)
-    tl.store(by_x + place, total * factor, mask=inside)
+    tl.store(grad_x + place, total * factor, mask=inside)
     if WITH_V:
         tl.store(shares + (group * down + tile // across) * size + d, tl.sum(share, 0), mask=d < size)

@@ -49,7 +49,7 @@ def gradients(
     projection: Tensor,
     v: Tensor,
     *,
-    by_past: bool = True,
+    grad_past: bool = True,
 ) -> tuple[Tensor | None, ...]:
     """By each of the inputs, of the shapes of each; by the past only where it is asked for."""
     if not gradient.numel() or not v.numel():
@@ -59,22 +59,22 @@ def gradients(
     with torch.no_grad(), without_autocast("cpu"):
         taken, asked = Filters(filters, projection), _asked(query, keys, v)
         g = gradient.contiguous()
-        by_query, shares = (torch.empty(query.shape, dtype=query.dtype) for _ in range(2))
-        by_keys = torch.empty(keys.shape, dtype=keys.dtype)
-        found = torch.empty(past.shape, dtype=past.dtype) if by_past else None
-        buffer = by_keys.view(1, *keys.shape[:2], size) if own else None
+        grad_query, shares = (torch.empty(query.shape, dtype=query.dtype) for _ in range(2))
+        grad_keys = torch.empty(keys.shape, dtype=keys.dtype)
+        found = torch.empty(past.shape, dtype=past.dtype) if grad_past else None
+        buffer = grad_keys.view(1, *keys.shape[:2], size) if own else None
         for start, stop in _blocks(query, keys):
             rows = (stop - start) * hypotheses
             buffer = _buffer(query, keys, stop - start) if buffer is None else buffer
             u = buffer[:, start:stop] if own else buffer[:, :rows]
             seen = taken.locate(past[start:stop].flatten(0, 1), u)
-            ranged = (*asked[:2], g.numpy(), by_query.numpy(), shares.numpy())
+            ranged = (*asked[:2], g.numpy(), grad_query.numpy(), shares.numpy())
             given = (*(x[start:stop] for x in ranged), *asked[2:], u.numpy())
             spread(tangent.gradients, given, rows, u.numel())
             taken.learn(u, *seen, None if found is None else found[start:stop].flatten(0, 1))
             if not own:
-                by_keys[start:stop] = u.unflatten(1, (-1, hypotheses)).sum(2).movedim(0, 2)
-    return by_query, by_keys, found, *taken.gradients(), shares.sum((0, 1))
+                grad_keys[start:stop] = u.unflatten(1, (-1, hypotheses)).sum(2).movedim(0, 2)
+    return grad_query, grad_keys, found, *taken.gradients(), shares.sum((0, 1))
 
 
 def _blocks(query: Tensor, keys: Tensor) -> Iterator[tuple[int, int]]:

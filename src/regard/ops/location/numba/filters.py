@@ -39,7 +39,7 @@ class Filters:
         count, width, size = *self.kernel.shape[1:], projection.shape[2]
         self.at_once = width * size <= count * (width + size)
         self.matrix = torch.bmm(self.kernel.mT, self.projection) if self.at_once else self.projection
-        self.by_matrix, self.by_kernel = torch.zeros_like(self.matrix), torch.zeros_like(self.kernel)
+        self.grad_matrix, self.grad_kernel = torch.zeros_like(self.matrix), torch.zeros_like(self.kernel)
 
     def locate(self, past: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
         """Fills u (H, rows, S, D) from the past (rows, H, C, S).
@@ -56,27 +56,27 @@ class Filters:
             torch.mm(part, matrix, out=found)
         return taps, features
 
-    def learn(self, by_u: Tensor, taps: Tensor, features: Tensor, by_past: Tensor | None) -> None:
+    def learn(self, grad_u: Tensor, taps: Tensor, features: Tensor, grad_past: Tensor | None) -> None:
         """Adds to the gradients by F and U, and fills the one by the past (rows, H, C, S)."""
-        flat = by_u.flatten(1, 2)
-        self.by_matrix.baddbmm_(features.mT, flat)
-        if self.at_once and by_past is None:
+        flat = grad_u.flatten(1, 2)
+        self.grad_matrix.baddbmm_(features.mT, flat)
+        if self.at_once and grad_past is None:
             return
-        by_taps = torch.bmm(flat, self.matrix.mT)
+        grad_taps = torch.bmm(flat, self.matrix.mT)
         if not self.at_once:
-            self.by_kernel.baddbmm_(by_taps.mT, taps)
-            by_taps = torch.bmm(by_taps, self.kernel)
-        if by_past is not None:
-            given = by_taps.view(*by_u.shape[:3], -1).numpy(), by_past.numpy(), self.shape[3]
-            spread(_scatter, given, len(by_past), by_taps.numel())
+            self.grad_kernel.baddbmm_(grad_taps.mT, taps)
+            grad_taps = torch.bmm(grad_taps, self.kernel)
+        if grad_past is not None:
+            given = grad_taps.view(*grad_u.shape[:3], -1).numpy(), grad_past.numpy(), self.shape[3]
+            spread(_scatter, given, len(grad_past), grad_taps.numel())
 
     def gradients(self) -> tuple[Tensor, Tensor]:
         """By F and by U."""
-        by_kernel, by_projection = self.by_kernel, self.by_matrix
+        grad_kernel, grad_projection = self.grad_kernel, self.grad_matrix
         if self.at_once:
-            by_kernel = torch.bmm(self.projection, self.by_matrix.mT)
-            by_projection = torch.bmm(self.kernel, self.by_matrix)
-        return by_kernel[..., : self.num_taps].reshape(self.shape), by_projection
+            grad_kernel = torch.bmm(self.projection, self.grad_matrix.mT)
+            grad_projection = torch.bmm(self.kernel, self.grad_matrix)
+        return grad_kernel[..., : self.num_taps].reshape(self.shape), grad_projection
 
 
 @compiled
@@ -98,16 +98,16 @@ def _gather(past: Any, taps: Any, width: int, start: int, stop: int) -> None:
 
 
 @compiled
-def _scatter(by_taps: Any, by_past: Any, width: int, start: int, stop: int) -> None:
+def _scatter(grad_taps: Any, grad_past: Any, width: int, start: int, stop: int) -> None:
     """The derivative of `_gather`."""
-    (heads, _, positions, _), channels = by_taps.shape, by_past.shape[2]
-    padded = np.empty(positions + width - 1, by_past.dtype)
+    (heads, _, positions, _), channels = grad_taps.shape, grad_past.shape[2]
+    padded = np.empty(positions + width - 1, grad_past.dtype)
     for r in range(start, stop):
         for h in range(heads):
             for c in range(channels):
                 padded[:] = 0
                 for s in range(positions):
-                    given = by_taps[h, r, s, c * width : (c + 1) * width]
+                    given = grad_taps[h, r, s, c * width : (c + 1) * width]
                     for w in range(width):
                         padded[s + w] += given[w]
-                by_past[r, h, c] = padded[width // 2 : width // 2 + positions]
+                grad_past[r, h, c] = padded[width // 2 : width // 2 + positions]

@@ -37,15 +37,15 @@ def gradients(
     query: Any,
     keys: Any,
     g: Any,
-    by_query: Any,
-    by_v: Any,
+    grad_query: Any,
+    grad_v: Any,
     v: Any,
     large: Any,
     u: Any,
     start: int,
     stop: int,
 ) -> None:
-    """Puts 4 v g r (1 - r) in the place of u, with its sums in by_query (B, K, H, D) and each row's share of by_v."""
+    """Puts 4 v g r (1 - r) in the place of u, its sums in grad_query (B, K, H, D), each row's share in grad_v."""
     (hypotheses, heads, positions), size = g.shape[1:], v.shape[1]
     one = large / large
     half, two, zero = one / (one + one), one + one, one - one
@@ -53,7 +53,7 @@ def gradients(
     for r in range(start, stop):
         b, k = r // hypotheses, r % hypotheses
         for h in range(heads):
-            asked, factor, sums, shares = query[b, k, h], v[h], by_query[b, k, h], by_v[b, k, h]
+            asked, factor, sums, shares = query[b, k, h], v[h], grad_query[b, k, h], grad_v[b, k, h]
             sums[:] = zero
             shares[:] = zero
             for s in range(positions):

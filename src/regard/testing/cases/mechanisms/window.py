@@ -12,7 +12,7 @@ from regard.testing.cases.mechanisms.location import LOCATION
 
 
 def narrow(recipe: Callable[..., a.Mechanism]) -> Callable[..., a.Mechanism]:
-    """The recipe, looking at the positions of its window alone, however short the source is."""
+    """The recipe, looking only at the positions of its window, however short the source is."""
 
     @functools.wraps(recipe)
     def made(**options: Any) -> a.Mechanism:
