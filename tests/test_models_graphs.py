@@ -178,7 +178,7 @@ def test_every_batch_of_a_shape_is_as_if_launched_one_by_one(mechanism, cell, or
     for seed in range(4):
         Batch(decoder, seed, masked=masked).check()
         change(decoder)
-    assert counts == {"records": 2, "replays": 6}  # there and back, but for the first batch
+    assert counts == {"records": 2, "replays": 6}  # forward and backward, but for the first batch
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -227,7 +227,7 @@ def test_several_passes_may_wait_for_their_derivatives(order, counts):
         for batch, result, gradients in zip(batches, results, found[::order]):
             assert_same(batch.expected(), (result, gradients))
         change(decoder)
-    assert counts["records"] == 6  # three, there and back
+    assert counts["records"] == 6  # three, forward and backward
     assert counts["replays"] > 12
 
 
@@ -510,7 +510,9 @@ def test_graphs_on_a_gpu_are_timed(monkeypatch, capsys):
         torch.cuda.synchronize()
         seconds[name] = (time.perf_counter() - start) / 20
     with capsys.disabled():
-        print("\n40 steps there and back: " + ", ".join(f"{name} {1e3 * s:.2f} ms" for name, s in seconds.items()))
+        print(
+            "\n40 steps forward and backward: " + ", ".join(f"{name} {1e3 * s:.2f} ms" for name, s in seconds.items())
+        )
 
 
 def test_what_is_tested_here_is_the_fused_pass():

@@ -94,7 +94,7 @@ class _Collector:
         self.counts: Counter[str] = Counter()
         self.first: dict[str, int] = {}
         self.prefix: tuple[str, ...] | None = None
-        self.suffix: tuple[str, ...] | None = None  # backwards
+        self.suffix: tuple[str, ...] | None = None  # reversed
 
     def add(self, index: int, text: str) -> None:
         text = self.field.normalisation(text)

@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.layers import steps
 from regard.layers.eligibility import ineligible
 from regard.layers.packing import Packing
-from regard.layers.steps import KERNELS, Plan, ahead, back
+from regard.layers.steps import KERNELS, Plan
 from regard.ops.choose import refuse_kernels, refuse_numba
 from regard.ops.linear import onednn
 
@@ -74,7 +75,7 @@ def run(layer: Any, packing: Packing, x: Tensor, first: tuple[Tensor, ...] | Non
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
             outputs, *final = _Layer.apply(plan, *tensors)  # type: ignore[no-untyped-call]
         else:
-            outputs, *final = ahead(plan, packing.pack(tensors[0]), tensors[1:])
+            outputs, *final = steps.forward(plan, packing.pack(tensors[0]), tensors[1:])
     return outputs, tuple(final)
 
 
@@ -85,13 +86,13 @@ def _is_narrow(x: Tensor) -> bool:
 
 
 class _Layer(torch.autograd.Function):
-    """The way back uses the tapes up; a second one makes new ones, and derivatives of it are those of torch's loop."""
+    """A backward pass uses the tapes up, a second one makes new ones; second derivatives are those of torch's loop."""
 
     @staticmethod
     def forward(ctx: Any, plan: Plan, x: Tensor, *flat: Tensor) -> Any:
         ctx.plan, ctx.tapes = plan, []
         ctx.save_for_backward(x, *flat)
-        return tuple(ahead(plan, plan.packing.pack(x), flat, ctx.tapes))
+        return tuple(steps.forward(plan, plan.packing.pack(x), flat, ctx.tapes))
 
     @staticmethod
     def backward(ctx: Any, grad_outputs: Tensor, *grad_final: Tensor) -> Any:
@@ -105,9 +106,9 @@ class _Layer(torch.autograd.Function):
             return None, *(next(found) if needed else None for needed in (needs_x, *needs))
         packed = plan.packing.pack(x)
         if not ctx.tapes:
-            ahead(plan, packed, flat, ctx.tapes)
+            steps.forward(plan, packed, flat, ctx.tapes)
         tapes = [ctx.tapes.pop(0) for _ in plan.directions(flat)]
-        grad_packed, grad_flat = back(
+        grad_packed, grad_flat = steps.backward(
             plan, packed, flat, tapes, grad_outputs.contiguous(), grad_final, needs_packed=needs_x
         )
         return None, None if grad_packed is None else plan.packing.unpack(grad_packed), *grad_flat

@@ -1,7 +1,7 @@
-"""The steps of a recurrent layer, there and back, without autograd.
+"""The steps of a recurrent layer, forward and backward, without autograd.
 
 The inputs of all steps go through one product; a step is a product of the last state and one compiled loop, over the
-rows that are still alive. On the way back every weight's gradient is one product over all steps.
+rows that are still alive. After the backward steps every weight's gradient is one product over all steps.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Tape:
-    """What a direction keeps of its steps, N rows each; written over on the way back.
+    """What a direction keeps of its steps, N rows each; written over by the backward steps.
 
     Args:
         gates: behind their nonlinearities, and their gradients in the end.
@@ -95,7 +95,7 @@ class Tape:
         return [tensor.numpy() for tensor in (self.gates, self.recurrent, self.hidden, self.cells)]
 
 
-def ahead(plan: Plan, packed: Tensor, flat: Sequence[Tensor], tapes: list[Tape] | None = None) -> list[Tensor]:
+def forward(plan: Plan, packed: Tensor, flat: Sequence[Tensor], tapes: list[Tape] | None = None) -> list[Tensor]:
     """Outputs and final states; `tapes` gets a direction's each."""
     packing, directions = plan.packing, plan.directions(flat)
     size = directions[0][1].shape[1]
@@ -104,7 +104,7 @@ def ahead(plan: Plan, packed: Tensor, flat: Sequence[Tensor], tapes: list[Tape] 
     for direction, weights in enumerate(directions):
         columns = slice(direction * size, (direction + 1) * size)
         state = plan.states(flat[: plan.num_first], columns, packed)
-        tape = _run(plan, packed, weights, state, outputs, direction, keeps=tapes is not None)
+        tape = _run_forward(plan, packed, weights, state, outputs, direction, keeps=tapes is not None)
         if tapes is not None:
             tapes.append(tape)
         for whole, part in zip(final, state, strict=False):
@@ -112,7 +112,7 @@ def ahead(plan: Plan, packed: Tensor, flat: Sequence[Tensor], tapes: list[Tape] 
     return [outputs, *final]
 
 
-def _run(
+def _run_forward(
     plan: Plan,
     packed: Tensor,
     weights: Sequence[Tensor],
@@ -149,13 +149,13 @@ def _run(
     return tape
 
 
-def _run_back(
+def _run_backward(
     plan: Plan, weights: Sequence[Tensor], tape: Tape, grad_state: list[Tensor], grad_outputs: Tensor, direction: int
 ) -> None:
-    """The tape becomes gradients, and what the final state gets what the first one gets."""
+    """The tape becomes gradients; `grad_state`, of the final state, becomes that of the first."""
     packing = plan.packing
     counts, offsets, steps = packing.counts, packing.offsets, len(packing.counts)
-    step = import_module(KERNELS).STEPS_BACK[plan.cell]
+    step = import_module(KERNELS).STEPS_BACKWARD[plan.cell]
     w_hh = weights[1].detach()
     product = Product(w_hh.t(), max(counts, default=1), narrow=plan.narrow)
     grad_hidden, grad_recurrent = grad_state[0], tape.recurrent if plan.cell == "gru" else tape.gates
@@ -172,7 +172,7 @@ def _run_back(
     grad_hidden[: len(through)] += through
 
 
-def back(
+def backward(
     plan: Plan,
     packed: Tensor,
     flat: Sequence[Tensor],
@@ -182,7 +182,7 @@ def back(
     *,
     needs_packed: bool,
 ) -> tuple[Tensor | None, list[Tensor]]:
-    """By the packed inputs, and by the first state and weights; the tapes are used up."""
+    """The gradients of the packed inputs, and of the first state and the weights; the tapes are used up."""
     directions = plan.directions(flat)
     size = directions[0][1].shape[1]
     grad_packed: Tensor | None = None
@@ -191,18 +191,18 @@ def back(
     for direction, (weights, tape) in enumerate(zip(directions, tapes, strict=True)):
         columns = slice(direction * size, (direction + 1) * size)
         grad_state = plan.states(grad_final, columns, packed)
-        _run_back(plan, weights, tape, grad_state, grad_outputs, direction)
+        _run_backward(plan, weights, tape, grad_state, grad_outputs, direction)
         for whole, part in zip(grad_first, grad_state, strict=False):
             whole[:, columns].index_copy_(0, plan.packing.places, part)
-        grad_weights += _by_weights(plan, tape, packed, direction)
+        grad_weights += _weight_gradients(plan, tape, packed, direction)
         if needs_packed:
             part = linear(tape.gates, weights[0].detach().t(), narrow=plan.narrow)
             grad_packed = part if grad_packed is None else grad_packed.add_(part)
     return grad_packed, [*grad_first, *grad_weights]
 
 
-def _by_weights(plan: Plan, tape: Tape, packed: Tensor, direction: int) -> list[Tensor]:
-    """By w_ih, w_hh, b_ih and b_hh."""
+def _weight_gradients(plan: Plan, tape: Tape, packed: Tensor, direction: int) -> list[Tensor]:
+    """Of w_ih, w_hh, b_ih and b_hh: one product each over all N rows."""
     met = plan.beyond_zero(direction)
     grad_w_ih, grad_bias = outer(tape.gates, packed, narrow=plan.narrow), tape.gates.sum(0)
     if plan.cell == "lstm":

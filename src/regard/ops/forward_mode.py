@@ -22,7 +22,7 @@ class FromOutput(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        """Keeps the output for the way back."""
+        """Keeps the output for the backward pass."""
         ctx.save_for_backward(output)
 
 

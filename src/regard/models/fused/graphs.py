@@ -28,7 +28,7 @@ nothing is recorded."""
 Found = TypeVar("Found")
 Given = Sequence[Tensor | None]
 There = Callable[[Given], tuple[Any, Sequence[Tensor]]]
-"""From tensors to what the way back needs, and the results."""
+"""From tensors to what the backward pass needs, and the results."""
 Back = Callable[[Any, Sequence[Tensor], Given], Given]
 """From those and what the results get, or None, to what the given tensors get, or None."""
 
@@ -139,7 +139,7 @@ class Recording:
         return tuple(x.clone() for x in self._results)
 
     def backward(self, grad_results: Given, needed: Sequence[bool]) -> Given:
-        """What the given tensors get, where needed; for the owner on its way back."""
+        """The gradients of the inputs, where needed; for the owner in its backward pass."""
         recorded = self._recorded(grad_results)
         if recorded is None:
             found = self._back(self._passed, self._results, grad_results)
@@ -155,7 +155,7 @@ class Recording:
         return found
 
     def _recorded(self, grad_results: Given) -> tuple[Given, Given, Callable[[], None]] | None:
-        """The way back from those results that get something; None where it cannot be recorded."""
+        """The backward pass of those results that have gradients; None where it cannot be recorded."""
         device = self._results[0].device
         circumstances = self._recorder.circumstances(device)
         if circumstances is None:

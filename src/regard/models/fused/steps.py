@@ -67,7 +67,7 @@ class AbstractPass(ABC):
 
     @abstractmethod
     def reverse(self, results: Results, grad_results: Sequence[Tensor | None]) -> AbstractBackward:
-        """What takes the steps back, from what the results get."""
+        """The backward steps, from the gradients of the results."""
 
     def _recur(self, t: int) -> Tensor:
         """The layers' step, when the first one has been fed. What the last one gives, (B, D)."""
@@ -87,12 +87,12 @@ class AbstractPass(ABC):
 
 
 class AbstractBackward(ABC):
-    """The derivatives of a pass.
+    """A pass backward, from its last step to its first.
 
     Args:
         forward: the pass, after its last step.
-        results: what it gave.
-        grad_results: what these get, or None.
+        results: its results.
+        grad_results: their gradients, or None.
     """
 
     def __init__(self, forward: AbstractPass, results: Results, grad_results: Sequence[Tensor | None]) -> None:
@@ -106,14 +106,14 @@ class AbstractBackward(ABC):
 
     @abstractmethod
     def backward(self, t: int) -> None:
-        """A step backwards."""
+        """A step backward."""
 
     @abstractmethod
     def gradients(self) -> Gradients:
-        """By inputs, keys, values, first states and weights, once all steps have been taken back."""
+        """The gradients of inputs, keys, values, first states and weights, after the backward step of step 0."""
 
     def _recur(self, t: int, grad_inner: Tensor) -> Tensor:
-        """By what was fed back, from what the last layer's output gets."""
+        """The gradient of what was fed back (B, F), from that of the last layer's output (B, D)."""
         plan, masks = self.passed.plan, self.passed.masks
         for index in range(len(self.layers) - 1, -1, -1):
             grad_h = grad_inner * masks[index][t] if index < len(masks) else grad_inner
@@ -123,7 +123,7 @@ class AbstractBackward(ABC):
         return grad_feed
 
     def _ask(self, t: int, grad_context: Tensor) -> Tensor:
-        """By the asker, (B, D), from what the context gets of this step's outputs and of later steps."""
+        """The gradient of the asker (B, D), from the context's (B, H·V) of this step's outputs and of later steps."""
         if self.grad_result_contexts is None:
             self.grad_contexts[t] = grad_context
         else:
@@ -136,8 +136,8 @@ class AbstractBackward(ABC):
         """Every weight's gradient as one product over all steps.
 
         Args:
-            grad_z: (T, B, D), by the outputs before their tanh.
-            read: what the readout's columns met.
+            grad_z: (T, B, D), of z in õ = tanh(z).
+            read: what the readout's columns were multiplied by.
             asked: (T, B, D), what the queries were made of.
         """
         grad_layers = tuple(layer.gradients() for layer in self.layers)

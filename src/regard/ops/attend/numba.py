@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.ops.attend.look import AbstractLook, AbstractLookBackward
 from regard.ops.compiled import compiled
-from regard.ops.compiled.additive import back, back_factored, energy, energy_factored
+from regard.ops.compiled.additive import backward, backward_factored, energy, energy_factored
 from regard.ops.compiled.elementary import LARGE, REACH, powers
 from regard.ops.threads import spread
 
@@ -216,7 +216,7 @@ def _additive(
 ) -> None:
     """e_j = Σ_d v_d tanh(q_d + k_jd), then softmax and sum.
 
-    queries (R, H, D), keys and their powers e^{2k} (B, S, H, D), v (H, D); near (B,): whether all of a sentence have them.
+    queries (R, H, D), keys and their powers e^{2k} (B, S, H, D), v (H, D); near (B,): whether all keys have powers.
     """
     heads, size = v.shape
     a = np.empty(size, v.dtype)  # e^{2q} of a row's head
@@ -269,9 +269,9 @@ def _additive_backward(
                 gradient = grad_energies[b, h, s]
                 sums_k = grad_keys[b, s, h]
                 if factored:
-                    back_factored(size, gradient, a, key_powers[b, s, h], large, sums, sums_k, shares)
+                    backward_factored(size, gradient, a, key_powers[b, s, h], large, sums, sums_k, shares)
                 else:
-                    back(size, gradient, query, keys[b, s, h], large, sums, sums_k, shares)
+                    backward(size, gradient, query, keys[b, s, h], large, sums, sums_k, shares)
             target, total = grad_queries[t, b, h], grad_v[b, h]
             for d in range(size):
                 target[d] = four * v[h, d] * sums[d]

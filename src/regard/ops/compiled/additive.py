@@ -33,7 +33,7 @@ def _made(power_of: Any) -> tuple[Any, Any]:
         return share + share
 
     @part
-    def back(size: int, gradient: Any, q: Any, k: Any, large: Any, grad_q: Any, grad_k: Any, grad_v: Any) -> None:
+    def backward(size: int, gradient: Any, q: Any, k: Any, large: Any, grad_q: Any, grad_k: Any, grad_v: Any) -> None:
         """Adds g r (1 - r) to grad_q and grad_k, and g (½ - r) to grad_v."""
         half, one = grad_v.dtype.type(0.5), grad_v.dtype.type(1)
         middle = half * gradient
@@ -46,8 +46,8 @@ def _made(power_of: Any) -> tuple[Any, Any]:
             grad_q[d] += w
             grad_k[d] += w
 
-    return energy, back
+    return energy, backward
 
 
-energy, back = _made(_raised)
-energy_factored, back_factored = _made(_multiplied)
+energy, backward = _made(_raised)
+energy_factored, backward_factored = _made(_multiplied)

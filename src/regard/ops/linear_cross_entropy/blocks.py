@@ -55,7 +55,7 @@ def linear_cross_entropy(
 
 
 class _Loss(torch.autograd.Function):
-    """Makes the gradients with the loss; on the way back they are multiplied. Second ones are the formula's."""
+    """Makes the gradients with the loss; the backward pass multiplies them. Second ones are the formula's."""
 
     @staticmethod
     def forward(

@@ -1,13 +1,15 @@
-"""Cells as compiled loops over packed rows.
+"""Cells as compiled loops over packed rows; the equations are those of `regard.ops.cells.reference`.
 
 Rows of all steps stand one below the other, those of step t from `offset` on, the longest sequence first; so the rows
 that are still alive are the first ones. `hidden` and `cells` (B, D) hold the last state and then the new one; `places`
 (B,) are the rows' places in the batch, and `column` is where a direction's features begin in `outputs` (B, S, ≥ D).
 
-What stood in `gates` before its nonlinearity stands there behind it after the step, and its gradient after the step
-back. `kept_hidden` and `kept_cells` (N, D) take the state before the step, where they have rows at all.
+`gates` (N, 3·D or 4·D) has W_ih x + b before a step, the gates behind their nonlinearities after it, and their
+gradients after the backward step: nothing else of that size is made. `recurrent` is W_hh h + b of the rows alive.
+`kept_hidden` and `kept_cells` (N, D) take the state before the step, where they have rows at all.
 
-Each inner loop writes one row: more would have to be told apart at run time, and the compiler gives that up.
+A loop over d writes one row only: with several the compiler would have to check at run time that they do not overlap,
+and gives vector instructions up.
 """
 
 from __future__ import annotations
@@ -40,12 +42,12 @@ def _lstm(
     start: int,
     stop: int,
 ) -> None:
-    """c' = σ(f) c + σ(i) tanh(g),  h' = σ(o) tanh(c')."""
+    """An LSTM's step; c and h are written in place."""
     size = hidden.shape[1]
     keeps = len(kept_hidden) > 0
     for row in range(start, stop):
-        of_row, c, h = gates[offset + row], cells[row], hidden[row]
-        i, f, g, o = of_row[:size], of_row[size : 2 * size], of_row[2 * size : 3 * size], of_row[3 * size :]
+        gate, c, h = gates[offset + row], cells[row], hidden[row]
+        i, f, g, o = gate[:size], gate[size : 2 * size], gate[2 * size : 3 * size], gate[3 * size :]
         output = outputs[places[row], t, column : column + size]
         if keeps:
             kept_h, kept_c = kept_hidden[offset + row], kept_cells[offset + row]
@@ -53,7 +55,7 @@ def _lstm(
                 kept_h[d] = h[d]
             for d in range(size):
                 kept_c[d] = c[d]
-        open_gates(of_row, recurrent[row], size)
+        open_gates(gate, recurrent[row], size)
         for d in range(size):
             c[d] = f[d] * c[d] + i[d] * g[d]
         for d in range(size):
@@ -64,7 +66,7 @@ def _lstm(
 
 @part
 def _collect(size: int, grad_hidden: Any, grad_output: Any, grad_recurrent: Any, row: int) -> None:
-    """Adds what a row of h got as an output and, where its sequence goes on, through the product of the step after."""
+    """Adds to h's gradient the output's and, where the sequence goes on, that through the next step's product."""
     for d in range(size):
         grad_hidden[d] += grad_output[d]
     if row < len(grad_recurrent):
@@ -74,7 +76,7 @@ def _collect(size: int, grad_hidden: Any, grad_output: Any, grad_recurrent: Any,
 
 
 @compiled
-def _lstm_back(
+def _lstm_backward(
     t: int,
     offset: int,
     places: Any,
@@ -90,20 +92,28 @@ def _lstm_back(
     start: int,
     stop: int,
 ) -> None:
-    """`grad_recurrent` (≤ B, D) is what h got through the product of the step after; 0 is left in `grad_hidden`."""
+    """An LSTM's step backward; gradients of the gates take their place.
+
+    Args:
+        grad_recurrent: (≤ B, D), of h through the product of the next step, which the caller made.
+        grad_hidden: (B, D), of h in other ways; 0 afterwards.
+        grad_cells: (B, D), of c_t and, when done, of c_{t-1}.
+    """
     size = grad_hidden.shape[1]
     tangent = np.empty_like(grad_hidden[0])
     grad_gate = np.empty_like(tangent)
     for row in range(start, stop):
-        of_row, last, grad_c, grad_h = gates[offset + row], kept_cells[offset + row], grad_cells[row], grad_hidden[row]
-        i, f, g, o = of_row[:size], of_row[size : 2 * size], of_row[2 * size : 3 * size], of_row[3 * size :]
+        gate, last, grad_c, grad_h = gates[offset + row], kept_cells[offset + row], grad_cells[row], grad_hidden[row]
+        i, f, g, o = gate[:size], gate[size : 2 * size], gate[2 * size : 3 * size], gate[3 * size :]
         _collect(size, grad_h, grad_outputs[places[row], t, column : column + size], grad_recurrent, row)
+        # tanh(c_t) was not kept: computed again from the gates, it costs less than writing and reading it
         for d in range(size):
             tangent[d] = tanh(f[d] * last[d] + i[d] * g[d])
         for d in range(size):
             grad_c[d] += through_tanh(grad_h[d] * o[d], tangent[d])
         for d in range(size):
             o[d] = through_sigmoid(grad_h[d] * tangent[d], o[d])
+        # each gate's gradient waits in `grad_gate` until nothing needs the gate itself any more
         for d in range(size):
             grad_gate[d] = through_sigmoid(grad_c[d] * g[d], i[d])
         for d in range(size):
@@ -137,15 +147,12 @@ def _gru(
     start: int,
     stop: int,
 ) -> None:
-    """n = tanh(x_n + σ(r) s_n),  h' = (1 - σ(z)) n + σ(z) h;  x of the input, s (of the state) is `recurrent`.
-
-    The last third of `kept_recurrent` (N, 3·D) takes s_n.
-    """
+    """A GRU's step; s is `recurrent`. The backward step needs s_n: the last third of `kept_recurrent` takes it."""
     size = hidden.shape[1]
     keeps = len(kept_hidden) > 0
     for row in range(start, stop):
-        of_row, s, h = gates[offset + row], recurrent[row], hidden[row]
-        r, z, n, s_n = of_row[:size], of_row[size : 2 * size], of_row[2 * size :], s[2 * size :]
+        gate, s, h = gates[offset + row], recurrent[row], hidden[row]
+        r, z, n, s_n = gate[:size], gate[size : 2 * size], gate[2 * size :], s[2 * size :]
         output = outputs[places[row], t, column : column + size]
         if keeps:
             kept_h, kept_s = kept_hidden[offset + row], kept_recurrent[offset + row, 2 * size :]
@@ -154,7 +161,7 @@ def _gru(
             for d in range(size):
                 kept_s[d] = s_n[d]
         for d in range(2 * size):
-            of_row[d] = sigmoid(of_row[d] + s[d])
+            gate[d] = sigmoid(gate[d] + s[d])
         for d in range(size):
             n[d] = tanh(n[d] + r[d] * s_n[d])
         for d in range(size):
@@ -164,7 +171,7 @@ def _gru(
 
 
 @compiled
-def _gru_back(
+def _gru_backward(
     t: int,
     offset: int,
     places: Any,
@@ -180,18 +187,18 @@ def _gru_back(
     start: int,
     stop: int,
 ) -> None:
-    """As `_lstm_back`; the gradients of s fill `kept_recurrent`, and `grad_hidden` keeps what went through z."""
+    """A GRU's step backward: gradients of x in `gates`, of s in `kept_recurrent`, through z in `grad_hidden`."""
     size = grad_hidden.shape[1]
     grad_n = np.empty_like(grad_hidden[0])
     grad_gate = np.empty_like(grad_n)
     for row in range(start, stop):
-        of_row, s, last, grad_h = (
+        gate, s, last, grad_h = (
             gates[offset + row],
             kept_recurrent[offset + row],
             kept_hidden[offset + row],
             grad_hidden[row],
         )
-        r, z, n = of_row[:size], of_row[size : 2 * size], of_row[2 * size :]
+        r, z, n = gate[:size], gate[size : 2 * size], gate[2 * size :]
         s_r, s_z, s_n = s[:size], s[size : 2 * size], s[2 * size :]
         _collect(size, grad_h, grad_outputs[places[row], t, column : column + size], grad_recurrent, row)
         for d in range(size):
@@ -217,14 +224,13 @@ def _gru_back(
 
 
 def _by_rows(kernel: Any) -> Callable[..., None]:
-    def step(t: int, offset: int, rows: int, *given: Any) -> None:
-        work = 8 * rows * given[-1].shape[1]
-        spread(kernel, (t, offset, *given), rows, work)
+    def step(t: int, offset: int, rows: int, *buffers: Any) -> None:
+        spread(kernel, (t, offset, *buffers), rows, 8 * rows * buffers[-1].shape[1])
 
     return step
 
 
 STEPS = {"lstm": _by_rows(_lstm), "gru": _by_rows(_gru)}
 """(t, offset, rows, places, outputs, column, recurrent, gates, kept…, cells, hidden)."""
-STEPS_BACK = {"lstm": _by_rows(_lstm_back), "gru": _by_rows(_gru_back)}
-"""The same, with what these get."""
+STEPS_BACKWARD = {"lstm": _by_rows(_lstm_backward), "gru": _by_rows(_gru_backward)}
+"""The same, with their gradients."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from regard.ops.compiled import compiled
-from regard.ops.compiled.additive import back, back_factored, energy, energy_factored
+from regard.ops.compiled.additive import backward, backward_factored, energy, energy_factored
 from regard.ops.compiled.elementary import LARGE, REACH, powers
 
 __all__ = ["LARGE", "REACH", "energies", "gradients"]
@@ -116,10 +116,10 @@ def gradients(
                 gradient = g[group, t, s]
                 sums_k = grad_keys[sentence, s, head, low:high]
                 if factored:
-                    back_factored(size_here, gradient, a, b[s], large, sums, sums_k, shares)
+                    backward_factored(size_here, gradient, a, b[s], large, sums, sums_k, shares)
                 else:
                     place = k_start + s * k_strides[1]
-                    back(size_here, gradient, row, k[place : place + size_here], large, sums, sums_k, shares)
+                    backward(size_here, gradient, row, k[place : place + size_here], large, sums, sums_k, shares)
             target = grad_query[sentence, t, head, low:high]
             for d in range(size_here):
                 target[d] = four * factor[d] * sums[d]
