@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from torch import Generator, Tensor, nn
 
@@ -48,23 +47,23 @@ class AbstractAttention(nn.Module):
         """Whether training and evaluation differ by design, dropout apart."""
         raise NotImplementedError
 
-    def prepare(self, values: Any, *, mask: Any = None, lengths: Any = None) -> Tree:
+    def prepare(self, values: Tree, *, mask: Tree = None, lengths: Tree = None) -> Tree:
         """All that depends on the source only, done once."""
         raise NotImplementedError
 
-    def extend(self, memory: Any, values: Any, *, mask: Any = None) -> Tree:
+    def extend(self, memory: Tree, values: Tree, *, mask: Tree = None) -> Tree:
         """A memory that has grown by further positions."""
         raise NotImplementedError
 
-    def initial_state(self, memory: Any, num_hypotheses: int = 1) -> Tree:
+    def initial_state(self, memory: Tree, num_hypotheses: int = 1) -> Tree:
         """The state before the first step: R = B · num_hypotheses rows."""
         raise NotImplementedError
 
     def step(
         self,
         query: Float[Tensor, "R Q"],
-        memory: Any,
-        state: Any,
+        memory: Tree,
+        state: Tree,
         *,
         inputs: Tensor | None = None,
         alignment: bool = False,
@@ -76,8 +75,8 @@ class AbstractAttention(nn.Module):
     def forward(
         self,
         queries: Float[Tensor, "R T Q"],
-        memory: Any,
-        state: Any = None,
+        memory: Tree,
+        state: Tree = None,
         *,
         inputs: Tensor | None = None,
         alignment: bool = False,

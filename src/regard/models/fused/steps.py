@@ -1,6 +1,12 @@
-"""The steps of a decoder, forward and backward, in both orders of cell and attention; without autograd.
+"""The steps of a decoder, forward and backward, in both orders of cell and attention, without autograd.
 
-After the backward loop every weight's gradient is one product over all steps. Time comes first.
+    recur_then_attend:  s_t = cell([x_t; õ_{t-1}]),  c_t = attend(W_q s_t),      õ_t = tanh(W [s_t; c_t] + b)
+    attend_then_recur:  c_t = attend(W_q s_{t-1}),   s_t = cell([x_t; c_t]),     õ_t = tanh(W [s_t; x_t; c_t] + b)
+
+Every step writes into buffers of all steps, where the next one and the backward steps find it: time comes first, so
+that a step is one contiguous block. What the backward loop leaves are the gradients of products' results at every step;
+after it each weight's gradient is one product over all T·B rows (`_sum`), which is what makes the pass faster than
+autograd's T small ones.
 """
 
 from __future__ import annotations
@@ -47,6 +53,7 @@ class AbstractPass(ABC):
             LAYERS[plan.cell](own, state, self.steps) for own, state in zip(weights.layers, first, strict=True)
         ]
         self.size = self.layers[0].size
+        # the first layer is fed [x_t; what is fed back]: both are columns of its buffer, which needs no concatenation
         inputs, self.feed = self.layers[0].fed.tensor_split([x.shape[2]], 2)
         inputs[:-1] = x
         options = {"steps": self.steps, "num_heads": plan.num_heads, "sharpening": plan.sharpening}
@@ -76,7 +83,7 @@ class AbstractPass(ABC):
             if index:
                 layer.fed[t] = inner
             layer.forward(t)
-            h = layer.hidden[t + 1]
+            h = layer.hidden[t + 1]  # (B, D)
             h = h * self.masks[index][t] if index < len(self.masks) else h
             inner = h + inner if self.plan.residual and index > 0 else h
         return inner
@@ -115,6 +122,7 @@ class AbstractBackward(ABC):
     def _recur(self, t: int, grad_inner: Tensor) -> Tensor:
         """The gradient of what was fed back (B, F), from that of the last layer's output (B, D)."""
         plan, masks = self.passed.plan, self.passed.masks
+        # the layers of `_recur` in reverse; a residual hands its gradient on beside the layer
         for index in range(len(self.layers) - 1, -1, -1):
             grad_h = grad_inner * masks[index][t] if index < len(masks) else grad_inner
             grad_fed = self.layers[index].backward(t, grad_h)
@@ -140,6 +148,7 @@ class AbstractBackward(ABC):
             read: what the readout's columns were multiplied by.
             asked: (T, B, D), what the queries were made of.
         """
+        # (T·B rows): W_ih and W_hh of every layer, keys, values and v
         grad_layers = tuple(layer.gradients() for layer in self.layers)
         grad_keys, grad_values, grad_v = self.look.gradients(self.grad_contexts)
         grad_query: tuple[Tensor | None, Tensor | None] = (None, None)
@@ -147,6 +156,7 @@ class AbstractBackward(ABC):
             of_query = self.look.grad_queries.flatten(2).flatten(0, 1)
             grad_bias = None if self.passed.query_bias is None else of_query.sum(0)
             grad_query = of_query.t() @ asked.flatten(0, 1), grad_bias
+        # the readout: grad_W = grad_zᵀ [what was read], its columns in the order of `read`
         flat = grad_z.flatten(0, 1)
         grad_readout = torch.cat([flat.t() @ one.flatten(0, 1) for one in read], 1), flat.sum(0)
         grad_first = [part for layer in self.layers for part in layer.grad_first()]
@@ -154,9 +164,9 @@ class AbstractBackward(ABC):
 
 
 class RecursFirst(AbstractPass):
-    """s_t = cell([x_t; õ_{t-1}]),  c_t = attend(s_t),  õ_t = tanh(W [s_t; c_t]).
+    """The cell first: each step needs the readout of the one before.
 
-    `read` (T, B, D + V) is what the readout meets.
+    `read` (T, B, D + V) is [s_t; c_t]: the cell and the look write into its columns, and the readout multiplies it.
     """
 
     def __init__(self, *given: Any) -> None:
@@ -166,7 +176,7 @@ class RecursFirst(AbstractPass):
         self.feed[0] = 0
 
     def forward(self, t: int) -> None:
-        read = self.read[t]
+        read = self.read[t]  # (B, D + V)
         read[:, : self.size] = self._recur(t)
         self._ask(t, read[:, : self.size], self.read, self.size)
         first = self.layers[0]
@@ -192,10 +202,12 @@ class RecursFirstBackward(AbstractBackward):
         self.grad_outputs_or_none = self.grad_z[:0] if self.grad_outputs is None else self.grad_outputs.contiguous()
 
     def backward(self, t: int) -> None:
+        # õ_t: from the outputs and, by feedback, from step t + 1; through tanh to z, through W to s_t and c_t
         first, column = self.passed.layers[0], self.passed.x.shape[2]
         first.kernels.read_out_backward(t, self.grad_feed, self.grad_outputs_or_none, first.inputs, column, self.grad_z)
         grad_read = self.to_read(self.grad_z[t])
         grad_cell, grad_context = grad_read.tensor_split([self.passed.size], 1)
+        # c_t to the query and so to s_t; s_t to the cell, which gives x_t and õ_{t-1} theirs
         grad_cell = self._ask(t, grad_context) + grad_cell
         grad_cell = grad_cell if self.grad_cells is None else grad_cell + self.grad_cells[t]
         self.grad_feed.copy_(self._recur(t, grad_cell))
@@ -205,7 +217,7 @@ class RecursFirstBackward(AbstractBackward):
 
 
 class AttendsFirst(AbstractPass):
-    """c_t = attend(s_{t-1}),  s_t = cell([x_t; c_t]),  õ_t = tanh(W [s_t; x_t; c_t]) for all steps at once."""
+    """Attention first: nothing of the readout is fed back, so it is one product for all steps after the loop."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -229,12 +241,14 @@ class AttendsFirstBackward(AbstractBackward):
 
     def __init__(self, forward: AttendsFirst, results: Results, grad_results: Sequence[Tensor | None]) -> None:
         super().__init__(forward, results, grad_results)
+        # the readout backward, for all steps before the loop: z (T, B, D), then s_t, x_t and c_t
         slopes = 1 - results[0] * results[0]
         self.grad_z = torch.zeros_like(slopes) if self.grad_outputs is None else self.grad_outputs * slopes
         grad_read = linear(self.grad_z, forward.readout.t())
         self.grad_read = grad_read.split([forward.size, forward.x.shape[2], forward.width], 2)
 
     def backward(self, t: int) -> None:
+        # s_t from the readout (and the caller) to the cell, which gives c_t its part; c_t to the query, s_{t-1}
         grad_cell = self.grad_read[0][t] if self.grad_cells is None else self.grad_read[0][t] + self.grad_cells[t]
         grad_context = self._recur(t, grad_cell) + self.grad_read[2][t]
         self.layers[-1].grad_last.add_(self._ask(t, grad_context))

@@ -1,5 +1,11 @@
 """Kernels of the hyperbolic tangent: factored, or with an exponential each where that is not exact.
 
+    e_tj = Σ_d v_d tanh(q_td + k_jd) = Σ_d v_d (1 - 2 r),  r = 1 / (1 + e^{2 q_td} e^{2 k_jd})
+    grad_q_td = 4 v_d Σ_j g_tj r (1 - r),  grad_k_jd = 4 v_d Σ_t g_tj r (1 - r),  grad_v_d = Σ_tj g_tj (1 - 2 r)
+
+A and B, the powers of q and k, are computed once for a row, so that an element costs one product, one addition and its
+share of a division. r is computed again in the backward kernel: to keep it would take T·S·D numbers.
+
 Numerics: the factored form is exact to rounding while e^{2q} and e^{2k} are normal numbers, |q|, |k| ≤ `REACH`; rows
 beyond take e^{2(q+k)} itself. Powers are cut at `LARGE`, where tanh is 1 to the last digit. The absolute error is near
 ε Σ|v|; where tanh is near 0 the plain formula's is smaller relative to the result.
@@ -36,9 +42,10 @@ def energies(
     start: int,
     stop: int,
 ) -> None:
-    """out (groups, T, S) for the units start … stop: each group's steps in chunks. The powers of `width` keys are kept.
+    """out (groups, T, S) for the units start … stop, a unit being one of `chunks` equal parts of a group's steps.
 
-    v (heads, D).
+    v (heads, D). Keys are taken `width` at a time, as many as keep their powers in the second cache; for each such
+    block all of the unit's steps pass, and each step makes its own powers.
     """
     (heads, size), (_, steps, positions) = v.shape, out.shape
     b, a = np.empty((width, size), v.dtype), np.empty(size, v.dtype)
@@ -50,7 +57,7 @@ def energies(
         k_start = sentence * k_strides[0] + head * k_strides[2]
         for first in range(0, positions, width):
             last = min(first + width, positions)
-            near = steps > 1
+            near = steps > 1  # a single step would use the powers of the keys once, which gains nothing
             if near:
                 for s in range(first, last):
                     place = k_start + s * k_strides[1]
@@ -84,7 +91,10 @@ def gradients(
     start: int,
     stop: int,
 ) -> None:
-    """Sums of 4 v g r (1 - r), and of g tanh, for the units start … stop: each group's features in slices.
+    """The gradients for the units start … stop, a unit being one of `slices` parts of a group's features.
+
+    Sums over steps and over positions are both needed. With features apart no two units add to the same number,
+    whatever the number of threads, and the results do not depend on it.
 
     g (groups, T, S); grad_query (B, T, heads, D); grad_keys (B, S, heads, D); grad_v (groups, D).
     """
@@ -104,6 +114,7 @@ def gradients(
             for s in range(positions):
                 place = k_start + s * k_strides[1]
                 near &= powers(k[place : place + size_here], b[s], reach)
+        # sums of g r (1 - r) over j for q (`sums`), over t for k (in `grad_keys`), of g (½ - r) for v (`shares`)
         shares[:] = zero
         for s in range(positions):
             grad_keys[sentence, s, head, low:high] = zero
@@ -123,6 +134,7 @@ def gradients(
             target = grad_query[sentence, t, head, low:high]
             for d in range(size_here):
                 target[d] = four * factor[d] * sums[d]
+        # 4 v_d is the same for all t and j: multiplied once, after the sums
         for s in range(positions):
             target = grad_keys[sentence, s, head, low:high]
             for d in range(size_here):
