@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from regard import ops
-from regard.attention.contract import Memory
+from regard.attention.contract import Memory, Parts
 from regard.layers import eligibility
 from regard.ops.switch import switched_off
 from regard.shapes import Bool, Float, merge_rows, num_hypotheses
 
 
-def ineligible(parts: Mapping[str, Any]) -> str | None:
+def ineligible(parts: Parts) -> str | None:
     """Why a mechanism of these parts can never attend to all steps in one operation, or None."""
-    comparison = parts["score"].comparison()
+    comparison = parts.score.comparison()
     extents = ("all", "past") if comparison is not None and comparison.kind == "dot" else ("all",)
     declared = {
         "score": comparison is not None,
-        "window": parts["window"].extent in extents,
-        "alignment": parts["alignment"].softmax_factor is not None,
-        "read": parts["read"].is_sum,
+        "window": parts.window.extent in extents,
+        "alignment": parts.alignment.softmax_factor is not None,
+        "read": parts.read.is_sum,
     }
-    for name, part in parts.items():
+    for name, part in parts._asdict().items():
         if not declared[name]:
             return f"there is no such operation for {type(part).__name__}"
         if (reason := eligibility.ineligible(part, name)) is not None:
             return reason
+    assert comparison is not None
     for name, module in comparison.called:
         if (reason := eligibility.ineligible(module, f"score.{name}")) is not None:
             return reason
     return None if torch.compiler.is_compiling() else switched_off()
 
 
-def ineligible_now(parts: Mapping[str, Any], memory: Memory, num_rows: int, *, from_start: bool) -> str | None:
+def ineligible_now(parts: Parts, memory: Memory, num_rows: int, *, from_start: bool) -> str | None:
     """Why these parts do not attend to a memory in one operation, or None.
 
     Args:
@@ -45,12 +43,14 @@ def ineligible_now(parts: Mapping[str, Any], memory: Memory, num_rows: int, *, f
     """
     if (reason := ineligible(parts)) is not None:
         return reason
-    comparison = parts["score"].comparison()
+    comparison = parts.score.comparison()
+    assert comparison is not None
     if comparison.kind == "additive":
+        assert comparison.v is not None
         return ops.IMPLEMENTATIONS["additive_attention"][0].refuse(
             memory.score, memory.score, comparison.v, memory.read
         )
-    if parts["window"].extent == "past":
+    if parts.window.extent == "past":
         if not from_start:
             return "steps of a causal window do not begin at 0"
         if num_rows != memory.num_sentences:
@@ -58,26 +58,29 @@ def ineligible_now(parts: Mapping[str, Any], memory: Memory, num_rows: int, *, f
     return ops.IMPLEMENTATIONS["dot_attention"][0].refuse(memory.score, memory.score, memory.read)
 
 
-def look(parts: Mapping[str, Any], queries: Float[Tensor, "R T Q"], memory: Memory) -> Float[Tensor, "R T V"]:
+def look(parts: Parts, queries: Float[Tensor, "R T Q"], memory: Memory) -> Float[Tensor, "R T V"]:
     """The contexts, of eligible parts."""
-    score, beta = parts["score"], parts["alignment"].softmax_factor
+    score, beta = parts.score, parts.alignment.softmax_factor
     comparison = score.comparison()
+    assert comparison is not None
+    assert beta is not None
     rows, steps = queries.shape[:2]
     sentences = memory.num_sentences
     asked = queries.reshape(sentences, num_hypotheses(rows, sentences) * steps, -1)
     seen: Bool[Tensor, "#B #T S"] | None = None if memory.mask is None else memory.mask[:, None]
     query = comparison.project(asked, score.num_heads)
     if comparison.kind == "additive":
+        assert comparison.v is not None
         sums = ops.additive_attention(query, memory.score, comparison.v, memory.read, memory.mask, sharpening=beta)
     else:
-        causal = parts["window"].extent == "past"
+        causal = parts.window.extent == "past"
         if causal and seen is not None:
             seen = seen & seen.new_ones(steps, seen.shape[2]).tril()
             causal = False
         sums = ops.dot_attention(query, memory.score, memory.read, seen, scale=beta, causal=causal)
     sums = merge_rows(sums.flatten(2))
     alive = torch.ones_like(sums[:, :1]) if seen is None else _alive(seen, asked.shape[1]).to(sums.dtype)
-    return parts["read"].finish(sums, alive).view(rows, steps, -1)
+    return parts.read.finish(sums, alive).view(rows, steps, -1)
 
 
 def _alive(seen: Bool[Tensor, "#B #T S"], steps: int) -> Bool[Tensor, "BT 1"]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from types import FunctionType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
@@ -338,6 +338,15 @@ class AbstractRead(AbstractPart):
     def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
         """The context (R, V)."""
         raise NotImplementedError
+
+
+class Parts(NamedTuple):
+    """The parts of a mechanism."""
+
+    score: AbstractScore
+    window: AbstractWindow
+    alignment: AbstractAlignment
+    read: AbstractRead
 
 
 def initial_position(num_rows: int, device: torch.device) -> Tensor:

@@ -13,13 +13,13 @@ from regard.attention import at_once
 from regard.attention import narrow as narrowing
 from regard.attention.contract import (
     AbstractAlignment,
-    AbstractPart,
     AbstractRead,
     AbstractScore,
     AbstractWindow,
     Attended,
     Look,
     Memory,
+    Parts,
     Source,
     State,
     Support,
@@ -82,24 +82,24 @@ class Mechanism(AbstractAttention):
         self.alignment = alignment
         self.read = read
         self.narrow = narrow
-        for (name, part), kind in zip(self.parts.items(), KINDS):
+        for (name, part), kind in zip(self.parts._asdict().items(), KINDS):
             if not isinstance(part, kind):
                 raise UnsupportedError(f"{name} must be an {kind.__name__}; got {type(part).__name__}.")
-        for part in self.parts.values():
+        for part in self.parts:
             if (reason := part.refuse(self)) is not None:
                 raise UnsupportedError(reason)
         if narrow and (reason := narrowing.ineligible(self.parts)) is not None:
             raise UnsupportedError(f"narrow=True is impossible: {reason}.")
 
     @property
-    def parts(self) -> dict[str, AbstractPart]:
-        """Score, window, alignment and read by these names."""
-        return {"score": self.score, "window": self.window, "alignment": self.alignment, "read": self.read}
+    def parts(self) -> Parts:
+        """Score, window, alignment and read."""
+        return Parts(self.score, self.window, self.alignment, self.read)
 
     @property
     def query_size(self) -> int | None:
         """Q, or None where no part says how many features a query has."""
-        sizes = (part.query_size for part in (self.score, self.window, self.alignment, self.read))
+        sizes = (part.query_size for part in self.parts)
         return next((size for size in sizes if size is not None), None)
 
     @property
@@ -115,7 +115,7 @@ class Mechanism(AbstractAttention):
     @property
     def is_recurrent(self) -> bool:
         """Whether a step depends on the steps before it."""
-        return any(part.is_recurrent for part in self.parts.values())
+        return any(part.is_recurrent for part in self.parts)
 
     @property
     def is_normalised(self) -> bool:
@@ -125,12 +125,12 @@ class Mechanism(AbstractAttention):
     @property
     def trains_differently(self) -> bool:
         """Whether training and evaluation differ by design, dropout apart."""
-        return any(part.trains_differently for part in self.parts.values())
+        return any(part.trains_differently for part in self.parts)
 
     @property
     def uses_query(self) -> bool:
         """Whether there is a query; without one, use `pool`."""
-        return any(part.uses_query for part in self.parts.values())
+        return any(part.uses_query for part in self.parts)
 
     @property
     def is_random(self) -> bool:
@@ -175,7 +175,7 @@ class Mechanism(AbstractAttention):
             keys = keys.masked_fill(~mask[..., None], 0) if keys is not None else None
         keys = values if same or keys is None else keys
         source = Source(values, keys, mask, start)
-        return Memory(**{name: part.prepare(source) for name, part in self.parts.items()}, mask=mask)
+        return Memory(**{name: part.prepare(source) for name, part in self.parts._asdict().items()}, mask=mask)
 
     def extend(
         self,
@@ -191,7 +191,7 @@ class Mechanism(AbstractAttention):
             UnsupportedError: for a recurrent mechanism, whose state has the old number of positions.
         """
         if self.is_recurrent:
-            recurrent = [type(part).__name__ for part in self.parts.values() if part.is_recurrent]
+            recurrent = [type(part).__name__ for part in self.parts if part.is_recurrent]
             raise UnsupportedError(
                 f"The memory of a recurrent mechanism cannot grow: the state of {', '.join(recurrent)} is tied to the "
                 "positions it began with. Prepare the whole memory first."
@@ -266,7 +266,7 @@ class Mechanism(AbstractAttention):
         context = self.read(weights, near) if reads else weights[:, 0, :0]
         attended = Attended(context, weights, auxiliary)
         whole = attended
-        if places is not None and (alignment or any(part.observes_all for part in self.parts.values())):
+        if places is not None and (alignment or any(part.observes_all for part in self.parts)):
             whole = replace(attended, alignment=narrowing.spread(weights, places, memory.num_positions))
         score, window, leaf = (
             part.observe(whole, look, own)
@@ -398,7 +398,7 @@ class Mechanism(AbstractAttention):
         generator: Generator | None,
     ) -> tuple[Attended, State]:
         if not isinstance(queries.shape[1], int):
-            recurrent = [type(part).__name__ for part in self.parts.values() if part.is_recurrent]
+            recurrent = [type(part).__name__ for part in self.parts if part.is_recurrent]
             raise UnsupportedError(
                 "torch.export cannot loop over any number of steps T, and a step depends on those before it "
                 f"({', '.join(recurrent)}). Export `step` and loop over it, or export forward for a fixed T."
@@ -430,7 +430,7 @@ class Mechanism(AbstractAttention):
         """Whether what steps say may be read after the last of them, in one product for all."""
         if overridden(self, Mechanism, "step") is not None or self.window.width is not None:
             return False
-        return not any(part.observes_context for part in self.parts.values())
+        return not any(part.observes_context for part in self.parts)
 
     def pool(self, memory: Memory) -> Attended:
         """What a mechanism without a query sees in each memory: context (B, V) and alignment (B, H, S).
@@ -439,7 +439,7 @@ class Mechanism(AbstractAttention):
             UnsupportedError: when a part needs a query.
         """
         if self.uses_query:
-            asking = [type(part).__name__ for part in self.parts.values() if part.uses_query]
+            asking = [type(part).__name__ for part in self.parts if part.uses_query]
             raise UnsupportedError(f"{' and '.join(asking)} needs a query: use step or forward.")
         kind = next((weight.dtype for weight in self.parameters()), memory.read.dtype)
         nothing = memory.read.new_zeros(memory.num_sentences, 0, dtype=kind)

@@ -8,15 +8,13 @@ back into their S places when somebody asks for them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard import tree
-from regard.attention.contract import Memory
+from regard.attention.contract import Memory, Parts
 from regard.shapes import Float, Int, num_hypotheses
 
 COPY, SHARED, OVERHEAD = 4, 8, 128
@@ -25,20 +23,18 @@ since it is copied, and as often as rows share a sentence, up to `SHARED` times,
 them all; `OVERHEAD` comes on top. Measured by `benchmarks/windows.py`."""
 
 
-def ineligible(parts: Mapping[str, Any]) -> str | None:
+def ineligible(parts: Parts) -> str | None:
     """Why a mechanism of these parts can never look at few positions, or None."""
-    for name in ("score", "alignment", "read"):
-        if not parts[name].is_positionwise:
-            return f"{type(parts[name]).__name__} is not positionwise and needs all of them"
-    window = parts["window"]
+    window = parts.window
+    for part in parts:
+        if part is not window and not part.is_positionwise:
+            return f"{type(part).__name__} is not positionwise and needs all of them"
     if window.width is None and not window.trains_differently:
         return f"{type(window).__name__} has no width and may allow any number of them"
     return None
 
 
-def ineligible_now(
-    parts: Mapping[str, Any], num_positions: int, rows_per_sentence: int, asked: bool | None
-) -> str | None:
+def ineligible_now(parts: Parts, num_positions: int, rows_per_sentence: int, asked: bool | None) -> str | None:
     """Why a step looks at all S positions, or None where it looks only at those of the window.
 
     Args:
@@ -48,9 +44,9 @@ def ineligible_now(
         return "narrow=False was asked for"
     if (reason := ineligible(parts)) is not None:
         return reason
-    width = parts["window"].width
+    width = parts.window.width
     if width is None:
-        return f"{type(parts['window']).__name__} does not hold in training"
+        return f"{type(parts.window).__name__} does not hold in training"
     if asked:
         return None
     if not isinstance(num_positions, int):

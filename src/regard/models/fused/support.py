@@ -35,7 +35,7 @@ def refuse(attention: Any, stack: RecurrentStack, readout: Any, embedded: Tensor
         "alignment": attention.alignment.softmax_factor is not None,
         "read": attention.read.is_sum and type(attention.read).finish is AbstractRead.finish,
     }
-    for name, part in attention.parts.items():
+    for name, part in attention.parts._asdict().items():
         if not declared[name]:
             return f"the fused pass knows no {type(part).__name__}"
     if stack.cell not in LAYERS:
@@ -50,7 +50,7 @@ def _ineligible(attention: Any, stack: RecurrentStack, readout: Any) -> str | No
     comparison = attention.score.comparison()
     asked: list[tuple[Any, str, tuple[type, ...]]] = [
         (attention, "attention", ()),
-        *((part, f"attention.{name}", ()) for name, part in attention.parts.items()),
+        *((part, f"attention.{name}", ()) for name, part in attention.parts._asdict().items()),
         *((module, f"attention.score.{name}", ()) for name, module in comparison.called),
         (stack, "stack", (RecurrentStack,)),
         (stack.dropout, "stack.dropout", DROPOUTS),
