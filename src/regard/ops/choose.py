@@ -40,7 +40,10 @@ class Implementation:
 
 def choose(implementations: tuple[Implementation, ...], *inputs: Any, **options: Any) -> Implementation:
     """The first implementation that does not refuse; the last one, the reference, never does."""
-    return next(one for one in implementations if one.refuse(*inputs, **options) is None)
+    for implementation in implementations[:-1]:
+        if implementation.refuse(*inputs, **options) is None:
+            return implementation
+    return implementations[-1]
 
 
 def describe(operation: str, implementations: tuple[Implementation, ...], *inputs: Any, **options: Any) -> str:

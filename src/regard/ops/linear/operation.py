@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.ops.choose import Implementation
+from regard.ops.choose import Implementation, choose
 from regard.ops.linear import onednn, reference
 from regard.shapes import Float
 
@@ -31,9 +31,8 @@ def linear(
     """
     if narrow:
         return _narrow(x, weight.bfloat16(), bias)
-    if onednn.refuse(x, weight, bias) is None:
-        return onednn.linear(x, weight, bias)
-    return reference.linear(x, weight, bias)
+    product: Tensor = choose(LINEAR, x, weight, bias).function(x, weight, bias)
+    return product
 
 
 def outer(left: Float[Tensor, "M N"], right: Float[Tensor, "M K"], *, narrow: bool = False) -> Float[Tensor, "N K"]:

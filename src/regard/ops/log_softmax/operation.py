@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.ops.choose import Implementation, refuse_kernels, refuse_numba
+from regard.ops.choose import Implementation, choose, refuse_kernels, refuse_numba
 from regard.shapes import Float
 
 MODULE = "regard.ops.log_softmax.numba"
@@ -45,4 +45,5 @@ def log_softmax(logits: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows N"]:
     >>> log_softmax(torch.zeros(1, 4)).exp()
     tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
     """
-    return _numba(logits) if _refuse(logits) is None else _reference(logits)
+    log_probabilities: Tensor = choose(LOG_SOFTMAX, logits).function(logits)
+    return log_probabilities

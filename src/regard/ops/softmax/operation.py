@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.ops.choose import Implementation, refuse_kernels, refuse_numba
+from regard.ops.choose import Implementation, choose, refuse_kernels, refuse_numba
 from regard.ops.softmax import reference
 from regard.shapes import Bool, Float
 
@@ -27,9 +27,8 @@ def masked_softmax(
     tensor([[1., 0.],
             [0., 0.]])
     """
-    if _refuse_numba(energies, support) is None:
-        return _numba(energies, support)
-    return reference.masked_softmax(energies, support)
+    weights: Tensor = choose(MASKED_SOFTMAX, energies, support).function(energies, support)
+    return weights
 
 
 def _refuse_numba(*inputs: Any) -> str | None:
