@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Sequence
+from errno import ENOSPC
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -78,6 +79,8 @@ def run(arguments: Sequence[str]) -> int:
             say("interrupted")
         return status
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == ENOSPC and error.filename is None:
+            hush()  # what a full stdout has not taken, as of the help, would fail again when Python ends
         return report(error, debug=debug)
     return 0
 
