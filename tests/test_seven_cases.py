@@ -258,15 +258,14 @@ def state_not_reordered(monkeypatch):
 
 
 def mask_ignored(monkeypatch):
-    def broken(self, query, memory, state):
-        support, leaf = self.window(query, memory, state.window, state.position)
-        return (support.support, support.log_prior, support.gain), leaf
+    def broken(self, look, leaf, places):
+        return self.window(look, leaf)
 
     def unmasked(self, decoder, memory, rows):
         plain(self, decoder, replace(memory, attention=replace(memory.attention, mask=None)), rows)
 
     plain = SearchTwin.__init__
-    monkeypatch.setattr(Mechanism, "_support", broken)
+    monkeypatch.setattr(Mechanism, "_allowed", broken)
     monkeypatch.setattr(SearchTwin, "__init__", unmasked)
 
 

@@ -18,12 +18,12 @@ class InEvaluation(AbstractWindow):
     its steps one after the other.
 
     >>> import torch
-    >>> from regard.attention import ArgmaxWindow, Memory
-    >>> window, memory = InEvaluation(ArgmaxWindow(back=0, front=1)), Memory(None, torch.zeros(1, 4, 1, 1))
-    >>> said = (torch.zeros(1, 1), memory, window.initial(memory, 1), torch.zeros(1, dtype=torch.long))
-    >>> window(*said)[0].support is None
+    >>> from regard.attention import ArgmaxWindow, Look, Memory
+    >>> window, memory = InEvaluation(ArgmaxWindow(back=0, front=1)), Memory(read=torch.zeros(1, 4, 1, 1))
+    >>> look, leaf = Look(torch.zeros(1, 1), memory, torch.zeros(1, dtype=torch.long)), window.initial(memory, 1)
+    >>> window(look, leaf)[0].support is None
     True
-    >>> window.eval()(*said)[0].support.tolist()
+    >>> window.eval()(look, leaf)[0].support.tolist()
     [[[True, True, False, False]]]
     """
 
