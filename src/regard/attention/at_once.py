@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard import ops
-from regard.attention.contract import Memory, Parts
+from regard.attention.contract import Comparison, Memory, Parts
 from regard.layers import eligibility
 from regard.ops.switch import switched_off
 from regard.shapes import Bool, Float, merge_rows, num_hypotheses
@@ -14,7 +14,10 @@ from regard.shapes import Bool, Float, merge_rows, num_hypotheses
 
 def ineligible(parts: Parts) -> str | None:
     """Why a mechanism of these parts can never attend to all steps in one operation, or None."""
-    comparison = parts.score.comparison()
+    return _ineligible(parts, parts.score.comparison())
+
+
+def _ineligible(parts: Parts, comparison: Comparison | None) -> str | None:
     extents = ("all", "past") if comparison is not None and comparison.kind == "dot" else ("all",)
     declared = {
         "score": comparison is not None,
@@ -41,9 +44,9 @@ def ineligible_now(parts: Parts, memory: Memory, num_rows: int, *, from_start: b
         num_rows: R.
         from_start: whether the first of the steps is step 0.
     """
-    if (reason := ineligible(parts)) is not None:
-        return reason
     comparison = parts.score.comparison()
+    if (reason := _ineligible(parts, comparison)) is not None:
+        return reason
     assert comparison is not None
     if comparison.kind == "additive":
         assert comparison.v is not None

@@ -87,8 +87,7 @@ def dynamic_convolution(**options: Any) -> Mechanism:
 def gmm(*, query_size: int, memory_size: int, num_components: int = 5, num_heads: int = 1, **others: Any) -> Mechanism:
     """GravesAttention: its own form of a logistic mixture, a hidden layer as wide as the query, dropout on ω̂."""
     for name, value in others.items():
-        if value is not None:
-            raise UnsupportedError(f"{name}={value!r}: like='coqui' has its own, leave it out.")
+        raise UnsupportedError(f"{name}={value!r}: like='coqui' has its own, leave it out.")
     score = SigmoidMixtureScore(query_size, num_heads=num_heads, num_components=num_components)
     read = WeightedSum(memory_size, num_heads=num_heads)
     return Mechanism(score, UnmaskedAlignment(ExponentialAlignment()), read)

@@ -199,12 +199,12 @@ class RecursFirstBackward(AbstractBackward):
         self.to_read = Product(forward.readout.t(), forward.batch)
         self.grad_z = forward.x.new_empty(results[0].shape)
         self.grad_feed = torch.zeros_like(self.grad_z[0])
-        self.grad_outputs_or_none = self.grad_z[:0] if self.grad_outputs is None else self.grad_outputs.contiguous()
+        self.grad_output_rows = self.grad_z[:0] if self.grad_outputs is None else self.grad_outputs.contiguous()
 
     def backward(self, t: int) -> None:
         # õ_t: from the outputs and, by feedback, from step t + 1; through tanh to z, through W to s_t and c_t
         first, column = self.passed.layers[0], self.passed.x.shape[2]
-        first.kernels.read_out_backward(t, self.grad_feed, self.grad_outputs_or_none, first.inputs, column, self.grad_z)
+        first.kernels.read_out_backward(t, self.grad_feed, self.grad_output_rows, first.inputs, column, self.grad_z)
         grad_read = self.to_read(self.grad_z[t])
         grad_cell, grad_context = grad_read.tensor_split([self.passed.size], 1)
         # c_t to the query and so to s_t; s_t to the cell, which gives x_t and õ_{t-1} theirs

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention import AbstractRead, Mechanism, Memory
+from regard.attention import AbstractRead, Comparison, Mechanism, Memory
 from regard.layers import recurrence
 from regard.layers.dropout import drop
-from regard.layers.eligibility import DROPOUTS, drops, ineligible
+from regard.layers.eligibility import DROPOUTS, drops, ineligible, overridden
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.fused.autograd import all_steps
 from regard.models.fused.cells import LAYERS
@@ -29,25 +29,26 @@ def refuse(attention: Any, stack: RecurrentStack, readout: Any, embedded: Tensor
             return "there is nothing to compute"
     if type(attention) is not Mechanism:
         return f"the fused pass knows no {type(attention).__name__}"
+    comparison = attention.score.comparison()
     declared = {
-        "score": attention.score.comparison() is not None,
+        "score": comparison is not None,
         "window": attention.window.extent == "all",
         "alignment": attention.alignment.softmax_factor is not None,
-        "read": attention.read.is_sum and type(attention.read).finish is AbstractRead.finish,
+        "read": attention.read.is_sum and overridden(attention.read, AbstractRead, "finish") is None,
     }
     for name, part in attention.parts._asdict().items():
         if not declared[name]:
             return f"the fused pass knows no {type(part).__name__}"
     if stack.cell not in LAYERS:
         return f"the fused pass knows no {stack.cell} cells"
-    if (reason := _ineligible(attention, stack, readout)) is not None:
+    assert comparison is not None
+    if (reason := _ineligible(attention, comparison, stack, readout)) is not None:
         return reason
     return "the readout has no bias" if readout.bias is None else None
 
 
-def _ineligible(attention: Any, stack: RecurrentStack, readout: Any) -> str | None:
+def _ineligible(attention: Any, comparison: Comparison, stack: RecurrentStack, readout: Any) -> str | None:
     """Why one of the modules that the fused pass does not call has to be called, or None."""
-    comparison = attention.score.comparison()
     asked: list[tuple[Any, str, tuple[type, ...]]] = [
         (attention, "attention", ()),
         *((part, f"attention.{name}", ()) for name, part in attention.parts._asdict().items()),
