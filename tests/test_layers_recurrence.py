@@ -7,10 +7,11 @@ import torch
 from torch import nn
 
 from regard import tree
-from regard.layers import RecurrentStack, recurrence, steps
+from regard.layers import RecurrentStack
+from regard.layers.cells import autograd, packed
 from regard.layers.packing import Packing
 
-pytestmark = pytest.mark.skipif(recurrence.refuse(nn.GRU(1, 1)) is not None, reason="nothing is compiled here")
+pytestmark = pytest.mark.skipif(autograd.refuse(nn.GRU(1, 1)) is not None, reason="nothing is compiled here")
 
 F, D, S = 3, 5, 6
 LENGTHS = {
@@ -39,7 +40,7 @@ def plainly(monkeypatch):
 
     def call(function):
         with monkeypatch.context() as patch:
-            patch.setattr(recurrence, "refuse", lambda *_: "a test says so")
+            patch.setattr(autograd, "refuse", lambda *_: "a test says so")
             return function()
 
     return call
@@ -49,9 +50,9 @@ def plainly(monkeypatch):
 def counted(monkeypatch):
     """How many layers ran through compiled loops; all that may, fast or not."""
     calls = []
-    run = recurrence.run
-    monkeypatch.setattr(recurrence, "slower", lambda *_: None)
-    monkeypatch.setattr(recurrence, "run", lambda *given: calls.append(1) or run(*given))
+    run = autograd.run
+    monkeypatch.setattr(autograd, "_is_fast_in_torch", lambda *_: None)
+    monkeypatch.setattr(autograd, "run", lambda *inputs, **options: calls.append(1) or run(*inputs, **options))
     return calls
 
 
@@ -160,7 +161,7 @@ def test_steps_in_blocks_give_what_steps_at_once_give(cell, direction, monkeypat
     with torch.no_grad():
         expected, _ = stack(inputs, mask=mask)
         for size in (1, 2 * 6 * 4 * D, 4 * 6 * 4 * D):
-            monkeypatch.setattr(steps, "BLOCK", size)
+            monkeypatch.setattr(packed, "BLOCK", size)
             torch.testing.assert_close(stack(inputs, mask=mask)[0], expected, rtol=0, atol=1e-14)
 
 

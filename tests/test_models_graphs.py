@@ -13,8 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
+from regard.layers.cells import buffered
 from regard.models import Encoded, fused
-from regard.models.fused import autograd, cells, graphs
+from regard.models.fused import autograd, graphs
 from regard.models.fused import steps as passes
 from regard.ops.additive import chunked, operation
 from regard.ops.attend import reference as attend
@@ -87,7 +88,7 @@ def counts(monkeypatch):
     monkeypatch.setattr(graphs, "RECORDERS", {"cpu": Tape})
     monkeypatch.setattr(autograd, "RECORDERS", graphs.RECORDERS)
     monkeypatch.setattr(autograd, "RECORDINGS", graphs.Recordings())
-    for module in (cells, passes):
+    for module in (buffered, passes):
         monkeypatch.setattr(module, "steps_for", lambda name, _: {"cells": steps, "attend": attend}[name])
     monkeypatch.setattr(operation, "kernels_for", lambda _: chunked)
     Tape.counts, Tape.alive = Counter(), weakref.WeakSet()

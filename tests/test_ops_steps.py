@@ -61,16 +61,14 @@ def test_cells_are_those_of_torch(rows, shared, scale, dtype, hands):
     assert_same(*both("lstm_backward", {**back, "grad_gates": torch.zeros(2, rows, 4 * size, dtype=dtype)}), dtype)
 
     gru = {
-        "inputs": draw(rows, 3 * size),
+        "gates": draw(rows, 3 * size),
         "shared": draw(shared, 3 * size),
         "recurrent": draw(rows, 3 * size),
-        "gates": torch.zeros(2, rows, 2 * size, dtype=dtype),
-        "candidate": torch.zeros(2, rows, size, dtype=dtype),
         "hidden": torch.randn(3, rows, wide, dtype=dtype),
     }
     ours, plain = both("gru", gru)
     assert_same(ours, plain, dtype)
-    back = {name: plain[name] for name in ("recurrent", "gates", "candidate", "hidden")}
+    back = {name: plain[name] for name in ("recurrent", "gates", "hidden")}
     back |= {"grad_hidden": torch.randn(rows, size, dtype=dtype)}
     back["recurrent"] = back["recurrent"] / scale
     assert_same(*both("gru_backward", {**back, "grad_gates": torch.zeros(2, rows, 4 * size, dtype=dtype)}), dtype)
@@ -81,13 +79,12 @@ def test_rows_of_one_parent_share_its_products(cell, dtype, hands):
     size, parent, gates = 7, torch.tensor([2, 0, 0, 1, 2]), {"lstm": 4, "gru": 3}[cell]
     rows = {"shared": torch.randn(3, gates * size, dtype=dtype)}
     rows |= {"recurrent": torch.randn(3, gates * size, dtype=dtype)} if cell == "gru" else {}
-    kept = {"lstm": ("cells", "tangents"), "gru": ("gates", "candidate")}[cell]
-    widths = {"gates": 2 * size}
-    buffers = {name: torch.randn(3, 5, widths.get(name, size), dtype=dtype) for name in (*kept, "hidden")}
-    fed = {"gates" if cell == "lstm" else "inputs": torch.randn(5, gates * size, dtype=dtype)}
-    ours, plain = both(cell, {**rows, **buffers, **fed, "parent": parent})
+    kept = {"lstm": ("cells", "tangents", "hidden"), "gru": ("hidden",)}[cell]
+    buffers = {name: torch.randn(3, 5, size, dtype=dtype) for name in kept}
+    buffers["gates"] = torch.randn(5, gates * size, dtype=dtype)
+    ours, plain = both(cell, {**rows, **buffers, "parent": parent})
     assert_same(ours, plain, dtype)
-    alone, _ = both(cell, {**buffers, **fed, **{name: x[parent] for name, x in rows.items()}})
+    alone, _ = both(cell, {**buffers, **{name: x[parent] for name, x in rows.items()}})
     torch.testing.assert_close(ours["hidden"], alone["hidden"], rtol=0, atol=0)
 
 

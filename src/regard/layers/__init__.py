@@ -1,5 +1,6 @@
 """Layers that models are built from: recurrent stacks, embeddings, positions, feed-forward and output layers."""
 
+from regard.layers.cells.cell import Cell
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feed_forward import FeedForward, Norm, Residual
@@ -11,7 +12,7 @@ from regard.layers.positions import (
     ScaledPositions,
     SinusoidalPositions,
 )
-from regard.layers.recurrent import Cell, RecurrentStack
+from regard.layers.recurrent import RecurrentStack
 
 __all__ = [
     "BlockedSinusoidalPositions",

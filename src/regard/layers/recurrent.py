@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from regard import tree
-from regard.layers import elementary, exported, recurrence
+from regard.layers.cells import autograd, elementary, exported
+from regard.layers.cells.cell import CELLS, Cell, State, ineligible_layer, parameters
 from regard.layers.dropout import Dropout, drop
-from regard.layers.eligibility import overridden
+from regard.layers.eligibility import drops, overridden
 from regard.layers.packing import Packing
 from regard.shapes import Bool, Float, keep_right_padding
 
-Cell = Literal["lstm", "gru", "rnn"]
-CellState = tuple[tuple[Tensor, ...], ...]
+CellState = tuple[State, ...]
 """A layer each: (h,) or, for an LSTM, (h, c); every tensor has R rows."""
-
-_LAYERS: dict[str, Any] = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
 
 class RecurrentStack(nn.Module):
@@ -61,7 +60,7 @@ class RecurrentStack(nn.Module):
         self.output_size = size * (2 if bidirectional else 1)
         widths = [input_size] + [self.output_size] * (num_layers - 1)
         self.layers: Any = nn.ModuleList(
-            _LAYERS[cell](width, size, batch_first=True, bidirectional=bidirectional) for width in widths
+            CELLS[cell].layer(width, size, batch_first=True, bidirectional=bidirectional) for width in widths
         )
         self.dropout = Dropout(dropout)
         self.reset_parameters()
@@ -80,7 +79,7 @@ class RecurrentStack(nn.Module):
     @property
     def num_tensors(self) -> int:
         """Tensors in a layer's state: 2 for an LSTM (h, c), else 1."""
-        return 2 if self.cell == "lstm" else 1
+        return CELLS[self.cell].num_tensors
 
     def zero_state(self, num_rows: int, like: Tensor) -> CellState:
         """A state of zeros, R rows, with the type and device of `like`."""
@@ -89,24 +88,19 @@ class RecurrentStack(nn.Module):
 
     def step(self, inputs: Float[Tensor, "R F"], state: CellState) -> tuple[Float[Tensor, "R D"], CellState]:
         """One step of every layer."""
-        new: list[tuple[Tensor, ...]] = []
+        after: list[State] = []
         for index, layer in enumerate(self.layers):
-            new.append(self._step(layer, inputs, state[index]))
-            inputs = self._between(index, inputs, new[-1][0])
-        return inputs, tuple(new)
+            after.append(self._step(layer, inputs, state[index]))
+            inputs = self._between(index, inputs, after[-1][0])
+        return inputs, tuple(after)
 
-    def _step(self, layer: Any, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def _step(self, layer: Any, x: Tensor, state: State) -> State:
         """One step of a layer: by torch's cell where weights say all, else the layer is called with one step."""
-        if recurrence.unreadable(layer) is not None:
+        if ineligible_layer(layer) is not None:
             _, last = self._call(layer, x[:, None], state)
             return last
-        weights = (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)
-        if elementary.wanted():
-            return elementary.step(self.cell, x, state, weights)
-        if self.cell == "lstm":
-            return torch.lstm_cell(x, state, *weights)
-        function = torch.gru_cell if self.cell == "gru" else torch.rnn_tanh_cell
-        return (function(x, state[0], *weights),)
+        step = partial(elementary.step, self.cell) if elementary.wanted() else CELLS[self.cell].step
+        return step(x, state, *parameters(layer))
 
     def forward(
         self, inputs: Float[Tensor, "B S F"], state: CellState | None = None, mask: Bool[Tensor, "B S"] | None = None
@@ -131,32 +125,27 @@ class RecurrentStack(nn.Module):
             return inputs.new_zeros(batch, source, self.output_size), state or self.zero_state(batch, inputs)
         if not self.bidirectional and overridden(self, RecurrentStack, "step", "_step") is not None:
             return self._take_steps(inputs, state or self.zero_state(batch, inputs), mask)
-        if elementary.wanted() and not any(map(recurrence.unreadable, self.layers)):
-            return self._run_elementary(inputs, state or self.zero_state(batch, inputs), mask)
-        if all(recurrence.refuse(layer, inputs) is None for layer in self.layers):
+        if elementary.wanted() and not any(map(ineligible_layer, self.layers)):
+            first = state or self.zero_state(batch, inputs)
+            return self._through(partial(elementary.run, self.cell, mask=mask), inputs, first)
+        if all(autograd.refuse(layer, inputs) is None for layer in self.layers):
             packing = Packing.of(batch, source, mask)
-            if all(recurrence.slower(layer, inputs, packing) is None for layer in self.layers):
-                return self._run_layers(lambda layer, x, first: recurrence.run(layer, packing, x, first), inputs, state)
+            if all(autograd.refuse(layer, inputs, packing) is None for layer in self.layers):
+                return self._through(partial(autograd.run, self.cell, packing=packing), inputs, state)
             mask = None if packing.is_full else mask
         if mask is not None:
             inputs = inputs.masked_fill(~mask[..., None], 0)  # of a row without positions one would be read
         if torch.compiler.is_exporting() and (mask is not None or not isinstance(source, int)):
-            return self._run_layers(lambda layer, x, first: exported.run(layer, x, mask, first), inputs, state)
+            return self._through(partial(exported.run, self.cell, mask=mask), inputs, state)
         if mask is None:
-            return self._run(inputs, state)
-        lengths = mask.sum(1)
-        packed = pack_padded_sequence(inputs, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
-        outputs, final = self._run(packed, state)
-        padded, _ = pad_packed_sequence(outputs, batch_first=True, total_length=source)
-        empty = (lengths == 0)[:, None]
-        before = state if state is not None else tree.map(torch.zeros_like, final)
-        return padded.masked_fill(~mask[..., None], 0), tree.map(lambda a, b: torch.where(empty, b, a), final, before)
+            return self._through(self._call, inputs, state)
+        return self._run_packed(inputs, state, mask)
 
     def explain(self) -> str:
         """Which way `forward` takes and why."""
         if not self.bidirectional and (name := overridden(self, RecurrentStack, "step", "_step")) is not None:
             return f"sequences are taken step by step: {type(self).__name__} has a {name} of its own"
-        reasons = [reason for layer in self.layers if (reason := recurrence.refuse(layer)) is not None]
+        reasons = [reason for layer in self.layers if (reason := autograd.refuse(layer)) is not None]
         if reasons:
             return f"sequences run through torch's own loop: {reasons[0]}"
         lstm = "; without padding by oneDNN's LSTM, which is faster" if self.cell == "lstm" else ""
@@ -168,44 +157,48 @@ class RecurrentStack(nn.Module):
             inputs = inputs.masked_fill(~mask[..., None], 0)
         outputs = []
         for t in range(inputs.shape[1]):
-            output, new = self.step(inputs[:, t], state)
+            output, after = self.step(inputs[:, t], state)
             if mask is None:
-                state = new
+                state = after
             else:
                 real = mask[:, t, None]
                 output = output.masked_fill(~real, 0)
-                state = tree.map(lambda a, b, real=real: torch.where(real, a, b), new, state)
+                state = tree.map(lambda a, b, real=real: torch.where(real, a, b), after, state)
             outputs.append(output)
         return torch.stack(outputs, 1), state
 
-    def _run_elementary(self, inputs: Tensor, state: CellState, mask: Tensor | None) -> tuple[Tensor, CellState]:
+    def _through(
+        self,
+        run: Callable[[Any, Tensor, Any], tuple[Tensor, State]],
+        inputs: Tensor,
+        state: CellState | None,
+        **where: Any,
+    ) -> tuple[Tensor, CellState]:
+        """Every layer by `run(layer, x, first state)`, with dropout and residuals between them."""
         finals = []
         for index, layer in enumerate(self.layers):
-            outputs, last = elementary.run(self.cell, layer, inputs, state[index], mask)
+            outputs, last = run(layer, inputs, None if state is None else state[index])
             finals.append(last)
-            inputs = self._between(index, inputs, outputs)
+            inputs = self._between(index, inputs, outputs, **where)
         return inputs, tuple(finals)
 
-    def _run_layers(self, run: Callable[..., Any], inputs: Tensor, state: CellState | None) -> tuple[Tensor, CellState]:
-        finals = []
-        for index, layer in enumerate(self.layers):
-            outputs, last = run(layer, inputs, state[index] if state is not None else None)
-            finals.append(last)
-            inputs = self._between(index, inputs, outputs)
-        return inputs, tuple(finals)
+    def _run_packed(self, inputs: Tensor, state: CellState | None, mask: Tensor) -> tuple[Tensor, CellState]:
+        """torch's own loop over packed rows."""
+        lengths = mask.sum(1)
+        packed = pack_padded_sequence(inputs, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
 
-    def _run(self, inputs: Any, state: CellState | None) -> tuple[Any, CellState]:
-        finals = []
-        for index, layer in enumerate(self.layers):
-            outputs, last = self._call(layer, inputs, None if state is None else state[index])
-            finals.append(last)
-            if isinstance(outputs, PackedSequence):
-                inputs = outputs._replace(data=self._between(index, inputs.data, outputs.data, of=outputs))
-            else:
-                inputs = self._between(index, inputs, outputs)
-        return inputs, tuple(finals)
+        def run(layer: Any, x: Tensor, first: State | None) -> tuple[Tensor, State]:
+            outputs, last = self._call(layer, packed._replace(data=x), first)
+            return outputs.data, last
 
-    def _call(self, layer: Any, inputs: Any, state: tuple[Tensor, ...] | None) -> tuple[Any, tuple[Tensor, ...]]:
+        data, final = self._through(run, packed.data, state, where=_where(packed) if drops(self.dropout) else None)
+        outputs, _ = pad_packed_sequence(packed._replace(data=data), batch_first=True, total_length=inputs.shape[1])
+        is_empty = (lengths == 0)[:, None]
+        before = state if state is not None else tree.map(torch.zeros_like, final)
+        final = tree.map(lambda a, b: torch.where(is_empty, b, a), final, before)
+        return outputs.masked_fill(~mask[..., None], 0), final
+
+    def _call(self, layer: Any, inputs: Any, state: State | None) -> tuple[Any, State]:
         """A layer of torch's over a sequence, and its final state, directions side by side."""
         first = None
         if state is not None:
@@ -215,9 +208,11 @@ class RecurrentStack(nn.Module):
         last = last if self.cell == "lstm" else (last,)
         return outputs, tuple(part.transpose(0, 1).flatten(1) for part in last)
 
-    def _between(self, index: int, inputs: Tensor, outputs: Tensor, of: PackedSequence | None = None) -> Tensor:
+    def _between(
+        self, index: int, inputs: Tensor, outputs: Tensor, where: tuple[Tensor, Tensor] | None = None
+    ) -> Tensor:
         if index < self.num_layers - 1:
-            outputs = drop(self.dropout, outputs, layer=index, where=None if of is None else _where(of))
+            outputs = drop(self.dropout, outputs, layer=index, where=where)
         return outputs + inputs if self.residual and index > 0 else outputs
 
 

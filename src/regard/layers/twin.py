@@ -9,12 +9,12 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from regard.layers import recurrence
+from regard.layers.cells.cell import ineligible_layer
+from regard.layers.cells.single import STEPS, Packed
 from regard.layers.eligibility import ineligible
 from regard.layers.output import TokenHead
 from regard.layers.recurrent import CellState, RecurrentStack
-from regard.ops.choose import refuse_kernels, steps_for
-from regard.ops.linear import Product
+from regard.ops.choose import refuse_kernels
 from regard.ops.log_softmax import log_softmax
 from regard.shapes import Float
 
@@ -52,29 +52,10 @@ def _refuses(module: nn.Module) -> bool:
     if ineligible(module, "it") is not None or (isinstance(module, TokenHead) and not module.is_plain):
         return True
     if isinstance(module, RecurrentStack) and (
-        module.cell not in _STEPS or module.bidirectional or any(map(recurrence.unreadable, module.layers))
+        module.cell not in STEPS or module.bidirectional or any(map(ineligible_layer, module.layers))
     ):
         return True
     return any(weight.device.type != "cpu" or weight.dtype not in _KINDS for weight in module.parameters())
-
-
-class Packed:
-    """A product that is packed when it is first asked for: not every weight of a decoder takes part in its steps.
-
-    Args:
-        weight: (N, K).
-        rows: of its inputs.
-    """
-
-    def __init__(self, weight: Tensor, rows: int) -> None:
-        self.weight, self.rows = weight, rows
-        self.made: list[Product] = []
-
-    def __call__(self, x: Float[Tensor, "*rows K"], bias: Tensor | None = None) -> Float[Tensor, "*rows N"]:
-        """x Wᵀ + b."""
-        if not self.made:
-            self.made.append(Product(self.weight, self.rows))
-        return self.made[0](x, bias)
 
 
 class PackedLinear(nn.Linear):
@@ -120,7 +101,7 @@ class PackedHead(nn.Module):
 
 
 class PackedStack(nn.Module):
-    """The step of a recurrent stack: what is fed and an LSTM's state meet the weights in one product.
+    """The step of a recurrent stack.
 
     Args:
         stack: of LSTM or GRU cells, one direction.
@@ -130,53 +111,17 @@ class PackedStack(nn.Module):
     def __init__(self, stack: RecurrentStack, rows: int) -> None:
         super().__init__()
         self.stack = stack
-        self.cells = [_STEPS[stack.cell](layer, rows) for layer in stack.layers]
+        self.cells = [STEPS[stack.cell](layer, rows) for layer in stack.layers]
 
     def step(self, inputs: Float[Tensor, "R F"], state: CellState) -> tuple[Float[Tensor, "R D"], CellState]:
         """One step of every layer."""
         new = []
         for index, cell in enumerate(self.cells):
-            new.append(cell(inputs, state[index]))
+            new.append(cell(inputs, state[index], state[index][0]))
             inputs = self.stack._between(index, inputs, new[-1][0])
         return inputs, tuple(new)
 
 
-Step = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
-
-
-def _lstm(layer: Any, rows: int) -> Step:
-    product = Packed(torch.cat([layer.weight_ih_l0, layer.weight_hh_l0], 1), rows)
-    bias = (layer.bias_ih_l0 + layer.bias_hh_l0)[None]
-    cell = steps_for("cells", "cpu").lstm
-
-    def step(inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        h, c = state
-        cells, hidden = c.new_empty(2, *c.shape), h.new_empty(2, *h.shape)
-        cells[0] = c
-        cell(0, product(torch.cat([inputs, h], 1)), bias, cells, torch.empty_like(c)[None], hidden)
-        return hidden[1], cells[1]
-
-    return step
-
-
-def _gru(layer: Any, rows: int) -> Step:
-    size = layer.hidden_size
-    turned, bias = (given.roll(size, 0) for given in (layer.weight_ih_l0, layer.bias_ih_l0))  # n, r, z
-    fed, recurrent = Packed(turned, rows), Packed(layer.weight_hh_l0, rows)
-    cell = steps_for("cells", "cpu").gru
-
-    def step(inputs: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        (h,) = state
-        hidden = h.new_empty(2, *h.shape)
-        hidden[0] = h
-        both, new = h.new_empty(1, len(h), 2 * size), h.new_empty(1, *h.shape)
-        cell(0, fed(inputs), bias[None], recurrent(h, layer.bias_hh_l0), both, new, hidden)
-        return (hidden[1],)
-
-    return step
-
-
-_STEPS: dict[str, Callable[[Any, int], Step]] = {"lstm": _lstm, "gru": _gru}
 _TWINS: dict[type[nn.Module], Callable[[Any, int], nn.Module]] = {
     nn.Linear: PackedLinear,
     RecurrentStack: PackedStack,

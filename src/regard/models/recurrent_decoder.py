@@ -13,9 +13,10 @@ from regard.attention.contract import Tree
 from regard.attention.precision import widened
 from regard.attention.verbs import AbstractAttention
 from regard.errors import ShapeError, UnsupportedError
+from regard.layers.cells.cell import Cell
 from regard.layers.dropout import Dropout
 from regard.layers.eligibility import ineligible, overridden
-from regard.layers.recurrent import Cell, CellState, RecurrentStack
+from regard.layers.recurrent import CellState, RecurrentStack
 from regard.layers.twin import twin
 from regard.models import fused
 from regard.models.bridge import Bridge, FixedContext

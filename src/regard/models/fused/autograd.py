@@ -91,7 +91,7 @@ def _forward(plan: Plan, num_masks: int, given: Given) -> tuple[AbstractPass, Re
     embedded, keys, values, mask, *flat = given
     assert embedded is not None
     n, num_states = plan.num_tensors, plan.num_tensors * plan.num_layers
-    first: Any = [flat[i : i + n] for i in range(0, num_states, n)]
+    first: Any = [tuple(flat[i : i + n]) for i in range(0, num_states, n)]
     masks: Any = flat[num_states : num_states + num_masks]
     memory: Any = keys, values, mask
     x = embedded.detach().transpose(0, 1).contiguous()

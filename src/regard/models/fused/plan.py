@@ -8,6 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.layers.cells.cell import CELLS, Parameters
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -34,7 +36,7 @@ class Plan:
     @property
     def num_tensors(self) -> int:
         """Tensors in a layer's state."""
-        return 2 if self.cell == "lstm" else 1
+        return CELLS[self.cell].num_tensors
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Weights:
         readout: W and b; columns meet the cell, the input if it attends first, and the context.
     """
 
-    layers: tuple[tuple[Tensor, Tensor, Tensor, Tensor], ...]
+    layers: tuple[Parameters, ...]
     query: tuple[Tensor | None, Tensor | None]
     v: Tensor | None
     readout: tuple[Tensor, Tensor]

@@ -11,7 +11,7 @@ from torch.nn.functional import linear
 
 from regard import ops
 from regard.attention.heads import dot_energies, split, weighted_sum
-from regard.layers import elementary
+from regard.layers.cells import elementary
 from regard.models.fused.plan import Plan, Weights
 
 

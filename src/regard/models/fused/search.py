@@ -7,7 +7,6 @@ once for all of them, and a readout's weights meet the memory, not every context
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +14,11 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
+from regard.layers.cells.single import STEPS, Packed, of_inputs
 from regard.layers.eligibility import DROPOUTS, drops, ineligible
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.recurrent import CellState
-from regard.layers.twin import ENOUGH, Packed, twin
+from regard.layers.twin import ENOUGH, twin
 from regard.models.contract import DecoderOutput
 from regard.models.fused import support
 from regard.models.naming import named
@@ -95,12 +95,12 @@ class SearchTwin:
         few = _is_table(embedding) and embedding.table.num_embeddings <= FEW * rows
         self.vectors = embedding.table.weight if few else None
         self.cells = [
-            CELLS[stack.cell](layer, 0 if index else self.back, None if index else self.vectors, rows)
+            STEPS[stack.cell](layer, rows, *(() if index else (self.back, self.vectors)))
             for index, layer in enumerate(stack.layers)
         ]
         self.readout = _Readout(decoder, memory.attention.read, self.vectors, rows)
         energies, keys, (query, self.query_bias), v = support.compare(mechanism.score, memory.attention.score)
-        self.asking = None if query is None else _packed(query, rows)
+        self.asking = None if query is None else Packed(query, rows)
         options = {"num_heads": mechanism.score.num_heads, "sharpening": mechanism.alignment.softmax_factor}
         looks = steps_for("attend", "cpu").LOOKS
         self.look = looks[energies](keys, self.readout.values, memory.attention.mask, v, steps=0, **options)
@@ -221,22 +221,6 @@ def _distinct(origin: Tensor) -> tuple[Tensor | None, Tensor | None]:
     return torch.from_numpy(filled), torch.from_numpy((np.cumsum(is_chosen) - 1)[alike])
 
 
-def _packed(weight: Tensor, rows: int) -> Packed:
-    return Packed(weight.contiguous(), rows)
-
-
-Step = Callable[[Tensor], Tensor]
-
-
-def _of_tokens(weight: Tensor, bias: Tensor | None, vectors: Tensor | None, rows: int) -> Step:
-    """W x + b of vectors x or, where the table of all of them is given, of their numbers."""
-    if vectors is None:
-        product = _packed(weight, rows)
-        return lambda x: product(x, bias)
-    products = linear(vectors, weight.contiguous(), bias)
-    return lambda ids: products.index_select(0, ids)
-
-
 class _Readout:
     """tanh(W [s; c]), or tanh(W [s; x; c]) if attention comes first; without, a single head's W meets the values."""
 
@@ -249,58 +233,7 @@ class _Readout:
         self.projects = not attends_first and num_heads == 1
         self.values = linear(values, of_context) if self.projects else values
         self.context_size = num_heads * self.values.shape[3]
-        self.of_cell = _packed(of_cell if self.projects or attends_first else weight, rows)
+        self.of_cell = Packed(of_cell if self.projects or attends_first else weight, rows)
         if attends_first:
-            self.of_input = _of_tokens(of_input, None, vectors, rows)
-            self.of_context = _packed(of_context, rows)
-
-
-class _Lstm:
-    """The new state (R, F + D) from inputs (R, E) or tokens (R,), the last state, and the states of the U parents.
-
-    F is what is fed back, side by side with h in a state; the product with a parent's state (U, F + D) is made once for
-    all of its hypotheses.
-    """
-
-    def __init__(self, layer: Any, back: int, vectors: Tensor | None, rows: int) -> None:
-        of_input, of_fed = layer.weight_ih_l0.tensor_split([layer.input_size - back], 1)
-        self.of_input = _of_tokens(of_input, layer.bias_ih_l0 + layer.bias_hh_l0, vectors, rows)
-        self.of_state = _packed(torch.cat([of_fed, layer.weight_hh_l0], 1), rows)
-        self.step = steps_for("cells", "cpu").lstm
-
-    def __call__(
-        self, x: Tensor, last: tuple[Tensor, ...], parents: Tensor, parent: Tensor | None
-    ) -> tuple[Tensor, ...]:
-        state, c = last
-        cells, hidden = c.new_empty(2, *c.shape), state.new_empty(2, *state.shape)
-        cells[0] = c
-        self.step(0, self.of_input(x), self.of_state(parents), cells, torch.empty_like(c)[None], hidden, parent)
-        return hidden[1], cells[1]
-
-
-class _Gru:
-    """As `_Lstm`."""
-
-    def __init__(self, layer: Any, back: int, vectors: Tensor | None, rows: int) -> None:
-        self.size, self.back = layer.hidden_size, back
-        weight, bias = (x.roll(self.size, 0) for x in (layer.weight_ih_l0, layer.bias_ih_l0))  # ordered n, r, z
-        of_input, of_fed = weight.tensor_split([layer.input_size - back], 1)
-        self.of_input = _of_tokens(of_input, bias, vectors, rows)
-        self.of_fed = _packed(of_fed, rows) if back else None
-        self.of_state, self.bias = _packed(layer.weight_hh_l0, rows), layer.bias_hh_l0
-        self.step = steps_for("cells", "cpu").gru
-
-    def __call__(
-        self, x: Tensor, last: tuple[Tensor, ...], parents: Tensor, parent: Tensor | None
-    ) -> tuple[Tensor, ...]:
-        (state,) = last
-        hidden = state.new_empty(2, *state.shape)
-        hidden[0] = state
-        fed = state.new_zeros(1, 3 * self.size) if self.of_fed is None else self.of_fed(parents[:, : self.back])
-        recurrent = self.of_state(parents[:, self.back :], self.bias)
-        gates, candidate = (state.new_empty(1, len(state), width) for width in (2 * self.size, self.size))
-        self.step(0, self.of_input(x), fed, recurrent, gates, candidate, hidden, parent)
-        return (hidden[1],)
-
-
-CELLS: dict[str, Any] = {"lstm": _Lstm, "gru": _Gru}
+            self.of_input = of_inputs(of_input, None, vectors, rows)
+            self.of_context = Packed(of_context, rows)

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.models.fused.cells import LAYERS
+from regard.layers.cells.buffered import LAYERS
 from regard.models.fused.plan import Plan, Weights
 from regard.ops.attend.look import AbstractLook
 from regard.ops.choose import steps_for

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import AbstractRead, Comparison, Mechanism, Memory
-from regard.layers import recurrence
+from regard.layers.cells.buffered import LAYERS
+from regard.layers.cells.cell import ineligible_layer
 from regard.layers.dropout import drop
 from regard.layers.eligibility import DROPOUTS, drops, ineligible, overridden
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.fused.autograd import all_steps
-from regard.models.fused.cells import LAYERS
 from regard.models.fused.plan import Plan, Weights
 from regard.ops.choose import refuse_kernels
 
@@ -63,7 +63,7 @@ def _ineligible(attention: Any, comparison: Comparison, stack: RecurrentStack, r
         if (reason := ineligible(module, name, *kinds)) is not None:
             return reason
     for index, layer in enumerate(stack.layers):
-        if (reason := recurrence.unreadable(layer, f"stack.layers.{index}")) is not None:
+        if (reason := ineligible_layer(layer, f"stack.layers.{index}")) is not None:
             return reason
     return None
 

@@ -67,49 +67,38 @@ def lstm_backward(
     grad_cells.mul_(f)
 
 
-def gru(
-    t: int,
-    inputs: Tensor,
-    shared: Tensor,
-    recurrent: Tensor,
-    gates: Tensor,
-    candidate: Tensor,
-    hidden: Tensor,
-    parent: Tensor | None = None,
-) -> None:
+def gru(t: int, gates: Tensor, shared: Tensor, recurrent: Tensor, hidden: Tensor, parent: Tensor | None = None) -> None:
     """A GRU's step.
 
     Args:
-        inputs: x (B, 3·D).
-        shared: (B, U or 1, 3·D), added to x: its bias, or what a parent's state contributes.
-        recurrent: s (B or U, 3·D).
-        gates: r and z, (T, B, 2·D).
-        candidate: n, (T, B, D).
+        gates: (B, 3·D), x in the order n, r, z; n, r and z behind their nonlinearities afterwards.
+        shared: (B, U or 1, 3·D), added to x first: its bias, or what a parent's state contributes.
+        recurrent: s (B or U, 3·D), in the order r, z, n.
         hidden: (T + 1, B, ≥ D).
     """
-    size = candidate.shape[2]
-    x, recurrent = inputs + _of_rows(shared, parent), _of_rows(recurrent, parent)
-    torch.add(x[:, size:], recurrent[:, : 2 * size], out=gates[t]).sigmoid_()
-    r, z = gates[t].split(size, 1)
-    n = torch.addcmul(x[:, :size], r, recurrent[:, 2 * size :], out=candidate[t]).tanh_()
+    size = gates.shape[1] // 3
+    gates.add_(_of_rows(shared, parent))
+    s, (n, r, z) = _of_rows(recurrent, parent), gates.split(size, 1)
+    gates[:, size:].add_(s[:, : 2 * size]).sigmoid_()
+    n.addcmul_(r, s[:, 2 * size :]).tanh_()
     torch.lerp(n, hidden[t, :, -size:], z, out=hidden[t + 1, :, -size:])
 
 
 def gru_backward(
-    t: int, recurrent: Tensor, gates: Tensor, candidate: Tensor, hidden: Tensor, grad_hidden: Tensor, grad_gates: Tensor
+    t: int, recurrent: Tensor, gates: Tensor, hidden: Tensor, grad_hidden: Tensor, grad_gates: Tensor
 ) -> None:
     """A GRU's step backward: fills `grad_gates[t]` with the gradients of x_n, of r and z before σ, and of s_n.
 
     So those of x are its first 3·D columns and those of s its last 3·D.
 
     Args:
+        gates: (B, 3·D), n, r and z.
         grad_hidden: (B, D), of h_t and, when done, the part of h_{t-1}'s that comes through z.
         grad_gates: (T, B, 4·D).
     """
-    size = candidate.shape[2]
-    r, z = gates[t].split(size, 1)
+    size = grad_hidden.shape[1]
+    n, r, z = gates.split(size, 1)
     grad_n, grad_r, grad_z, grad_s = grad_gates[t].split(size, 1)
-    n = candidate[t]
     torch.mul(grad_hidden * (1 - z), 1 - n * n, out=grad_n)
     torch.mul(grad_n * recurrent[:, 2 * size :], r * (1 - r), out=grad_r)
     torch.mul(grad_hidden * (hidden[t, :, -size:] - n), z * (1 - z), out=grad_z)

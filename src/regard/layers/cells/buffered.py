@@ -14,11 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.layers.cells.cell import Parameters, State, candidate_first, candidate_last
 from regard.ops.choose import steps_for
 from regard.ops.linear import Product
-
-State = tuple[Tensor, ...]
-Parameters = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 class AbstractLayer(ABC):
@@ -134,18 +132,17 @@ class GruLayer(AbstractLayer):
 
     def __init__(self, weights: Parameters, state: State, steps: int) -> None:
         super().__init__(weights, state, steps)
-        self.w_x, b_x = (torch.cat([x[2 * self.size :], x[: 2 * self.size]]) for x in (self.w_ih, self.b_ih))
+        self.w_x, b_x = candidate_first(self.w_ih), candidate_first(self.b_ih)
         self.of_fed = Product(self.w_x, self.batch)
         self.of_state = Product(self.w_hh, self.batch)
         self.bias = b_x[None]
+        self.gates: list[Tensor] = []
         self.recurrent: list[Tensor] = []
-        self.gates = self.inputs.new_empty(steps, self.batch, 2 * self.size)
-        self.candidate = self.inputs.new_empty(steps, self.batch, self.size)
 
     def forward(self, t: int) -> None:
         self.recurrent.append(self.of_state(self.hidden[t], self.b_hh))
-        fed = self.of_fed(self.fed[t])
-        self.kernels.gru(t, fed, self.bias, self.recurrent[t], self.gates, self.candidate, self.inputs)
+        self.gates.append(self.of_fed(self.fed[t]))
+        self.kernels.gru(t, self.gates[t], self.bias, self.recurrent[t], self.inputs)
 
     def reverse(self) -> AbstractLayerBackward:
         return GruBackward(self)
@@ -163,9 +160,7 @@ class GruBackward(AbstractLayerBackward):
     def backward(self, t: int, grad_hidden: Tensor) -> Tensor:
         layer, grad_gates = self.layer, self.grad_gates[t]
         self.grad_last.add_(grad_hidden)
-        layer.kernels.gru_backward(
-            t, layer.recurrent[t], layer.gates, layer.candidate, layer.inputs, self.grad_last, self.grad_gates
-        )
+        layer.kernels.gru_backward(t, layer.recurrent[t], layer.gates[t], layer.inputs, self.grad_last, self.grad_gates)
         self.grad_last.add_(self.to_state(grad_gates[:, layer.size :]))
         return self.to_fed(grad_gates[:, : 3 * layer.size])
 
@@ -178,10 +173,8 @@ class GruBackward(AbstractLayerBackward):
         grad_w_x, grad_w_hh = (
             gates.t() @ met[:-1].flatten(0, 1) for gates, met in ((grad_x, layer.fed), (grad_s, layer.hidden))
         )
-        grad_w_ih, grad_b_ih = (
-            torch.cat([x[layer.size :], x[: layer.size]]) for x in (grad_w_x, grad_bias[: 3 * layer.size])
-        )
-        return grad_w_ih, grad_w_hh, grad_b_ih, grad_bias[layer.size :]
+        grad_b_x, grad_b_hh = grad_bias[: 3 * layer.size], grad_bias[layer.size :]
+        return candidate_last(grad_w_x), grad_w_hh, candidate_last(grad_b_x), grad_b_hh
 
 
 LAYERS: dict[str, type[AbstractLayer]] = {"lstm": LstmLayer, "gru": GruLayer}

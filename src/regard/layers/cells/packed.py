@@ -14,10 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.layers.cells.cell import CELLS
 from regard.layers.packing import Packing
 from regard.ops.linear import Product, linear, outer
 
-KERNELS = "regard.ops.recurrence.numba"
+KERNELS = "regard.ops.cells.numba.packed"
 BLOCK = 1 << 18
 """Numbers of gates that are made at a time where they are not kept."""
 
@@ -39,7 +40,7 @@ class Plan:
     @property
     def num_tensors(self) -> int:
         """Tensors in a state."""
-        return 2 if self.cell == "lstm" else 1
+        return CELLS[self.cell].num_tensors
 
     def from_zero(self, direction: int) -> int | None:
         """The step before which all states are zeros, and what they get is nobody's; None with a first state."""
@@ -52,7 +53,7 @@ class Plan:
             return slice(None)
         return slice(0, offsets[-2]) if direction else slice(offsets[1], None)
 
-    def directions(self, flat: Sequence[Tensor]) -> list[Sequence[Tensor]]:
+    def directions(self, flat: Sequence[Tensor]) -> list[Any]:
         """w_ih, w_hh, b_ih, b_hh of every direction."""
         return [flat[i : i + 4] for i in range(self.num_first, len(flat), 4)]
 

@@ -1,0 +1,6 @@
+"""Recurrent cells: what they are (`cell.py`) and how their steps are taken.
+
+`elementary.py`, in operations that every transform of torch knows; `exported.py`, as programs for any length;
+`packed.py`, over whole sequences without padding, with its node of the graph in `autograd.py`; `buffered.py`, in a loop
+of somebody else's that runs backward too; `single.py`, one step of a search.
+"""

@@ -1,0 +1,118 @@
+"""What a recurrent cell is: its state, its weights and its step.
+
+    LSTM:  c' = σ(f) c + σ(i) tanh(g),  h' = σ(o) tanh(c')
+    GRU:   n = tanh(x_n + σ(r) s_n),  h' = (1 - σ(z)) n + σ(z) h
+    RNN:   h' = tanh(x + s)
+
+with the gates x = W_ih x_t + b_ih of the input and s = W_hh h + b_hh of the state. An LSTM's gates are
+i, f, g, o = x + s, a GRU's r = x_r + s_r and z = x_z + s_z, in torch's order.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.layers.eligibility import ineligible
+from regard.shapes import Float
+
+Cell = Literal["lstm", "gru", "rnn"]
+State = tuple[Tensor, ...]
+"""A layer's: (h,) or, of an LSTM, (h, c), each (R, D)."""
+Parameters = tuple[Tensor, Tensor, Tensor, Tensor]
+"""w_ih, w_hh, b_ih, b_hh of a layer in one direction, in torch's layout."""
+
+
+class AbstractCell(ABC):
+    """A kind of cell."""
+
+    layer: ClassVar[Any]
+    """torch's layer of such cells."""
+    num_tensors: ClassVar[int]
+    """In a state."""
+
+    @abstractmethod
+    def step(self, x: Float[Tensor, "R F"], state: State, weights: Parameters) -> State:
+        """A step by torch's own operation."""
+
+    @abstractmethod
+    def update(self, x: Float[Tensor, "R G"], s: Float[Tensor, "R G"], state: State) -> State:
+        """The new state, from the gates of the input and of the state, in elementary operations."""
+
+
+class LstmCell(AbstractCell):
+    """Long short-term memory."""
+
+    layer, num_tensors = nn.LSTM, 2
+
+    def step(self, x: Tensor, state: State, weights: Parameters) -> State:
+        return torch.lstm_cell(x, state, *weights)
+
+    def update(self, x: Tensor, s: Tensor, state: State) -> State:
+        i, f, g, o = (x + s).chunk(4, -1)
+        c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
+        return o.sigmoid() * c.tanh(), c
+
+
+class GruCell(AbstractCell):
+    """Gated recurrent unit."""
+
+    layer, num_tensors = nn.GRU, 1
+
+    def step(self, x: Tensor, state: State, weights: Parameters) -> State:
+        return (torch.gru_cell(x, state[0], *weights),)
+
+    def update(self, x: Tensor, s: Tensor, state: State) -> State:
+        (x_r, x_z, x_n), (s_r, s_z, s_n) = x.chunk(3, -1), s.chunk(3, -1)
+        z, n = (x_z + s_z).sigmoid(), (x_n + (x_r + s_r).sigmoid() * s_n).tanh()
+        return ((1 - z) * n + z * state[0],)
+
+
+class RnnCell(AbstractCell):
+    """Elman's cell, with tanh."""
+
+    layer, num_tensors = nn.RNN, 1
+
+    def step(self, x: Tensor, state: State, weights: Parameters) -> State:
+        return (torch.rnn_tanh_cell(x, state[0], *weights),)
+
+    def update(self, x: Tensor, s: Tensor, state: State) -> State:
+        return ((x + s).tanh(),)
+
+
+CELLS: dict[str, AbstractCell] = {"lstm": LstmCell(), "gru": GruCell(), "rnn": RnnCell()}
+
+
+def name_of(layer: nn.Module) -> str | None:
+    """lstm, gru or rnn, of a layer of torch's; None of any other type."""
+    return next((name for name, cell in CELLS.items() if type(layer) is cell.layer), None)
+
+
+def parameters(layer: Any) -> list[Parameters]:
+    """The weights of a layer of torch's, of each of its directions."""
+    kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    suffixes = ["", "_reverse"] if layer.bidirectional else [""]
+    weights: Any = [tuple(getattr(layer, f"{kind}_l0{suffix}") for kind in kinds) for suffix in suffixes]
+    return weights
+
+
+def ineligible_layer(layer: Any, name: str = "the layer") -> str | None:
+    """Why a layer has to be called, or None where `weight_ih_l0` and its like say all that it does."""
+    if (reason := ineligible(layer, name, nn.LSTM, nn.GRU, nn.RNN)) is not None:
+        return reason
+    if layer.num_layers != 1 or not layer.bias or layer.proj_size or layer.mode == "RNN_RELU":
+        return f"{name} is not one layer of LSTM, GRU or tanh cells with biases"
+    return None
+
+
+def candidate_first(gates: Tensor) -> Tensor:
+    """A GRU's weights or biases, ordered n, r, z instead of r, z, n along their first dimension."""
+    return gates.roll(len(gates) // 3, 0)
+
+
+def candidate_last(gates: Tensor) -> Tensor:
+    """The other way round."""
+    return gates.roll(-(len(gates) // 3), 0)

@@ -1,0 +1,107 @@
+"""One step of a layer for many rows without gradients, its weights packed once.
+
+Rows may be hypotheses of a search, of which several have one parent: the product with a parent's state is made once
+for all of them. A state's first tensor (R, F + D) has what is fed back from the step before, F columns of the layer's
+input, side by side with h; F may be 0. What else the layer reads, (R, E), comes first in its input; it may be tokens
+(R,), whose products are then made once for all tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.layers.cells.cell import State, candidate_first, parameters
+from regard.ops.choose import steps_for
+from regard.ops.linear import Product, linear
+from regard.shapes import Float
+
+
+class Packed:
+    """A product that is packed at its first use: not every weight of a decoder takes part in its steps.
+
+    Args:
+        weight: (N, K).
+        rows: of its inputs.
+    """
+
+    def __init__(self, weight: Tensor, rows: int) -> None:
+        self.weight, self.rows = weight, rows
+        self.product: Product | None = None
+
+    def __call__(self, x: Float[Tensor, "*rows K"], bias: Tensor | None = None) -> Float[Tensor, "*rows N"]:
+        """x Wᵀ + b."""
+        if self.product is None:
+            self.product = Product(self.weight.contiguous(), self.rows)
+        return self.product(x, bias)
+
+
+def of_inputs(weight: Tensor, bias: Tensor | None, vectors: Tensor | None, rows: int) -> Callable[[Tensor], Tensor]:
+    """W x + b, (R, N), of inputs x (R, K) or, if the vectors of all tokens are given, of tokens (R,)."""
+    if vectors is None:
+        product = Packed(weight, rows)
+        return lambda x: product(x, bias)
+    products = linear(vectors, weight.contiguous(), bias)
+    return lambda tokens: products.index_select(0, tokens)
+
+
+class LstmStep:
+    """c_t and h_t of the rows.
+
+    Args:
+        layer: an `nn.LSTM` of one layer and direction.
+        num_fed: F.
+        vectors: (N, E) of all tokens, if tokens are the inputs.
+        rows: R, about.
+    """
+
+    def __init__(self, layer: Any, rows: int, num_fed: int = 0, vectors: Tensor | None = None) -> None:
+        ((w_ih, w_hh, b_ih, b_hh),) = parameters(layer)
+        of_input, of_fed = w_ih.tensor_split([layer.input_size - num_fed], 1)
+        self.of_input = of_inputs(of_input, b_ih + b_hh, vectors, rows)
+        self.of_state = Packed(torch.cat([of_fed, w_hh], 1) if num_fed else w_hh, rows)
+        self.step = steps_for("cells", "cpu").lstm
+
+    def __call__(self, x: Tensor, last: State, parents: Tensor, parent: Tensor | None = None) -> State:
+        """The new state, with room for what is fed back next.
+
+        Args:
+            x: (R, E) or tokens (R,).
+            last: the state.
+            parents: (U, F + D), the first tensor of the states of the U parents.
+            parent: (R,) which of them is that of each row; None if they are the rows themselves.
+        """
+        state, c = last
+        cells, hidden = c.new_empty(2, *c.shape), state.new_empty(2, *state.shape)
+        cells[0] = c
+        self.step(0, self.of_input(x), self.of_state(parents), cells, torch.empty_like(c)[None], hidden, parent)
+        return hidden[1], cells[1]
+
+
+class GruStep:
+    """As `LstmStep`; the kernel wants the gates of the input in the order n, r, z."""
+
+    def __init__(self, layer: Any, rows: int, num_fed: int = 0, vectors: Tensor | None = None) -> None:
+        ((w_ih, self.w_hh, b_ih, self.b_hh),) = parameters(layer)
+        self.num_fed = num_fed
+        of_input, of_fed = candidate_first(w_ih).tensor_split([layer.input_size - num_fed], 1)
+        self.of_input = of_inputs(of_input, candidate_first(b_ih), vectors, rows)
+        self.of_fed = Packed(of_fed, rows) if num_fed else None
+        self.of_state = Packed(self.w_hh, rows)
+        self.step = steps_for("cells", "cpu").gru
+
+    def __call__(self, x: Tensor, last: State, parents: Tensor, parent: Tensor | None = None) -> State:
+        """As an `LstmStep`'s."""
+        (state,) = last
+        hidden = state.new_empty(2, *state.shape)
+        hidden[0] = state
+        fed = state.new_zeros(1, len(self.b_hh)) if self.of_fed is None else self.of_fed(parents[:, : self.num_fed])
+        recurrent = self.of_state(parents[:, self.num_fed :], self.b_hh)
+        self.step(0, self.of_input(x), fed, recurrent, hidden, parent)
+        return (hidden[1],)
+
+
+STEPS: dict[str, type[LstmStep] | type[GruStep]] = {"lstm": LstmStep, "gru": GruStep}
