@@ -117,7 +117,7 @@ class PackedStack(nn.Module):
         """One step of every layer."""
         new = []
         for index, cell in enumerate(self.cells):
-            new.append(cell(inputs, state[index], state[index][0]))
+            new.append(cell(inputs, state[index]))
             inputs = self.stack._between(index, inputs, new[-1][0])
         return inputs, tuple(new)
 

@@ -61,23 +61,30 @@ class LstmStep:
     def __init__(self, layer: Any, rows: int, num_fed: int = 0, vectors: Tensor | None = None) -> None:
         ((w_ih, w_hh, b_ih, b_hh),) = parameters(layer)
         of_input, of_fed = w_ih.tensor_split([layer.input_size - num_fed], 1)
-        self.of_input = of_inputs(of_input, b_ih + b_hh, vectors, rows)
+        self.bias = b_ih + b_hh
+        self.of_input = of_inputs(of_input, self.bias, vectors, rows)
         self.of_state = Packed(torch.cat([of_fed, w_hh], 1) if num_fed else w_hh, rows)
+        self.of_rows = Packed(torch.cat([w_ih, w_hh], 1), rows)
         self.step = steps_for("cells", "cpu").lstm
 
-    def __call__(self, x: Tensor, last: State, parents: Tensor, parent: Tensor | None = None) -> State:
+    def __call__(self, x: Tensor, last: State, parents: Tensor | None = None, parent: Tensor | None = None) -> State:
         """The new state, with room for what is fed back next.
 
         Args:
             x: (R, E) or tokens (R,).
             last: the state.
-            parents: (U, F + D), the first tensor of the states of the U parents.
+            parents: (U, F + D), the first tensor of the states of the U parents; None where every row has its own and
+                nothing is fed back: inputs and states are then one product.
             parent: (R,) which of them is that of each row; None if they are the rows themselves.
         """
         state, c = last
         cells, hidden = c.new_empty(2, *c.shape), state.new_empty(2, *state.shape)
         cells[0] = c
-        self.step(0, self.of_input(x), self.of_state(parents), cells, torch.empty_like(c)[None], hidden, parent)
+        if parents is None:
+            gates, shared = self.of_rows(torch.cat([x, state], 1)), self.bias[None]
+        else:
+            gates, shared = self.of_input(x), self.of_state(parents)
+        self.step(0, gates, shared, cells, torch.empty_like(c)[None], hidden, parent)
         return hidden[1], cells[1]
 
 
@@ -93,9 +100,10 @@ class GruStep:
         self.of_state = Packed(self.w_hh, rows)
         self.step = steps_for("cells", "cpu").gru
 
-    def __call__(self, x: Tensor, last: State, parents: Tensor, parent: Tensor | None = None) -> State:
+    def __call__(self, x: Tensor, last: State, parents: Tensor | None = None, parent: Tensor | None = None) -> State:
         """As an `LstmStep`'s."""
         (state,) = last
+        parents = state if parents is None else parents
         hidden = state.new_empty(2, *state.shape)
         hidden[0] = state
         fed = state.new_zeros(1, len(self.b_hh)) if self.of_fed is None else self.of_fed(parents[:, : self.num_fed])

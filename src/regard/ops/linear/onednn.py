@@ -15,12 +15,16 @@ from regard.ops.choose import refuse_kernels
 
 ENOUGH = 1 << 21
 """Multiply-adds from which on a call is worth its preparation."""
+ENOUGH_PACKED = 1 << 19
+"""The same for a weight that is packed."""
 
 _multiply: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 _reorder: Any = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None)
 
 
-def refuse(x: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None) -> str | None:
+def refuse(
+    x: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, *, enough: int = ENOUGH
+) -> str | None:
     """Why it does not compute x Wᵀ, or None."""
     if _multiply is None or _reorder is None or not torch.backends.mkldnn.is_available():
         return "torch was built without oneDNN"
@@ -30,7 +34,7 @@ def refuse(x: Tensor | None = None, weight: Tensor | None = None, bias: Tensor |
         return None
     if x.device.type != "cpu" or x.dtype != torch.float32 or weight.dtype != torch.float32:
         return "it computes float32 on the CPU"
-    if x.numel() * weight.shape[0] < ENOUGH:
+    if x.numel() * weight.shape[0] < enough:
         return "the product is too small"
     given = (x, weight) if bias is None else (x, weight, bias)
     if (reason := refuse_kernels(*given)) is not None:

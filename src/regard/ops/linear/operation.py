@@ -55,10 +55,12 @@ class Product:
     def __init__(self, weight: Tensor, rows: int, *, narrow: bool = False) -> None:
         self.narrow = narrow
         self.weight = weight.detach().bfloat16() if narrow else weight.detach()
+        packs = weight.is_contiguous()
         with torch.no_grad():
-            asked = weight.new_empty(rows, weight.shape[1])
-            self.packed = onednn.refuse(asked, weight.detach()) is None
-        if self.packed and self.weight.is_contiguous():
+            x = weight.new_empty(rows, weight.shape[1])
+            enough = onednn.ENOUGH_PACKED if packs else onednn.ENOUGH
+            self.packed = onednn.refuse(x, weight.detach(), enough=enough) is None
+        if self.packed and packs:
             self.weight = onednn.pack(self.weight, rows)
 
     def __call__(
