@@ -42,8 +42,8 @@ class TokenEmbedding(nn.Module):
 
     def forward(self, ids: Int[Tensor, "*rows"]) -> Float[Tensor, "*rows D"]:
         """Vectors of ids."""
-        return self.dropout(self.table(self.known(ids)))
+        return self.dropout(self.table(self.in_vocabulary(ids)))
 
-    def known(self, ids: Int[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
+    def in_vocabulary(self, ids: Int[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
         """The ids, `unknown` for extended ones."""
         return torch.where(ids < self.table.num_embeddings, ids, self.unknown)

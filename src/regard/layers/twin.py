@@ -115,11 +115,11 @@ class PackedStack(nn.Module):
 
     def step(self, inputs: Float[Tensor, "R F"], state: CellState) -> tuple[Float[Tensor, "R D"], CellState]:
         """One step of every layer."""
-        new = []
+        after = []
         for index, cell in enumerate(self.cells):
-            new.append(cell(inputs, state[index]))
-            inputs = self.stack._between(index, inputs, new[-1][0])
-        return inputs, tuple(new)
+            after.append(cell(inputs, state[index]))
+            inputs = self.stack._between(index, inputs, after[-1][0])
+        return inputs, tuple(after)
 
 
 _TWINS: dict[type[nn.Module], Callable[[Any, int], nn.Module]] = {

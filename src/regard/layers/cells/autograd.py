@@ -96,11 +96,11 @@ class _Layer(torch.autograd.Function):
         plan, (x, *flat) = ctx.plan, ctx.saved_tensors
         needs_x, *needs = ctx.needs_input_grad[1:]
         if torch.is_grad_enabled():
-            wanted = [tensor for tensor, needed in zip((x, *flat), (needs_x, *needs), strict=True) if needed]
+            needed = [tensor for tensor, need in zip((x, *flat), (needs_x, *needs), strict=True) if need]
             gradients = iter(
-                torch.autograd.grad(reference(plan, x, *flat), wanted, (grad_outputs, *grad_final), create_graph=True)
+                torch.autograd.grad(reference(plan, x, *flat), needed, (grad_outputs, *grad_final), create_graph=True)
             )
-            return None, *(next(gradients) if needed else None for needed in (needs_x, *needs))
+            return None, *(next(gradients) if need else None for need in (needs_x, *needs))
         packed = plan.packing.pack(x)
         if not ctx.tapes:
             steps.forward(plan, packed, flat, ctx.tapes)

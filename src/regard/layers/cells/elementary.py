@@ -48,11 +48,11 @@ def run(
         steps = range(x.shape[1])
         hidden: dict[int, Tensor] = {}
         for t in reversed(steps) if direction else steps:
-            new = step(cell, x[:, t], state, weights)
+            after = step(cell, x[:, t], state, weights)
             if mask is None:
-                state = new
+                state = after
             else:  # a row without this position keeps its state
-                state = tuple(torch.where(mask[:, t, None], a, b) for a, b in zip(new, state, strict=True))
+                state = tuple(torch.where(mask[:, t, None], a, b) for a, b in zip(after, state, strict=True))
             hidden[t] = state[0]
         outputs.append(torch.stack([hidden[t] for t in steps], 1))
         finals.append(state)

@@ -36,8 +36,8 @@ def all_steps(
     """
     flat = [*(tensor for state in first for tensor in state), *masks, *weights.flat()]
     records = embedded.device.type in RECORDERS and torch.is_grad_enabled()
-    found = _AllSteps.apply(plan, len(masks), records, embedded, *memory, *flat)  # type: ignore[no-untyped-call]
-    outputs, cells, contexts, alignments = found
+    results = _AllSteps.apply(plan, len(masks), records, embedded, *memory, *flat)  # type: ignore[no-untyped-call]
+    outputs, cells, contexts, alignments = results
     return outputs.transpose(0, 1), cells.transpose(0, 1), contexts.transpose(0, 1), alignments.permute(1, 2, 0, 3)
 
 
@@ -48,47 +48,49 @@ class _AllSteps(torch.autograd.Function):
     """Time comes first inside. A second derivative is that of `reference.steps`."""
 
     @staticmethod
-    def forward(ctx: Any, plan: Plan, num_masks: int, records: bool, *given: Any) -> Any:
+    def forward(ctx: Any, plan: Plan, num_masks: int, records: bool, *inputs: Any) -> Any:
         forward = partial(_forward, plan, num_masks)
         ctx.set_materialize_grads(False)
-        wanted = any(ctx.needs_input_grad)
+        needed = any(ctx.needs_input_grad)
         ctx.recording = (
-            RECORDINGS.take(ctx, (plan, num_masks), forward, _backward, given) if records and wanted else None
+            RECORDINGS.take(ctx, (plan, num_masks), forward, _backward, inputs) if records and needed else None
         )
-        passed, results = forward(given) if ctx.recording is None else (None, ctx.recording.forward(given))
-        ctx.passed = passed if wanted else None
-        ctx.plan, ctx.num_masks, ctx.mask = plan, num_masks, given[3]
-        ctx.save_for_backward(*results, *given[:3], *given[4:])  # alike for both ways, as checkpoints compare them
+        passed, results = forward(inputs) if ctx.recording is None else (None, ctx.recording.forward(inputs))
+        ctx.passed = passed if needed else None
+        ctx.plan, ctx.num_masks, ctx.mask = plan, num_masks, inputs[3]
+        ctx.save_for_backward(
+            *results, *inputs[:3], *inputs[4:]
+        )  # the same for both paths, as checkpoints compare them
         return results
 
     @staticmethod
     def backward(ctx: Any, *grad_results: Tensor | None) -> Any:
         saved = ctx.saved_tensors  # unpacking them refuses what was changed in place since
         if torch.is_grad_enabled():  # gradients that are to be differentiated themselves
-            given = [*saved[4:7], ctx.mask, *saved[7:]]
-            return None, None, None, *_differentiable(ctx, given, grad_results)
+            inputs = [*saved[4:7], ctx.mask, *saved[7:]]
+            return None, None, None, *_differentiable(ctx, inputs, grad_results)
         if ctx.recording is not None:
             return None, None, None, *ctx.recording.backward(grad_results, ctx.needs_input_grad[3:])
         return None, None, None, *_backward(ctx.passed, saved[:4], grad_results)
 
 
-def _differentiable(ctx: Any, given: Given, grad_results: Given) -> list[Tensor | None]:
+def _differentiable(ctx: Any, inputs: Given, grad_results: Given) -> list[Tensor | None]:
     """The gradients of the inputs, as a part of the graph."""
-    needed = ctx.needs_input_grad[3:]
-    wanted: Any = [x for x, need in zip(given, needed, strict=True) if need]
-    results = reference.steps(ctx.plan, ctx.num_masks, given)
+    needs = ctx.needs_input_grad[3:]
+    needed: Any = [x for x, need in zip(inputs, needs, strict=True) if need]
+    results = reference.steps(ctx.plan, ctx.num_masks, inputs)
     pairs = [(x, grad_x) for x, grad_x in zip(results, grad_results, strict=True) if grad_x is not None]
-    found = iter(
+    gradients = iter(
         torch.autograd.grad(
-            [x for x, _ in pairs], wanted, [grad_x for _, grad_x in pairs], create_graph=True, allow_unused=True
+            [x for x, _ in pairs], needed, [grad_x for _, grad_x in pairs], create_graph=True, allow_unused=True
         )
     )
-    return [next(found) if need else None for need in needed]
+    return [next(gradients) if need else None for need in needs]
 
 
-def _forward(plan: Plan, num_masks: int, given: Given) -> tuple[AbstractPass, Results]:
+def _forward(plan: Plan, num_masks: int, inputs: Given) -> tuple[AbstractPass, Results]:
     """All steps, from inputs, keys, values, mask, first states, masks of dropout and weights."""
-    embedded, keys, values, mask, *flat = given
+    embedded, keys, values, mask, *flat = inputs
     assert embedded is not None
     n, num_states = plan.num_tensors, plan.num_tensors * plan.num_layers
     first: Any = [tuple(flat[i : i + n]) for i in range(0, num_states, n)]

@@ -15,13 +15,13 @@ from regard.layers.cells import elementary
 from regard.models.fused.plan import Plan, Weights
 
 
-def steps(plan: Plan, num_masks: int, given: Sequence[Tensor | None]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def steps(plan: Plan, num_masks: int, inputs: Sequence[Tensor | None]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Outputs, cells (T, B, D), contexts (T, B, V) and alignments (T, B, H, S).
 
     Args:
-        given: inputs (B, T, E), keys, values, mask, first states, masks of dropout and weights, one after the other.
+        inputs: inputs (B, T, E), keys, values, mask, first states, masks of dropout and weights, one after the other.
     """
-    embedded, keys, values, mask, *flat = given
+    embedded, keys, values, mask, *flat = inputs
     assert embedded is not None
     assert keys is not None
     assert values is not None
@@ -31,10 +31,10 @@ def steps(plan: Plan, num_masks: int, given: Sequence[Tensor | None]) -> tuple[T
     weights = Weights.of(flat[num_states + num_masks :])
     support = None if mask is None else mask[:, None]
 
-    def attend(asker: Tensor) -> tuple[Tensor, Tensor]:
+    def attend(s: Tensor) -> tuple[Tensor, Tensor]:
         """The context (B, V) and the alignment (B, H, S)."""
         weight, bias = weights.query
-        projected = asker if weight is None else linear(asker, weight, bias)
+        projected = s if weight is None else linear(s, weight, bias)
         query = split(projected, plan.num_heads)
         if plan.energies == "additive":
             hidden = torch.tanh(query[:, None] + keys)  # (B, S, H, D)
@@ -45,7 +45,7 @@ def steps(plan: Plan, num_masks: int, given: Sequence[Tensor | None]) -> tuple[T
         return weighted_sum(alignment, values), alignment
 
     def recur(x: Tensor, t: int) -> Tensor:
-        """What the last layer gives; the state becomes the new one."""
+        """The output of the last layer; the state becomes the new one."""
         for index, layer in enumerate(weights.layers):
             state[index] = elementary.step(plan.cell, x, state[index], layer)
             h = state[index][0]
@@ -54,7 +54,7 @@ def steps(plan: Plan, num_masks: int, given: Sequence[Tensor | None]) -> tuple[T
         return x
 
     feed = torch.zeros_like(state[-1][0])
-    found = []
+    results = []
     for t, x in enumerate(embedded.unbind(1)):
         if plan.attends_first:
             context, alignment = attend(state[-1][0])
@@ -65,6 +65,6 @@ def steps(plan: Plan, num_masks: int, given: Sequence[Tensor | None]) -> tuple[T
             context, alignment = attend(cell)
             read = [cell, context]
         feed = torch.tanh(linear(torch.cat(read, 1), *weights.readout))
-        found.append((feed, cell, context, alignment))
-    outputs, cells, contexts, alignments = (torch.stack(parts) for parts in zip(*found, strict=True))
+        results.append((feed, cell, context, alignment))
+    outputs, cells, contexts, alignments = (torch.stack(parts) for parts in zip(*results, strict=True))
     return outputs, cells, contexts, alignments

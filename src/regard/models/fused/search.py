@@ -63,14 +63,14 @@ def refuse(decoder: Any, memory: Any = None, rows: int = ENOUGH) -> str | None:
         return reason
     if drops(decoder.dropout) or drops(decoder.stack.dropout):
         return "dropout is active"
-    given = list(decoder.parameters())
-    if any(one.device.type != "cpu" or one.dtype != given[0].dtype for one in given):
+    first, *others = decoder.parameters()
+    if any(weight.device.type != "cpu" or weight.dtype != first.dtype for weight in (first, *others)):
         return "it computes on the CPU in one type"
-    if given[0].dtype not in (torch.float32, torch.float64):
+    if first.dtype not in (torch.float32, torch.float64):
         return "it computes in float32 and float64"
     if memory is None:
         return refuse_numba("regard.ops.attend.numba")
-    if memory.attention.read.dtype != given[0].dtype:
+    if memory.attention.read.dtype != first.dtype:
         return "the memory is of another type"
     if rows < ENOUGH or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
         return "single rows, gradients and autocast are left to the decoder"
@@ -100,7 +100,7 @@ class SearchTwin:
         ]
         self.readout = _Readout(decoder, memory.attention.read, self.vectors, rows)
         energies, keys, (query, self.query_bias), v = support.compare(mechanism.score, memory.attention.score)
-        self.asking = None if query is None else Packed(query, rows)
+        self.of_query = None if query is None else Packed(query, rows)
         options = {"num_heads": mechanism.score.num_heads, "sharpening": mechanism.alignment.softmax_factor}
         looks = steps_for("attend", "cpu").LOOKS
         self.look = looks[energies](keys, self.readout.values, memory.attention.mask, v, steps=0, **options)
@@ -108,7 +108,7 @@ class SearchTwin:
         self.continuous = decoder.continuous
 
     def begin(self) -> SearchMemory:
-        """The memory that the steps are given."""
+        """The memory that the steps read."""
         return SearchMemory(torch.arange(len(self.first[0][0])))
 
     def initial_state(self, memory: SearchMemory, num_hypotheses: int = 1) -> SearchState:
@@ -132,7 +132,7 @@ class SearchTwin:
         """As the decoder's."""
         first, parent = _distinct(state.origin)
         sentences = memory.sentences.repeat_interleave(len(inputs) // len(memory.sentences))
-        x = self.embedding(inputs) if self.vectors is None else self.embedding.known(inputs)
+        x = self.embedding(inputs) if self.vectors is None else self.embedding.in_vocabulary(inputs)
         parents = [layer[0] if first is None else layer[0].index_select(0, first) for layer in state.layers]
         if self.attends_first:
             sentences = sentences if first is None else sentences[first]
@@ -151,12 +151,12 @@ class SearchTwin:
         s, state = self._recur(x, layers, parents, parent)
         if readout.projects:
             contexts = s.new_empty(len(s), readout.context_size)
-            weights = self._ask(s, sentences, contexts)
+            weights = self._attend(s, sentences, contexts)
             output = readout.of_cell(s, readout.bias)
             steps_for("cells", "cpu").tanh_of_sum(output, contexts)
         else:
             read = torch.cat([s, s.new_empty(len(s), readout.context_size)], 1)
-            weights = self._ask(s, sentences, read, s.shape[1])
+            weights = self._attend(s, sentences, read, s.shape[1])
             output = readout.of_cell(read, readout.bias).tanh_()
         if self.back:
             state[0][0][:, : self.back] = output
@@ -167,9 +167,9 @@ class SearchTwin:
     ) -> tuple[Tensor, CellState, Tensor]:
         """The same; a look depends on the state only, so hypotheses of one parent share it."""
         readout = self.readout
-        asker = parents[-1][:, -self.first[-1][0].shape[1] :]
+        s = parents[-1][:, -self.first[-1][0].shape[1] :]
         parents[0] = parents[0].clone() if parent is None else parents[0]
-        weights = self._ask(asker, sentences, parents[0])
+        weights = self._attend(s, sentences, parents[0])
         read = readout.of_context(parents[0][:, : self.back])
         s, state = self._recur(x, layers, parents, parent)
         output = readout.of_cell(s, readout.bias).add_(readout.of_input(x))
@@ -186,8 +186,8 @@ class SearchTwin:
             x = self.between(index, x, state[-1][0][:, 0 if index else self.back :])
         return x.contiguous(), tuple(state)
 
-    def _ask(self, asker: Tensor, sentences: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
-        query = asker if self.asking is None else self.asking(asker, self.query_bias)
+    def _attend(self, s: Tensor, sentences: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
+        query = s if self.of_query is None else self.of_query(s, self.query_bias)
         weights: Tensor = self.look.once(query, sentences, contexts, column)
         return weights
 

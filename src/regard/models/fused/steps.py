@@ -50,7 +50,7 @@ class AbstractPass(ABC):
         self.plan, self.masks, self.x = plan, masks, x
         self.steps, self.batch = x.shape[:2]
         self.layers = [
-            LAYERS[plan.cell](own, state, self.steps) for own, state in zip(weights.layers, first, strict=True)
+            LAYERS[plan.cell](layer, state, self.steps) for layer, state in zip(weights.layers, first, strict=True)
         ]
         self.size = self.layers[0].size
         # the first layer is fed [x_t; what is fed back]: both are columns of its buffer, which needs no concatenation
@@ -59,8 +59,8 @@ class AbstractPass(ABC):
         options = {"steps": self.steps, "num_heads": plan.num_heads, "sharpening": plan.sharpening}
         looks = steps_for("attend", x.device.type).LOOKS
         self.look: AbstractLook = looks[plan.energies](*memory, weights.v, **options)
-        self.query, self.query_bias = (None if one is None else one.detach() for one in weights.query)
-        self.asking = None if self.query is None else Product(self.query, self.batch)
+        self.query, self.query_bias = (None if tensor is None else tensor.detach() for tensor in weights.query)
+        self.of_query = None if self.query is None else Product(self.query, self.batch)
         self.readout, self.readout_bias = (weight.detach() for weight in weights.readout)
         self.width = plan.num_heads * self.look.values.shape[3]
 
@@ -77,7 +77,7 @@ class AbstractPass(ABC):
         """The backward steps, from the gradients of the results."""
 
     def _recur(self, t: int) -> Tensor:
-        """The layers' step, when the first one has been fed. What the last one gives, (B, D)."""
+        """The layers' step, when the first one has been fed. The output of the last one, (B, D)."""
         inner = self.x[t]
         for index, layer in enumerate(self.layers):
             if index:
@@ -88,8 +88,8 @@ class AbstractPass(ABC):
             inner = h + inner if self.plan.residual and index > 0 else h
         return inner
 
-    def _ask(self, t: int, asker: Tensor, contexts: Tensor, column: int) -> None:
-        query = asker if self.asking is None else self.asking(asker, self.query_bias)
+    def _attend(self, t: int, s: Tensor, contexts: Tensor, column: int) -> None:
+        query = s if self.of_query is None else self.of_query(s, self.query_bias)
         self.look.forward(t, query, contexts, column)
 
 
@@ -109,7 +109,7 @@ class AbstractBackward(ABC):
         self.look = forward.look.reverse()
         self.grad_contexts = forward.x.new_empty(forward.steps, forward.batch, forward.width)
         self.grad_x = torch.empty_like(forward.x)
-        self.to_asker = None if forward.query is None else Product(forward.query.t(), forward.batch)
+        self.to_s = None if forward.query is None else Product(forward.query.t(), forward.batch)
 
     @abstractmethod
     def backward(self, t: int) -> None:
@@ -130,35 +130,35 @@ class AbstractBackward(ABC):
         self.grad_x[t], grad_feed = grad_inner.tensor_split([self.grad_x.shape[2]], 1)
         return grad_feed
 
-    def _ask(self, t: int, grad_context: Tensor) -> Tensor:
-        """The gradient of the asker (B, D), from the context's (B, H·V) of this step's outputs and of later steps."""
+    def _attend(self, t: int, grad_context: Tensor) -> Tensor:
+        """The gradient of s (B, D), from the context's (B, H·V) of this step's outputs and of later steps."""
         if self.grad_result_contexts is None:
             self.grad_contexts[t] = grad_context
         else:
             torch.add(grad_context, self.grad_result_contexts[t], out=self.grad_contexts[t])
         self.look.backward(t, self.grad_contexts, None if self.grad_alignments is None else self.grad_alignments[t])
         grad_query = self.look.grad_queries[t].flatten(1)
-        return grad_query if self.to_asker is None else self.to_asker(grad_query)
+        return grad_query if self.to_s is None else self.to_s(grad_query)
 
-    def _sum(self, grad_z: Tensor, read: Sequence[Tensor], asked: Tensor) -> Gradients:
+    def _sum(self, grad_z: Tensor, read: Sequence[Tensor], attending: Tensor) -> Gradients:
         """Every weight's gradient as one product over all steps.
 
         Args:
             grad_z: (T, B, D), of z in õ = tanh(z).
             read: what the readout's columns were multiplied by.
-            asked: (T, B, D), what the queries were made of.
+            attending: (T, B, D), what the queries were made of.
         """
         # (T·B rows): W_ih and W_hh of every layer, keys, values and v
         grad_layers = tuple(layer.gradients() for layer in self.layers)
         grad_keys, grad_values, grad_v = self.look.gradients(self.grad_contexts)
         grad_query: tuple[Tensor | None, Tensor | None] = (None, None)
         if self.passed.query is not None:
-            of_query = self.look.grad_queries.flatten(2).flatten(0, 1)
-            grad_bias = None if self.passed.query_bias is None else of_query.sum(0)
-            grad_query = of_query.t() @ asked.flatten(0, 1), grad_bias
+            grad_queries = self.look.grad_queries.flatten(2).flatten(0, 1)
+            grad_bias = None if self.passed.query_bias is None else grad_queries.sum(0)
+            grad_query = grad_queries.t() @ attending.flatten(0, 1), grad_bias
         # the readout: grad_W = grad_zᵀ [what was read], its columns in the order of `read`
         flat = grad_z.flatten(0, 1)
-        grad_readout = torch.cat([flat.t() @ one.flatten(0, 1) for one in read], 1), flat.sum(0)
+        grad_readout = torch.cat([flat.t() @ part.flatten(0, 1) for part in read], 1), flat.sum(0)
         grad_first = [part for layer in self.layers for part in layer.grad_first()]
         return self.grad_x, grad_keys, grad_values, grad_first, Weights(grad_layers, grad_query, grad_v, grad_readout)
 
@@ -169,8 +169,8 @@ class RecursFirst(AbstractPass):
     `read` (T, B, D + V) is [s_t; c_t]: the cell and the look write into its columns, and the readout multiplies it.
     """
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *inputs: Any) -> None:
+        super().__init__(*inputs)
         self.read = self.x.new_empty(self.steps, self.batch, self.size + self.width)
         self.reading = Product(self.readout, self.batch)
         self.feed[0] = 0
@@ -178,7 +178,7 @@ class RecursFirst(AbstractPass):
     def forward(self, t: int) -> None:
         read = self.read[t]  # (B, D + V)
         read[:, : self.size] = self._recur(t)
-        self._ask(t, read[:, : self.size], self.read, self.size)
+        self._attend(t, read[:, : self.size], self.read, self.size)
         first = self.layers[0]
         first.kernels.read_out(t, self.reading(read, self.readout_bias), first.inputs, self.x.shape[2])
 
@@ -208,7 +208,7 @@ class RecursFirstBackward(AbstractBackward):
         grad_read = self.to_read(self.grad_z[t])
         grad_cell, grad_context = grad_read.tensor_split([self.passed.size], 1)
         # c_t to the query and so to s_t; s_t to the cell, which gives x_t and õ_{t-1} theirs
-        grad_cell = self._ask(t, grad_context) + grad_cell
+        grad_cell = self._attend(t, grad_context) + grad_cell
         grad_cell = grad_cell if self.grad_cells is None else grad_cell + self.grad_cells[t]
         self.grad_feed.copy_(self._recur(t, grad_cell))
 
@@ -219,12 +219,12 @@ class RecursFirstBackward(AbstractBackward):
 class AttendsFirst(AbstractPass):
     """Attention first: nothing of the readout is fed back, so it is one product for all steps after the loop."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *inputs: Any) -> None:
+        super().__init__(*inputs)
         self.cells = self.x.new_empty(self.steps, self.batch, self.size)
 
     def forward(self, t: int) -> None:
-        self._ask(t, self.layers[-1].hidden[t], self.layers[0].inputs, self.x.shape[2])
+        self._attend(t, self.layers[-1].hidden[t], self.layers[0].inputs, self.x.shape[2])
         self.cells[t] = self._recur(t)
 
     def results(self) -> Results:
@@ -251,12 +251,12 @@ class AttendsFirstBackward(AbstractBackward):
         # s_t from the readout (and the caller) to the cell, which gives c_t its part; c_t to the query, s_{t-1}
         grad_cell = self.grad_read[0][t] if self.grad_cells is None else self.grad_read[0][t] + self.grad_cells[t]
         grad_context = self._recur(t, grad_cell) + self.grad_read[2][t]
-        self.layers[-1].grad_last.add_(self._ask(t, grad_context))
+        self.layers[-1].grad_last.add_(self._attend(t, grad_context))
 
     def gradients(self) -> Gradients:
         _, cells, contexts, _ = self.results
-        asked = self.passed.layers[-1].hidden[:-1]
-        grad_x, *others = self._sum(self.grad_z, [cells, self.passed.x, contexts], asked)
+        attending = self.passed.layers[-1].hidden[:-1]
+        grad_x, *others = self._sum(self.grad_z, [cells, self.passed.x, contexts], attending)
         return (grad_x + self.grad_read[1], *others)
 
 

@@ -49,7 +49,7 @@ def refuse(attention: Any, stack: RecurrentStack, readout: Any, embedded: Tensor
 
 def _ineligible(attention: Any, comparison: Comparison, stack: RecurrentStack, readout: Any) -> str | None:
     """Why one of the modules that the fused pass does not call has to be called, or None."""
-    asked: list[tuple[Any, str, tuple[type, ...]]] = [
+    uncalled: list[tuple[Any, str, tuple[type, ...]]] = [
         (attention, "attention", ()),
         *((part, f"attention.{name}", ()) for name, part in attention.parts._asdict().items()),
         *((module, f"attention.score.{name}", ()) for name, module in comparison.called),
@@ -58,8 +58,8 @@ def _ineligible(attention: Any, comparison: Comparison, stack: RecurrentStack, r
         (readout, "readout", (nn.Linear,)),
     ]
     if comparison.projection is not None:
-        asked.append((comparison.projection, "the query's projection in attention.score", (nn.Linear,)))
-    for module, name, kinds in asked:
+        uncalled.append((comparison.projection, "the query's projection in attention.score", (nn.Linear,)))
+    for module, name, kinds in uncalled:
         if (reason := ineligible(module, name, *kinds)) is not None:
             return reason
     for index, layer in enumerate(stack.layers):

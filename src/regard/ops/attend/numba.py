@@ -37,17 +37,17 @@ class _Look(AbstractLook):
 
     def once(self, query: Tensor, sentences: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
         weights = self.weights.new_empty(1, len(query), *self.weights.shape[2:])
-        asked = query.contiguous().unflatten(1, (-1, self.size)).numpy()
-        self._attend(0, sentences.numpy(), asked, weights.numpy(), contexts[None], column)
+        queries = query.contiguous().unflatten(1, (-1, self.size)).numpy()
+        self._attend(0, sentences.numpy(), queries, weights.numpy(), contexts[None], column)
         return weights[0]
 
     def _attend(self, t: int, sentences: Any, queries: Any, weights: Any, contexts: Tensor, column: int) -> None:
         buffers = (t, sentences, *self.read, weights, contexts.numpy(), column)
-        self.spread(self.kernel, len(sentences), *buffers, queries, *self.asked)
+        self.spread(self.kernel, len(sentences), *buffers, queries, *self.constants)
 
     kernel: Any
     """Energies, then `_softmax_and_sum`."""
-    asked: tuple[Any, ...]
+    constants: tuple[Any, ...]
     """What the energies are made of beside the queries (R, H, D)."""
 
     def spread(self, kernel: Any, rows: int, *buffers: Any) -> None:
@@ -81,7 +81,7 @@ class AdditiveLook(_Look):
         keys = self.keys.numpy()
         raised, near, kind = np.empty_like(keys), np.empty(len(keys), np.bool_), keys.dtype
         spread(_raise, (keys, REACH[kind], raised, near), len(keys), keys.size)
-        self.kernel, self.asked = _additive, (keys, raised, near, self.v.numpy(), REACH[kind], LARGE[kind])
+        self.kernel, self.constants = _additive, (keys, raised, near, self.v.numpy(), REACH[kind], LARGE[kind])
 
     def reverse(self) -> AbstractLookBackward:
         return AdditiveLookBackward(self)
@@ -93,12 +93,12 @@ class AdditiveLookBackward(_LookBackward):
     def __init__(self, look: AdditiveLook) -> None:
         super().__init__(look)
         assert self.grad_v is not None
-        self._asked = look.asked
+        self._constants = look.constants
         self._results = (*self._results, self.grad_v.numpy())
 
     def backward(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
         self._through_softmax(t, grad_contexts, grad_weights)
-        self._spread(_additive_backward, t, self.look.queries[t].numpy(), *self._asked, *self._results)
+        self._spread(_additive_backward, t, self.look.queries[t].numpy(), *self._constants, *self._results)
 
     def gradients(self, grad_contexts: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         assert self.look.v is not None
@@ -111,7 +111,7 @@ class DotLook(_Look):
 
     def __init__(self, *memory: Any, **options: Any) -> None:
         super().__init__(*memory, **options)
-        self.kernel, self.asked = _dot, (self.keys.numpy(),)
+        self.kernel, self.constants = _dot, (self.keys.numpy(),)
 
     def reverse(self) -> AbstractLookBackward:
         return DotLookBackward(self)
@@ -185,13 +185,13 @@ def _softmax_and_sum(
             g = h * groups // heads  # heads side by side share values
             for s in range(0, positions - positions % 4, 4):
                 w, x, y, z = alpha[s], alpha[s + 1], alpha[s + 2], alpha[s + 3]
-                one, two, three, four = values[b, s, g], values[b, s + 1, g], values[b, s + 2, g], values[b, s + 3, g]
+                v_0, v_1, v_2, v_3 = values[b, s, g], values[b, s + 1, g], values[b, s + 2, g], values[b, s + 3, g]
                 for d in range(size):
-                    context[d] += (w * one[d] + x * two[d]) + (y * three[d] + z * four[d])
+                    context[d] += (w * v_0[d] + x * v_1[d]) + (y * v_2[d] + z * v_3[d])
             for s in range(positions - positions % 4, positions):
-                w, one = alpha[s], values[b, s, g]
+                w, v_0 = alpha[s], values[b, s, g]
                 for d in range(size):
-                    context[d] += w * one[d]
+                    context[d] += w * v_0[d]
 
 
 @compiled
