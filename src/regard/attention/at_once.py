@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from regard import ops
+from regard.attention import declarations
 from regard.attention.contract import Comparison, Memory, Parts
-from regard.layers import eligibility
 from regard.ops.switch import switched_off
 from regard.shapes import Bool, Float, merge_rows, num_hypotheses
 
@@ -18,22 +18,11 @@ def ineligible(parts: Parts) -> str | None:
 
 
 def _ineligible(parts: Parts, comparison: Comparison | None) -> str | None:
-    extents = ("all", "past") if comparison is not None and comparison.kind == "dot" else ("all",)
-    declared = {
-        "score": comparison is not None,
-        "window": parts.window.extent in extents,
-        "alignment": parts.alignment.softmax_factor is not None,
-        "read": parts.read.is_sum,
-    }
-    for name, part in parts._asdict().items():
-        if not declared[name]:
-            return f"there is no such operation for {type(part).__name__}"
-        if (reason := eligibility.ineligible(part, name)) is not None:
-            return reason
-    assert comparison is not None
-    for name, module in comparison.called:
-        if (reason := eligibility.ineligible(module, f"score.{name}")) is not None:
-            return reason
+    causal = comparison is not None and comparison.kind == "dot"
+    if (
+        reason := declarations.ineligible(parts, comparison, extents=("all", "past") if causal else ("all",))
+    ) is not None:
+        return reason
     return None if torch.compiler.is_compiling() else switched_off()
 
 

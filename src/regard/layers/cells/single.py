@@ -30,13 +30,13 @@ class Packed:
 
     def __init__(self, weight: Tensor, rows: int) -> None:
         self.weight, self.rows = weight, rows
-        self.product: Product | None = None
+        self.products: list[Product] = []
 
     def __call__(self, x: Float[Tensor, "*rows K"], bias: Tensor | None = None) -> Float[Tensor, "*rows N"]:
         """x Wᵀ + b."""
-        if self.product is None:
-            self.product = Product(self.weight.contiguous(), self.rows)
-        return self.product(x, bias)
+        if not self.products:
+            self.products.append(Product(self.weight.contiguous(), self.rows))
+        return self.products[0](x, bias)
 
 
 def of_inputs(weight: Tensor, bias: Tensor | None, vectors: Tensor | None, rows: int) -> Callable[[Tensor], Tensor]:

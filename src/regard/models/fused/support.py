@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.attention import AbstractRead, Comparison, Mechanism, Memory
+from regard.attention import Comparison, Mechanism, Memory, declarations
 from regard.layers.cells.buffered import LAYERS
-from regard.layers.cells.cell import ineligible_layer
+from regard.layers.cells.cell import ineligible_layer, parameters
 from regard.layers.dropout import drop
-from regard.layers.eligibility import DROPOUTS, drops, ineligible, overridden
+from regard.layers.eligibility import DROPOUTS, drops, ineligible
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.fused.autograd import all_steps
 from regard.models.fused.plan import Plan, Weights
@@ -30,15 +30,8 @@ def refuse(attention: Any, stack: RecurrentStack, readout: Any, embedded: Tensor
     if type(attention) is not Mechanism:
         return f"the fused pass knows no {type(attention).__name__}"
     comparison = attention.score.comparison()
-    declared = {
-        "score": comparison is not None,
-        "window": attention.window.extent == "all",
-        "alignment": attention.alignment.softmax_factor is not None,
-        "read": attention.read.is_sum and overridden(attention.read, AbstractRead, "finish") is None,
-    }
-    for name, part in attention.parts._asdict().items():
-        if not declared[name]:
-            return f"the fused pass knows no {type(part).__name__}"
+    if (reason := declarations.ineligible(attention.parts, comparison, finish=False)) is not None:
+        return reason
     if stack.cell not in LAYERS:
         return f"the fused pass knows no {stack.cell} cells"
     assert comparison is not None
@@ -51,8 +44,6 @@ def _ineligible(attention: Any, comparison: Comparison, stack: RecurrentStack, r
     """Why one of the modules that the fused pass does not call has to be called, or None."""
     uncalled: list[tuple[Any, str, tuple[type, ...]]] = [
         (attention, "attention", ()),
-        *((part, f"attention.{name}", ()) for name, part in attention.parts._asdict().items()),
-        *((module, f"attention.score.{name}", ()) for name, module in comparison.called),
         (stack, "stack", (RecurrentStack,)),
         (stack.dropout, "stack.dropout", DROPOUTS),
         (readout, "readout", (nn.Linear,)),
@@ -100,9 +91,7 @@ def run(
         score.num_heads,
         attention.alignment.softmax_factor,
     )
-    layers = tuple(
-        (layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0) for layer in stack.layers
-    )
+    layers = tuple(weights for layer in stack.layers for weights in parameters(layer))
     masks: list[Tensor] = []
     if drops(stack.dropout):
         ones = embedded.new_ones(*embedded.shape[:2], stack.size)

@@ -1,0 +1,37 @@
+"""Whether a fast path may compute what parts do without calling them, by what they declare of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from regard.attention.contract import AbstractRead, Comparison, Parts
+from regard.layers import eligibility
+
+
+def ineligible(
+    parts: Parts, comparison: Comparison | None, *, extents: Container[str] = ("all",), finish: bool = True
+) -> str | None:
+    """Why parts have to be called, or None.
+
+    Args:
+        parts: of a mechanism.
+        comparison: what their score declares.
+        extents: those of windows that the path knows.
+        finish: whether the path calls the read's `finish`; else a read with one of its own has to be called.
+    """
+    declared = {
+        "score": comparison is not None,
+        "window": parts.window.extent in extents,
+        "alignment": parts.alignment.softmax_factor is not None,
+        "read": parts.read.is_sum and (finish or eligibility.overridden(parts.read, AbstractRead, "finish") is None),
+    }
+    for name, part in parts._asdict().items():
+        if not declared[name]:
+            return f"{type(part).__name__} declares nothing that this path computes"
+        if (reason := eligibility.ineligible(part, f"attention.{name}")) is not None:
+            return reason
+    assert comparison is not None
+    for name, module in comparison.called:
+        if (reason := eligibility.ineligible(module, f"attention.score.{name}")) is not None:
+            return reason
+    return None
