@@ -133,9 +133,12 @@ def test_a_sentence_that_may_look_at_nothing_reads_zeros():
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda: build(a.location_sensitive(**SIZES, size=4, num_filters=2, kernel_size=3)), "no LocationScore"),
-        (lambda: build(a.bahdanau(**SIZES, size=4, alignment="sparsemax")), "no SparsemaxAlignment"),
-        (lambda: build(a.luong(**SIZES, window=a.ArgmaxWindow(back=1, front=1))), "no ArgmaxWindow"),
+        (
+            lambda: build(a.location_sensitive(**SIZES, size=4, num_filters=2, kernel_size=3)),
+            "LocationScore declares nothing",
+        ),
+        (lambda: build(a.bahdanau(**SIZES, size=4, alignment="sparsemax")), "SparsemaxAlignment declares nothing"),
+        (lambda: build(a.luong(**SIZES, window=a.ArgmaxWindow(back=1, front=1))), "ArgmaxWindow declares nothing"),
         (lambda: build(a.bahdanau(**SIZES, size=4), "rnn"), "no rnn cells"),
         (lambda: build(a.Parallel([a.luong(**SIZES)])), "no Parallel"),
     ],
