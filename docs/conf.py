@@ -1,7 +1,7 @@
 """Sphinx: Markdown by MyST, the reference from docstrings, and pages made from the code itself.
 
-Pages say what is generated between `<!-- generated: NAME -->` and `<!-- end -->`. Sphinx writes it anew; what stands
-in the repository is for those who read it there, and `python docs/conf.py` brings it up to date (a test asks for it).
+What a page has between `<!-- generated: NAME -->` and `<!-- end -->` is generated at every build. The copy in the
+repository is for those who read the page there; `python docs/conf.py` updates it, and a test fails when it is stale.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "undoc-members": True, "show-inheritance": False}
 napoleon_numpy_docstring = False
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]  # $…$ as on GitHub, typeset by MathJax
 myst_heading_anchors = 3
 
 
@@ -62,7 +62,7 @@ def catalogue() -> str:
 
 def recipe_list() -> str:
     """Every recipe with the first line of its docstring."""
-    rows = [f"| `{name}` | {_cell(line)} |" for found, name, line in tasks.catalogue() if found == "recipe"]
+    rows = [f"| `{name}` | {_cell(line)} |" for kind_of, name, line in tasks.catalogue() if kind_of == "recipe"]
     return "\n".join(["| recipe | |", "|---|---|", *rows])
 
 
@@ -72,9 +72,9 @@ def _entry(name: str) -> str:
     return "\n\n".join(
         [
             f"## {name}",
-            f"![What {name} looks at](pictures/mechanisms/{name}.svg)",
+            f"![Attention weights of {name} on a small task](pictures/mechanisms/{name}.svg)",
             f"```{{eval-rst}}\n.. autofunction:: regard.attention.{name}\n   :no-index:\n```",
-            "`cite` of its parts: " + " · ".join(papers),
+            "Papers (as `cite` prints them): " + " · ".join(papers),
         ]
     )
 
@@ -89,7 +89,7 @@ def parts() -> str:
     """Every part by kind, with the first line of its docstring."""
     tables = []
     for kind in PARTS:
-        rows = [f"| `{name}` | {_cell(line)} |" for found, name, line in tasks.catalogue() if found == kind]
+        rows = [f"| `{name}` | {_cell(line)} |" for kind_of, name, line in tasks.catalogue() if kind_of == kind]
         tables.append("\n".join([f"| {kind} | |", "|---|---|", *rows]))
     return "\n\n".join(tables)
 
@@ -105,7 +105,7 @@ def _cell(text: str) -> str:
 
 
 def refused() -> str:
-    """What does not go together, and why; the numbers of compositions."""
+    """Which parts cannot be combined, and why; the number of combinations."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for (first, second), reason in refusals().items():
         grouped.setdefault((second, re.sub(r"^exp\(e\) of an? \w+", "exp(e)", reason)), []).append(first)
@@ -113,21 +113,21 @@ def refused() -> str:
         f"| {second} | {', '.join(one.partition(': ')[2] for one in firsts)} | {reason} |"
         for (second, reason), firsts in grouped.items()
     ]
-    table = "\n".join(["| part | does not go with | because |", "|---|---|---|", *rows])
+    table = "\n".join(["| part | cannot be combined with | reason |", "|---|---|---|", *rows])
     total, good = len(judged()), len(accepted())
-    return f"Of {total:,} compositions with one head and with two, {good:,} are mechanisms.\n\n{table}"
+    return f"Of {total:,} combinations of parts, with one head and with two, {good:,} are accepted.\n\n{table}"
 
 
 def verbs() -> str:
-    """The help of every verb."""
+    """The help of every command."""
     group: Any = typer.main.get_command(application)
-    words = []
-    for name, verb in group.commands.items():
-        words += [[name, inner] for inner in getattr(verb, "commands", ())] or [[name]]
+    commands = []
+    for name, command in group.commands.items():
+        commands += [[name, inner] for inner in getattr(command, "commands", ())] or [[name]]
     sections = []
-    for verb in words:
-        said = CliRunner().invoke(application, [*verb, "--help"], prog_name="regard", env={"COLUMNS": "100"})
-        sections.append(f"## regard {' '.join(verb)}\n\n```text\n{said.output.strip()}\n```")
+    for words in commands:
+        result = CliRunner().invoke(application, [*words, "--help"], prog_name="regard", env={"COLUMNS": "100"})
+        sections.append(f"## regard {' '.join(words)}\n\n```text\n{result.output.strip()}\n```")
     return "\n\n".join(sections)
 
 
@@ -147,12 +147,12 @@ KEPT = {
     "parts": parts,
     "imitations": imitations,
 }
-"""What the repository holds of it; the pictures and options of mechanisms are on the built page only."""
+"""What the repository's copy has; the pictures and options of mechanisms are on the built page only."""
 BLOCK = re.compile(r"<!-- generated: (\w+) -->\n(.*?)<!-- end -->\n?", re.DOTALL)
 
 
 def up_to_date(text: str) -> str:
-    """A page of the repository with its generated parts as the code has them now."""
+    """A page of the repository with its generated parts regenerated."""
 
     def block(found: re.Match[str]) -> str:
         name, before = found.groups()
@@ -163,32 +163,32 @@ def up_to_date(text: str) -> str:
 
 
 def fill_in(app: Any, name: str, source: list[str]) -> None:
-    """Replaces what is generated by what the code says."""
+    """Generates the generated parts of a page that Sphinx has read."""
     source[0] = BLOCK.sub(lambda found: GENERATED[found[1]]() + "\n", source[0])
 
 
 def plain(app: Any, what: str, name: str, subject: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings are written for the terminal: tables become lists, bars and stars stay themselves."""
-    said: list[str] = []
+    """Docstrings are written for the terminal: tables become list-tables; bars and stars are escaped."""
+    result: list[str] = []
     for line in lines:
         row = re.fullmatch(r"\| (.*) \|", line)
         if row is None and not re.fullmatch(r"\|[-|]+\|", line):
             parts = re.split(r"(`[^`]*`)", line)
-            said.append(
+            result.append(
                 "".join(re.sub(r"(\||\*\*?(?=\w))", r"\\\1", p) if i % 2 == 0 else p for i, p in enumerate(parts))
             )
         elif row is not None:
-            if not (said and said[-1].startswith("     -")):
-                said += [".. list-table::", "   :header-rows: 1", ""]
+            if not (result and result[-1].startswith("     -")):
+                result += [".. list-table::", "   :header-rows: 1", ""]
             for number, cell in enumerate(row[1].split(" | ")):
-                said.append(f"{'   * -' if number == 0 else '     -'} {cell}")
-    lines[:] = said
+                result.append(f"{'   * -' if number == 0 else '     -'} {cell}")
+    lines[:] = result
 
 
 def setup(app: Any) -> None:
     """Called by Sphinx."""
-    for room in (regard.tasks, regard.training):  # autodoc looks for members by `dir`, which lacks those on demand
-        vars(room).update({member: getattr(room, member) for member in room.__all__})
+    for package in (regard.tasks, regard.training):  # autodoc finds members by `dir`, which lacks the lazy ones
+        vars(package).update({member: getattr(package, member) for member in package.__all__})
     app.connect("source-read", fill_in)
     app.connect("autodoc-process-docstring", plain, priority=900)
 

@@ -1,14 +1,14 @@
-"""Draws what every mechanism does once it has learned a small task: docs/pictures/mechanisms/<recipe>.svg.
+"""Plots the attention of every mechanism on a small task that it has learned: docs/pictures/mechanisms/<recipe>.svg.
 
     python docs/figures.py [recipe …]
 
-- Readers speak every symbol of a source as often as it says (a once, b twice, c three times), so that repeated symbols
-  look alike and only their place tells them apart. Each model is the same GRU encoder and decoder with another recipe,
-  trained for the same few hundred steps; the picture is a source it has not seen, decoded freely.
-- What looks at its own steps predicts the next symbol of a sequence that repeats itself.
-- What pools finds the symbol behind the only a.
+- Most mechanisms learn to repeat every symbol of the source a fixed number of times (a once, b twice, c three times):
+  repeated symbols are equal, and only their position tells them apart. All models have the same GRU encoder and
+  decoder and are trained for the same number of steps; the plot shows free-running decoding of an unseen source.
+- Self-attention predicts the next symbol of a periodic sequence.
+- Pooling finds the symbol after the only a.
 
-Takes about a quarter of a minute a recipe on one core.
+Takes about 15 seconds per recipe on one core.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ POSITIONAL: dict[str, dict[str, Any]] = {"self_attention": {"causal": True}, "ke
 
 
 def main(names: list[str]) -> None:
-    """Draws these recipes."""
+    """Plots the attention of these recipes."""
     torch.set_num_threads(1)
     for name in names or sorted(RECIPES):
         torch.manual_seed(0)
-        draw = look_back if name in POSITIONAL else pool if name == "self_pooling" else read
-        print(f"{name:24} {draw(name)}", flush=True)
+        run = predict_next if name in POSITIONAL else pool if name == "self_pooling" else repeat
+        print(f"{name:24} {run(name)}", flush=True)
 
 
-def read(name: str) -> str:
-    """A reader speaks "abbcab"."""
+def repeat(name: str) -> str:
+    """An encoder-decoder repeats the symbols of "abbcab"."""
     encoder = RecurrentStack(SIZE, SIZE // 2, cell="gru", bidirectional=True)
     decoder = RecurrentStack(SIZE, SIZE, cell="gru")
     recipe = RECIPES[name]
     sizes = {"query_size": SIZE, "memory_size": SIZE, "input_size": SIZE, "size": SIZE}
-    known = inspect.signature(recipe).parameters
-    fitting = {key: size for key, size in sizes.items() if key in known}
+    parameters = inspect.signature(recipe).parameters
+    arguments = {key: size for key, size in sizes.items() if key in parameters}
     if name in ("luong", "gmm"):
-        del fitting["size"]
+        del arguments["size"]
     model = EncoderDecoder(
         RecurrentEncoder(TokenEmbedding(NUM_TOKENS, SIZE), encoder),
         RecurrentDecoder(
@@ -64,38 +64,38 @@ def read(name: str) -> str:
             decoder,
             TokenHead(SIZE, NUM_TOKENS, never=(PAD, BOS)),
             Bridge(encoder, decoder, "dense"),
-            attention=recipe(**fitting),
+            attention=recipe(**arguments),
             input_feeding=False,
         ),
     )
 
     def loss(generator: Generator) -> Tensor:
         lengths = torch.randint(3, 10, (64,), generator=generator).tolist()
-        drawn = [torch.randint(FIRST, NUM_TOKENS, (n,), generator=generator).tolist() for n in lengths]
-        source, target = padded([[*s, EOS] for s in drawn]), padded([[*speak(s), EOS] for s in drawn])
-        said = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], 1)
+        sources = [torch.randint(FIRST, NUM_TOKENS, (n,), generator=generator).tolist() for n in lengths]
+        source, target = padded([[*s, EOS] for s in sources]), padded([[*repeated(s), EOS] for s in sources])
+        inputs = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], 1)
         memory = model.decoder.prepare(model.encoder.encode(source, source != PAD))
-        total, _ = cross_entropy(model.decoder(said, memory).log_probabilities, target, target != PAD)
+        total, _ = cross_entropy(model.decoder(inputs, memory).log_probabilities, target, target != PAD)
         return total / (target != PAD).sum()
 
     last = train(model, loss)
     source = torch.tensor([[*map(number, "abbcab"), EOS]])
     memory = model.decoder.prepare(model.encoder.encode(source, source != PAD))
-    found = greedy_search(model.decoder, memory, bos=BOS, eos=EOS, max_length=20, alignment=True)[0][0]
-    weights = found.alignments[model.decoder.main_attention]
-    text = ["</s>" if i == EOS else SYMBOLS[i - FIRST] for i in found.tokens.tolist()]
+    best = greedy_search(model.decoder, memory, bos=BOS, eos=EOS, max_length=20, alignment=True)[0][0]
+    weights = best.alignments[model.decoder.main_attention]
+    text = ["</s>" if i == EOS else SYMBOLS[i - FIRST] for i in best.tokens.tolist()]
     picture(name, weights, [*"abbcab", "</s>"], text)
     return f"loss {last:.4f}  abbcab → {''.join(text)}"
 
 
-def look_back(name: str) -> str:
-    """What looks at its own steps goes on with "acbacbacbacb"."""
+def predict_next(name: str) -> str:
+    """Self-attention continues "acbacbacbacb"."""
     attention = RECIPES[name](size=SIZE, **POSITIONAL[name])
     embedding, cells = nn.Embedding(NUM_TOKENS, SIZE), nn.GRU(SIZE, SIZE, batch_first=True)
     width = SIZE + attention.context_size
     model = nn.ModuleList([attention, embedding, cells, nn.Linear(width, NUM_TOKENS)])
 
-    def see(ids: Tensor) -> tuple[Tensor, Tensor]:
+    def run(ids: Tensor) -> tuple[Tensor, Tensor]:
         x = embedding(ids)
         h = torch.tanh(cells(x)[0]) if isinstance(attention, Divided) else x + cells(x)[0]
         attended, _ = attention(h, attention.prepare(h), alignment=True)
@@ -105,62 +105,62 @@ def look_back(name: str) -> str:
         periods = torch.randint(2, 5, (64,), generator=generator)
         patterns = torch.randint(FIRST, NUM_TOKENS, (64, 5), generator=generator)
         ids = patterns.gather(1, torch.arange(13)[None] % periods[:, None])
-        logits, _ = see(ids[:, :-1])
+        logits, _ = run(ids[:, :-1])
         return nn.functional.cross_entropy(logits[:, 6:].flatten(0, 1), ids[:, 7:].flatten())
 
     last = train(model, loss)
     shown = "acbacbacbacb"
-    logits, weights = see(torch.tensor([[*map(number, shown)]]))
+    logits, weights = run(torch.tensor([[*map(number, shown)]]))
     picture(name, weights[0], [*shown], [*shown])
     return f"loss {last:.4f}  {shown} → {SYMBOLS[int(logits[0, -1].argmax()) - FIRST]}"
 
 
 def pool(name: str) -> str:
-    """What pools finds the symbol behind the only a."""
+    """Pooling finds the symbol after the only a."""
     attention = RECIPES[name](memory_size=SIZE, size=SIZE)
     embedding, cells = nn.Embedding(NUM_TOKENS, SIZE), nn.GRU(SIZE, SIZE // 2, batch_first=True, bidirectional=True)
     model = nn.ModuleList([attention, embedding, cells, nn.Linear(SIZE, NUM_TOKENS)])
 
-    def see(ids: Tensor) -> tuple[Tensor, Tensor]:
+    def run(ids: Tensor) -> tuple[Tensor, Tensor]:
         pooled = attention.pool(attention.prepare(cells(embedding(ids))[0]))
         return model[3](pooled.context), pooled.alignment
 
     def loss(generator: Generator) -> Tensor:
         ids = torch.randint(FIRST + 1, NUM_TOKENS, (64, 10), generator=generator)
-        place = torch.randint(0, 9, (64, 1), generator=generator)
-        return nn.functional.cross_entropy(see(ids.scatter(1, place, FIRST))[0], ids.gather(1, place + 1)[:, 0])
+        position = torch.randint(0, 9, (64, 1), generator=generator)
+        return nn.functional.cross_entropy(run(ids.scatter(1, position, FIRST))[0], ids.gather(1, position + 1)[:, 0])
 
     last = train(model, loss)
     shown = "bccbbacbcb"
-    logits, weights = see(torch.tensor([[*map(number, shown)]]))
-    said = SYMBOLS[int(logits[0].argmax()) - FIRST]
-    picture(name, weights[0][:, None], [*shown], [said])
-    return f"loss {last:.4f}  {shown} → {said}"
+    logits, weights = run(torch.tensor([[*map(number, shown)]]))
+    answer = SYMBOLS[int(logits[0].argmax()) - FIRST]
+    picture(name, weights[0][:, None], [*shown], [answer])
+    return f"loss {last:.4f}  {shown} → {answer}"
 
 
 def train(model: nn.Module, loss: Callable[[Generator], Tensor]) -> float:
-    """A few hundred steps, then evaluation mode without gradients; the last loss in nats."""
+    """Trains for `STEPS` steps, then sets evaluation mode without gradients; returns the last loss in nats."""
     generator = torch.Generator().manual_seed(1)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    found = torch.zeros(())
+    value = torch.zeros(())
     for _ in range(STEPS):
-        found = loss(generator)
+        value = loss(generator)
         optimizer.zero_grad()
-        found.backward()
+        value.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     model.eval().requires_grad_(False)
-    return found.item()
+    return value.item()
 
 
 def picture(name: str, weights: Tensor, source: list[str], target: list[str]) -> None:
-    """Draws one alignment."""
+    """Plots one alignment."""
     weights = weights[0] if len(weights) == 1 else weights
     plot_alignment(weights, FOLDER / f"{name}.svg", source, target, highest=max(1.0, float(weights.max())))
 
 
-def speak(source: list[int]) -> list[int]:
-    """a once, b twice, c three times."""
+def repeated(source: list[int]) -> list[int]:
+    """The target: a once, b twice, c three times."""
     return [symbol for symbol in source for _ in range(symbol - FIRST + 1)]
 
 

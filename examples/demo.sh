@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make demo`: pronounce words with the shipped model, then train a small one from scratch and look at it.
-# Run again, it skips what is done and continues what is not. Everything it makes lies in demo/.
+# `make demo`: pronounces words with the model in the package, then trains a small one from scratch and plots its attention.
+# A second run skips the steps that are done and resumes the others. All its files are in demo/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,11 +27,11 @@ title "4. Its error rates on held-out test words (sequence error rate = WER, sym
 show regard evaluate --model demo/run demo/cmudict/test.tsv
 show regard predict --model demo/run "${words[@]}"
 
-title "5. Where it looked"
+title "5. Plot its attention weights"
 show regard plot --model demo/run "${words[@]}" --separate --output demo/alignment.png --overwrite
 show regard plot --model demo/run "${words[@]}" --output demo/alignments.html --overwrite
 
 title "Done"
-echo "Pictures: $PWD/demo/alignment-*.png"
-echo "In a browser, with the weights as numbers: $PWD/demo/alignments.html"
+echo "Alignment plots: $PWD/demo/alignment-*.png"
+echo "The same for a browser, with the weights as numbers: $PWD/demo/alignments.html"
 echo "The model, its log and its samples: $PWD/demo/run"
