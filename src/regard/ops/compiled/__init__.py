@@ -33,7 +33,7 @@ def compiled(kernel: Callable[..., Any]) -> Any:
 
 
 def _dated(kernel: Any) -> Any:
-    """Makes numba compile a kept kernel again when `PARTS` changes; by itself it looks at the kernel's own file only."""
+    """Makes numba compile a kept kernel again when `PARTS` changes; by itself it looks only at the kernel's file."""
     file: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
     if hasattr(file, "_source_stamp"):
         # numba keeps this stamp with the kernels and takes them for stale where it differs
