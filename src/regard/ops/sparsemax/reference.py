@@ -1,4 +1,9 @@
-"""The threshold found by sorting."""
+"""Sparsemax, its threshold by sorting.
+
+z = e - max e,  z_(1) ≥ z_(2) ≥ …,  k = the largest with k z_(k) > Σ_{j ≤ k} z_(j) - 1,  τ = (Σ_{j ≤ k} z_(j) - 1) / k
+forward:   w_s = max(z_s - τ, 0)
+backward:  grad_e_s = g_s - mean of g over w > 0, where w_s > 0, else 0
+"""
 
 from __future__ import annotations
 
@@ -42,9 +47,10 @@ class _Projection(FromOutput):
 
     @staticmethod
     def forward(energies: Tensor) -> Tensor:
-        z = descend(energies).clamp(min=-1)  # never in the sum from there on, and finite
+        z = descend(energies).clamp(min=-1)  # never in the support from there on, and finite
         ordered = z.sort(-1, descending=True).values
         rank = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
+        # the condition holds for the first k and for no later one, so that counting finds k
         excess = ordered.cumsum(-1) - 1
         count = (rank * ordered > excess).sum(-1, keepdim=True)
         threshold = excess.gather(-1, count - 1) / count
@@ -66,6 +72,6 @@ class _ProjectionWithTangents(FromOutputWithTangents, _Projection):
 def _centred(x: Tensor, weights: Tensor) -> Tensor:
     """∂w/∂e, which is symmetric, times x."""
     out = weights <= 0
-    inside = x.masked_fill(out, 0)
+    inside = x.masked_fill(out, 0)  # infinite gradients outside must not become NaN
     mean = inside.sum(-1, keepdim=True) / (~out).sum(-1, keepdim=True).clamp(min=1)
     return (inside - mean).masked_fill(out, 0)
