@@ -14,7 +14,7 @@ def clipped_monotonic_alignment(
     """α_j = p_j c_j Σ_{k ≤ j} α_{i-1,k} / c_k with c_j = Π_{l < j} (1 - p_l), as tensorflow-addons computes it.
 
     It is `expected_monotonic_alignment` as long as c stays above 1e-10; beyond that position mass is lost. Of 200
-    positions with p between 0.1 and 0.9, from a uniform start, a seventh of the mass is left. For comparisons only.
+    positions with p between 0.1 and 0.9, from a uniform start, about a seventh is left. For comparisons only.
 
     Numerics: c = exp(Σ log max(1 - p, tiny)); the divisor is clipped to 1e-10. Half types are computed in float32.
 
