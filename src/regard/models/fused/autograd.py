@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.models.fused import reference
-from regard.models.fused.graphs import RECORDERS, Given, Recordings
+from regard.models.fused.graphs import RECORDERS, Recordings, Tensors
 from regard.models.fused.plan import Plan, Weights
 from regard.models.fused.steps import PASSES, AbstractPass, Results
 
@@ -53,7 +53,7 @@ class _AllSteps(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         wanted = any(ctx.needs_input_grad)
         ctx.recording = (
-            RECORDINGS.take(ctx, (plan, num_masks), forward, _backward, given) if records and wanted else None
+            RECORDINGS.reserve(ctx, (plan, num_masks), forward, _backward, given) if records and wanted else None
         )
         passed, results = forward(given) if ctx.recording is None else (None, ctx.recording.forward(given))
         ctx.passed = passed if wanted else None
@@ -72,7 +72,7 @@ class _AllSteps(torch.autograd.Function):
         return None, None, None, *_backward(ctx.passed, saved[:4], grad_results)
 
 
-def _differentiable(ctx: Any, given: Given, grad_results: Given) -> list[Tensor | None]:
+def _differentiable(ctx: Any, given: Tensors, grad_results: Tensors) -> list[Tensor | None]:
     """The gradients of the inputs, as a part of the graph."""
     needed = ctx.needs_input_grad[3:]
     wanted: Any = [x for x, need in zip(given, needed, strict=True) if need]
@@ -86,7 +86,7 @@ def _differentiable(ctx: Any, given: Given, grad_results: Given) -> list[Tensor 
     return [next(found) if need else None for need in needed]
 
 
-def _forward(plan: Plan, num_masks: int, given: Given) -> tuple[AbstractPass, Results]:
+def _forward(plan: Plan, num_masks: int, given: Tensors) -> tuple[AbstractPass, Results]:
     """All steps, from inputs, keys, values, mask, first states, masks of dropout and weights."""
     embedded, keys, values, mask, *flat = given
     assert embedded is not None
@@ -101,7 +101,7 @@ def _forward(plan: Plan, num_masks: int, given: Given) -> tuple[AbstractPass, Re
     return passed, passed.results()
 
 
-def _backward(passed: AbstractPass, results: Any, grad_results: Given) -> list[Tensor | None]:
+def _backward(passed: AbstractPass, results: Any, grad_results: Tensors) -> list[Tensor | None]:
     """The gradients of the inputs."""
     reverse = passed.reverse(results, grad_results)
     for t in range(passed.steps - 1, -1, -1):

@@ -81,8 +81,8 @@ def _largest(values: Any, without: int, entries: Any, places: Any, ranks: Any, s
                     best[at] = tops[lane]
                     filled = min(filled + 1, count)
             floor = best[count - 1]
-        # the entries of the lanes that reach the floor, again by insertion; `best` is filled anew. Equal entries come in
-        # the order of lanes, so that their places are compared too
+        # the entries of the lanes that reach the floor, again by insertion; `best` is filled anew. Equal entries come
+        # in the order of lanes, so that their places are compared too
         filled = 0
         for lane in range(lanes):
             if tops[lane] < floor or (filled == count and tops[lane] < best[count - 1]):
