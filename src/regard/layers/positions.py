@@ -148,7 +148,7 @@ class PositionedEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, inputs: Tensor, positions: Int[Tensor, " T"] | Int[Tensor, " R"]) -> Float[Tensor, "*rows D"]:
-        """Of a sequence: ids (B, T) or values (B, T, F) at positions (T,). Of a step: (R,) or (R, F) at positions (R,)."""
+        """Of a sequence, ids (B, T) or values (B, T, F) at positions (T,); of a step, (R,) or (R, F) at (R,)."""
         embedded = self.embedding(inputs)
         scaled = embedded * math.sqrt(self.size)
         return self.dropout(scaled if self.positions is None else scaled + self.positions(positions, embedded))

@@ -34,7 +34,7 @@ class _Energies(torch.autograd.Function):
         if not torch.is_grad_enabled():
             gradients = ctx.module.gradients(gradient, *inputs, ctx.slope)
             return None, None, *(x if need else None for x, need in zip(gradients, needed, strict=True))
-        # the graph of this pass is wanted (create_graph), which kernels do not leave: torch's own operations do
+        # create_graph: kernels leave no graph of the gradients, torch's own operations do
         pull_back: Any = torch.func.vjp(lambda query, keys, v: reference.energies(query, keys, v, ctx.slope), *inputs)[
             1
         ]

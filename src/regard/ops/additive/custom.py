@@ -1,6 +1,6 @@
 """Additive energies as torch's compiler and exporter see them: operators with known shapes and a known gradient.
 
-A compiled program calls the kernels through them, and does not look inside.
+A compiled program calls the kernels through them.
 """
 
 from __future__ import annotations

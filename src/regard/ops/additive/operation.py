@@ -1,4 +1,4 @@
-"""Additive energies by the fastest way there is, with their gradients."""
+"""Additive energies and their gradients, by the fastest implementation that takes the inputs."""
 
 from __future__ import annotations
 

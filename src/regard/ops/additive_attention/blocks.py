@@ -38,7 +38,7 @@ def refuse(*inputs: Any, **options: Any) -> str | None:
     if torch.is_autocast_enabled(inputs[0].device.type):
         return "half types were asked for"
     if not all(x.numel() for x in floating):
-        return "there is nothing to look at"
+        return "there is nothing to attend to"
     return None
 
 

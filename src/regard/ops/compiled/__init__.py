@@ -49,12 +49,13 @@ def inlined(function: Callable[..., Any]) -> Any:
 def part(function: Callable[..., Any]) -> Any:
     """A part of kernels with their freedom of arithmetic, inlined into each.
 
-    Its loops become vector instructions before it is inlined. So what it writes must not overlap with anything else
-    that it is given: the compiler cannot know that it does not, and would fall back to one number at a time.
+    Its loops become vector instructions before it is inlined, when the compiler does not know yet whether its arguments
+    overlap. So a row that it writes must not overlap with any other argument: the test of that, made at run time, would
+    fail, and the numbers be computed one by one.
     """
     return numba.njit(error_model="numpy", fastmath=FAST, forceinline=True)(function)
 
 
 def intrinsic(maker: Callable[..., Any]) -> Any:
-    """A function made of instructions, from one that says its type and builds them."""
+    """A function made of LLVM instructions, from a maker that returns its type and a builder of them."""
     return extending.intrinsic(maker)

@@ -3,7 +3,7 @@
     p_d = e^{2(q_d + k_d)},  r_d = 1 / (1 + p_d),  tanh(q_d + k_d) = 1 - 2 r_d,  tanh' = 4 r_d (1 - r_d)
 
 Each function is made twice: `energy` and `backward` take q and k, with one exponential for every number; the
-`factored` ones take e^{2q} and e^{2k}, whose product p is. All arguments of a call are rows of D features.
+`factored` ones take e^{2q} and e^{2k}, whose product is p. Their arguments are rows of D features.
 
 Powers are cut at `large`, where tanh is 1 to the last digit. NaN is not larger than anything, so it passes the cut.
 """

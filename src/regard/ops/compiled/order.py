@@ -1,8 +1,8 @@
 """Numbers as integers of the same order, so that their largest is found by vector instructions, NaN included.
 
 The bits of a float ≥ 0, read as an integer, rise with it: rank(x) = bits(x). Those of a float < 0 fall, so that
-rank(x) = -bits(|x|). A comparison of floats is false for NaN whichever way it is asked, which makes the largest of a
-row depend on the order of comparisons; that of integers does not, and may be taken lane by lane.
+rank(x) = -bits(|x|). A comparison of floats with NaN is always false, so that the largest of a row would depend
+on the order of comparisons. That of integers does not, and may be taken lane by lane.
 """
 
 from __future__ import annotations

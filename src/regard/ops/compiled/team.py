@@ -111,7 +111,7 @@ def _member(context: Any, module: Any, shared: Any, kernel: Any, kernel_types: t
     packed, count, pieces = (builder.load(pointer) for pointer in members[:NEXT])
     function = builder.inttoptr(builder.load(members[ENTRY]), kernel)
     builder.branch(take)
-    # take: part = next++ in one step, so that no two threads get the same; nothing else is ordered by it
+    # take: part = next++ as one atomic step, so that no two threads take the same; it orders nothing else
     builder.position_at_end(blocks[1])
     part = builder.atomic_rmw("add", members[NEXT], I64(1), "monotonic")
     builder.cbranch(builder.icmp_signed("<", part, pieces), work, end)

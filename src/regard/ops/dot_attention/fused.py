@@ -33,7 +33,7 @@ def refuse(*inputs: Any, **options: Any) -> str | None:
     if keys.shape[3] != values.shape[3]:
         return f"the kernels want keys as wide as values, and these have {keys.shape[3]} and {values.shape[3]} features"
     if not query.numel() or not keys.numel() or not values.numel():
-        return "there is nothing to look at"
+        return "there is nothing to attend to"
     if query.device.type == "cpu" and keys.shape[3] > WIDE and query.shape[1] * keys.shape[1] < MANY:
         return f"heads of {keys.shape[3]} features and few weights are faster in plain products"
     return None

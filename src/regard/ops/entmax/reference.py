@@ -51,14 +51,14 @@ def bisect(
 
 
 class _Entmax(torch.autograd.Function):
-    """α-entmax of energies (…, S) with α (…, 1); -∞ gets 0."""
+    """α-entmax of energies (…, S) with α (…, 1); 0 where the energy is -∞."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(energies: Tensor, alpha: Tensor) -> Tensor:
         z, out, delta = descend(energies), energies.isneginf(), _above_one(alpha)
-        # τ in [low, high]: at 0 the largest energy alone weighs 1; at (1 - n^{-δ}) / δ each of n weighs at most 1 / n
+        # τ in [low, high]: at 0 the largest energy weighs 1 by itself; at (1 - n^{-δ}) / δ each of n weighs at most 1 / n
         count = (~out).sum(-1, keepdim=True).clamp(min=1)
         low, high = torch.zeros_like(delta), -torch.expm1(-delta * count.log()) / delta
         # each pass halves the interval: as many as a number has bits leave only rounding of it, whatever the row

@@ -41,7 +41,7 @@ def sort(
 
 
 class _Entmax15(FromOutput):
-    """w = max(e/2 - τ, 0)²; -∞ gets 0."""
+    """w = max(e/2 - τ, 0)²; 0 where the energy is -∞."""
 
     @staticmethod
     def forward(energies: Tensor) -> Tensor:

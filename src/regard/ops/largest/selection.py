@@ -11,7 +11,7 @@ def largest(values: Tensor, count: int, without: int | None = None) -> tuple[Ten
     """As the operation. A full sort is paid for only where equal finite entries lie on both sides of the cut."""
     if without is None:
         return _largest(values, count)
-    # one more than wanted, so that there are enough when `without` is among them
+    # one more than `count`, so that there are enough when `without` is among them
     top, places = _largest(values, count + 1)
     best, order = _largest(top.masked_fill(places == without, NEVER), count)
     return best, places.gather(1, order)

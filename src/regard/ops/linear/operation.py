@@ -54,7 +54,7 @@ class Product:
         self.narrow = narrow
         self.weight = weight.detach().bfloat16() if narrow else weight.detach()
         with torch.no_grad():
-            # what `refuse` would say to such products, so that calls need not ask again
+            # whether oneDNN takes such products, so that calls need not check again
             example = weight.new_empty(rows, weight.shape[1])
             self.packed = onednn.refuse(example, weight.detach()) is None
         if self.packed and self.weight.is_contiguous():

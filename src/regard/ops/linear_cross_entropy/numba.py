@@ -1,8 +1,10 @@
 """A block of logits becomes the gradient of its loss, row by row and in its place.
 
-top = max_n x_n,  mass = Σ_n e^{x_n - top},  log p_n = x_n - top - log mass
-sums:      -log p_y  and, for smoothing, the mean of -log p_n over the N' tokens with log p_n > -∞
-gradient:  grad_x_n = p_n - (1 - ε) [n = y] - ε / N'  where log p_n > -∞, else 0
+    top = max_n x_n,  mass = Σ_n e^{x_n - top},  log p_n = x_n - top - log mass
+    sums:      -log p_y  and, for smoothing, the mean of -log p_n over the N' tokens with log p_n > -∞
+    gradient:  grad_x_n = p_n - (1 - ε) [n = y] - ε / N'  where log p_n > -∞, else 0
+
+p stands in the place of the logits before the gradient does; no other row of N numbers is made.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Log-probabilities in the place of the logits, a row at a time while it is in a core's cache.
 
-top = max_n x_n,  total = Σ_n e^{x_n - top},  rest = log total,  log p_n = (x_n - top) - rest
+    top = max_n x_n,  total = Σ_n e^{x_n - top},  rest = log total,  log p_n = (x_n - top) - rest
+
+Written over x; without autograd.
 """
 
 from __future__ import annotations

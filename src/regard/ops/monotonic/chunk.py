@@ -43,8 +43,8 @@ def moving_chunk_softmax(
     Args:
         stops: α, the mass of every stopping position.
         energies: u.
-        support: which positions may get something; mass whose chunk has none is lost.
-        width: w; None looks back to the first position.
+        support: which positions may have mass; that of a chunk without support is lost.
+        width: w; if None, every chunk begins at the first position.
 
     Cost: S·w numbers, exact for any energies: each chunk has its own softmax. A chunk as wide as the source needs S.
 

@@ -1,7 +1,9 @@
 """The same recursions in log₂ S passes over all positions at once.
 
-y_j = d_j y_{j-1} + x_j.  Where Y_j and D_j hold the inputs and the product of decays of the last n positions up to j,
-those of 2n are  Y_j + D_j Y_{j-n}  and  D_j D_{j-n}.
+    y_j = d_j y_{j-1} + x_j
+
+Where Y_j and D_j hold the inputs and the product of decays of the last n positions up to j, those of the last 2n are
+Y_j + D_j Y_{j-n} and D_j D_{j-n}.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ def lookback_softmax(
 ) -> Float[Tensor, "R H S"]:
     """`moving_chunk_softmax` whose chunks all begin at the first position: no width, or one of S or more.
 
-    With w_j = exp(u_j) / Σ_{l ≤ j} exp(u_l), what position j gets is β_j = w_j s_j with
+    With w_j = exp(u_j) / Σ_{l ≤ j} exp(u_l), the mass of position j is β_j = w_j s_j with
     s_j = (1 - w_{j+1}) s_{j+1} + α_j: a monotonic reader that walks back from every stop and chooses with w.
 
     Cost: that of the reader, S numbers instead of S².

@@ -1,8 +1,10 @@
 """Sparsemax, its threshold by sorting.
 
-z = e - max e,  z_(1) ≥ z_(2) ≥ …,  k = the largest with k z_(k) > Σ_{j ≤ k} z_(j) - 1,  τ = (Σ_{j ≤ k} z_(j) - 1) / k
-forward:   w_s = max(z_s - τ, 0)
-backward:  grad_e_s = g_s - mean of g over w > 0, where w_s > 0, else 0
+    z = e - max e,  z_(1) ≥ z_(2) ≥ …,  k = the largest with k z_(k) > Σ_{j ≤ k} z_(j) - 1,  τ = (Σ_{j ≤ k} z_(j) - 1) / k
+    forward:   w_s = max(z_s - τ, 0)
+    backward:  grad_e_s = g_s - mean of g over w > 0, where w_s > 0, else 0
+
+The largest k entries are those with a weight above 0.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ def sparsemax(
 ) -> Float[Tensor, "*rows S"]:
     """w_s = max(e_s - τ, 0) with τ such that Σ_s w_s = 1: the distribution over the support that is nearest to e.
 
-    Energies more than 1 below the largest get exactly 0, as does all outside the support. A row without support gives
+    Energies more than 1 below the largest have exactly 0, as has everything outside the support. A row without support gives
     zero weights and zero gradient. Half types are computed in float32.
 
     Gradient: the weights above zero share it less its mean over them, ∂w/∂e = diag(m) - m mᵀ/Σm with m_s = 1 where

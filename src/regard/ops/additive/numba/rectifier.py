@@ -1,7 +1,9 @@
 """Kernels of the rectifier max(x, 0) and the leaky one; arguments as in `regard.ops.additive.numba.tangent`.
 
-x = q_td + k_jd,  φ(x) = x if x > 0 else slope · x,  w_tj = g_tj if x > 0 else slope · g_tj
-e_tj = Σ_d v_d φ(x),  grad_q_td = v_d Σ_j w_tj,  grad_k_jd = v_d Σ_t w_tj,  grad_v_d = Σ_tj w_tj x
+    x = q_td + k_jd,  φ(x) = x if x > 0 else slope · x,  w_tj = g_tj if x > 0 else slope · g_tj
+    e_tj = Σ_d v_d φ(x),  grad_q_td = v_d Σ_j w_tj,  grad_k_jd = v_d Σ_t w_tj,  grad_v_d = Σ_tj w_tj x
+
+Nothing of size T·S·D is kept: the backward kernel computes x again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Gradients on a GPU, a tile of rows and features in every program.
 
-y = x_rd + others_id,  r = 1 / (1 + e^{2y}),  e^{2y} = a_rd b_id while both are normal numbers
-tanh:       grad_x_rd = v_d Σ_i g_ri · 4 r (1 - r),             grad_v_d = Σ_ri g_ri · 2 (½ - r)
-rectifier:  grad_x_rd = v_d Σ_i g_ri (1 if y > 0 else SLOPE),   grad_v_d = Σ_ri g_ri φ(y)
+    y = x_rd + others_id,  r = 1 / (1 + e^{2y}),  e^{2y} = a_rd b_id while both are normal numbers
+    tanh:       grad_x_rd = v_d Σ_i g_ri · 4 r (1 - r),             grad_v_d = Σ_ri g_ri · 2 (½ - r)
+    rectifier:  grad_x_rd = v_d Σ_i g_ri (1 if y > 0 else SLOPE),   grad_v_d = Σ_ri g_ri φ(y)
+
+Every number of a gradient is summed by one program, so that results are the same from run to run.
 """
 
 # mypy: disable-error-code="no-untyped-def,import-untyped,import-not-found,untyped-decorator"
@@ -59,7 +61,7 @@ def rows_kernel(
     others += group * count * size + d
     b += group * count * size + d
     factor = tl.load(v + group % heads * size + d, mask=d < size, other=0.0)[None, :]
-    # sums over i, of the tile alone: no two programs write one number, so that results are the same from run to run
+    # sums over i, kept with the program: no other one adds to them
     total = tl.zeros([ROWS, COLUMNS], dtype=v.dtype.element_ty)
     share = tl.zeros([ROWS, COLUMNS], dtype=v.dtype.element_ty)
     if TANGENT:

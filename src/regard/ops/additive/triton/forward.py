@@ -1,8 +1,10 @@
 """Energies on a GPU, a tile of steps and positions in every program.
 
-tanh:       a_td = e^{2 q_td},  b_sd = e^{2 k_sd},  r = 1 / (1 + a_td b_sd),  e_ts = 2 Σ_d v_d (½ - r)
-beyond:     the same with e^{2 (q_td + k_sd)} in place of a_td b_sd, where one of them is no normal number
-rectifier:  e_ts = Σ_d v_d φ(q_td + k_sd),  φ(x) = x, or SLOPE · x below 0
+    tanh:       a_td = e^{2 q_td},  b_sd = e^{2 k_sd},  r = 1 / (1 + a_td b_sd),  e_ts = 2 Σ_d v_d (½ - r)
+    beyond:     the same with e^{2 (q_td + k_sd)} in place of a_td b_sd, where one of them is no normal number
+    rectifier:  e_ts = Σ_d v_d φ(q_td + k_sd),  φ(x) = x, or SLOPE · x below 0
+
+r = 1 / (1 + p) with p cut at LARGE, where tanh is 1 to the last digit.
 """
 
 # mypy: disable-error-code="no-untyped-def,import-untyped,import-not-found,untyped-decorator"

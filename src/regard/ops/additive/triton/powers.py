@@ -1,6 +1,8 @@
 """e^{2x} of all rows, laid out as the kernels read them.
 
-out_rc = e^{2 x_rc},  far_group = 1 if any |x_rc| > REACH, or is NaN, in the group
+    out_rc = e^{2 x_rc},  far_group = 1 if any |x_rc| > REACH, or is NaN, in the group
+
+The kernels read `far` before they read `out`: a group beyond reach has powers that are of no use.
 """
 
 # mypy: disable-error-code="no-untyped-def,import-untyped,import-not-found,untyped-decorator"
