@@ -67,6 +67,7 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(query, keys, v, values)
         ctx.mask, ctx.sharpening = mask, sharpening
+        # few weights are kept, which saves the backward pass the energies; many would be memory of T · S
         few = query.shape[:3].numel() * keys.shape[1] <= KEPT
         context, ctx.weights = _attend(query, keys, v, values, mask, sharpening, keeps=few)
         return context
@@ -119,6 +120,7 @@ def _pull_back(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of query, keys, v and values, from that of the context (B, T, H, V)."""
     energies, softmax = kernels_for(query.device.type), steps_for("softmax", query.device.type)
+    # each block writes its steps of q; every block of a sentence adds to its k and values, and all add to v
     grad_query = query.new_empty(query.shape)
     grad_keys, grad_v, grad_values = (x.new_zeros(x.shape) for x in (keys, v, values))
     for number, (b, t) in enumerate(_blocks(query, keys)):
@@ -133,6 +135,7 @@ def _pull_back(
         grad_values[b] += torch.matmul(grouped.mT, g).transpose(1, 2)
         grad_weights = torch.matmul(g, values[b].permute(0, 2, 3, 1)).view(weights.shape)
         grad_energies = softmax.pull_back(grad_weights, weights)
+        # through β e to e
         if sharpening != 1.0:
             grad_energies.mul_(sharpening)
         # a block has all of its steps' gradients for q, and only its own steps' share of those for k and v

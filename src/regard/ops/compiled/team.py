@@ -70,6 +70,7 @@ _entries: dict[tuple[Any, bytes], int] = {}
 
 
 def _entry(kernel: Any, arguments: tuple[Any, ...]) -> int:
+    # arguments, start and stop; compiled for these types, or read from the disk, now if not before
     kinds = (*(kind_of(value) for value in arguments), types.intp, types.intp)
     kernel.compile(kinds)
     code = kernel.overloads[kinds]

@@ -34,6 +34,7 @@ def refuse(*inputs: Any, **options: Any) -> str | None:
         return f"the kernels want keys as wide as values, and these have {keys.shape[3]} and {values.shape[3]} features"
     if not query.numel() or not keys.numel() or not values.numel():
         return "there is nothing to attend to"
+    # on the CPU the fused kernel loses to products of matrices for wide heads, unless the weights are too many
     if query.device.type == "cpu" and keys.shape[3] > WIDE and query.shape[1] * keys.shape[1] < MANY:
         return f"heads of {keys.shape[3]} features and few weights are faster in plain products"
     return None
@@ -53,6 +54,7 @@ def dot_attention(
         # the kernels take a mask or the causal one, not both: the triangle joins the support
         support, causal = support & support.new_ones(query.shape[1], keys.shape[1]).tril(), False
     differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in (query, keys, values))
+    # a compiler differentiates the kernels itself
     if not differentiable or torch.compiler.is_compiling():
         return _attend(query, keys, values, support, scale, causal)
     context: Tensor = _Attention.apply(query, keys, values, support, scale, causal)  # type: ignore[no-untyped-call]
@@ -61,6 +63,7 @@ def dot_attention(
 
 def _attend(query: Tensor, keys: Tensor, values: Tensor, support: Tensor | None, scale: float, causal: bool) -> Tensor:
     """The context (B, T, H, V). A query without support attends everywhere, and its context is set to 0."""
+    # `enable_gqa` shares keys and values alike; where their groups differ, both are repeated for every head
     heads = query.shape[2]
     if keys.shape[2] != values.shape[2]:
         keys, values = _for_heads(keys, heads), _for_heads(values, heads)

@@ -60,6 +60,7 @@ def _fill(
 ) -> None:
     """out (N, F), for the rows start … stop."""
     width = out.shape[1]
+    # a vector for each of the four words; zero of the mask's type
     zero = scale - scale
     words = np.empty((4, _GROUP), np.uint32)
     for row in range(start, stop):

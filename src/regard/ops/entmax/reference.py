@@ -58,7 +58,7 @@ class _Entmax(torch.autograd.Function):
     @staticmethod
     def forward(energies: Tensor, alpha: Tensor) -> Tensor:
         z, out, delta = descend(energies), energies.isneginf(), _above_one(alpha)
-        # τ in [low, high]: at 0 the largest energy weighs 1 by itself; at (1 - n^{-δ}) / δ each of n weighs at most 1 / n
+        # τ in [low, high]: at 0 the largest energy weighs 1 by itself; at (1 - n^{-δ}) / δ no weight is above 1 / n
         count = (~out).sum(-1, keepdim=True).clamp(min=1)
         low, high = torch.zeros_like(delta), -torch.expm1(-delta * count.log()) / delta
         # each pass halves the interval: as many as a number has bits leave only rounding of it, whatever the row

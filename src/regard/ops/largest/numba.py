@@ -60,7 +60,7 @@ def _largest(values: Any, without: int, entries: Any, places: Any, ranks: Any, s
         for i in range(size - size % lanes, size):
             here = rank(x[i])
             tops[i % lanes] = here if here > tops[i % lanes] else tops[i % lanes]
-        # the forbidden entry is in one lane, whose largest is searched for again: a test in the pass would cost every entry
+        # the forbidden entry is in one lane, whose largest is searched for again: a test in the pass would cost all
         if without >= 0:
             top = least
             for i in range(without % lanes, size, lanes):

@@ -30,6 +30,7 @@ def refuse(x: Tensor | None = None, weight: Tensor | None = None, bias: Tensor |
         return None
     if x.device.type != "cpu" or x.dtype != torch.float32 or weight.dtype != torch.float32:
         return "it computes float32 on the CPU"
+    # rows · K · N multiply-adds
     if x.numel() * weight.shape[0] < ENOUGH:
         return "the product is too small"
     inputs = (x, weight) if bias is None else (x, weight, bias)

@@ -143,6 +143,7 @@ def _in_blocks(
         take(features[block], targets[block], sums[block], first=start == 0)
     likelihood, uniform = sums.sum(0).to(features.dtype).unbind()
     loss = likelihood.clone() if smoothing == 0.0 else (1 - smoothing) * likelihood + smoothing * uniform
+    # of one block its own tensor, without a copy
     grad_all = grad_features[0] if len(grad_features) == 1 else torch.cat(grad_features) if of_features else None
     return loss, likelihood, (grad_all, grad_weight, grad_bias)
 

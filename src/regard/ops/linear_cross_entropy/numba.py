@@ -4,7 +4,7 @@
     sums:      -log p_y  and, for smoothing, the mean of -log p_n over the N' tokens with log p_n > -∞
     gradient:  grad_x_n = p_n - (1 - ε) [n = y] - ε / N'  where log p_n > -∞, else 0
 
-p stands in the place of the logits before the gradient does; no other row of N numbers is made.
+e^{x - top} stands in the place of the logits before the gradient does: no other row of N numbers is made.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def _normalise(logits: Any, start: int, stop: int) -> None:
     half = logits.dtype.type(0.5)
     for row in range(start, stop):
         x = logits[row]
-        top = largest(x)
+        top = largest(x)  # NaN where there is one, which makes the row NaN
         # e^y = power(y / 2), as `power` is e^{2x}
         total = half - half
         for i in range(len(x)):

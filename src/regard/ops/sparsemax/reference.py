@@ -1,6 +1,7 @@
 """Sparsemax, its threshold by sorting.
 
-    z = e - max e,  z_(1) ≥ z_(2) ≥ …,  k = the largest with k z_(k) > Σ_{j ≤ k} z_(j) - 1,  τ = (Σ_{j ≤ k} z_(j) - 1) / k
+    z = e - max e,  z_(1) ≥ z_(2) ≥ …,  c_k = Σ_{j ≤ k} z_(j) - 1
+    k the largest with k z_(k) > c_k,  τ = c_k / k
     forward:   w_s = max(z_s - τ, 0)
     backward:  grad_e_s = g_s - mean of g over w > 0, where w_s > 0, else 0
 
@@ -24,8 +25,8 @@ def sparsemax(
 ) -> Float[Tensor, "*rows S"]:
     """w_s = max(e_s - τ, 0) with τ such that Σ_s w_s = 1: the distribution over the support that is nearest to e.
 
-    Energies more than 1 below the largest have exactly 0, as has everything outside the support. A row without support gives
-    zero weights and zero gradient. Half types are computed in float32.
+    Weights of energies more than 1 below the largest are exactly 0, as are those outside the support. A row without
+    support gives zero weights and zero gradient. Half types are computed in float32.
 
     Gradient: the weights above zero share it less its mean over them, ∂w/∂e = diag(m) - m mᵀ/Σm with m_s = 1 where
     w_s > 0; where a weight just reaches zero, it counts as zero. Can be differentiated again.

@@ -35,7 +35,7 @@ def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Ten
         result = out.numpy()
         inputs: tuple[Any, ...] = (*_flat(query), *_flat(keys), heads)
         if slope is None:
-            width = min(max(1, KEPT // size), positions)
+            width = min(max(1, KEPT // size), positions)  # keys of a block, whose powers stay in the cache
             kernel, arguments = (
                 tangent.energies,
                 (*inputs, tangent.REACH[heads.dtype], tangent.LARGE[heads.dtype], result, width, chunks),
@@ -55,6 +55,7 @@ def gradients(
     heads = _heads(v)
     (count, size), sentences, steps, positions = heads.shape, query.shape[0], query.shape[1], keys.shape[1]
     groups = sentences * count
+    # kernels fill every number; where there is no work for them, gradients are zeros
     busy = bool(gradient.numel() and size)
     make = query.new_empty if busy else query.new_zeros
     grad_query, grad_keys = (make(sentences, x.shape[1], count, size) for x in (query, keys))

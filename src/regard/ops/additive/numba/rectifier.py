@@ -24,6 +24,7 @@ def energies(
         group, chunk = unit // chunks, unit % chunks
         sentence, head = group // heads, group % heads
         factor = v[head]
+        # q and k are flat: their rows are found by strides, without a copy of heads or sentences
         for t in range(steps * chunk // chunks, steps * (chunk + 1) // chunks):
             place = sentence * q_strides[0] + t * q_strides[1] + head * q_strides[2]
             row = q[place : place + size]
@@ -31,7 +32,7 @@ def energies(
                 place = sentence * k_strides[0] + s * k_strides[1] + head * k_strides[2]
                 key = k[place : place + size]
                 total = zero
-                # without a slope 0 is selected, as 0 · x would be NaN for x = -∞
+                # a loop for each: without a slope 0 is selected, since 0 · x would be NaN for x = -∞
                 if slope == zero:
                     for d in range(size):
                         x = row[d] + key[d]
@@ -68,6 +69,7 @@ def gradients(
     for unit in range(start, stop):
         group, low, high = unit // slices, size * (unit % slices) // slices, size * (unit % slices + 1) // slices
         sentence, head = group // heads, group % heads
+        # sums go straight into the results, of which this unit has its features to itself
         factor, shares = v[head, low:high], grad_v[group, low:high]
         shares[:] = zero
         for s in range(positions):
@@ -79,7 +81,7 @@ def gradients(
             sums[:] = zero
             for s in range(positions):
                 gradient = g[group, t, s]
-                flat = slope * gradient
+                flat = slope * gradient  # g φ'(x) where x ≤ 0
                 place = sentence * k_strides[0] + s * k_strides[1] + head * k_strides[2]
                 key = k[place + low : place + high]
                 sums_k = grad_keys[sentence, s, head, low:high]

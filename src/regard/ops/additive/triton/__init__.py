@@ -24,6 +24,7 @@ def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Ten
     with torch.cuda.device_of(query):
         if not out.numel():
             pass
+        # one step, as in a search: the powers of the keys would be used once
         elif steps == 1:
             tile = min(16, triton.next_power_of_2(positions))
             step_kernel[groups * triton.cdiv(positions, tile),](
@@ -48,10 +49,12 @@ def gradients(
     (groups, steps, size), positions = q.shape, k.shape[1]
     g = gradient.reshape(groups, steps, positions)
     grad_query, grad_keys = torch.zeros_like(q), torch.zeros_like(k)
+    # shares (B·heads, tiles of steps, D): each tile's part of the gradient of v, summed at the end in a fixed order
     tile, columns = min(16, triton.next_power_of_2(max(steps, 1))), 64
     shares = q.new_zeros(groups, triton.cdiv(steps, tile), size)
     if g.numel() and size:
         with torch.cuda.device_of(query):
+            # features innermost (groups, rows, D): a program reads a slice of features of each row
             a, b, far = _powers(q, k, slope, upright=True)
             form = {**_form(slope, q), "COLUMNS": columns}
             slices = triton.cdiv(size, columns)
@@ -103,6 +106,7 @@ def _powers(q: Tensor, k: Tensor, slope: float | None, *, upright: bool) -> tupl
     far = torch.zeros(len(q), dtype=torch.int32, device=q.device)
     if slope is not None:
         return (q, k, far) if upright else (q.mT.contiguous(), k.mT.contiguous(), far)
+    # one `far` for both: the factored form needs the powers of q and of k
     results = []
     for x in (q, k):
         (groups, rows, size), tile = x.shape, min(32, triton.next_power_of_2(max(x.shape[1], 1)))
