@@ -4,7 +4,8 @@
     tanh:       grad_x_rd = v_d Σ_i g_ri · 4 r (1 - r),             grad_v_d = Σ_ri g_ri · 2 (½ - r)
     rectifier:  grad_x_rd = v_d Σ_i g_ri (1 if y > 0 else SLOPE),   grad_v_d = Σ_ri g_ri φ(y)
 
-Every number of a gradient is summed by one program, so that results are the same from run to run.
+Every number of grad_x, and every tile's share of grad_v, is summed by one program, so that results are the same from
+run to run.
 """
 
 # mypy: disable-error-code="no-untyped-def,import-untyped,import-not-found,untyped-decorator"
