@@ -42,7 +42,7 @@ def log_add(a: Float[Tensor, "*rows"], b: Float[Tensor, "*rows"]) -> Float[Tenso
 def widen(x: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
     """Half types as float32, for a logarithm: the gradient is cut at a sixteenth of the largest half number.
 
-    The gradient 1/x of a small weight is beyond that number, and infinity times the next factor, which may be 0, would be
+    The gradient 1/x of a small weight is beyond that number, and infinity times the next factor, if that is 0, would be
     NaN. A sixteenth, since gradients of one weight from several parts are added up.
 
     >>> x = torch.tensor([1e-6], dtype=torch.float16, requires_grad=True)
