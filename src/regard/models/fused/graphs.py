@@ -205,13 +205,13 @@ class Recordings:
         self._slots: OrderedDict[Hashable, Recording | None] = OrderedDict()
 
     def reserve(
-        self, owner: Any, what: Hashable, forward: Forward, backward: Backward, inputs: Tensors
+        self, owner: Any, settings: Hashable, forward: Forward, backward: Backward, inputs: Tensors
     ) -> Recording | None:
         """A recording for such inputs, reserved for the owner; made when they come for the second time. Else None.
 
         Args:
             owner: the node of the graph.
-            what: all that the work depends on beside tensors.
+            settings: all that the work depends on beside tensors.
             inputs: the first one's device counts.
         """
         assert inputs[0] is not None
@@ -220,7 +220,7 @@ class Recordings:
         circumstances = None if kind is None else kind.circumstances(device)
         if kind is None or circumstances is None or any(type(x) not in _PLAIN for x in inputs):
             return None
-        key = what, circumstances, tuple(_key(x) for x in inputs)
+        key = settings, circumstances, tuple(_key(x) for x in inputs)
         with _LOCK:
             # the first free recording of the key; a slot that is not there yet is remembered for the next time
             for slot in ((key, index) for index in count()):
