@@ -67,9 +67,9 @@ def test_without_a_gpu_it_says_so_in_a_line_and_fails(tmp_path):
 def test_packages_that_are_missing_are_named_before_anything_is_tried(bench, monkeypatch):
     real = find_spec
     monkeypatch.setattr(bench.run, "find_spec", lambda name: None if name in ("yaml", "jaxtyping") else real(name))
-    assert "missing: pyyaml, jaxtyping" in bench.run.obstacle(rehearse=True)
+    assert "missing: pyyaml, jaxtyping" in bench.run.refuse(rehearse=True)
     monkeypatch.setattr(bench.run, "find_spec", lambda name: None if name == "regard" else real(name))
-    assert "PYTHONPATH=src" in bench.run.obstacle(rehearse=True)
+    assert "PYTHONPATH=src" in bench.run.refuse(rehearse=True)
 
 
 def sections(bench, monkeypatch, **bodies):
@@ -92,7 +92,7 @@ def test_a_section_that_fails_or_hangs_does_not_lose_the_others(bench, monkeypat
         "tests": {"parts": ["| b |"], "figures": "7 passed", "place": "a chip", "failures": [], "seconds": 1},
     }
     asked = []
-    monkeypatch.setattr(bench.run, "obstacle", lambda *, rehearse: None)
+    monkeypatch.setattr(bench.run, "refuse", lambda *, rehearse: None)
     monkeypatch.setattr(bench.run, "outcome", lambda name, seconds, *, rehearse: asked.append(name) or found[name])
     output = tmp_path / "deep" / "gpu.md"
     assert bench.run.main(["--sections", ",".join(found), "--output", str(output)]) == 1
@@ -131,7 +131,7 @@ def test_what_runs_too_long_is_ended_with_all_its_processes(bench, tmp_path, mon
 
 
 def test_time_that_is_spent_is_told_and_nothing_is_begun(bench, monkeypatch, tmp_path):
-    monkeypatch.setattr(bench.run, "obstacle", lambda *, rehearse: None)
+    monkeypatch.setattr(bench.run, "refuse", lambda *, rehearse: None)
     monkeypatch.setattr(bench.run, "outcome", lambda *given, **options: pytest.fail("began"))
     output = tmp_path / "gpu.md"
     assert bench.run.main(["--seconds", "0", "--sections", "chip", "--output", str(output)]) == 1

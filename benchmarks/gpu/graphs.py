@@ -1,6 +1,7 @@
 """The fused decoder's steps as CUDA graphs, against the same steps launched one by one: numbers and time.
 
-Decoders that feed their output back, as others attend to all steps in one operation, which has nothing to record.
+The decoders are those that feed their output back: others attend to all steps in one operation, and have no loop to
+record.
 """
 
 from __future__ import annotations
@@ -24,43 +25,43 @@ from regard.models.fused.graphs import RECORDERS
 LOOP = "launched one by one"
 SIZES = ({}, {"B": 16, "T": 50, "S": 50}, {"B": 256})
 CALLS = 4
-"""Of one shape: it is recorded when it comes for the second time, and its backward pass then, too."""
+"""Calls of one shape, which is recorded in the second one, as its backward pass is."""
 
 
 @contextmanager
 def one_by_one() -> Iterator[None]:
-    """Nothing is recorded or replayed inside."""
-    kept = dict(RECORDERS)
+    """Within the block nothing is recorded or replayed."""
+    recorders = dict(RECORDERS)
     RECORDERS.clear()
     try:
         yield
     finally:
-        RECORDERS.update(kept)
+        RECORDERS.update(recorders)
 
 
 @contextmanager
 def counted(kind: str) -> Iterator[Counter[str]]:
-    """How much is recorded and replayed on a type of device."""
+    """Counts what is recorded and replayed on a type of device."""
     counts: Counter[str] = Counter()
-    plainly = RECORDERS[kind]
+    recorder = RECORDERS[kind]
 
-    class Counting(plainly):  # type: ignore[valid-type, misc]
+    class Counting(recorder):  # type: ignore[valid-type, misc]
         def record(self, work: Any) -> Any:
-            found, replay = super().record(work)
+            result, replay = super().record(work)
             counts["recorded"] += 1
 
             def counting() -> None:
                 counts["replayed"] += 1
                 replay()
 
-            return found, counting
+            return result, counting
 
     RECORDERS[kind] = Counting
     try:
         yield counts
     finally:
         if kind in RECORDERS:  # it is gone when recording failed
-            RECORDERS[kind] = plainly
+            RECORDERS[kind] = recorder
 
 
 def section(place: Place) -> Result:
@@ -78,7 +79,7 @@ def section(place: Place) -> Result:
                 sizes = place.sizes(case)
                 before = Counter(counts)
                 error_name, error = worst(judge(case, sizes, calls=CALLS))
-                recorded, replayed = (counts[what] - before[what] for what in ("recorded", "replayed"))
+                recorded, replayed = (counts[event] - before[event] for event in ("recorded", "replayed"))
                 shown = " ".join(f"{letter}{size}" for letter, size in sizes.items())
                 row: list[object] = [name, shown, recorded, replayed, error_name, f"{error.share:.2f}"]
                 if not error.passes:
@@ -86,7 +87,8 @@ def section(place: Place) -> Result:
                 if not recorded or not replayed:
                     result.failures.append(f"{name}, {shown}: {recorded} recordings, {replayed} replays")
                 rows.append([*row, *timed(place, case.contest(torch.float32, sizes).sides, gains)])
-    result.failures += [str(one.message) for one in warned if "recorded" in str(one.message)]
+    # a failed capture is only a warning to users; here it fails the section
+    result.failures += [str(warning.message) for warning in warned if "recorded" in str(warning.message)]
     head = [
         "case",
         "sizes",
@@ -104,16 +106,17 @@ def section(place: Place) -> Result:
 
 
 def timed(place: Place, sides: Any, gains: list[float]) -> list[str]:
-    """Milliseconds of graphs, of the loop and of the plain decoder, and the gain."""
+    """Milliseconds of graphs, of the loop and of the plain decoder, and how much faster graphs are than the loop."""
 
     def loop() -> Any:
         with one_by_one():
             return sides[OURS]()
 
+    # recorded before the clock starts
     for _ in range(CALLS):
         sides[OURS]()
-    wanted = {OURS: sides[OURS], LOOP: loop, PLAIN: sides[PLAIN]}
-    seconds = turns(wanted, rounds=place.rounds, turn=place.turn, clock=place.clock)
+    contestants = {OURS: sides[OURS], LOOP: loop, PLAIN: sides[PLAIN]}
+    seconds = turns(contestants, rounds=place.rounds, turn=place.turn, clock=place.clock)
     gain = ratio(seconds[LOOP], seconds[OURS])
     gains.append(gain.median)
     return [

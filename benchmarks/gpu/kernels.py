@@ -1,4 +1,4 @@
-"""Every Triton kernel: errors against float64, time against the plain formula, both against the chip's limits."""
+"""Every Triton kernel: its errors against float64, its time against the plain formula and against the chip's limits."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def section(place: Place) -> Result:
     """Errors and times of the operation in every format, then times of its kernels one by one."""
     result = Result()
     triton = implementation()
-    absent = triton.refuse() if place.is_full else None
-    if absent is not None:
-        result.failures.append(f"the kernels cannot be used: {absent}")
+    reason = triton.refuse() if place.is_full else None
+    if reason is not None:
+        result.failures.append(f"the kernels cannot be used: {reason}")
         return result
     if place.is_full:
-        taken = ops.explain(
+        explanation = ops.explain(
             "additive_energies", *(torch.zeros(s, device=place.device) for s in ((1, 2, 4), (1, 3, 4), 4))
         )
-        if f"{TRITON}: taken" not in taken:
-            result.failures.append(f"a GPU takes other kernels: {taken}")
+        if f"{TRITON}: taken" not in explanation:
+            result.failures.append(f"a GPU takes other kernels: {explanation}")
     limits = {dtype: rates(place, dtype) for dtype in FORMATS}
     rows = []
     for case in cases(place, triton.function):
@@ -60,9 +60,9 @@ def section(place: Place) -> Result:
     head += ["faster", "quartiles", "GB/s", "of a copy", "GFLOP/s", "of a float32 product"]
     result.parts += [
         table(head, rows),
-        "Half formats are computed in float32. Operations and bytes are those that the job cannot do without, as "
+        "Half formats are computed in float32. Operations and bytes are the least that the operation needs, as "
         "`regard.bench.arithmetic` counts them; a tangent counts 6 forward and 10 backward.",
-        *alone(place, limits[torch.float32], result),
+        *single_kernels(place, limits[torch.float32], result),
     ]
     passed = len([row for row in rows if row[8] != ""])
     result.figures = f"{passed} of {len(rows)} rows within the gate"
@@ -70,34 +70,34 @@ def section(place: Place) -> Result:
 
 
 def implementation() -> Implementation:
-    """That of additive energies in Triton."""
-    return next(one for one in ops.IMPLEMENTATIONS["additive_energies"] if one.name == TRITON)
+    """The implementation of additive energies in Triton."""
+    implementations = ops.IMPLEMENTATIONS["additive_energies"]
+    return next(implementation for implementation in implementations if implementation.name == TRITON)
 
 
 def cases(place: Place, ours: Callable[..., Any]) -> Iterable[Case]:
-    """Those of additive energies, with the kernels as ours, and as rectifiers."""
+    """The cases of additive energies, with tanh and with a rectifier, that measure the kernels."""
     for name, sizes in SIZES.items():
         case = CASES[name]
         backward = name == "additive"
         for slope in (None, SLOPE):
             make = partial(contest, backward=backward, ours=ours, slope=slope)
             form = "tanh" if slope is None else "leaky_relu"
-            wanted = {**sizes, "D": sizes.get("D", 512)} if place.is_full else {**TINY, "T": min(TINY["T"], sizes["T"])}
-            # Gates need float64 on the plain way, so a part of the batch is enough.
-            gate = {"B": min(4, wanted["B"])}
+            drawn = {**sizes, "D": sizes.get("D", 512)} if place.is_full else {**TINY, "T": min(TINY["T"], sizes["T"])}
+            # the gate computes the plain formula in float64, so a part of the batch is enough
+            gate = {"B": min(4, drawn["B"])}
             named = replace(case, name=f"{case.what}; {form}", make=make, gate=gate, quick={})
-            yield place.case(named, **wanted)
+            yield place.case(named, **drawn)
 
 
 def measured(place: Place, case: Case, dtype: torch.dtype, limit: Any, result: Result) -> list[object]:
-    """A row: the gate; then, if it holds, the time."""
+    """A row of the table: the gate; then, if it holds, the time."""
     sizes = dict(case.sizes)
-    what, _, form = case.name.partition("; ")
-    found = judge(case, sizes, dtype)
-    name, error = worst(found)
+    kernels, _, form = case.name.partition("; ")
+    name, error = worst(judge(case, sizes, dtype))
     shown = " ".join(f"{letter}{size}" for letter, size in sizes.items())
     row: list[object] = [
-        what,
+        kernels,
         form,
         shown,
         short(dtype),
@@ -108,7 +108,7 @@ def measured(place: Place, case: Case, dtype: torch.dtype, limit: Any, result: R
     ]
     if not error.passes:
         result.failures.append(
-            f"{what}, {form}, {short(dtype)}: {name} is {error.ours:.2e} off, {error.allowed:.2e} allowed"
+            f"{kernels}, {form}, {short(dtype)}: {name} is {error.ours:.2e} off, {error.allowed:.2e} allowed"
         )
         return [*row, *[""] * 8]
     sides = case.contest(dtype, sizes).sides
@@ -128,12 +128,12 @@ def against(work: Work, seconds: float, limit: Any) -> list[str]:
 
 
 def digits(number: float) -> str:
-    """Three at least."""
+    """A number with three digits or more."""
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def work_of(B: int, T: int, S: int, D: int) -> dict[str, Work]:
-    """What the launches of each kernel in a forward and backward pass cannot do without."""
+    """The least work of each kernel's launches in a forward and backward pass."""
     inputs, energies = 4 * (B * T * D + B * S * D), 4 * B * T * S
     forward = arithmetic.tangents(B * T, S, D, backward=False)
     backward = arithmetic.tangents(B * T, S, D, backward=True) - forward
@@ -144,25 +144,25 @@ def work_of(B: int, T: int, S: int, D: int) -> dict[str, Work]:
     }
 
 
-def alone(place: Place, limit: Any, result: Result) -> list[str]:
-    """Time of each kernel by torch's profiler, tanh in float32."""
+def single_kernels(place: Place, limit: Any, result: Result) -> list[str]:
+    """The time of each kernel by torch's profiler, for tanh in float32."""
     calls = 10 if place.is_full else 1
     case = next(iter(cases(place, implementation().function)))
     sizes = dict(case.sizes)
     ours = case.contest(torch.float32, sizes).sides[OURS]
     ours()
     place.clock()
-    watched = [torch.profiler.ProfilerActivity.CPU]
+    activities = [torch.profiler.ProfilerActivity.CPU]
     if place.device.type == "cuda":
-        watched = [torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=watched) as profile:
+        activities = [torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
         for _ in range(calls):
             ours()
         place.clock()
-    needed = work_of(**sizes)
-    spent = seconds_of(profile.key_averages(), needed)
+    works = work_of(**sizes)
+    spent = seconds_of(profile.key_averages(), works)
     rows = []
-    for name, work in needed.items():
+    for name, work in works.items():
         if name not in spent:
             if place.is_full:
                 result.failures.append(f"the profiler saw nothing of {name}")
@@ -170,19 +170,19 @@ def alone(place: Place, limit: Any, result: Result) -> list[str]:
         launches, seconds = spent[name]
         rows.append([name, launches / calls, f"{1e6 * seconds / calls:.1f}", *against(work, seconds / calls, limit)])
     if not rows:
-        return ["Nothing of single kernels: the profiler saw none."]
+        return ["No times of single kernels: the profiler saw none."]
     head = ["kernel", "launches a pass", "µs a pass", "GB/s", "of a copy", "GFLOP/s", "of a float32 product"]
     shown = " ".join(f"{letter}{size}" for letter, size in sizes.items())
-    return [f"Kernels alone, in a forward and backward pass of {shown}, by torch's profiler:", table(head, rows)]
+    return [f"Single kernels, in a forward and backward pass of {shown}, by torch's profiler:", table(head, rows)]
 
 
 def seconds_of(events: Iterable[Any], names: Iterable[str]) -> Mapping[str, tuple[int, float]]:
-    """Launches and seconds on the device, by the name that the kernel's begins with."""
-    wanted = list(names)
-    found: dict[str, tuple[int, float]] = {}
+    """Launches and seconds on the device, by the name with which the kernel's begins."""
+    kernels = list(names)
+    totals: dict[str, tuple[int, float]] = {}
     for event in events:
-        name = next((name for name in wanted if event.key.startswith(name)), None)
+        name = next((name for name in kernels if event.key.startswith(name)), None)
         if name is not None and event.device_time_total:
-            launches, seconds = found.get(name, (0, 0.0))
-            found[name] = launches + event.count, seconds + event.device_time_total / 1e6
-    return found
+            launches, seconds = totals.get(name, (0, 0.0))
+            totals[name] = launches + event.count, seconds + event.device_time_total / 1e6
+    return totals

@@ -1,4 +1,4 @@
-"""Where the work is done: a GPU; or, to try these scripts without one, the CPU with small sizes."""
+"""Where the measurements are made: a GPU; or, to try these scripts without one, the CPU with small sizes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Place:
 
     Args:
         device: cuda, or cpu for a rehearsal.
-        clock: seconds, after the device has done what it was given.
+        clock: seconds, after the device has finished its work.
         rounds: turns of each side.
-        turn: the least seconds of one.
+        turn: the least seconds of a turn.
         is_full: whether sizes are those of a measurement.
     """
 
@@ -38,40 +38,40 @@ class Place:
 
     @property
     def width(self) -> int:
-        """Of matrices whose product shows what a device can compute."""
+        """The width of matrices whose product shows what a device can compute."""
         return 8192 if self.is_full else 64
 
     @property
     def megabytes(self) -> int:
-        """Of a copy that shows what a device can move."""
+        """The size of a copy that shows what a device can move."""
         return 2048 if self.is_full else 1
 
     def building(self) -> AbstractContextManager[Any]:
-        """What is made inside stands on the device."""
+        """Within it, tensors and modules are made on the device."""
         return torch.device(self.device)
 
     def case(self, case: Case, **sizes: int) -> Case:
-        """A case whose numbers and modules are on the device; the sizes are those of a measurement."""
+        """A case whose numbers and modules are on the device, with these sizes in a measurement."""
 
-        def make(dtype: torch.dtype, **wanted: int) -> Contest:
+        def make(dtype: torch.dtype, **drawn: int) -> Contest:
             with self.building():
-                return case.make(dtype, **wanted)
+                return case.make(dtype, **drawn)
 
         return replace(case, make=make, sizes={**case.sizes, **sizes})
 
     def sizes(self, case: Case) -> dict[str, int]:
-        """Those of a case."""
+        """The sizes of a case here."""
         return case.sized(quick=not self.is_full)
 
 
 @dataclass(slots=True)
 class Result:
-    """What a section found.
+    """The result of a section.
 
     Args:
-        parts: Markdown.
+        parts: its Markdown.
         failures: what did not hold, a line each.
-        figures: the most telling ones, for the first table.
+        figures: the most telling numbers, for the first table.
     """
 
     parts: list[str] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Result:
 
 
 def gpu() -> Place:
-    """The GPU that torch takes first."""
+    """The first GPU of torch."""
 
     def clock() -> float:
         torch.cuda.synchronize()
@@ -90,12 +90,12 @@ def gpu() -> Place:
 
 
 def rehearsal() -> Place:
-    """The CPU."""
+    """The CPU, with small sizes and few rounds."""
     return Place(torch.device("cpu"), time.perf_counter, rounds=2, turn=0.001, is_full=False)
 
 
 def describe(place: Place) -> str:
-    """Chip, driver and versions, a line."""
+    """Chip and versions, in a line."""
     if place.device.type != "cuda":
         return f"{machine.describe()}; a rehearsal on the CPU: nothing here says how fast a GPU is"
     chip = torch.cuda.get_device_properties(place.device)
@@ -107,7 +107,7 @@ def describe(place: Place) -> str:
 
 
 def rates(place: Place, dtype: torch.dtype) -> machine.Rates:
-    """Operations and bytes a second: a large product and a large copy."""
+    """Operations and bytes a second, of a large product and a large copy."""
     with place.building():
         return machine.measure_rates(
             rounds=place.rounds, width=place.width, megabytes=place.megabytes, dtype=dtype, clock=place.clock
@@ -115,7 +115,7 @@ def rates(place: Place, dtype: torch.dtype) -> machine.Rates:
 
 
 def milliseconds(seconds: list[float]) -> str:
-    """The median, three digits."""
+    """The median in milliseconds, with three digits."""
     return f"{1000 * Spread.of(seconds).median:.3g}"
 
 

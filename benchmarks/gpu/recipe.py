@@ -30,7 +30,7 @@ TINY_WORDS, TINY_STEPS, TINY_ROWS = 60, 2, 6
 
 
 def words(count: int, seed: int) -> str:
-    """Lines of words of 3 to 14 letters and their phones: one a letter, of 39, which the letter before changes."""
+    """Lines of words of 3 to 14 letters and their phones: one for a letter, which depends on the one before."""
     draw = np.random.default_rng(seed)
     lines = []
     for length in draw.integers(3, 15, count):
@@ -43,20 +43,20 @@ def words(count: int, seed: int) -> str:
 def prepare(place: Place, folder: Path, precision: str, *, compiled: bool = False) -> tuple[Config, TextTrainee]:
     """The recipe's model on the device, and its data."""
     count = WORDS if place.is_full else TINY_WORDS
-    told = [f"training.precision={precision}", f"training.compile={str(compiled).lower()}"]
+    overrides = [f"training.precision={precision}", f"training.compile={str(compiled).lower()}"]
     for part, number, seed in (("train", count, 1), ("dev", max(10, count // 40), 2)):
         path = folder / f"{part}.tsv"
         path.write_text(words(number, seed), encoding="utf-8")
-        told.append(f"data.{part}={path}")
-    told.append(f"training.device={place.device.type}")
+        overrides.append(f"data.{part}={path}")
+    overrides.append(f"training.device={place.device.type}")
     if not place.is_full:
-        told += [
+        overrides += [
             "model.encoder.size=16",
             "model.decoder.size=16",
             "model.attention.size=16",
             "training.batch_tokens=64",
         ]
-    config = load(RECIPE, told).config
+    config = load(RECIPE, overrides).config
     data = read_data(config.data)
     torch.manual_seed(1)
     model = TextToText.build(config, data.source, data.target, name="synthetic")
@@ -67,10 +67,10 @@ def prepare(place: Place, folder: Path, precision: str, *, compiled: bool = Fals
 def steps(
     place: Place, folder: Path, precision: str, *, compiled: bool
 ) -> tuple[Callable[[], Any], float, list[float]]:
-    """Some steps of the trainer's own, the symbols that they teach, and what will be the losses."""
+    """Some steps of the trainer, the target symbols in them, and a list that the losses are added to."""
     config, trainee = prepare(place, folder, precision, compiled=compiled)
     trainee.module.train()
-    batches = [trainee.batch(one) for one in trainee.plan(0)[: STEPS if place.is_full else TINY_STEPS]]
+    batches = [trainee.batch(rows) for rows in trainee.plan(0)[: STEPS if place.is_full else TINY_STEPS]]
     stepper, generator = Stepper(trainee, config.training, place.device), torch.Generator()
     losses: list[float] = []
 
@@ -88,7 +88,7 @@ def steps(
 
 
 def training(place: Place, *, precisions: Sequence[str] = PRECISIONS, compiled: bool = False) -> Result:
-    """Target symbols a second; the loss has to fall."""
+    """Target symbols a second of training; the loss has to fall."""
     result, rows = Result(), []
     with tempfile.TemporaryDirectory() as name:
         sides, symbols, losses = {}, {}, {}
@@ -127,12 +127,12 @@ def training(place: Place, *, precisions: Sequence[str] = PRECISIONS, compiled: 
 
 
 def compiled(place: Place) -> Result:
-    """The same with `training.compile`, one precision at a time: compiling takes longer than all steps."""
+    """`training` with `training.compile`, in float32 only: compiling takes longer than all steps."""
     return training(place, precisions=PRECISIONS[:1], compiled=True)
 
 
 def compiled_bfloat16(place: Place) -> Result:
-    """The other one."""
+    """`training` with `training.compile` in bfloat16."""
     return training(place, precisions=PRECISIONS[1:], compiled=True)
 
 
@@ -150,16 +150,16 @@ def decoding(place: Place) -> Result:
     outputs: dict[tuple[int, torch.dtype], list[Any]] = {}
 
     def side(beam: int, dtype: torch.dtype) -> Callable[[], Any]:
-        own = module if dtype == torch.float32 else _copy(module, dtype)
-        found = outputs[beam, dtype] = []
+        model = module if dtype == torch.float32 else _copy(module, dtype)
+        results = outputs[beam, dtype] = []
 
         def run() -> None:
-            found.clear()
+            results.clear()
             for source, lengths in batches:
                 with torch.inference_mode():
-                    memory = own.prepare(source, source != PAD)
+                    memory = model.prepare(source, source != PAD)
                 options = Search(beam=beam, length_penalty="none", min_length=int(lengths.min()))
-                found.extend(search(own.decoder, memory, options, bos=BOS, eos=EOS, max_length=lengths))
+                results.extend(search(model.decoder, memory, options, bos=BOS, eos=EOS, max_length=lengths))
 
         return run
 

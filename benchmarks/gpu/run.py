@@ -1,4 +1,4 @@
-"""What nobody can see without a GPU: tests, kernels, graphs, training and decoding on it, within ten minutes.
+"""What can be seen only on a GPU: tests, kernels, graphs, training and decoding, within ten minutes.
 
     python benchmarks/gpu/run.py --output bench/gpu.md
 
@@ -48,7 +48,7 @@ class Section:
     Args:
         title: its heading.
         function: MODULE.FUNCTION, from a place to a result.
-        seconds: it is ended after so many.
+        seconds: its limit, after which it is ended.
     """
 
     title: str
@@ -66,7 +66,7 @@ SECTIONS = {
     "compiled": Section("Training steps with training.compile", "recipe.compiled", 150),
     "compiled-bfloat16": Section("Training steps with training.compile, bfloat16", "recipe.compiled_bfloat16", 150),
 }
-"""What matters most comes first, as the time of all together is limited."""
+"""In the order of their importance, as the time of all together is limited."""
 
 
 def absent(needed: Mapping[str, str] = NEEDED) -> list[str]:
@@ -74,13 +74,13 @@ def absent(needed: Mapping[str, str] = NEEDED) -> list[str]:
     return [package for name, package in needed.items() if find_spec(name) is None]
 
 
-def obstacle(*, rehearse: bool) -> str | None:
+def refuse(*, rehearse: bool) -> str | None:
     """Why nothing can be tried, or None."""
-    lacking = absent()
+    packages = absent()
     if find_spec("regard") is None:
         return "regard cannot be imported. Set PYTHONPATH=src, or install it: pip install -e ."
-    if lacking:
-        return f"These packages are missing: {', '.join(lacking)}. Install them: pip install {' '.join(lacking)}"
+    if packages:
+        return f"These packages are missing: {', '.join(packages)}. Install them: pip install {' '.join(packages)}"
     import torch
 
     if not rehearse and not torch.cuda.is_available():
@@ -102,7 +102,7 @@ def work(name: str, *, rehearse: bool, output: Path) -> None:
 
 
 def outcome(name: str, seconds: float, *, rehearse: bool) -> dict[str, Any]:
-    """A section in a process of its own, and everything that it left running ended with it."""
+    """A section in a process of its own; all processes that it started end with it."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "result.json"
         command = [sys.executable, str(HERE / "run.py"), "--section", name, "--output", str(output)]
@@ -125,14 +125,14 @@ def outcome(name: str, seconds: float, *, rehearse: bool) -> dict[str, Any]:
             finally:
                 _end(process)
             log.seek(0)
-            said = log.read().strip()
-        print(said, file=sys.stderr, flush=True)
+            printed = log.read().strip()
+        print(printed, file=sys.stderr, flush=True)
         spent = time.monotonic() - start
         if output.exists():
             result: dict[str, Any] = json.loads(output.read_text(encoding="utf-8"))
             failures += result["failures"]
         else:
-            last = "\n".join(f"    {line}" for line in said.splitlines()[-12:])
+            last = "\n".join(f"    {line}" for line in printed.splitlines()[-12:])
             result = {"parts": [last] if last else [], "figures": "", "place": ""}
     return {**result, "failures": failures, "seconds": spent}
 
@@ -144,19 +144,19 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def report(results: Mapping[str, dict[str, Any]], command: str) -> str:
-    """The Markdown of what there is so far."""
+    """The Markdown of the results so far."""
     from regard.bench.report import table
 
-    place = next((one["place"] for one in results.values() if one["place"]), "the machine said nothing of itself")
+    place = next((result["place"] for result in results.values() if result["place"]), "the machine is not known")
     rows = []
-    for name, one in results.items():
-        state = "failed" if one["failures"] else "held"
-        rows.append([SECTIONS[name].title, state, f"{one['seconds']:.0f}", one["figures"]])
+    for name, result in results.items():
+        state = "failed" if result["failures"] else "held"
+        rows.append([SECTIONS[name].title, state, f"{result['seconds']:.0f}", result["figures"]])
     parts = ["# On a GPU", f"    {command}", f"{datetime.date.today()}. {place}."]
     parts.append(table(["section", "outcome", "seconds", "figures"], rows))
-    for name, one in results.items():
+    for name, result in results.items():
         parts.append(f"## {SECTIONS[name].title}")
-        parts += [f"**Failed**: {failure}" for failure in one["failures"]] + one["parts"]
+        parts += [f"**Failed**: {failure}" for failure in result["failures"]] + result["parts"]
     return "\n\n".join(parts) + "\n"
 
 
@@ -171,15 +171,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.section:
         work(options.section, rehearse=options.rehearse, output=options.output)
         return 0
-    reason = obstacle(rehearse=options.rehearse)
+    reason = refuse(rehearse=options.rehearse)
     if reason is not None:
         print(reason, file=sys.stderr)
         return 2
     names = [name for name in options.sections.split(",") if name]
     if unknown := set(names) - set(SECTIONS):
         parser.error(f"there is no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
-    chosen = "" if names == list(SECTIONS) else f" --sections {options.sections}"
-    command = "python benchmarks/gpu/run.py" + chosen + " --rehearse" * options.rehearse
+    sections = "" if names == list(SECTIONS) else f" --sections {options.sections}"
+    command = "python benchmarks/gpu/run.py" + sections + " --rehearse" * options.rehearse
     end = time.monotonic() + options.seconds
     results: dict[str, dict[str, Any]] = {}
     options.output.parent.mkdir(parents=True, exist_ok=True)
@@ -192,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             results[name] = outcome(name, min(left, SECTIONS[name].seconds), rehearse=options.rehearse)
         options.output.write_text(report(results, command), encoding="utf-8")
     print(options.output)
-    return int(any(one["failures"] for one in results.values()))
+    return int(any(result["failures"] for result in results.values()))
 
 
 if __name__ == "__main__":

@@ -14,13 +14,13 @@ ROOT = Path(__file__).parents[2]
 FILES = sorted(
     path for path in (ROOT / "tests").glob("test_*.py") if "pytest.mark.gpu" in path.read_text(encoding="utf-8")
 )
-"""Only these are imported, as others need more packages."""
+"""Only these are imported, as other tests need more packages."""
 CONFTESTS = ("sybil", "beartype")
-"""What the files conftest.py need beside pytest."""
+"""Packages that the files conftest.py need beside pytest."""
 
 
 def section(place: Place) -> Result:
-    """Runs them; all have to pass, and none may be skipped where there is a GPU."""
+    """Runs the tests; all have to pass, and on a GPU none may be skipped."""
     result = Result()
     if find_spec("pytest") is None or not FILES:
         result.failures.append(
@@ -55,7 +55,7 @@ def section(place: Place) -> Result:
         result.failures.append(f"pytest ended with status {done.returncode}: {(done.stdout + done.stderr)[-300:]}")
     elif not passed and place.is_full:
         result.failures.append("no test ran")
-    said = f"without {', '.join(absent)}, so annotations of shapes were not checked" if absent else "with all checks"
-    result.parts.append(f"{passed} passed, {said}:\n\n" + "\n".join(f"    {line}" for line in outcomes))
+    checks = f"without {', '.join(absent)}, so annotations of shapes were not checked" if absent else "with all checks"
+    result.parts.append(f"{passed} passed, {checks}:\n\n" + "\n".join(f"    {line}" for line in outcomes))
     result.figures = f"{passed} passed"
     return result

@@ -13,21 +13,21 @@ Where = tuple[Tensor, Tensor]
 
 
 class Dropout(nn.Dropout):
-    """torch.nn.Dropout, whose masks are drawn by item inside of `layers.items.drawing`.
+    """torch.nn.Dropout, whose masks are drawn by item within `layers.items.drawing`.
 
-    There an element's mask is a pure function of seed, step, item, position, feature and the module's name: neither
-    the batch that an item is in nor the number of processes changes it. Elsewhere, and in what torch compiles, masks
-    come from torch's generator. The module's own `training` decides whether anything is dropped.
+    Then an element's mask is a pure function of seed, step, item, position, feature and the module's name: neither the
+    batch that an item is in nor the number of processes changes it. Otherwise, and in what torch compiles, masks come
+    from torch's generator. The module's own `training` decides whether anything is dropped.
 
     Source: Srivastava et al. 2014, Dropout: a simple way to prevent neural networks from overfitting.
     """
 
     def forward(self, x: Float[Tensor, "*rows D"], *, layer: int = 0, where: Where | None = None) -> Tensor:
-        """Of a sequence (B, T, D), of a step (R, D), or of some positions (N, D) of a sequence.
+        """Drops features of a sequence (B, T, D), of a step (R, D), or of some positions (N, D) of a sequence.
 
         Args:
-            layer: tells apart the places where one module stands.
-            where: which rows and positions (N,) of a sequence x has; if None it is whole, or a step.
+            layer: tells apart the places where one module is used.
+            where: the rows and positions (N,) of a sequence that are in x; if None, x is a whole sequence or a step.
         """
         if not self.training or not 0 < self.p < 1 or torch.compiler.is_compiling():
             return super().forward(x)
@@ -39,12 +39,13 @@ class Dropout(nn.Dropout):
             draws.check(x)
             if x.dim() == 2:
                 return x * draws.step_mask(x, self.p, place)
+            # all positions of a sequence, a row of the batch after the other, as (B, T) is flattened
             rows, positions = (torch.arange(size, device=x.device) for size in x.shape[:2])
             where = rows.repeat_interleave(x.shape[1]), positions.repeat(len(x))
         return x * draws.sequence_mask(x, self.p, place, *where).view_as(x)
 
 
 def drop(dropout: nn.Module, x: Tensor, *, layer: int = 0, where: Where | None = None) -> Tensor:
-    """Calls a dropout layer, or whatever has been put into its place."""
+    """Calls a dropout layer, or the module that a user has put in its place, which takes x only."""
     dropped: Tensor = dropout(x, layer=layer, where=where) if isinstance(dropout, Dropout) else dropout(x)
     return dropped

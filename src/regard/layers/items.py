@@ -1,4 +1,4 @@
-"""Random draws that belong to items: what one gets does not depend on the others of its batch."""
+"""Random draws that belong to items: those of an item do not depend on the other items of its batch."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from regard.ops.dropout import dropout_mask
 from regard.shapes import Bool, Float, Int
 
 HYPOTHESIS = 20
-"""From this bit on the word of a position counts the rows of one item."""
+"""From this bit on, the word of a position holds which of its item's rows it is; the bits below are the position."""
 
 
 def places(module: nn.Module) -> dict[nn.Module, int]:
-    """A number of 32 bits for every module within a module, from its name: the same in every process."""
+    """A number of 32 bits for every submodule, from its name: the same in every process."""
     return {inner: zlib.crc32(name.encode()) for name, inner in module.named_modules()}
 
 
 def inside(place: int, number: int) -> int:
-    """The place with a number within a place; number 0 is the place itself."""
+    """A place within a place, by its number; number 0 is the place itself."""
     return place if number == 0 else zlib.crc32(number.to_bytes(8, "little", signed=True), place)
 
 
 class ItemDraws:
     """The draws of one training step for a batch of items: a pure function of seed, step, item and place.
 
-    Several calls of one place differ: the first sequence that it is given from the second, and the first single step
-    from the second. The t-th single step gets what a sequence has at position t, so it makes no difference whether a
-    model takes all steps at once.
+    Several calls at one place differ: the first sequence from the second, and the first single step from the second.
+    The t-th single step has the mask of position t of a sequence, so it makes no difference whether a model takes all
+    steps at once.
 
     Args:
         places: as `places` gives them.
@@ -45,13 +45,14 @@ class ItemDraws:
         self.places = places
         self.items = items
         self.key = seed, step
+        # calls so far: sequences by place, steps by place and by the number of sequences before them
         self._sequences: dict[int, int] = {}
         self._steps: dict[tuple[int, int], int] = {}
 
     def sequence_mask(
         self, like: Float[Tensor, "*any D"], p: float, place: int, rows: Int[Tensor, " N"], positions: Int[Tensor, " N"]
     ) -> Float[Tensor, "N D"]:
-        """What dropout multiplies the next sequence of a place by, for some of its positions.
+        """The mask by which dropout multiplies the next sequence at a place, for some of its positions.
 
         Args:
             like: has the features, type and device of the mask.
@@ -61,17 +62,19 @@ class ItemDraws:
         number = self._sequences.get(place, 0)
         self._sequences[place] = number + 1
         items = self.items.to(like.device)[rows]
+        # the number is negative, since positive ones are of layers within a module
         return self._mask(like, p, inside(place, -number), items, positions)
 
     def step_mask(self, like: Float[Tensor, "R D"], p: float, place: int) -> Float[Tensor, "R D"]:
-        """What dropout multiplies the next step of a place by, of B · K rows, K of every item."""
+        """The mask by which dropout multiplies the next step at a place, of B · K rows, K of every item."""
         _refuse_recomputation()
         number = self._sequences.get(place, 0)
         t = self._steps.get((place, number), 0)
         self._steps[place, number] = t + 1
-        each = len(like) // max(len(self.items), 1)
-        items = self.items.to(like.device).repeat_interleave(each)
-        hypotheses = torch.arange(each, device=like.device).repeat(len(self.items))
+        # the K rows of an item (its hypotheses) differ in the upper bits of the position; the first is as in a sequence
+        rows_per_item = len(like) // max(len(self.items), 1)
+        items = self.items.to(like.device).repeat_interleave(rows_per_item)
+        hypotheses = torch.arange(rows_per_item, device=like.device).repeat(len(self.items))
         return self._mask(like, p, inside(place, -number), items, t + (hypotheses << HYPOTHESIS))
 
     def chance(self, steps: int, p: float, place: int) -> Bool[Tensor, "B T"]:
@@ -104,13 +107,13 @@ _CURRENT: ContextVar[ItemDraws | None] = ContextVar("regard.layers.items", defau
 
 
 def current() -> ItemDraws | None:
-    """The draws in use, or None where torch's generator is drawn from."""
+    """The draws in use, or None where masks come from torch's generator."""
     return _CURRENT.get()
 
 
 @contextmanager
 def drawing(draws: ItemDraws | None) -> Iterator[None]:
-    """Inside of the block, in this thread, layers draw by item; with None from torch's generator."""
+    """Within the block, in this thread, layers draw by item; with None they draw from torch's generator."""
     token = _CURRENT.set(draws)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Rows of right-padded sequences without their padding, step by step."""
+"""Right-padded sequences without their padding: the real positions of step 0, then those of step 1, and so on."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from regard.shapes import Bool
 
 @dataclass(frozen=True)
 class Packing:
-    """Where the N real positions of a batch (B, S) are: those of the first step, of the second, and so on.
+    """The N real positions of a batch (B, S), in the order of steps.
+
+    Rows are sorted by length, so that those that have a step are the first ones: step t is the packed rows
+    offsets[t] … offsets[t] + counts[t], of the batch's rows places[: counts[t]].
 
     Args:
         batch, source: B and S.
         places: (B,) rows of the batch, the longest first.
-        counts: rows that have a step, for every step that any has; they are the first ones of `places`.
-        offsets: where a step's rows begin, and N.
-        index: (N,) positions in (B · S).
+        counts: how many rows have a step, for every step that any row has.
+        offsets: where the rows of each step begin; N at the end.
+        index: (N,) of the packed positions, flat positions b · S + t of the batch.
     """
 
     batch: int
@@ -35,6 +38,7 @@ class Packing:
         """The packing of a right-padded mask; without one, of rows of S positions."""
         lengths = np.full(batch, source) if mask is None else mask.sum(1).numpy()
         places = np.argsort(-lengths, kind="stable")
+        # (steps, B), rows the longest first: selecting those alive, step by step, is the packed order
         steps = np.arange(lengths.max())[:, None]
         alive = steps < lengths[places]
         counts = alive.sum(1)
@@ -52,7 +56,7 @@ class Packing:
         return x.flatten(0, 1).index_select(0, self.index)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """(N, F) in its places in (B, S, F), zeros elsewhere."""
+        """Packed (N, F) at its positions in (B, S, F), zeros elsewhere."""
         return (
             self.room(packed, packed.shape[1])
             .flatten(0, 1)
@@ -61,5 +65,5 @@ class Packing:
         )
 
     def room(self, like: Tensor, width: int) -> Tensor:
-        """(B, S, F) to be written at all real positions, zeros elsewhere."""
+        """A tensor (B, S, F) for results, which the caller writes at all real positions; zeros elsewhere."""
         return (like.new_empty if self.is_full else like.new_zeros)(self.batch, self.source, width)

@@ -1,4 +1,4 @@
-"""Where a token stands: positions as vectors, and embeddings that know them."""
+"""Positions of tokens as vectors, and embeddings that add them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from regard.shapes import Float, Int
 def position_angles(positions: Int[Tensor, "*rows"], size: int, base: float = 10000.0) -> Float[Tensor, "*rows P"]:
     """t / base^{2i/D} for i < D/2, rounded up: the angles of sinusoidal positions and of rotations.
 
-    Numerics: float64 where the device has it: in float32 the angles of late positions would be off by their rounding.
+    Numerics: float64 where the device has it, since the rounding of a large angle is an error of its sine and cosine.
 
     >>> position_angles(torch.tensor([0, 100]), 4)
     tensor([[  0.,   0.],
@@ -65,11 +65,12 @@ class BlockedSinusoidalPositions(nn.Module):
 
     def forward(self, positions: Int[Tensor, "*rows"], like: Tensor) -> Float[Tensor, "*rows D"]:
         """Vectors of positions, of any shape, with the floating type of `like`."""
+        # the frequencies fall from 1 to 1/10000 in count - 1 equal factors
         count = self.size // 2
         index = torch.arange(count, device=positions.device, dtype=_precise(positions.device))
         angles = positions[..., None] * 10000.0 ** (-index / max(count - 1, 1))
-        nothing = angles.new_zeros(*positions.shape, self.size % 2)
-        return torch.cat([angles.sin(), angles.cos(), nothing], -1).to(like.dtype)
+        padding = angles.new_zeros(*positions.shape, self.size % 2)
+        return torch.cat([angles.sin(), angles.cos(), padding], -1).to(like.dtype)
 
 
 class LearnedPositions(nn.Module):
@@ -92,7 +93,7 @@ class LearnedPositions(nn.Module):
         """Vectors of positions, of any shape.
 
         Raises:
-            ShapeError: for a position beyond the last one. Compiled and exported programs do not look.
+            ShapeError: for a position beyond the last one. Compiled and exported programs do not check.
         """
         if positions.numel() and not torch.compiler.is_compiling() and int(positions.max()) >= self.max_length:
             raise ShapeError(
@@ -103,11 +104,11 @@ class LearnedPositions(nn.Module):
 
 
 class ScaledPositions(nn.Module):
-    """α p_t: other positions times a learned number, so that their size may fit that of the embeddings.
+    """α p_t: other positions times a learned number, which fits their scale to that of the embeddings.
 
     Args:
         positions: `SinusoidalPositions` in the paper.
-        scale: α at first.
+        scale: the first value of α.
 
     Source: Li et al. 2019 (arXiv 1809.08895), section 3.
     """
@@ -123,11 +124,11 @@ class ScaledPositions(nn.Module):
 
 
 class PositionedEmbedding(nn.Module):
-    """dropout(√D · embedding(x_t) + p_t), what a Transformer is fed.
+    """dropout(√D · embedding(x_t) + p_t), the input of a Transformer.
 
     Args:
         embedding: from inputs to D features; has `size`.
-        positions: what gives p_t; None where attention itself knows of positions, so that nothing is added.
+        positions: the module of p_t; None adds nothing, for attention that has positions of its own.
         dropout: of the sum, in training.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), sections 3.4 and 5.4.
@@ -147,7 +148,7 @@ class PositionedEmbedding(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, inputs: Tensor, positions: Int[Tensor, " T"] | Int[Tensor, " R"]) -> Float[Tensor, "*rows D"]:
-        """Of a sequence, (B, T) ids or (B, T, F) values at positions (T,); of a step, (R,) or (R, F) at (R,)."""
+        """Of a sequence, ids (B, T) or values (B, T, F) at positions (T,); of a step, (R,) or (R, F) at (R,)."""
         embedded = self.embedding(inputs)
         scaled = embedded * math.sqrt(self.size)
         return self.dropout(scaled if self.positions is None else scaled + self.positions(positions, embedded))

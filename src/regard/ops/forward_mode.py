@@ -1,4 +1,4 @@
-"""Functions with a derivative in forward mode, which torch's compiler does not take."""
+"""Autograd functions with a derivative in forward mode (`jvp`), which torch's compiler refuses."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch.autograd import Function
 
 
 def apply(function: type[Function], with_tangents: type[Function], *inputs: Any) -> Any:
-    """Calls the function that has `jvp`, or the one without where a compiler looks: it refuses any that has."""
-    chosen = function if torch.compiler.is_compiling() else with_tangents
-    return chosen.apply(*inputs)
+    """Calls the function that has `jvp`; where torch compiles, the one without, since the compiler refuses `jvp`."""
+    applied = function if torch.compiler.is_compiling() else with_tangents
+    return applied.apply(*inputs)
 
 
 class FromOutput(Function):
-    """A function whose derivative is known from its output, which is all that it keeps."""
+    """A function whose derivative follows from its output, which is all that it keeps."""
 
     generate_vmap_rule = True
 
@@ -31,6 +31,6 @@ class FromOutputWithTangents(FromOutput):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        """Keeps the output for both ways."""
+        """Keeps the output for derivatives in reverse and in forward mode."""
         ctx.save_for_backward(output)
         ctx.save_for_forward(output)

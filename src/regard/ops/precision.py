@@ -1,4 +1,4 @@
-"""Autocast, and what is not to be narrowed by it."""
+"""Products that autocast must leave alone."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import torch
 
 
 def without_autocast(device: str) -> AbstractContextManager[Any]:
-    """A context for kernels that compute in the type of their inputs: products of matrices in it are not narrowed."""
+    """A context for kernels that compute in the type of their inputs: autocast does not narrow products in it."""
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()

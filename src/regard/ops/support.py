@@ -1,4 +1,4 @@
-"""Energies with nothing to see outside a support."""
+"""Energies of positions outside a support are -∞, which every normaliser gives the weight 0."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def confine(energies: Float[Tensor, "*rows S"], support: Bool[Tensor, "*#rows S"
 
 
 def descend(energies: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows S"]:
-    """Energies below the largest of their row, which becomes 0; -∞ in a row that has no other."""
+    """Energies less the largest of their row, so that the largest is 0; a row of only -∞ stays so."""
     top = energies.amax(-1, keepdim=True)
-    return energies - top.masked_fill(top.isneginf(), 0.0)
+    return energies - top.masked_fill(top.isneginf(), 0.0)  # -∞ - (-∞) would be NaN

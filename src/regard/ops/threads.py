@@ -16,47 +16,50 @@ SHARES = 4
 """Parts for each thread."""
 
 
-def spread(kernel: Any, given: tuple[Any, ...], count: int, work: int) -> None:
-    """Calls `kernel(*given, start, stop)` for parts that make up range(count).
+def spread(kernel: Any, arguments: tuple[Any, ...], count: int, work: int) -> None:
+    """Calls `kernel(*arguments, start, stop)` for parts that make up range(count).
 
-    As many threads as torch has, fewer for little work, take the parts one by one. They are torch's own where these
-    can be reached, else those of a pool, where the one that calls takes parts too and waits for nobody who has not
-    begun. Several Python threads may come at once.
+    As many threads as torch has, or fewer for little work, take the parts one by one. They are torch's own where these
+    can be reached. Else they are those of a pool: then the calling thread takes parts too, and does not wait for
+    threads that have not begun. Several Python threads may call at once.
 
     Args:
         kernel: from `regard.ops.compiled`.
         work: all the innermost steps of all `count`.
     """
-    everybody = torch.get_num_threads()
-    hands = max(1, min(everybody, count, work // ENOUGH))
-    if hands == 1:
-        kernel(*given, 0, count)
+    num_threads = torch.get_num_threads()
+    workers = max(1, min(num_threads, count, work // ENOUGH))
+    if workers == 1:
+        kernel(*arguments, 0, count)
         return
     from regard.ops.compiled import team
 
-    pieces = min(count, hands * SHARES)
+    # several parts for each thread, so that one that begins late or is slow leaves its later parts to the others
+    pieces = min(count, workers * SHARES)
+    # a forked process must not enter OpenMP, whose threads stayed behind in its parent
     if team.openmp() and not _forked:
-        team.together(kernel, given, count, pieces, everybody)
+        team.together(kernel, arguments, count, pieces, num_threads)
     else:
-        _pooled(kernel, given, count, pieces, hands)
+        _pooled(kernel, arguments, count, pieces, workers)
 
 
-def _pooled(kernel: Any, given: tuple[Any, ...], count: int, pieces: int, hands: int) -> None:
-    left = list(pairwise(count * piece // pieces for piece in range(pieces + 1)))
+def _pooled(kernel: Any, arguments: tuple[Any, ...], count: int, pieces: int, workers: int) -> None:
+    ranges = list(pairwise(count * piece // pieces for piece in range(pieces + 1)))
 
     def take() -> None:
         while True:
             try:
-                start, stop = left.pop()
+                start, stop = ranges.pop()  # one operation of the interpreter: no two threads get the same range
             except IndexError:
                 return
-            kernel(*given, start, stop)
+            kernel(*arguments, start, stop)
 
-    others = [_pool(hands).submit(take) for _ in range(hands - 1)]
+    helpers = [_pool(workers).submit(take) for _ in range(workers - 1)]
     take()
-    for other in others:
-        if not other.cancel():
-            other.result()
+    # nothing is left: a helper that has not begun is not needed, and the result of any other raises its error
+    for helper in helpers:
+        if not helper.cancel():
+            helper.result()
 
 
 _forked = False
@@ -65,11 +68,12 @@ _pools: dict[int, ThreadPoolExecutor] = {}
 
 
 def _pool(size: int) -> ThreadPoolExecutor:
+    """A pool of at least this many threads; sizes are powers of two, so that few pools serve all calls."""
     with _growing:
-        room = 1 << (size - 1).bit_length()
-        if room not in _pools:
-            _pools[room] = ThreadPoolExecutor(room, thread_name_prefix="regard-kernel")
-        return _pools[room]
+        capacity = 1 << (size - 1).bit_length()
+        if capacity not in _pools:
+            _pools[capacity] = ThreadPoolExecutor(capacity, thread_name_prefix="regard-kernel")
+        return _pools[capacity]
 
 
 def _forget() -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.models.fused import reference
-from regard.models.fused.graphs import RECORDERS, Given, Recordings
+from regard.models.fused.graphs import RECORDERS, Recordings, Tensors
 from regard.models.fused.plan import Plan, Weights
 from regard.models.fused.steps import PASSES, AbstractPass, Results
 
@@ -53,14 +53,13 @@ class _AllSteps(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         needed = any(ctx.needs_input_grad)
         ctx.recording = (
-            RECORDINGS.take(ctx, (plan, num_masks), forward, _backward, inputs) if records and needed else None
+            RECORDINGS.reserve(ctx, (plan, num_masks), forward, _backward, inputs) if records and needed else None
         )
         passed, results = forward(inputs) if ctx.recording is None else (None, ctx.recording.forward(inputs))
         ctx.passed = passed if needed else None
         ctx.plan, ctx.num_masks, ctx.mask = plan, num_masks, inputs[3]
-        ctx.save_for_backward(
-            *results, *inputs[:3], *inputs[4:]
-        )  # the same for both paths, as checkpoints compare them
+        # the same for both paths, as checkpoints compare what is saved
+        ctx.save_for_backward(*results, *inputs[:3], *inputs[4:])
         return results
 
     @staticmethod
@@ -74,7 +73,7 @@ class _AllSteps(torch.autograd.Function):
         return None, None, None, *_backward(ctx.passed, saved[:4], grad_results)
 
 
-def _differentiable(ctx: Any, inputs: Given, grad_results: Given) -> list[Tensor | None]:
+def _differentiable(ctx: Any, inputs: Tensors, grad_results: Tensors) -> list[Tensor | None]:
     """The gradients of the inputs, as a part of the graph."""
     needs = ctx.needs_input_grad[3:]
     needed: Any = [x for x, need in zip(inputs, needs, strict=True) if need]
@@ -88,7 +87,7 @@ def _differentiable(ctx: Any, inputs: Given, grad_results: Given) -> list[Tensor
     return [next(gradients) if need else None for need in needs]
 
 
-def _forward(plan: Plan, num_masks: int, inputs: Given) -> tuple[AbstractPass, Results]:
+def _forward(plan: Plan, num_masks: int, inputs: Tensors) -> tuple[AbstractPass, Results]:
     """All steps, from inputs, keys, values, mask, first states, masks of dropout and weights."""
     embedded, keys, values, mask, *flat = inputs
     assert embedded is not None
@@ -103,7 +102,7 @@ def _forward(plan: Plan, num_masks: int, inputs: Given) -> tuple[AbstractPass, R
     return passed, passed.results()
 
 
-def _backward(passed: AbstractPass, results: Any, grad_results: Given) -> list[Tensor | None]:
+def _backward(passed: AbstractPass, results: Any, grad_results: Tensors) -> list[Tensor | None]:
     """The gradients of the inputs."""
     reverse = passed.reverse(results, grad_results)
     for t in range(passed.steps - 1, -1, -1):

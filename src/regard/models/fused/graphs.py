@@ -1,7 +1,14 @@
-"""Work on tensors that is recorded and then done again without Python: on a GPU, as CUDA graphs.
+"""Work on tensors that is recorded and then replayed without Python: on a GPU, as CUDA graphs.
 
-A loop of small kernels takes as long as it takes to launch them. A graph launches all of them at once, with the
-addresses that they had when it was recorded; so what changes from batch to batch is copied to where it stood then.
+A loop of small kernels takes as long as it takes to launch them. A graph launches all of them at once, on the addresses
+that they had when it was recorded. So a recording keeps its tensors, and what changes from batch to batch is copied
+into them:
+
+    forward:   inputs → places,        replay,  results → copies for the caller
+    backward:  grad_results → places,  replay,  grad_inputs → copies for the caller
+
+Between its forward and its backward pass a recording holds what the backward pass needs. It is reserved for one node of
+the autograd graph meanwhile, and other passes of the same shapes take other recordings.
 """
 
 from __future__ import annotations
@@ -22,27 +29,27 @@ from torch.nn import Parameter
 
 MOST = 8
 """Recordings that are kept, each with the buffers of a whole pass: 50 steps of 64 rows and 512 units take about 150 MB.
-A shape that does not come again among as many others is not recorded, since it would leave before it paid. With 0
-nothing is recorded."""
+A shape is recorded when it comes for the second time; one that does not come again among as many others leaves before
+that. With 0 nothing is recorded."""
 
-Found = TypeVar("Found")
-Given = Sequence[Tensor | None]
-There = Callable[[Given], tuple[Any, Sequence[Tensor]]]
-"""From tensors to what the backward pass needs, and the results."""
-Back = Callable[[Any, Sequence[Tensor], Given], Given]
-"""From those and what the results get, or None, to what the given tensors get, or None."""
+Result = TypeVar("Result")
+Tensors = Sequence[Tensor | None]
+Forward = Callable[[Tensors], tuple[Any, Sequence[Tensor]]]
+"""From the inputs to what the backward pass needs, and the results."""
+Backward = Callable[[Any, Sequence[Tensor], Tensors], Tensors]
+"""From those two and the gradients of the results, or None, to the gradients of the inputs, or None."""
 
 _LOCK = RLock()
 _keeps_graph: Callable[[], bool] = getattr(
     torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True
-)  # without it a recording is taken until its node is gone
+)  # without it a recording is reserved until its node is freed
 
 
 class AbstractRecorder(ABC):
-    """Records work, so that it can be done again in the same memory.
+    """Records work, so that it can be replayed in the same memory.
 
-    What one recorder records shares memory for what is between inputs and results. It has to be done again in the
-    order in which it was recorded.
+    All that one recorder records shares memory for what lies between inputs and results. So it must be replayed in the
+    order in which it was recorded: a forward pass, then its backward pass.
     """
 
     @abstractmethod
@@ -51,11 +58,11 @@ class AbstractRecorder(ABC):
     @staticmethod
     @abstractmethod
     def circumstances(device: torch.device) -> Hashable | None:
-        """What recorded work depends on beside tensors; None where nothing may be recorded or done again."""
+        """What recorded work depends on beside tensors; None where nothing may be recorded or replayed."""
 
     @abstractmethod
-    def record(self, work: Callable[[], Found]) -> tuple[Found, Callable[[], None]]:
-        """What the work gives, whose numbers come with the first replay, and the replay."""
+    def record(self, work: Callable[[], Result]) -> tuple[Result, Callable[[], None]]:
+        """What the work returns, whose numbers come with the first replay, and the replay."""
 
 
 class CudaRecorder(AbstractRecorder):
@@ -68,159 +75,180 @@ class CudaRecorder(AbstractRecorder):
 
     @staticmethod
     def circumstances(device: torch.device) -> Hashable | None:
-        """The stream, since another one would not wait for buffers, and how torch chooses kernels."""
+        """The stream, since another one would not wait for the buffers, and settings by which torch chooses kernels."""
         if torch.is_autocast_enabled("cuda") or torch.cuda.is_current_stream_capturing():
             return None
         precision = torch.backends.cuda.matmul.fp32_precision
         return torch.cuda.current_stream(device), precision, torch.are_deterministic_algorithms_enabled()
 
-    def record(self, work: Callable[[], Found]) -> tuple[Found, Callable[[], None]]:
-        """Does the work once on the side, where libraries and kernels are loaded, and then captures it.
+    def record(self, work: Callable[[], Result]) -> tuple[Result, Callable[[], None]]:
+        """Does the work once on another stream, which loads libraries and kernels, and then captures it there.
 
         Other threads, as one that pins memory, may go on meanwhile.
         """
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.stream(self.current):  # is current again afterwards, also if the capture fails
             self.side.wait_stream(self.current)
+            # outside of the capture, since loading may wait for the device, which a capture refuses
             with torch.cuda.stream(self.side):
                 work()
             self.current.wait_stream(self.side)
+            # captured, not computed: nothing runs before the first replay
             with torch.cuda.graph(graph, pool=self.pool, stream=self.side, capture_error_mode="thread_local"):
-                found = work()
-        return found, graph.replay
+                result = work()
+        return result, graph.replay
 
 
 @cache
 def _side(current: torch.cuda.Stream) -> torch.cuda.Stream:
-    """One beside each stream: libraries keep scratch memory for a stream, and graphs keep its address."""
+    """A second stream for each one: libraries keep scratch memory for a stream, and graphs keep its address."""
     return torch.cuda.Stream(current.device)
 
 
 RECORDERS: dict[str, type[AbstractRecorder]] = {"cuda": CudaRecorder}
-"""By type of device. Others launch quickly enough."""
+"""By type of device. Other devices launch quickly enough."""
 
 
 class Recording:
     """A function of tensors and its derivative, recorded for tensors of certain shapes.
 
-    Parameters are read where they stand. All others, also weights that were computed, are copied.
+    Parameters are read at their own addresses. All other tensors, also weights that were computed, are copied.
 
     Args:
-        recorder: only for this recording, as several may wait for their derivatives in any order.
-        forget: called when the recording is of no use any more, as when a parameter is gone.
+        recorder: of this recording only, as several may wait for their backward passes in any order.
+        forward: the function.
+        backward: its derivative.
+        inputs: the tensors of the first call.
+        forget: called when the recording is of no more use, as when a parameter has been freed.
     """
 
     def __init__(
-        self, recorder: AbstractRecorder, there: There, back: Back, given: Given, forget: Callable[[], Any]
+        self,
+        recorder: AbstractRecorder,
+        forward: Forward,
+        backward: Backward,
+        inputs: Tensors,
+        forget: Callable[[], Any],
     ) -> None:
-        self._recorder, self._back, self._forget = recorder, back, forget
-        places = [x.detach() if isinstance(x, Parameter) else _copied(x) for x in given]
-        (self._passed, self._results), self._replay = recorder.record(lambda: there(places))
+        self._recorder, self._backward, self._forget = recorder, backward, forget
+        # the graph reads these tensors in every replay; a parameter's is the parameter's own memory
+        places = [x.detach() if isinstance(x, Parameter) else _copied(x) for x in inputs]
+        (self._passed, self._results), self._replay = recorder.record(lambda: forward(places))
         self._places = places
-        self._backs: dict[Hashable, tuple[Given, Given, Callable[[], None]]] = {}
+        # by circumstances and by which results have gradients: places of grad_results, grad_inputs, and the replay
+        self._backwards: dict[Hashable, tuple[Tensors, Tensors, Callable[[], None]]] = {}
         self._owner: list[weakref.ref[Any]] = []
-        self._weights = [weakref.ref(x, lambda _: forget()) for x in given if isinstance(x, Parameter)]
+        self._weights = [weakref.ref(x, lambda _: forget()) for x in inputs if isinstance(x, Parameter)]
 
     @property
     def is_free(self) -> bool:
-        """Whether nobody will ask for derivatives any more."""
+        """Whether no backward pass is waiting for it."""
         return not self._owner or self._owner[0]() is None
 
-    def take(self, owner: Any) -> None:
-        """For a node of the graph, until it is gone or has gone back without being kept."""
+    def reserve(self, owner: Any) -> None:
+        """Reserves this recording for a node, until it is freed or has run backward without `retain_graph`."""
         self._owner[:] = [weakref.ref(owner)]
 
-    def forward(self, given: Given) -> tuple[Tensor, ...]:
-        """The results, which are the caller's."""
-        for place, x in zip(self._places, given, strict=True):
+    def forward(self, inputs: Tensors) -> tuple[Tensor, ...]:
+        """The results, copied, since the next replay writes over its own."""
+        for place, x in zip(self._places, inputs, strict=True):
             if place is not None and x is not None and not isinstance(x, Parameter):
                 place.copy_(x)
         self._replay()
         return tuple(x.clone() for x in self._results)
 
-    def backward(self, grad_results: Given, needed: Sequence[bool]) -> Given:
-        """The gradients of the inputs, where needed; for the owner in its backward pass."""
+    def backward(self, grad_results: Tensors, needed: Sequence[bool]) -> Tensors:
+        """The gradients of the inputs, where needed; called by the owner in its backward pass."""
         recorded = self._recorded(grad_results)
         if recorded is None:
-            found = self._back(self._passed, self._results, grad_results)
+            grad_inputs = self._backward(self._passed, self._results, grad_results)
         else:
-            places, standing, replay = recorded
+            places, replayed, replay = recorded
             for place, x in zip(places, grad_results, strict=True):
                 if place is not None and x is not None:
                     place.copy_(x)
             replay()
-            found = [_copied(x) if need else None for x, need in zip(standing, needed, strict=True)]
+            grad_inputs = [_copied(x) if need else None for x, need in zip(replayed, needed, strict=True)]
+        # without retain_graph no second pass will come for what the forward pass left: free for another node
         if not _keeps_graph():
             self._owner.clear()
-        return found
+        return grad_inputs
 
-    def _recorded(self, grad_results: Given) -> tuple[Given, Given, Callable[[], None]] | None:
-        """The backward pass of those results that have gradients; None where it cannot be recorded."""
+    def _recorded(self, grad_results: Tensors) -> tuple[Tensors, Tensors, Callable[[], None]] | None:
+        """The recorded backward pass of those results that have gradients; None where it cannot be recorded."""
         device = self._results[0].device
         circumstances = self._recorder.circumstances(device)
         if circumstances is None:
             return None
         key = circumstances, tuple(x is None for x in grad_results)
         with _LOCK:
-            if key not in self._backs:
+            if key not in self._backwards:
                 places = [_copied(x) for x in grad_results]
                 try:
-                    work = self._recorder.record(lambda: self._back(self._passed, self._results, places))
+                    work = self._recorder.record(lambda: self._backward(self._passed, self._results, places))
                 except RuntimeError as error:
                     _give_up(device, error)
                     self._forget()
                     return None
-                self._backs[key] = (places, *work)
-            return self._backs[key]
+                self._backwards[key] = (places, *work)
+            return self._backwards[key]
 
 
 class Recordings:
-    """The recordings of the tensors that came last; what has not been used for longest leaves, unless it is taken."""
+    """The recordings of the shapes that came last; the one that was used longest ago leaves, unless it is reserved.
+
+    A slot is a key of shapes and circumstances with a number, since several passes of one key may wait at once. It
+    holds None after the first pass, and a recording from the second on.
+    """
 
     def __init__(self) -> None:
         self._slots: OrderedDict[Hashable, Recording | None] = OrderedDict()
 
-    def take(self, owner: Any, what: Hashable, there: There, back: Back, given: Given) -> Recording | None:
-        """A recording for such tensors that nobody else has, made when they come for the second time; or None.
+    def reserve(
+        self, owner: Any, settings: Hashable, forward: Forward, backward: Backward, inputs: Tensors
+    ) -> Recording | None:
+        """A recording for such inputs, reserved for the owner; made when they come for the second time. Else None.
 
         Args:
             owner: the node of the graph.
-            what: all that the work depends on beside tensors.
-            given: the first one says on which device.
+            settings: all that the work depends on beside tensors.
+            inputs: the first one's device counts.
         """
-        assert given[0] is not None
-        device = given[0].device
+        assert inputs[0] is not None
+        device = inputs[0].device
         kind = RECORDERS.get(device.type)
         circumstances = None if kind is None else kind.circumstances(device)
-        if kind is None or circumstances is None or any(type(x) not in _PLAIN for x in given):
+        if kind is None or circumstances is None or any(type(x) not in _PLAIN for x in inputs):
             return None
-        key = what, circumstances, tuple(_key(x) for x in given)
+        key = settings, circumstances, tuple(_key(x) for x in inputs)
         with _LOCK:
-            for slot in ((key, index) for index in count()):  # as many as wait at once
+            # the first free recording of the key; a slot that is not there yet is remembered for the next time
+            for slot in ((key, index) for index in count()):
                 if slot not in self._slots:
                     self._remember(slot)
                     return None
-                found = self._slots[slot]
-                if found is None:
+                recording = self._slots[slot]
+                if recording is None:
                     forget = partial(self._slots.pop, slot, None)
                     try:
-                        found = self._slots[slot] = Recording(kind(device), there, back, given, forget)
+                        recording = self._slots[slot] = Recording(kind(device), forward, backward, inputs, forget)
                     except RuntimeError as error:
                         _give_up(device, error)
                         self._slots.clear()
                         return None
-                if found.is_free:
+                if recording.is_free:
                     self._slots.move_to_end(slot)
-                    found.take(owner)
-                    return found
+                    recording.reserve(owner)
+                    return recording
         return None
 
     def _remember(self, slot: Hashable) -> None:
-        idle = [known for known, one in list(self._slots.items()) if one is None or one.is_free]
+        # the slots stand in the order of use; reserved ones may not leave, as their backward passes are still to come
+        idle = [key for key, recording in list(self._slots.items()) if recording is None or recording.is_free]
         excess = len(self._slots) + 1 - MOST
         if excess <= len(idle):
-            for known in idle[: max(excess, 0)]:
-                del self._slots[known]
+            for key in idle[: max(excess, 0)]:
+                del self._slots[key]
             self._slots[slot] = None
 
 
@@ -228,7 +256,7 @@ _PLAIN = (Tensor, Parameter, type(None))
 
 
 def _key(x: Tensor | None) -> Hashable:
-    """What a recording knows of a tensor."""
+    """What a recording depends on in a tensor: a parameter is read at its address, of others only the shape counts."""
     place = (x.data_ptr(), x.stride()) if isinstance(x, Parameter) else None
     return None if x is None else (x.dtype, x.device, x.shape, place)
 
@@ -238,7 +266,7 @@ def _copied(x: Tensor | None) -> Tensor | None:
 
 
 def _give_up(device: torch.device, error: RuntimeError) -> None:
-    """Says why, and does not try again."""
+    """Warns with the reason; nothing is recorded on this type of device any more."""
     RECORDERS.pop(device.type, None)
     warnings.warn(
         f"The steps of recurrent decoders could not be recorded on {device}, so they are launched one by one: {error}",

@@ -1,4 +1,4 @@
-"""What stands between the sum of query and key and the product with v."""
+"""The nonlinearity φ of e = v · φ(q + k)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Activation = Literal["tanh", "relu", "leaky_relu"]
 
 
 def find_slope(activation: Activation, slope: float | None) -> float | None:
-    """What a negative number is multiplied by: None for tanh, 0 for relu.
+    """What a rectifier multiplies negative numbers by: 0 for relu, 0.01 if None for leaky_relu. For tanh it is None.
 
     Raises:
-        RegardError: for an unknown activation, and for a slope where none is asked for.
+        RegardError: for an unknown activation, and for a slope of an activation that has none.
     """
     if activation == "tanh" and slope is None:
         return None

@@ -12,7 +12,7 @@ from regard.ops.additive import reference
 
 
 def run(module: ModuleType, slope: float | None, *inputs: Tensor) -> Tensor:
-    """The energies by a module of kernels, with gradients where they are asked for."""
+    """The energies by a module of kernels, differentiable where any input requires a gradient."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
         return _Energies.apply(module, slope, *inputs)  # type: ignore[no-untyped-call]
     return module.energies(*inputs, slope)
@@ -25,15 +25,16 @@ class _Energies(torch.autograd.Function):
     def forward(ctx: Any, module: ModuleType, slope: float | None, query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
         ctx.module, ctx.slope = module, slope
         ctx.save_for_backward(query, keys, v)
-        found: Tensor = module.energies(query, keys, v, slope)
-        return found
+        energies: Tensor = module.energies(query, keys, v, slope)
+        return energies
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        inputs, wanted = ctx.saved_tensors, ctx.needs_input_grad[2:]
+        inputs, needed = ctx.saved_tensors, ctx.needs_input_grad[2:]
         if not torch.is_grad_enabled():
-            found = ctx.module.gradients(gradient, *inputs, ctx.slope)
-            return None, None, *(x if wants else None for x, wants in zip(found, wanted, strict=True))
+            gradients = ctx.module.gradients(gradient, *inputs, ctx.slope)
+            return None, None, *(x if need else None for x, need in zip(gradients, needed, strict=True))
+        # create_graph: kernels leave no graph of the gradients, torch's own operations do
         pull_back: Any = torch.func.vjp(lambda query, keys, v: reference.energies(query, keys, v, ctx.slope), *inputs)[
             1
         ]

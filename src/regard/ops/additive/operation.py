@@ -1,4 +1,4 @@
-"""Additive energies by the fastest way there is, with their gradients."""
+"""Additive energies and their gradients, by the fastest implementation that takes the inputs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def additive_energies(
     Nothing of size T·S·D exists, neither forward nor backward. Half types are computed in float32.
 
     Args:
-        slope: of leaky_relu below 0; 0.01 when nothing is said.
+        slope: of leaky_relu below 0, 0.01 if None.
 
     Raises:
         ShapeError: for sizes or devices that do not fit together.
@@ -44,15 +44,15 @@ def additive_energies(
     >>> additive_energies(torch.zeros(1, 2, 3), torch.zeros(1, 4, 3), torch.ones(3)).shape
     torch.Size([1, 2, 4])
     """
-    found_slope = find_slope(activation, slope)
+    negative_slope = find_slope(activation, slope)
     inputs, kind = _working(query, keys, v)
     if compiles():
-        found: Tensor = torch.ops.regard.additive_energies(*inputs, found_slope)
+        energies: Tensor = torch.ops.regard.additive_energies(*inputs, negative_slope)
     elif refuse_kernels(*inputs) is not None:
-        found = reference.energies(*inputs, found_slope)
+        energies = reference.energies(*inputs, negative_slope)
     else:
-        found = run(kernels_for(query.device.type), found_slope, *inputs)
-    return found if found.dtype == kind else found.to(kind)
+        energies = run(kernels_for(query.device.type), negative_slope, *inputs)
+    return energies if energies.dtype == kind else energies.to(kind)
 
 
 def additive_gradients(
@@ -64,14 +64,14 @@ def additive_gradients(
     *,
     slope: float | None = None,
 ) -> tuple[Float[Tensor, "B T *heads D"], Float[Tensor, "B S *heads D"], Float[Tensor, "*heads D"]]:
-    """By query, keys and v, for passes that do without autograd; in float32 or float64."""
+    """The gradients of query, keys and v, for passes that do without autograd; in float32 or float64."""
     inputs, _ = _working(query, keys, v)
     kernels = kernels_for(query.device.type)
     return kernels.gradients(gradient.to(inputs[0].dtype), *inputs, find_slope(activation, slope))
 
 
 def _working(query: Tensor, keys: Tensor, v: Tensor) -> tuple[tuple[Tensor, Tensor, Tensor], torch.dtype]:
-    """The inputs in the type that is computed in, and the type of the result."""
+    """The inputs in the working type, float32 or wider, and the type of the result."""
     if (
         query.dim() not in (3, 4)
         or query.shape[0] != keys.shape[0]
@@ -108,7 +108,7 @@ def _refuse_triton(*inputs: Tensor, **options: Any) -> str | None:
 def _with(
     name: str, query: Tensor, keys: Tensor, v: Tensor, activation: Activation = "tanh", *, slope: float | None = None
 ) -> Tensor:
-    """By a certain implementation."""
+    """The energies by the named implementation."""
     working, kind = _working(query, keys, v)
     return run(import_module(f"regard.ops.additive.{name}"), find_slope(activation, slope), *working).to(kind)
 
@@ -133,6 +133,6 @@ ADDITIVE_ENERGIES = (
 @cache
 def kernels_for(device: str) -> ModuleType:
     """The module of the first kernels that compute on a device."""
-    asked = torch.empty(0, device=device)
-    name = next(name for name, refuse in _KERNELS.items() if refuse(asked) is None)
+    example = torch.empty(0, device=device)
+    name = next(name for name, refuse in _KERNELS.items() if refuse(example) is None)
     return import_module(f"regard.ops.additive.{name}")

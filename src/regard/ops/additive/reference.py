@@ -31,5 +31,5 @@ def additive_energies(
 
 def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Tensor:
     """As `additive_energies`, with the rectifier's slope or None for tanh."""
-    sums = (activate(query[:, :, None] + keys[:, None], slope) * v).sum(-1)
+    sums = (activate(query[:, :, None] + keys[:, None], slope) * v).sum(-1)  # (B, T, S, *heads)
     return sums if query.dim() == 3 else sums.movedim(3, 1)

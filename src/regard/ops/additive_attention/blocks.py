@@ -1,6 +1,11 @@
-"""A block of steps at a time: energies, weights and what is read, and again in the backward pass.
+"""Additive attention a block of steps at a time; the backward pass computes the weights of a block again.
 
-Memory grows with T + S. Weights of all steps are kept only where they are few.
+    forward:   e_ts = v · tanh(q_t + k_s),  α_t = softmax(β e_t) over the mask,  c_t = Σ_s α_ts h_s
+    backward:  grad_h_s = Σ_t α_ts grad_c_t,  grad_α_ts = h_s · grad_c_t,
+               grad_e_ts = β α_ts (grad_α_ts - Σ_i α_ti grad_α_ti), then grad_q, grad_k and grad_v of the energies
+
+A block is some sentences or, of one long sentence, some steps; its weights are (B, H, t, S). Memory grows with T + S.
+Weights of all steps are kept only where they are few.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from regard.ops.choose import refuse_kernels, steps_for
 from regard.ops.precision import without_autocast
 
 BLOCK, KEPT = 1 << 20, 1 << 22
-"""Weights that are made at once, or those of one step; and those that may be kept for the backward pass."""
+"""Numbers of weights: in a block, which has one step at least; and that may be kept for the backward pass."""
 
 
 def refuse(*inputs: Any, **options: Any) -> str | None:
@@ -33,7 +38,7 @@ def refuse(*inputs: Any, **options: Any) -> str | None:
     if torch.is_autocast_enabled(inputs[0].device.type):
         return "half types were asked for"
     if not all(x.numel() for x in floating):
-        return "there is nothing to look at"
+        return "there is nothing to attend to"
     return None
 
 
@@ -48,8 +53,8 @@ def additive_attention(
 ) -> Tensor:
     """As the reference."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in (query, keys, v, values)):
-        found: Tensor = _Attention.apply(query, keys, v, values, mask, sharpening)  # type: ignore[no-untyped-call]
-        return found
+        context: Tensor = _Attention.apply(query, keys, v, values, mask, sharpening)  # type: ignore[no-untyped-call]
+        return context
     return _attend(query, keys, v, values, mask, sharpening)[0]
 
 
@@ -62,6 +67,7 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(query, keys, v, values)
         ctx.mask, ctx.sharpening = mask, sharpening
+        # few weights are kept, which saves the backward pass the energies; many would be memory of T · S
         few = query.shape[:3].numel() * keys.shape[1] <= KEPT
         context, ctx.weights = _attend(query, keys, v, values, mask, sharpening, keeps=few)
         return context
@@ -70,12 +76,13 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> Any:
         inputs = ctx.saved_tensors
         if torch.is_grad_enabled():
+            # create_graph: kernels leave no graph of the gradients, torch's own operations do
             function = partial(reference.additive_attention, mask=ctx.mask, sharpening=ctx.sharpening)
             return *torch.func.vjp(function, *inputs)[1](gradient), None, None
         with torch.no_grad(), without_autocast(gradient.device.type):
             query, keys, v, values = inputs
-            found = _pull_back(gradient, query, keys, v, values, ctx.mask, ctx.sharpening, ctx.weights)
-            return *found, None, None
+            gradients = _pull_back(gradient, query, keys, v, values, ctx.mask, ctx.sharpening, ctx.weights)
+            return *gradients, None, None
 
 
 def _attend(
@@ -96,6 +103,7 @@ def _attend(
             weights = _weigh(query[b, t], keys[b], v, None if mask is None else mask[b], sharpening)
             if keeps:
                 kept.append(weights)
+            # heads that share values stand one below the other: (B, G, H/G · t, S) × (B, G, S, V)
             context[b, t] = _by_head(torch.matmul(_grouped(weights, values), values[b].transpose(1, 2)), weights)
     return context, kept
 
@@ -110,8 +118,9 @@ def _pull_back(
     sharpening: float,
     kept: list[Tensor],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """By query, keys, v and values."""
+    """The gradients of query, keys, v and values, from that of the context (B, T, H, V)."""
     energies, softmax = kernels_for(query.device.type), steps_for("softmax", query.device.type)
+    # each block writes its steps of q; every block of a sentence adds to its k and values, and all add to v
     grad_query = query.new_empty(query.shape)
     grad_keys, grad_v, grad_values = (x.new_zeros(x.shape) for x in (keys, v, values))
     for number, (b, t) in enumerate(_blocks(query, keys)):
@@ -119,45 +128,49 @@ def _pull_back(
             weights = kept[number]
         else:
             weights = _weigh(query[b, t], keys[b], v, None if mask is None else mask[b], sharpening)
+        # grad_c and α by the values that heads share, (B, G, H/G · t, V) and (B, G, H/G · t, S)
         g = _grouped(gradient[b, t].transpose(1, 2), values)
         grouped = _grouped(weights, values)
+        # grad_h = αᵀ grad_c (B, G, S, V), grad_α = grad_c hᵀ (B, H, t, S); grad_e may take the place of grad_α
         grad_values[b] += torch.matmul(grouped.mT, g).transpose(1, 2)
         grad_weights = torch.matmul(g, values[b].permute(0, 2, 3, 1)).view(weights.shape)
         grad_energies = softmax.pull_back(grad_weights, weights)
+        # through β e to e
         if sharpening != 1.0:
             grad_energies.mul_(sharpening)
-        found = energies.gradients(grad_energies, query[b, t], keys[b], v, None)
-        grad_query[b, t] = found[0]
-        grad_keys[b] += found[1]
-        grad_v += found[2]
+        # a block has all of its steps' gradients for q, and only its own steps' share of those for k and v
+        of_query, of_keys, of_v = energies.gradients(grad_energies, query[b, t], keys[b], v, None)
+        grad_query[b, t] = of_query
+        grad_keys[b] += of_keys
+        grad_v += of_v
     return grad_query, grad_keys, grad_v, grad_values
 
 
 def _weigh(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor | None, sharpening: float) -> Tensor:
-    """(B, H, T, S)."""
+    """The weights (B, H, T, S), made in the place of the energies."""
     energies = kernels_for(query.device.type).energies(query, keys, v, None)
     if sharpening != 1.0:
         energies.mul_(sharpening)
     support = None if mask is None else mask[:, None, None]
-    found: Tensor = steps_for("softmax", query.device.type).weigh(energies, support)
-    return found
+    weights: Tensor = steps_for("softmax", query.device.type).weigh(energies, support)
+    return weights
 
 
 def _grouped(x: Tensor, values: Tensor) -> Tensor:
-    """(B, H, T, ·) as (B, G, H / G · T, ·)."""
+    """(B, H, T, ·) as (B, G, H / G · T, ·): heads side by side share values."""
     return x.reshape(x.shape[0], values.shape[2], -1, x.shape[3])
 
 
-def _by_head(read: Tensor, weights: Tensor) -> Tensor:
+def _by_head(contexts: Tensor, weights: Tensor) -> Tensor:
     """(B, G, H / G · T, V) as (B, T, H, V)."""
-    return read.view(*weights.shape[:3], -1).transpose(1, 2)
+    return contexts.view(*weights.shape[:3], -1).transpose(1, 2)
 
 
 def _blocks(query: Tensor, keys: Tensor) -> Iterator[tuple[slice, slice]]:
-    """Of sentences and steps."""
+    """Slices of sentences and of steps: whole sentences while `BLOCK` allows one, else steps of one sentence."""
     sentences, steps, heads = query.shape[:3]
     each = heads * keys.shape[1]
-    many, long = max(1, BLOCK // (each * steps)), max(1, BLOCK // each)
-    for b in range(0, sentences, many):
-        for t in range(0, steps, long):
-            yield slice(b, b + many), slice(t, t + long)
+    num_sentences, num_steps = max(1, BLOCK // (each * steps)), max(1, BLOCK // each)
+    for b in range(0, sentences, num_sentences):
+        for t in range(0, steps, num_steps):
+            yield slice(b, b + num_sentences), slice(t, t + num_steps)

@@ -1,4 +1,4 @@
-"""Additive attention, by the fastest way there is."""
+"""Additive attention by the fastest implementation that takes the inputs."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def additive_attention(
     ):
         named = {"query": ("B T H D", query), "keys": ("B S H D", keys), "v": ("H D", v), "values": ("B S G V", values)}
         raise ShapeError(f"The inputs must agree on B, S, H and D, and G must divide H.\n{describe(named)}")
-    way = choose(ADDITIVE_ATTENTION, query, keys, v, values, mask)
-    found: Tensor = way.function(query, keys, v, values, mask, sharpening=sharpening)
-    return found
+    implementation = choose(ADDITIVE_ATTENTION, query, keys, v, values, mask)
+    context: Tensor = implementation.function(query, keys, v, values, mask, sharpening=sharpening)
+    return context
 
 
 ADDITIVE_ATTENTION = (

@@ -29,7 +29,8 @@ def additive_attention(
     >>> additive_attention(query, keys, torch.ones(4, 3), values).shape
     torch.Size([1, 2, 4, 6])
     """
-    energies = sharpening * reference.additive_energies(query, keys, v)
+    energies = sharpening * reference.additive_energies(query, keys, v)  # (B, H, T, S)
     weights = masked_softmax(energies, None if mask is None else mask[:, None, None])
-    read = torch.einsum("bgnts,bsgv->btgnv", weights.unflatten(1, (values.shape[2], -1)), values)
-    return read.flatten(2, 3)
+    # n heads side by side share values: (B, G, n, T, S) × (B, S, G, V) to (B, T, G, n, V)
+    context = torch.einsum("bgnts,bsgv->btgnv", weights.unflatten(1, (values.shape[2], -1)), values)
+    return context.flatten(2, 3)

@@ -11,10 +11,12 @@ import numba
 from numba import extending
 
 FAST = {"nsz", "arcp", "contract", "reassoc"}
-"""What a loop may do to arithmetic; NaN and infinity keep their meaning."""
+"""LLVM's names of what a loop may do to arithmetic: ignore the sign of zero, multiply by a reciprocal, fuse a product
+with a sum, and sum in another order, without which a sum over a row could not use vector instructions. NaN and
+infinity keep their meaning."""
 
 PARTS = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
-"""Stands for this room's text: whatever kernels of several files share is in it."""
+"""Stands for the text of this folder, which holds whatever kernels of several files share."""
 
 
 def compiled(kernel: Callable[..., Any]) -> Any:
@@ -22,6 +24,7 @@ def compiled(kernel: Callable[..., Any]) -> Any:
 
     Kept on disk beside the package or in the user's cache, or nowhere if neither can be written.
     """
+    # "numpy": x / 0 is infinite or NaN; Python's ZeroDivisionError would put a branch into every loop that divides
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": FAST}
     try:
         return _dated(numba.njit(cache=True, **options)(kernel))
@@ -30,9 +33,10 @@ def compiled(kernel: Callable[..., Any]) -> Any:
 
 
 def _dated(kernel: Any) -> Any:
-    """numba takes a kept kernel for new until its own file changes; here also until a part of it does."""
+    """Makes numba compile a kept kernel again when `PARTS` changes; by itself it looks only at the kernel's file."""
     file: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
     if hasattr(file, "_source_stamp"):
+        # numba keeps this stamp with the kernels and takes them for stale where it differs
         file._source_stamp = file._source_stamp, PARTS
     return kernel
 
@@ -43,14 +47,15 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 
 def part(function: Callable[..., Any]) -> Any:
-    """A part of kernels whose arithmetic is theirs.
+    """A part of kernels with their freedom of arithmetic, inlined into each.
 
-    It becomes vector instructions first and stands in them then, without a call. So what it writes must not overlap
-    with anything else that it is given, or it takes the numbers one by one.
+    Its loops become vector instructions before it is inlined, when the compiler does not know yet whether its arguments
+    overlap. So a row that it writes must not overlap with any other argument: the test of that, made at run time, would
+    fail, and the numbers be computed one by one.
     """
     return numba.njit(error_model="numpy", fastmath=FAST, forceinline=True)(function)
 
 
 def intrinsic(maker: Callable[..., Any]) -> Any:
-    """A function made of instructions, from one that says its type and builds them."""
+    """A function made of LLVM instructions, from a maker that returns its type and a builder of them."""
     return extending.intrinsic(maker)

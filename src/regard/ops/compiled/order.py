@@ -1,4 +1,9 @@
-"""Numbers as integers of the same order, so that their largest is found by vector instructions, NaN included."""
+"""Numbers as integers of the same order, so that their largest is found by vector instructions, NaN included.
+
+The bits of a float ≥ 0, read as an integer, rise with it: rank(x) = bits(x). Those of a float < 0 fall, so that
+rank(x) = -bits(|x|). A comparison of floats with NaN is always false, so that the largest of a row would depend
+on the order of comparisons. That of integers does not, and may be taken lane by lane.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +20,7 @@ def _integer(kind: Any) -> Any:
 
 
 def _top(bits: Any) -> Any:
+    """The largest integer, which is also the mask of all bits but the sign."""
     return ir.Constant(bits, 2 ** (bits.width - 1) - 1)
 
 
@@ -27,10 +33,10 @@ def _unsigned(builder: Any, number: Any) -> Any:
 def magnitude(context: Any, x: Any) -> Any:
     """An integer that rises with |x|: that of infinity is larger, and that of NaN larger still."""
 
-    def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
-        return _unsigned(builder, builder.bitcast(given[0], ir.IntType(x.bitwidth)))
+    def build(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        return _unsigned(builder, builder.bitcast(arguments[0], ir.IntType(x.bitwidth)))
 
-    return _integer(x)(x), make
+    return _integer(x)(x), build
 
 
 @intrinsic
@@ -39,39 +45,42 @@ def rank(context: Any, x: Any) -> Any:
     bits = ir.IntType(x.bitwidth)
     infinity = 0x7F800000 if x == types.float32 else 0x7FF0000000000000
 
-    def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
-        number = builder.bitcast(given[0], bits)
+    def build(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        number = builder.bitcast(arguments[0], bits)
         size = _unsigned(builder, number)
         below = builder.icmp_signed("<", number, ir.Constant(bits, 0))
-        ordered = builder.select(below, builder.neg(size), size)
-        lost = builder.icmp_signed(">", size, ir.Constant(bits, infinity))
-        return builder.select(lost, _top(bits), ordered)
+        ordered = builder.select(below, builder.neg(size), size)  # -0 has size 0, whose negative is 0
+        # the bits of NaN, without the sign, are above those of infinity
+        is_nan = builder.icmp_signed(">", size, ir.Constant(bits, infinity))
+        return builder.select(is_nan, _top(bits), ordered)
 
-    return _integer(x)(x), make
+    return _integer(x)(x), build
 
 
 @intrinsic
-def ranked(context: Any, found: Any) -> Any:
-    """The number of a rank."""
-    bits = ir.IntType(found.bitwidth)
-    positive = 2 ** (found.bitwidth - 1) - 1
-    kind = types.float32 if found == types.int32 else types.float64
+def ranked(context: Any, x: Any) -> Any:
+    """The number that has a rank."""
+    bits = ir.IntType(x.bitwidth)
+    positive = 2 ** (x.bitwidth - 1) - 1
+    kind = types.float32 if x == types.int32 else types.float64
 
-    def make(_: Any, builder: Any, __: Any, given: Any) -> Any:
-        below = builder.icmp_signed("<", given[0], ir.Constant(bits, 0))
-        negative = builder.or_(builder.neg(given[0]), ir.Constant(bits, -positive - 1))
+    def build(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        below = builder.icmp_signed("<", arguments[0], ir.Constant(bits, 0))
+        # bits of |x| from the negative rank, and the bit of the sign; the highest rank has the bits of a NaN
+        negative = builder.or_(builder.neg(arguments[0]), ir.Constant(bits, -positive - 1))
         return builder.bitcast(
-            builder.select(below, negative, given[0]), ir.FloatType() if kind == types.float32 else ir.DoubleType()
+            builder.select(below, negative, arguments[0]),
+            ir.FloatType() if kind == types.float32 else ir.DoubleType(),
         )
 
-    return kind(found), make
+    return kind(x), build
 
 
 @part
 def largest(row: Any) -> Any:
     """Of one number or more; NaN where there is one."""
-    found = rank(row[0])
+    top = rank(row[0])
     for d in range(len(row)):
-        mine = rank(row[d])
-        found = mine if mine > found else found
-    return ranked(found)
+        here = rank(row[d])
+        top = here if here > top else top
+    return ranked(top)

@@ -1,4 +1,4 @@
-"""Attention of many queries by dot products, from queries, keys and values to what is read."""
+"""Attention by dot products, of all queries of a sequence: from queries, keys and values to contexts."""
 
 from regard.ops.dot_attention.operation import DOT_ATTENTION, dot_attention
 

@@ -1,4 +1,9 @@
-"""By torch's fused kernels, which keep no weights: memory grows with T + S."""
+"""Attention by dot products in torch's fused kernels, which keep no weights: memory grows with T + S.
+
+    c_t = Σ_s α_ts v_s,  α_t = softmax(scale · q_t k_sᵀ) over the support
+
+The kernels want heads before steps, (B, H, T, D), and some of them give NaN for a query without support.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ WIDE, MANY = 128, 1 << 16
 
 
 def refuse(*inputs: Any, **options: Any) -> str | None:
-    """Why they cannot take some inputs, or None."""
+    """Why the kernels cannot take some inputs, or None."""
     if not inputs:
         return None
     query, keys, values = inputs[:3]
@@ -28,7 +33,8 @@ def refuse(*inputs: Any, **options: Any) -> str | None:
     if keys.shape[3] != values.shape[3]:
         return f"the kernels want keys as wide as values, and these have {keys.shape[3]} and {values.shape[3]} features"
     if not query.numel() or not keys.numel() or not values.numel():
-        return "there is nothing to look at"
+        return "there is nothing to attend to"
+    # on the CPU the fused kernel loses to products of matrices for wide heads, unless the weights are too many
     if query.device.type == "cpu" and keys.shape[3] > WIDE and query.shape[1] * keys.shape[1] < MANY:
         return f"heads of {keys.shape[3]} features and few weights are faster in plain products"
     return None
@@ -45,21 +51,25 @@ def dot_attention(
 ) -> Tensor:
     """As the reference."""
     if causal and support is not None:
+        # the kernels take a mask or the causal one, not both: the triangle joins the support
         support, causal = support & support.new_ones(query.shape[1], keys.shape[1]).tril(), False
-    asked = torch.is_grad_enabled() and any(x.requires_grad for x in (query, keys, values))
-    if not asked or torch.compiler.is_compiling():
+    differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in (query, keys, values))
+    # a compiler differentiates the kernels itself
+    if not differentiable or torch.compiler.is_compiling():
         return _attend(query, keys, values, support, scale, causal)
-    found: Tensor = _Attention.apply(query, keys, values, support, scale, causal)  # type: ignore[no-untyped-call]
-    return found
+    context: Tensor = _Attention.apply(query, keys, values, support, scale, causal)  # type: ignore[no-untyped-call]
+    return context
 
 
 def _attend(query: Tensor, keys: Tensor, values: Tensor, support: Tensor | None, scale: float, causal: bool) -> Tensor:
-    """Rows without support look everywhere, as not all kernels know them, and what they read is dropped."""
+    """The context (B, T, H, V). A query without support attends everywhere, and its context is set to 0."""
+    # `enable_gqa` shares keys and values alike; where their groups differ, both are repeated for every head
     heads = query.shape[2]
     if keys.shape[2] != values.shape[2]:
-        keys, values = _spread(keys, heads), _spread(values, heads)
+        keys, values = _for_heads(keys, heads), _for_heads(values, heads)
+    # (B, T, 1); softmax over no position would be NaN in some kernels, and so would the gradients
     dead = None if support is None else ~support.any(-1, keepdim=True)
-    found: Tensor = scaled_dot_product_attention(
+    context: Tensor = scaled_dot_product_attention(
         query.transpose(1, 2),
         keys.transpose(1, 2),
         values.transpose(1, 2),
@@ -68,10 +78,10 @@ def _attend(query: Tensor, keys: Tensor, values: Tensor, support: Tensor | None,
         is_causal=causal,
         enable_gqa=keys.shape[2] != heads,
     ).transpose(1, 2)
-    return found if dead is None else found.masked_fill(dead[..., None], 0)
+    return context if dead is None else context.masked_fill(dead[..., None], 0)
 
 
-def _spread(x: Tensor, heads: int) -> Tensor:
+def _for_heads(x: Tensor, heads: int) -> Tensor:
     """(B, S, G, ·) for every head, a view where G is 1."""
     if x.shape[2] == 1:
         return x.expand(-1, -1, heads, -1)
@@ -79,27 +89,29 @@ def _spread(x: Tensor, heads: int) -> Tensor:
 
 
 class _Attention(torch.autograd.Function):
-    """Keeps a graph of its own, since the kernels have no second derivative; that is the plain formula's."""
+    """Keeps the graph of the kernels inside; a second derivative, which they lack, is the plain formula's."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, keys: Tensor, values: Tensor, *options: Any) -> Tensor:
         inputs = query, keys, values
         ctx.options = options
         ctx.save_for_backward(*inputs)
-        leaves = [x.detach().requires_grad_(asked) for x, asked in zip(inputs, ctx.needs_input_grad, strict=False)]
+        # torch's graph from detached leaves to the context: `backward` runs it, whichever kernel torch has chosen
+        leaves = [x.detach().requires_grad_(need) for x, need in zip(inputs, ctx.needs_input_grad, strict=False)]
         with torch.enable_grad():
-            found = _attend(leaves[0], leaves[1], leaves[2], *options)
-        ctx.graph = found, leaves
-        return found.detach()
+            context = _attend(leaves[0], leaves[1], leaves[2], *options)
+        ctx.graph = context, leaves
+        return context.detach()
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        nothing = None, None, None
+        for_options = None, None, None
         if not torch.is_grad_enabled():
-            found, leaves = ctx.graph
-            wanted = [x for x in leaves if x.requires_grad]
-            gradients = iter(torch.autograd.grad(found, wanted, gradient, retain_graph=True))
-            return *(next(gradients) if x.requires_grad else None for x in leaves), *nothing
+            context, leaves = ctx.graph
+            needed = [x for x in leaves if x.requires_grad]
+            # retained: the outer graph may run backward again, and this one cannot know
+            gradients = iter(torch.autograd.grad(context, needed, gradient, retain_graph=True))
+            return *(next(gradients) if x.requires_grad else None for x in leaves), *for_options
         support, scale, causal = ctx.options
         function = partial(reference.dot_attention, support=support, scale=scale, causal=causal)
-        return *torch.func.vjp(function, *ctx.saved_tensors)[1](gradient), *nothing
+        return *torch.func.vjp(function, *ctx.saved_tensors)[1](gradient), *for_options

@@ -1,4 +1,4 @@
-"""Attention by dot products, by the fastest way there is."""
+"""Attention by dot products, by the fastest implementation that takes the inputs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def dot_attention(
     A query without support reads zeros.
 
     Args:
-        support: where each query may look.
-        causal: whether query t may look only at the positions 0 … t.
+        support: which positions each query may attend to.
+        causal: whether query t may attend only to the positions 0 … t.
 
     Raises:
         ShapeError: for sizes that do not fit together.
@@ -48,9 +48,9 @@ def dot_attention(
     ):
         shown = describe({"query": ("B T H D", query), "keys": ("B S G D", keys), "values": ("B S J V", values)})
         raise ShapeError(f"The inputs must agree on B, S and D, and G and J must divide H.\n{shown}")
-    way = choose(DOT_ATTENTION, query, keys, values, support)
-    found: Tensor = way.function(query, keys, values, support, scale=scale, causal=causal)
-    return found
+    implementation = choose(DOT_ATTENTION, query, keys, values, support)
+    context: Tensor = implementation.function(query, keys, values, support, scale=scale, causal=causal)
+    return context
 
 
 DOT_ATTENTION = (

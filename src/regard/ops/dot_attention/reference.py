@@ -30,8 +30,10 @@ def dot_attention(
     if causal:
         past = query.new_ones(query.shape[1], keys.shape[1], dtype=torch.bool).tril()
         support = past[None] if support is None else support & past
+    # n heads side by side share keys: (B, T, G, n, D) × (B, S, G, D) to (B, G, n, T, S), heads joined again
     shared = query.unflatten(2, (keys.shape[2], -1))
     energies = scale * torch.einsum("btgnd,bsgd->bgnts", shared, keys).flatten(1, 2)
     weights = masked_softmax(energies, None if support is None else support[:, None])
-    read = torch.einsum("bjnts,bsjv->btjnv", weights.unflatten(1, (values.shape[2], -1)), values)
-    return read.flatten(2, 3)
+    # values may be shared by another number of heads, J groups
+    context = torch.einsum("bjnts,bsjv->btjnv", weights.unflatten(1, (values.shape[2], -1)), values)
+    return context.flatten(2, 3)

@@ -1,4 +1,4 @@
-"""Dropout with a mask that belongs to the item: whatever stands beside it, wherever it is computed."""
+"""Dropout with a mask that belongs to the item: the same in any batch and on any device."""
 
 from regard.ops.dropout.operation import DROPOUT, dropout, dropout_mask
 

@@ -1,4 +1,11 @@
-"""Masks of dropout as a compiled loop over rows."""
+"""Masks of dropout as a compiled loop over rows.
+
+    w_lane = Philox(counter = (block, position, item, place), key)[lane],  lane = 0 … 3
+    mask[row, feature] = scale if w_lane ≥ threshold else 0,  scale = 1 / (1 - p)
+
+A feature's counter and lane are those of `regard.ops.dropout.reference`: 64 features, a chunk, take 16 blocks of four
+words, and word `lane` of block j belongs to feature 16 · lane + j of the chunk.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +37,7 @@ def dropout_mask(
     """As `ops.dropout_mask`."""
     mask = torch.empty(len(items), width, dtype=dtype)
     if mask.numel():
+        # all words are unsigned and of 32 bits in the kernel, so that its sums wrap as Philox's do
         words = [np.uint32(word & LOW) for word in (*key, place, threshold(p))]
         out = mask.numpy()
         rows = [row.numpy().astype(np.uint32) for row in (items, positions)]
@@ -50,23 +58,27 @@ def _fill(
     start: int,
     stop: int,
 ) -> None:
-    """out (N, F), for the rows start … stop: Philox of (block, position, item, place), 16 blocks side by side."""
+    """out (N, F), for the rows start … stop."""
     width = out.shape[1]
+    # a vector for each of the four words; zero of the mask's type
     zero = scale - scale
     words = np.empty((4, _GROUP), np.uint32)
     for row in range(start, stop):
         item, position = items[row], positions[row]
         for chunk in range(0, width, 4 * _GROUP):
+            # the words of 16 neighbouring blocks: each round is the same for all, which makes them one vector
             block = np.uint32(chunk // 4)
             for j in range(_GROUP):
                 a, b, c, d = np.uint32(block + np.uint32(j)), position, item, place
                 k0, k1 = key0, key1
                 for _ in range(_ROUNDS):
+                    # products of 32 by 32 bits: upper halves are mixed with the other words and the key
                     x, y = _M0 * np.uint64(a), _M1 * np.uint64(c)
                     a, c = np.uint32(np.uint32(y >> _HALF) ^ b ^ k0), np.uint32(np.uint32(x >> _HALF) ^ d ^ k1)
                     b, d = np.uint32(y), np.uint32(x)
                     k0, k1 = np.uint32(k0 + _K0), np.uint32(k1 + _K1)
                 words[0, j], words[1, j], words[2, j], words[3, j] = a, b, c, d
+            # by lanes, so that neighbouring words of one lane are neighbouring features: stores need no shuffling
             for lane in range(4):
                 first = chunk + lane * _GROUP
                 for j in range(min(_GROUP, width - first)):

@@ -1,4 +1,4 @@
-"""Dropout whose mask belongs to the item, by the fastest way there is."""
+"""Dropout whose mask belongs to the item, by the fastest implementation that takes the inputs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def dropout_mask(
     place: int,
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "N F"]:
-    """What `dropout` multiplies by, 0 or 1 / (1 − p), for F = `width` features."""
+    """The mask that `dropout` multiplies by, 0 or 1 / (1 − p), for F = `width` features."""
     name = choose(DROPOUT, items).name
     return _mask(name, items, positions, width, p=p, key=key, place=place, dtype=dtype)
 
@@ -87,11 +87,12 @@ def _with(
     key: tuple[int, int] = (0, 0),
     place: int = 0,
 ) -> Tensor:
-    """By a certain implementation."""
+    """Dropout by the named implementation."""
     return x * _mask(name, items, positions, x.shape[1], p=p, key=key, place=place, dtype=x.dtype)
 
 
 def _mask(name: str, *rows: Any, dtype: torch.dtype, **options: Any) -> Tensor:
+    # half types: made in float32 and then rounded, so that which elements are dropped is the same in all types
     working = dtype if dtype in (torch.float32, torch.float64) else torch.float32
     mask: Tensor = import_module(f"{MODULE}.{name}").dropout_mask(*rows, dtype=working, **options)
     return mask.to(dtype)

@@ -1,4 +1,4 @@
-"""Philox and the masks that are made of it, in torch's integers."""
+"""Philox, a hash of a counter under a key, and the masks that are made of it, in torch's integers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 INCREMENTS = 0x9E3779B9, 0xBB67AE85
 ROUNDS = 7
 LOW = 0xFFFFFFFF
+"""The lower 32 bits; words are int64 from 0 to 2³² − 1."""
 GROUP = 16
-"""Features whose words are the same one of Philox's four, of neighbouring counters: a vector of the CPU."""
+"""So many neighbouring features take the same one of Philox's four words, of neighbouring counters."""
 Words = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
@@ -48,11 +49,13 @@ def dropout_mask(
 ) -> Float[Tensor, "N F"]:
     """As `ops.dropout_mask`."""
     device = items.device
+    # counters (N, blocks): whole chunks of 4 · GROUP features, of which the last may be cut
     blocks = torch.arange(-(-width // (4 * GROUP)) * GROUP, device=device)
     shape = len(items), len(blocks)
     position, item = ((word.long() & LOW)[:, None].expand(shape) for word in (positions, items))
     last = torch.full_like(position, place & LOW)
     words = philox((blocks.expand(shape), position, item, last), (key[0] & LOW, key[1] & LOW))
+    # in a chunk first the GROUP words `a` of its blocks, then their words `b`, `c` and `d`
     grouped = torch.stack([word.unflatten(1, (-1, GROUP)) for word in words], 2)  # (N, chunks, 4, GROUP)
     kept = grouped.flatten(1)[:, :width] >= threshold(p)
     return kept.to(dtype) * (1 / (1 - p))

@@ -1,4 +1,11 @@
-"""Masks of dropout on a GPU: a program for every 64 features of some rows."""
+"""Masks of dropout on a GPU: a program for every 64 features of some rows.
+
+    w_lane = Philox(counter = (block, position, item, place), key)[lane],  lane = 0 … 3
+    mask[row, feature] = scale if w_lane ≥ threshold else 0
+    feature = 64 · chunk + 16 · lane + j,  block = 16 · chunk + j
+
+The program of a chunk has 16 blocks of every row, j = 0 … 15, which are 64 features.
+"""
 
 # mypy: disable-error-code="no-untyped-def,import-untyped,import-not-found,untyped-decorator"
 
@@ -27,6 +34,7 @@ def dropout_mask(
     """As `ops.dropout_mask`."""
     mask = torch.empty(len(items), width, dtype=dtype, device=items.device)
     if mask.numel():
+        # the key as one number of 64 bits, passed with a sign as kernels take it
         seed = (key[1] & LOW) << 32 | key[0] & LOW
         scale = 1 / (1 - p)
         inner = scale if dtype == torch.float32 else 1.0  # a kernel is given numbers as float32
@@ -36,6 +44,7 @@ def dropout_mask(
                 items, positions, mask, len(items), width, seed - (seed >> 63 << 64), place & LOW, threshold(p),
                 inner, ROWS=ROWS, GROUP=GROUP, ROUNDS=ROUNDS,
             )  # fmt: skip
+        # float64: ones from the kernel, times a scale in full precision
         if inner != scale:
             mask.mul_(scale)
     return mask
@@ -62,13 +71,15 @@ def mask_kernel(
     item = tl.load(items + row, mask=inside, other=0)[:, None].to(tl.uint32)
     position = tl.load(positions + row, mask=inside, other=0)[:, None].to(tl.uint32)
     j = tl.arange(0, GROUP)[None, :]
-    nothing = tl.zeros([ROWS, GROUP], dtype=tl.uint32)
-    block = (tl.program_id(1) * GROUP + j).to(tl.uint32) + nothing
-    last = nothing + place.to(tl.uint32)
-    a, b, c, d = tl.philox(seed, block, position + nothing, item + nothing, last, ROUNDS)
-    least = threshold.to(tl.uint32)
-    start = out + row[:, None].to(tl.int64) * width
+    # Philox is a loop over rounds, which wants its four counters of one shape (ROWS, GROUP) and type from the first
+    zeros = tl.zeros([ROWS, GROUP], dtype=tl.uint32)
+    block = (tl.program_id(1) * GROUP + j).to(tl.uint32) + zeros
+    last = zeros + place.to(tl.uint32)
+    a, b, c, d = tl.philox(seed, block, position + zeros, item + zeros, last, ROUNDS)
+    least = threshold.to(tl.uint32)  # unsigned as the words: with a sign the larger half would be negative
+    start = out + row[:, None].to(tl.int64) * width  # int64: count · width may be beyond 2³¹
     feature = tl.program_id(1) * 4 * GROUP + j
+    # word `lane` of the 16 blocks is 16 neighbouring features, which are stored side by side
     for lane in tl.static_range(4):
         word = a if lane == 0 else b if lane == 1 else c if lane == 2 else d
         kept = tl.where(word >= least, scale, 0.0)

@@ -1,4 +1,4 @@
-"""The plain formula, in logarithms."""
+"""Forward attention in logarithms: α = softmax(e + log m), where m is the alignment before, moved on."""
 
 from __future__ import annotations
 
@@ -42,10 +42,12 @@ def forward_alignment(
     Source: Zhang, Ling & Dai 2018 (arXiv 1807.06736); their y is softmax(e), whose denominator cancels.
     """
     working = torch.promote_types(energies.dtype, torch.float32)
+    # log m (R, H, S): -∞ where the row cannot be, and no gradient there
     reach = safe_log(move_on(widen(previous).to(working), move.to(working)) + floor)
     reached = ~reach.isneginf()
     if support is not None:
         reached = reached & support
+    # a row that can be nowhere in its support begins anew: softmax(e) over the support, without log m
     anew = ~reached.any(-1, keepdim=True)
     allowed = reached | (anew if support is None else anew & support)
     weights = masked_softmax(energies.to(working) + reach.masked_fill(anew, 0.0), allowed)

@@ -1,4 +1,4 @@
-"""The plain formula."""
+"""Hardmax: w_s = 1 at the first of the largest energies of the support, else 0."""
 
 from __future__ import annotations
 
@@ -22,5 +22,6 @@ def hardmax(
     if energies.shape[-1] == 0:
         return torch.zeros_like(energies)
     confined = confine(energies.detach(), support)
+    # one place by argmax, so that equal energies do not share; a row of only -∞ has a place, but no support
     first = torch.arange(energies.shape[-1], device=energies.device) == confined.argmax(-1, keepdim=True)
     return (first & ~confined.isneginf()).to(energies.dtype)

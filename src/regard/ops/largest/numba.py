@@ -1,6 +1,12 @@
 """The largest entries by one pass over each row: the largest of every lane, then the few lanes that matter.
 
 A lane is every `LANES`-th entry, so that the pass compares vectors and nothing within them.
+
+    tops_lane = max of rank(x_i) over i = lane, lane + LANES, …      the pass, over N entries
+    floor = the `count`-th largest of tops                           `count` entries at least are that large
+    best, places = insertion of the entries ≥ floor                  in the lanes whose top is ≥ floor
+
+Entries are compared as ranks, integers of the same order (`regard.ops.compiled.order`).
 """
 
 from __future__ import annotations
@@ -23,41 +29,48 @@ def largest(values: Tensor, count: int, without: int | None = None) -> tuple[Ten
     """As the operation, for rows on the CPU."""
     rows, width = values.shape
     count = min(count, width)
-    found = values.new_empty(rows, count)
+    entries = values.new_empty(rows, count)
     places = torch.empty(rows, count, dtype=torch.long)
     forbidden = -1 if without is None else without
-    given = (values.contiguous().numpy(), forbidden, found.numpy(), places.numpy(), _RANKS[values.dtype])
-    spread(_largest, given, rows, 2 * rows * width)
-    return found, places
+    arguments = (values.contiguous().numpy(), forbidden, entries.numpy(), places.numpy(), _RANKS[values.dtype])
+    spread(_largest, arguments, rows, 2 * rows * width)
+    return entries, places
 
 
 @compiled
-def _largest(values: Any, without: int, found: Any, places: Any, ranks: Any, start: int, stop: int) -> None:
-    """found and places (R, count) of values (R, N); the entry `without` counts as -inf."""
-    size, count = values.shape[1], found.shape[1]
+def _largest(values: Any, without: int, entries: Any, places: Any, ranks: Any, start: int, stop: int) -> None:
+    """entries and places (R, count) of values (R, N); the entry `without` counts as -inf.
+
+    `ranks` has no entries: its type is that of ranks.
+    """
+    size, count = values.shape[1], entries.shape[1]
     lanes = min(LANES, size)
     least = rank(values.dtype.type(-np.inf))
     tops, best = np.empty(lanes, ranks.dtype), np.empty(count, ranks.dtype)
     for row in range(start, stop if count else start):
         x = values[row]
+        # the largest of every lane: whole vectors of lanes first, then what is left beyond the last multiple
         for lane in range(lanes):
             tops[lane] = rank(x[lane])
         for first in range(lanes, size - lanes + 1, lanes):
             part = x[first : first + lanes]
             for lane in range(lanes):
-                mine = rank(part[lane])
-                tops[lane] = mine if mine > tops[lane] else tops[lane]
+                here = rank(part[lane])
+                tops[lane] = here if here > tops[lane] else tops[lane]
         for i in range(size - size % lanes, size):
-            mine = rank(x[i])
-            tops[i % lanes] = mine if mine > tops[i % lanes] else tops[i % lanes]
+            here = rank(x[i])
+            tops[i % lanes] = here if here > tops[i % lanes] else tops[i % lanes]
+        # the forbidden entry is in one lane, whose largest is searched for again: a test in the pass would cost all
         if without >= 0:
             top = least
             for i in range(without % lanes, size, lanes):
-                mine = least if i == without else rank(x[i])
-                top = mine if mine > top else top
+                here = least if i == without else rank(x[i])
+                top = here if here > top else top
             tops[without % lanes] = top
+        # floor: the `count`-th largest top, by insertion into `best`, which is in falling order. So many lanes have an
+        # entry at least as large, so what is smaller cannot be chosen
         floor = least
-        if lanes >= count:  # so many lanes have a number at least as large: what is smaller cannot be chosen
+        if lanes >= count:
             filled = 0
             for lane in range(lanes):
                 if filled < count or tops[lane] > best[filled - 1]:
@@ -68,25 +81,28 @@ def _largest(values: Any, without: int, found: Any, places: Any, ranks: Any, sta
                     best[at] = tops[lane]
                     filled = min(filled + 1, count)
             floor = best[count - 1]
+        # the entries of the lanes that reach the floor, again by insertion; `best` is filled anew. Equal entries come
+        # in the order of lanes, so that their places are compared too
         filled = 0
         for lane in range(lanes):
             if tops[lane] < floor or (filled == count and tops[lane] < best[count - 1]):
                 continue
             for i in range(lane, size, lanes):
-                mine = least if i == without else rank(x[i])
-                if mine < floor:
+                here = least if i == without else rank(x[i])
+                if here < floor:
                     continue
                 last = count - 1
-                if filled == count and (mine < best[last] or (mine == best[last] and i > places[row, last])):
+                if filled == count and (here < best[last] or (here == best[last] and i > places[row, last])):
                     continue
                 at = min(filled, last)
-                while at > 0 and (best[at - 1] < mine or (best[at - 1] == mine and places[row, at - 1] > i)):
+                while at > 0 and (best[at - 1] < here or (best[at - 1] == here and places[row, at - 1] > i)):
                     best[at] = best[at - 1]
                     places[row, at] = places[row, at - 1]
                     at -= 1
-                best[at] = mine
+                best[at] = here
                 places[row, at] = i
                 filled = min(filled + 1, count)
+        # the numbers themselves by their places: a rank does not know the bits of NaN, nor the sign of 0
         for place in range(count):
             i = places[row, place]
-            found[row, place] = -np.inf if i == without else x[i]
+            entries[row, place] = -np.inf if i == without else x[i]

@@ -1,4 +1,4 @@
-"""The largest entries of rows by the fastest way there is."""
+"""The largest entries of rows, by the fastest implementation that takes the inputs."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ LARGEST = (
 def largest(
     values: Float[Tensor, "R N"], count: int, without: int | None = None
 ) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
-    """The `count` largest entries of each row (all, where there are fewer) and their places, largest first.
+    """The `count` largest entries of each row (all, if there are fewer) and their places, largest first.
 
-    Among equal ones the first come first; which of several -inf are chosen is not promised. NaN is larger than all.
+    Among equal entries the first come first; which of several -inf are chosen is not promised. NaN is larger than all.
 
     Args:
         without: a place whose entry counts as -inf.
@@ -59,5 +59,5 @@ def largest(
     >>> largest(torch.tensor([[1.0, 3.0, 1.0, 1.0]]), 2)
     (tensor([[3., 1.]]), tensor([[1, 0]]))
     """
-    found: tuple[Tensor, Tensor] = choose(LARGEST, values, count).function(values, count, without)
-    return found
+    entries: tuple[Tensor, Tensor] = choose(LARGEST, values, count).function(values, count, without)
+    return entries

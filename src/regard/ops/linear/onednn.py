@@ -1,4 +1,4 @@
-"""Products by oneDNN, which torch has on board and takes for other types than float32.
+"""y = x Wᵀ + b by oneDNN, which torch contains and uses for other types than float32.
 
 On processors without Intel's instructions for matrices it is a tenth to a half faster than MKL, most with a weight
 that is packed once for many products and with more than one thread.
@@ -25,7 +25,7 @@ _reorder: Any = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None)
 def refuse(
     x: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, *, enough: int = ENOUGH
 ) -> str | None:
-    """Why it does not compute x Wᵀ, or None."""
+    """Why oneDNN does not compute x Wᵀ, or None."""
     if _multiply is None or _reorder is None or not torch.backends.mkldnn.is_available():
         return "torch was built without oneDNN"
     if not torch._C._get_mkldnn_enabled():
@@ -34,28 +34,30 @@ def refuse(
         return None
     if x.device.type != "cpu" or x.dtype != torch.float32 or weight.dtype != torch.float32:
         return "it computes float32 on the CPU"
+    # rows · K · N multiply-adds
     if x.numel() * weight.shape[0] < enough:
         return "the product is too small"
-    given = (x, weight) if bias is None else (x, weight, bias)
-    if (reason := refuse_kernels(*given)) is not None:
+    inputs = (x, weight) if bias is None else (x, weight, bias)
+    if (reason := refuse_kernels(*inputs)) is not None:
         return reason
-    if torch.is_grad_enabled() and any(one.requires_grad for one in given):
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
         return "gradients are asked for"
     return None
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b; the weight may be packed."""
-    found: Tensor = _multiply(_dense(x), weight if weight.is_mkldnn else _dense(weight), bias, "none", [], "")
-    return found
+    # nothing is fused after the product: no function, no numbers for it, no variant of it
+    product: Tensor = _multiply(_dense(x), weight if weight.is_mkldnn else _dense(weight), bias, "none", [], "")
+    return product
 
 
 def pack(weight: Tensor, rows: int) -> Tensor:
-    """A weight laid out for products with so many rows."""
+    """A weight in the layout that oneDNN reads fastest in products with so many rows."""
     packed: Tensor = _reorder(weight.detach().contiguous(), rows)
     return packed
 
 
 def _dense(x: Tensor) -> Tensor:
-    """Without gaps, as it stands or transposed: else oneDNN may fall back to loops a thousand times as slow."""
+    """x if it is without gaps, as it is or transposed, else a copy: oneDNN may take loops a thousand times as slow."""
     return x if x.is_contiguous() or (x.dim() == 2 and x.t().is_contiguous()) else x.contiguous()

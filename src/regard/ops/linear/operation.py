@@ -1,4 +1,4 @@
-"""Products with a weight matrix by the fastest library at hand; without autograd."""
+"""Products with a weight matrix by the fastest library that takes them; without autograd."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def linear(
     """x Wᵀ + b.
 
     Args:
-        narrow: x and W are rounded to bfloat16, as their product is before the bias joins it; for float32 without
-            autograd.
+        narrow: round x and W to bfloat16, and their product before the bias is added; for float32 without autograd.
 
     >>> linear(torch.ones(2, 3), torch.ones(1, 3))
     tensor([[3.],
@@ -36,7 +35,7 @@ def linear(
 
 
 def outer(left: Float[Tensor, "M N"], right: Float[Tensor, "M K"], *, narrow: bool = False) -> Float[Tensor, "N K"]:
-    """Σ_m left_mn right_mk: a weight's gradient, from that of the outputs and the inputs; without autograd."""
+    """Σ_m left_mn right_mk: grad_W from grad_y (M, N) and x (M, K); without autograd."""
     if narrow:
         return (left.bfloat16().t() @ right.bfloat16()).float()
     return left.t() @ right
@@ -46,8 +45,7 @@ class Product:
     """x Wᵀ for many x of as many rows; without autograd.
 
     Args:
-        weight: (N, K). One that is transposed is taken as it stands: to pack it would cost more than dozens of products
-            gain.
+        weight: (N, K). A transposed one is not packed: that would cost more than dozens of products gain.
         rows: of x.
         narrow: as in `linear`.
     """
@@ -57,9 +55,10 @@ class Product:
         self.weight = weight.detach().bfloat16() if narrow else weight.detach()
         packs = weight.is_contiguous()
         with torch.no_grad():
-            x = weight.new_empty(rows, weight.shape[1])
+            # whether oneDNN takes such products, so that calls need not check again
+            example = weight.new_empty(rows, weight.shape[1])
             enough = onednn.ENOUGH_PACKED if packs else onednn.ENOUGH
-            self.packed = onednn.refuse(x, weight.detach(), enough=enough) is None
+            self.packed = onednn.refuse(example, weight.detach(), enough=enough) is None
         if self.packed and packs:
             self.weight = onednn.pack(self.weight, rows)
 
@@ -73,5 +72,6 @@ class Product:
 
 
 def _narrow(x: Tensor, weight: Tensor, bias: Tensor | None, *, packed: bool = False) -> Tensor:
-    found = (onednn.linear if packed else reference.linear)(x.bfloat16(), weight).float()
-    return found if bias is None else found.add_(bias)
+    # the product is rounded to bfloat16; the bias is added in float32, as it need not be rounded
+    product = (onednn.linear if packed else reference.linear)(x.bfloat16(), weight).float()
+    return product if bias is None else product.add_(bias)

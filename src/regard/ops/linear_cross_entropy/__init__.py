@@ -1,4 +1,4 @@
-"""An output layer and the cross-entropy of what it says, as one operation."""
+"""An output layer and the cross-entropy of its predictions, as one operation."""
 
 from regard.ops.linear_cross_entropy.operation import LINEAR_CROSS_ENTROPY, linear_cross_entropy
 

@@ -1,6 +1,11 @@
-"""Block by block: a product, the loss and its gradient by the logits in their place, and the gradients' products.
+"""An output layer and its loss a block of rows at a time; the gradient is made with the loss.
 
-A block of logits stays in the processor's last cache from the first product to the last.
+    logits = x Wᵀ + b (M, N)              a block of M rows
+    grad_logits (M, N)                    in the place of the logits, by `turn`
+    grad_x = grad_logits W (M, D),  grad_W += grad_logitsᵀ x (N, D),  grad_b += Σ rows of grad_logits (N)
+
+A block of logits stays in the processor's last cache from the first product to the last. The gradients of the sum of
+losses are complete when the sum is; the backward pass multiplies them by the gradient of the loss.
 """
 
 from __future__ import annotations
@@ -17,15 +22,15 @@ from regard.ops.linear import Product, linear
 from regard.ops.linear_cross_entropy import reference
 
 KEPT = 5 << 18
-"""Numbers of a block; with fewer the weight and its gradient come by too often."""
+"""Numbers of a block of logits; with fewer, the weight and its gradient are read too often."""
 FEWEST = 64
 """Rows of a block: products of fewer would be slow."""
 
 _keeps_graph: Any = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
-"""Whether a pass back may be followed by another through the same graph."""
+"""Whether a backward pass may be followed by another through the same graph (retain_graph)."""
 
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
-"""By features, weight and bias, where they are wanted."""
+"""Of features, weight and bias, where they are needed."""
 
 
 def linear_cross_entropy(
@@ -41,6 +46,7 @@ def linear_cross_entropy(
     """As the operation; masked rows are left out first."""
     features, targets = features.flatten(0, -2), targets.flatten()
     if mask is not None and not bool(mask.all()):
+        # masked rows cost neither products nor memory
         real = mask.flatten().nonzero()[:, 0]
         features, targets = features.index_select(0, real), targets[real]
     if len(targets) == 0:
@@ -55,7 +61,7 @@ def linear_cross_entropy(
 
 
 class _Loss(torch.autograd.Function):
-    """Makes the gradients with the loss; the backward pass multiplies them. Second ones are the formula's."""
+    """Makes the gradients with the loss; the backward pass scales them. Second derivatives are the formula's."""
 
     @staticmethod
     def forward(
@@ -67,8 +73,8 @@ class _Loss(torch.autograd.Function):
         never: Tensor | None,
         smoothing: float,
     ) -> tuple[Tensor, Tensor]:
-        inputs, wanted = (features, weight, bias, targets, never), ctx.needs_input_grad[:3]
-        loss, likelihood, gradients = _in_blocks(*inputs, smoothing, wanted)
+        inputs, needed = (features, weight, bias, targets, never), ctx.needs_input_grad[:3]
+        loss, likelihood, gradients = _in_blocks(*inputs, smoothing, needed)
         ctx.smoothing = smoothing
         ctx.save_for_backward(*gradients, *inputs)
         ctx.mark_non_differentiable(likelihood)
@@ -76,16 +82,18 @@ class _Loss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor, _: Tensor) -> Any:
-        kept = ctx.saved_tensors  # read once: a checkpoint makes them anew for each reading
-        gradients, inputs = kept[:3], kept[3:]
+        saved = ctx.saved_tensors  # read once: a checkpoint makes them anew for each reading
+        gradients, inputs = saved[:3], saved[3:]
         if torch.is_grad_enabled():
-            wanted = [x for x, gradient in zip(inputs, gradients) if gradient is not None]
+            # create_graph: the formula in torch's operations, whose gradients can be differentiated again
+            needed = [x for x, gradient in zip(inputs, gradients) if gradient is not None]
             features, weight, bias, targets, never = inputs
             loss, _ = reference.linear_cross_entropy(
                 features, weight, bias, targets, never=never, smoothing=ctx.smoothing
             )
-            found = iter(torch.autograd.grad(loss, wanted, grad_loss, create_graph=True))
-            return *(None if gradient is None else next(found) for gradient in gradients), None, None, None
+            results = iter(torch.autograd.grad(loss, needed, grad_loss, create_graph=True))
+            return *(None if gradient is None else next(results) for gradient in gradients), None, None, None
+        # in place where no other pass will read them: the weight's gradient is as large as the weight
         multiply = torch.mul if _keeps_graph() else Tensor.mul_
         return (
             *(None if gradient is None else multiply(gradient, grad_loss) for gradient in gradients),
@@ -102,35 +110,40 @@ def _in_blocks(
     targets: Tensor,
     never: Tensor | None,
     smoothing: float,
-    wanted: tuple[bool, bool, bool],
+    needed: tuple[bool, bool, bool],
 ) -> tuple[Tensor, Tensor, Gradients]:
     """The loss, the negative log-likelihood, and the gradients of the loss."""
     kernels = import_module("regard.ops.linear_cross_entropy.numba")
-    of_features, of_weight, of_bias = wanted
+    of_features, of_weight, of_bias = needed
     silent = targets[:0] if never is None else never.nonzero()[:, 0]
     count, num_tokens = len(features), len(weight)
+    # as many rows as `KEPT` allows, a multiple of `FEWEST`; W is packed when several blocks use it
     rows = min(max(FEWEST, KEPT // num_tokens // FEWEST * FEWEST), count)
     multiply = Product(weight, rows) if rows < count else partial(linear, weight=weight)
     grad_weight = weight.new_empty(weight.shape) if of_weight else None
     grad_bias = weight.new_zeros(num_tokens) if of_bias else None
     grad_features: list[Tensor] = []
+    # of every row, added up at the end, so that the loss does not depend on which thread took a row
     sums = torch.zeros(count, 2, dtype=torch.float64)
 
-    def take(x: Tensor, ids: Tensor, own: Tensor, *, first: bool) -> None:
+    def take(x: Tensor, ids: Tensor, block_sums: Tensor, *, first: bool) -> None:
         logits = multiply(x, bias=bias)
-        kernels.turn(logits, ids, silent, smoothing, own, any(wanted))
+        # from here on `logits` holds their gradient
+        kernels.turn(logits, ids, silent, smoothing, block_sums, any(needed))
         if of_features:
             grad_features.append(linear(logits, weight.t()))
         if grad_weight is not None:
+            # the first block writes (beta 0), so that the buffer need not be zeroed
             torch.addmm(grad_weight, logits.t(), x, beta=0 if first else 1, out=grad_weight)
         if grad_bias is not None:
             grad_bias.add_(logits.sum(0))
 
     for start in range(0, count, rows):
-        own = slice(start, start + rows)
-        take(features[own], targets[own], sums[own], first=start == 0)
+        block = slice(start, start + rows)
+        take(features[block], targets[block], sums[block], first=start == 0)
     likelihood, uniform = sums.sum(0).to(features.dtype).unbind()
     loss = likelihood.clone() if smoothing == 0.0 else (1 - smoothing) * likelihood + smoothing * uniform
+    # of one block its own tensor, without a copy
     grad_all = grad_features[0] if len(grad_features) == 1 else torch.cat(grad_features) if of_features else None
     return loss, likelihood, (grad_all, grad_weight, grad_bias)
 

@@ -1,6 +1,10 @@
 """A block of logits becomes the gradient of its loss, row by row and in its place.
 
-∂loss/∂logits = p - (1 - ε)·[y] - ε / N' where log p > -∞; N' such tokens.
+    top = max_n x_n,  mass = Σ_n e^{x_n - top},  log p_n = x_n - top - log mass
+    sums:      -log p_y  and, for smoothing, the mean of -log p_n over the N' tokens with log p_n > -∞
+    gradient:  grad_x_n = p_n - (1 - ε) [n = y] - ε / N'  where log p_n > -∞, else 0
+
+e^{x - top} stands in the place of the logits before the gradient does: no other row of N numbers is made.
 """
 
 from __future__ import annotations
@@ -17,22 +21,22 @@ from regard.ops.compiled.order import largest
 from regard.ops.threads import spread
 
 WORK = 8
-"""Innermost steps of a number, its exponential included."""
+"""Innermost steps that a number counts for, its exponential included."""
 
 
 def turn(logits: Tensor, targets: Tensor, silent: Tensor, smoothing: float, sums: Tensor, gradient: bool) -> None:
-    """Writes -log p(y) and the mean of -log p of every row, and over the logits their gradient where it is asked for.
+    """Writes -log p(y) and the mean of -log p of every row, and the gradient over the logits if it is wanted.
 
     Args:
         logits: (M, N).
         targets: (M,).
-        silent: ids that are never said.
+        silent: ids that are never predicted: log p = -∞.
         smoothing: ε.
         sums: (M, 2) in float64; without smoothing the mean is left out.
     """
     block = logits.numpy()
-    given = (block, targets.numpy(), silent.numpy(), block.dtype.type(smoothing), sums.numpy(), gradient)
-    spread(_turn, given, len(block), WORK * block.size)
+    arguments = (block, targets.numpy(), silent.numpy(), block.dtype.type(smoothing), sums.numpy(), gradient)
+    spread(_turn, arguments, len(block), WORK * block.size)
 
 
 @compiled
@@ -47,32 +51,39 @@ def _turn(
         for n in silent:
             row[n] = low
         top = largest(row)
-        chosen = row[target] - top
+        # taken before the row is written over
+        target_logit = row[target] - top
         total, possible = zero, zero
+        # Σ (x_n - top) and N', over the possible tokens
         if smoothing != zero:
             for d in range(len(row)):
                 total += row[d] - top if row[d] > low else zero
             for d in range(len(row)):
                 possible += one if row[d] > low else zero
+        # e^{x - top} in the place of the logits, to be scaled to p below; `power` is e^{2x}, and not 0 for -∞
         mass = zero
         for d in range(len(row)):
-            share = zero if row[d] == low else power(half * (row[d] - top))
-            row[d] = share
-            mass += share
+            exponential = zero if row[d] == low else power(half * (row[d] - top))
+            row[d] = exponential
+            mass += exponential
+        # log mass in float64, as the loss of all rows is summed in it
         normaliser = math.log(np.float64(mass))
-        sums[i, 0] = normaliser - chosen
+        sums[i, 0] = normaliser - target_logit
         if smoothing != zero:
             sums[i, 1] = normaliser - total / possible
         if not gradient:
             continue
         if mass > zero:
+            # exponentials that `power` has cut, at `faintest`, are of numbers far below: their p counts as 0. With
+            # smoothing every possible token has its ε / N', and only impossible ones get 0
             inverse = one / mass
             each = smoothing / possible if smoothing != zero else zero
             least = zero if smoothing != zero else faintest
             for d in range(len(row)):
                 row[d] = row[d] * inverse - each if row[d] > least else zero
             row[target] -= one - smoothing
-        else:  # NaN, or nothing can be said
+        else:  # NaN, or no token is possible
             row[:] = kind(np.nan)
+        # also in a row of NaN: silent logits are constants
         for n in silent:
             row[n] = zero

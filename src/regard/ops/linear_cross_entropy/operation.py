@@ -1,4 +1,4 @@
-"""The loss of an output layer by the fastest way there is, with its gradients."""
+"""The loss of an output layer, and its gradients, by the fastest implementation that takes the inputs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def linear_cross_entropy(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Sums over real rows of the smoothed loss and of the negative log-likelihood of log p = log softmax(W x + b).
 
-    loss = (1 - ε)·(-log p(y)) + ε·mean over the tokens with log p > -∞ of (-log p). On the CPU there is never more
-    than a block of rows times N numbers: the gradient of a sum is known when the sum is, and stands where the logits
-    stood. Only the loss has gradients.
+    loss = (1 - ε)·(-log p(y)) + ε·mean over the tokens with log p > -∞ of (-log p). On the CPU there are never more
+    than a block of rows times N logits: the gradient of a sum is known with the sum, and takes the logits' place. Only
+    the loss has gradients.
 
     Args:
-        targets: ids y; what stands at masked rows does not matter, as nothing there does.
+        targets: ids y; those of masked rows may be any, like everything else there.
         mask: True at real rows.
-        never: True for tokens that are never said: log p = -∞.
+        never: True for tokens that are never predicted: log p = -∞.
         smoothing: ε.
 
     Raises:
@@ -48,11 +48,11 @@ def linear_cross_entropy(
     if not fits or any(x is not None and x.shape != (num_tokens,) for x in (bias, never)):
         letters = {"features": ("B T D" if features.dim() == 3 else "M D", features), "weight": ("N D", weight)}
         others = {"bias": ("N", bias), "targets": ("B T", targets), "mask": ("B T", mask), "never": ("N", never)}
-        given = letters | {name: (axes, x) for name, (axes, x) in others.items() if x is not None}
-        raise ShapeError("features, weight, targets and what goes with them must fit together.\n" + describe(given))
+        shown = letters | {name: (axes, x) for name, (axes, x) in others.items() if x is not None}
+        raise ShapeError("features, weight, targets and what goes with them must fit together.\n" + describe(shown))
     inputs = (features, weight, bias, targets, mask, never)
-    found: tuple[Tensor, Tensor] = choose(LINEAR_CROSS_ENTROPY, *inputs).function(*inputs, smoothing=smoothing)
-    return found
+    result: tuple[Tensor, Tensor] = choose(LINEAR_CROSS_ENTROPY, *inputs).function(*inputs, smoothing=smoothing)
+    return result
 
 
 def _refuse_blocks(
@@ -60,13 +60,13 @@ def _refuse_blocks(
 ) -> str | None:
     """Why losses cannot be computed in blocks, or None."""
     if features is not None and weight is not None:
-        given = [x for x in (features, weight, bias, *others) if x is not None]
-        if (reason := refuse_kernels(*given)) is not None:
+        tensors = [x for x in (features, weight, bias, *others) if x is not None]
+        if (reason := refuse_kernels(*tensors)) is not None:
             return reason
-        kinds = {x.dtype for x in given if x.is_floating_point()}
+        kinds = {x.dtype for x in tensors if x.is_floating_point()}
         if len(kinds) > 1 or not kinds <= {torch.float32, torch.float64} or torch.is_autocast_enabled("cpu"):
             return "it computes in float32 or in float64"
-        if any(x.device != features.device for x in given):
+        if any(x.device != features.device for x in tensors):
             return "the inputs are on several devices"
         if features.numel() == 0 or weight.numel() == 0:
             return "there is nothing to compute"

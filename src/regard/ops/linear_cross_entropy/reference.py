@@ -19,10 +19,11 @@ def linear_cross_entropy(
     *,
     smoothing: float = 0.0,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """`cross_entropy` of log softmax(W x + b), which is in float32 at least.
+    """`cross_entropy` of log softmax(W x + b), in float32 or wider.
 
     Cost: several tensors of as many numbers as there are rows times N.
     """
+    # masked features are zeroed before the product, so that NaN there does not reach the gradient of W
     if mask is not None:
         features = features.masked_fill(~mask[..., None], 0)
     logits = linear(features, weight, bias)
@@ -45,7 +46,8 @@ def cross_entropy(
     likelihood = -chosen.masked_fill(~real, 0).sum()
     if smoothing == 0.0:
         return likelihood, likelihood.detach()
+    # -log p of impossible tokens is infinite: they are left out of the mean, and their gradients are 0
     possible = log_probabilities > float("-inf")
     uniform = -log_probabilities.masked_fill(~possible, 0).sum(-1) / possible.sum(-1).clamp(min=1)
-    spread = uniform.masked_fill(~real, 0).sum()
-    return (1 - smoothing) * likelihood + smoothing * spread, likelihood.detach()
+    smoothed = uniform.masked_fill(~real, 0).sum()
+    return (1 - smoothing) * likelihood + smoothing * smoothed, likelihood.detach()

@@ -12,5 +12,6 @@ def location_energies(
     query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projection: Tensor, v: Tensor
 ) -> Tensor:
     """(B, K, H, S), as the reference. Cost: keys of every row, R·S·D numbers."""
-    own = (keys[:, None] + located(past, filters, projection)).flatten(0, 1)
-    return additive_energies(query.flatten(0, 1)[:, None], own, v)[:, :, 0].unflatten(0, query.shape[:2])
+    # every row is a sentence of one step, with keys k + u (B·K, S, H, D); energies (B·K, H, 1, S)
+    row_keys = (keys[:, None] + located(past, filters, projection)).flatten(0, 1)
+    return additive_energies(query.flatten(0, 1)[:, None], row_keys, v)[:, :, 0].unflatten(0, query.shape[:2])

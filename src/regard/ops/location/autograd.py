@@ -12,10 +12,10 @@ from regard.ops.location import additive
 
 
 def run(*inputs: Tensor) -> Tensor:
-    """The energies, with gradients where they are asked for."""
+    """The energies, differentiable where any input requires a gradient."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
-        found: Tensor = _Energies.apply(*inputs)  # type: ignore[no-untyped-call]
-        return found
+        energies: Tensor = _Energies.apply(*inputs)  # type: ignore[no-untyped-call]
+        return energies
     return _kernels().energies(*inputs)
 
 
@@ -29,11 +29,12 @@ class _Energies(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Tensor) -> Tensor:
         ctx.save_for_backward(*inputs)
-        found: Tensor = _kernels().energies(*inputs)
-        return found
+        energies: Tensor = _kernels().energies(*inputs)
+        return energies
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         if not torch.is_grad_enabled():
             return _kernels().gradients(gradient, *ctx.saved_tensors, grad_past=ctx.needs_input_grad[2])
+        # create_graph: kernels leave no graph of the gradients, torch's own operations do
         return torch.func.vjp(additive.location_energies, *ctx.saved_tensors)[1](gradient)

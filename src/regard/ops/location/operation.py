@@ -1,4 +1,4 @@
-"""Location-sensitive energies by the fastest way there is."""
+"""Location-sensitive energies by the fastest implementation that takes the inputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def location_energies(
 
     Args:
         query, keys: already projected.
-        past: what the filters see, in C channels; beyond its ends it is zero.
+        past: the alignments that the filters slide over, in C channels; zero beyond both ends.
         filters: F, of odd width W.
         projection: U.
 
@@ -46,8 +46,8 @@ def location_energies(
         kind = torch.promote_types(kind, x.dtype)
     working = torch.float32 if kind.itemsize < 4 else kind
     inputs = [x if x.dtype == working else x.to(working) for x in (query, keys, past, filters, projection, v)]
-    found: Tensor = choose(LOCATION_ENERGIES, *inputs).function(*inputs)
-    return found if found.dtype == kind else found.to(kind)
+    energies: Tensor = choose(LOCATION_ENERGIES, *inputs).function(*inputs)
+    return energies if energies.dtype == kind else energies.to(kind)
 
 
 def _check(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projection: Tensor, v: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""The plain formula."""
+"""The plain formula: f = F * past, u = f U, e = v · tanh(q + k + u)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ def location_energies(
     >>> location_energies(query, keys, past, filters, projection, v).shape
     torch.Size([2, 3, 1, 4])
     """
+    # (B, K, S, H, D)
     hidden = torch.tanh(query[:, :, None] + keys[:, None] + located(past, filters, projection))
     return (hidden * v).sum(-1).transpose(2, 3)
 
 
 def located(past: Tensor, filters: Tensor, projection: Tensor) -> Tensor:
-    """What filters see of the past of every row, projected: (B, K, S, H, D)."""
+    """u of every row: the past convolved with the filters and projected, (B, K, S, H, D)."""
+    # heads as groups of channels: (B·K, H·C, S) with (H·F, C, W) to (B·K, H·F, S)
     features = functional.conv1d(
         past.flatten(0, 1).flatten(1, 2), filters.flatten(0, 1), padding=filters.shape[3] // 2, groups=len(filters)
     )

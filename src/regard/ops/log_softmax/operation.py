@@ -1,4 +1,4 @@
-"""Log-probabilities in the place of the logits, where that can be."""
+"""Log-probabilities, in the place of the logits where a kernel takes them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LOG_SOFTMAX = (Implementation("numba", _numba, _refuse), Implementation("referen
 
 
 def log_softmax(logits: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows N"]:
-    """x_n - log Σ_m exp(x_m), without autograd. What is given belongs to the operation, which may write into it.
+    """x_n - log Σ_m exp(x_m), without autograd. The operation may write into the logits.
 
     >>> log_softmax(torch.zeros(1, 4)).exp()
     tensor([[0.2500, 0.2500, 0.2500, 0.2500]])

@@ -1,4 +1,4 @@
-"""The plain formulas, with every infinity kept away from the gradient."""
+"""Logarithms whose infinities do not reach a gradient: masked before and after, so that autograd never sees them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def safe_log(probabilities: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
     >>> torch.autograd.grad(safe_log(p)[0] + safe_log(p)[1], p)[0]
     tensor([1., 0.])
     """
+    # filled twice: before the logarithm, so that 1/p is finite in its gradient, and after it, so that p = 0 gives -∞
     zero = probabilities < torch.finfo(probabilities.dtype).tiny
     return probabilities.masked_fill(zero, 1.0).log().masked_fill(zero, NEVER)
 
@@ -39,10 +40,10 @@ def log_add(a: Float[Tensor, "*rows"], b: Float[Tensor, "*rows"]) -> Float[Tenso
 
 
 def widen(x: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
-    """Half types as float32, for a logarithm: what comes back is cut at a sixteenth of the largest half number.
+    """Half types as float32, for a logarithm: the gradient is cut at a sixteenth of the largest half number.
 
-    1/x of a small weight is beyond it, and infinity times the next factor, which is small, would be NaN. A sixteenth,
-    since what several parts say of one weight is added up.
+    The gradient 1/x of a small weight is beyond that number, and infinity times the next factor, if that is 0, would be
+    NaN. A sixteenth, since gradients of one weight from several parts are added up.
 
     >>> x = torch.tensor([1e-6], dtype=torch.float16, requires_grad=True)
     >>> widen(x).log().backward()

@@ -1,4 +1,4 @@
-"""Alignments of monotonic attention: expected, hard, and with a look back over a chunk."""
+"""Alignments of monotonic attention: expected, hard, and with a softmax over the chunk before each stop."""
 
 from regard.ops.monotonic.chunk import MOVING_CHUNK_SOFTMAX, moving_chunk_softmax
 from regard.ops.monotonic.clipped import clipped_monotonic_alignment

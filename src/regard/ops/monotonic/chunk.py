@@ -1,4 +1,4 @@
-"""A soft look back from every place where a reader may have stopped."""
+"""Monotonic chunkwise attention: a softmax over the chunk that ends where the reader stops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard.shapes import Bool, Float
 def refuse_narrow(
     stops: Tensor | None = None, energies: Any = None, support: Any = None, width: int | None = None
 ) -> str | None:
-    """Only chunks that all begin at the first position share their sums."""
+    """Why chunks cannot share their sums, or None: they must all begin at the first position."""
     if stops is None or width is None:
         return None
     if not isinstance(stops.shape[-1], int):
@@ -43,8 +43,8 @@ def moving_chunk_softmax(
     Args:
         stops: α, the mass of every stopping position.
         energies: u.
-        support: which positions may get something; mass whose chunk has none is lost.
-        width: w; None looks back to the first position.
+        support: which positions may have mass; that of a chunk without support is lost.
+        width: w; if None, every chunk begins at the first position.
 
     Cost: S·w numbers, exact for any energies: each chunk has its own softmax. A chunk as wide as the source needs S.
 

@@ -14,7 +14,7 @@ FEW = 8
 
 
 def refuse_few(choose: Tensor | None = None, previous: Tensor | None = None) -> str | None:
-    """Doubling does not pay for a handful of positions."""
+    """Why doubling does not pay, or None: for a handful of positions."""
     if choose is None or not isinstance(choose.shape[-1], int) or choose.shape[-1] > FEW:
         return None
     return f"{choose.shape[-1]} positions are as quickly read one after the other; it pays from {FEW + 1}"

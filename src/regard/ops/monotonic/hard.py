@@ -1,4 +1,4 @@
-"""Where a reader stops that decides instead of expecting."""
+"""Where a reader stops that decides at each position, as in decoding, and has no probabilities."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def hard_monotonic_alignment(
 ) -> Float[Tensor, "*rows S"]:
     """1 at the first position with p > 1/2, from where the last step stopped, that position included; else 0.
 
-    A row that finds none is all zeros: the reader ran past the end, and from a `previous` of zeros it stays there, so
-    nothing is attended from then on. A `previous` that is not one position moves every part of its mass so.
+    A row without such a position is all zeros: the reader ran past the end, and from a `previous` of zeros it stays
+    there, so nothing is attended to from then on. If `previous` has several positions, each part of its mass moves so.
 
     There is no gradient with respect to p.
 
@@ -24,4 +24,5 @@ def hard_monotonic_alignment(
     >>> hard_monotonic_alignment(torch.tensor([0.9, 0.2, 0.7, 0.8]), torch.tensor([0.0, 1.0, 0.0, 0.0]))
     tensor([0., 0., 1., 0.])
     """
+    # with p of 0 or 1 the expectation is the decision
     return expected_monotonic_alignment((choose > 0.5).to(choose.dtype), previous)

@@ -1,4 +1,10 @@
-"""The same recursions in log₂ S passes over all positions at once."""
+"""The same recursions in log₂ S passes over all positions at once.
+
+    y_j = d_j y_{j-1} + x_j
+
+Where Y_j and D_j hold the inputs and the product of decays of the last n positions up to j, those of the last 2n are
+Y_j + D_j Y_{j-n} and D_j D_{j-n}.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,7 @@ from regard.ops.forward_mode import apply
 from regard.shapes import Bool, Float
 
 PASSES = 14
-"""Of a program for any number of positions, which must then be fewer than 16,384."""
+"""Passes in an exported program for any number of positions, which must then be fewer than 2^14 = 16,384."""
 
 
 def expected_monotonic_alignment(
@@ -37,7 +43,7 @@ def lookback_softmax(
 ) -> Float[Tensor, "R H S"]:
     """`moving_chunk_softmax` whose chunks all begin at the first position: no width, or one of S or more.
 
-    With w_j = exp(u_j) / Σ_{l ≤ j} exp(u_l), what position j gets is β_j = w_j s_j with
+    With w_j = exp(u_j) / Σ_{l ≤ j} exp(u_l), the mass of position j is β_j = w_j s_j with
     s_j = (1 - w_{j+1}) s_{j+1} + α_j: a monotonic reader that walks back from every stop and chooses with w.
 
     Cost: that of the reader, S numbers instead of S².
@@ -45,11 +51,13 @@ def lookback_softmax(
     kept = torch.promote_types(stops.dtype, energies.dtype)
     working = torch.promote_types(kept, torch.float32)
     energies = energies.to(working)
+    # w_j = exp(u_j - log Σ_{l ≤ j} exp(u_l)), the share of j among the positions up to it
     if support is None:
         last_of_prefix = (energies - energies.logcumsumexp(-1)).exp()
     else:
         filled = energies.masked_fill(~support, torch.finfo(working).min / 4)  # finite: -∞ has no gradient here
         last_of_prefix = (filled - filled.logcumsumexp(-1)).exp().masked_fill(~support, 0)
+    # from right to left: the recursion of the reader, on flipped positions
     return expected_monotonic_alignment(last_of_prefix.flip(-1), stops.to(working).flip(-1)).flip(-1).to(kept)
 
 
@@ -69,13 +77,14 @@ class _LinearRecurrence(torch.autograd.Function):
         """Doubling: after each pass y_j holds the inputs of twice as many positions."""
         if not isinstance(inputs.shape[-1], int):
             return _any_number(decay, inputs)
+        # the first `reach` positions are complete: nothing stands before their inputs
         reach = 1
         while reach < inputs.shape[-1]:
             later = torch.addcmul(inputs[..., reach:], decay, inputs[..., :-reach])
             inputs = torch.cat([inputs[..., :reach], later], -1)
             decay = decay[..., reach:] * decay[..., :-reach]
             reach *= 2
-        return inputs.clone() if reach == 1 else inputs
+        return inputs.clone() if reach == 1 else inputs  # a single position: the result must not be the input itself
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -86,8 +95,8 @@ class _LinearRecurrence(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
         """∂x_j = h_j, ∂d_j = h_j y_{j-1}."""
         decay, output = ctx.saved_tensors
-        back = linear_recurrence(decay.flip(-1), gradients[0].flip(-1)).flip(-1)
-        return back[..., 1:] * output[..., :-1], back
+        grad_inputs = linear_recurrence(decay.flip(-1), gradients[0].flip(-1)).flip(-1)
+        return grad_inputs[..., 1:] * output[..., :-1], grad_inputs
 
 
 def _any_number(decay: Tensor, inputs: Tensor) -> Tensor:
@@ -95,6 +104,7 @@ def _any_number(decay: Tensor, inputs: Tensor) -> Tensor:
     if torch.compiler.is_exporting():  # a program without this bound would be wrong beyond it
         torch._check(inputs.shape[-1] < 1 << PASSES)
     places = torch.arange(inputs.shape[-1], device=inputs.device)
+    # every pass takes all positions, as their number is a symbol; the first `reach` are complete
     decay = torch.nn.functional.pad(decay, (1, 0))
     for reach in (1 << step for step in range(PASSES)):
         before, inside = (places - reach).clamp(min=0), places >= reach
@@ -114,8 +124,9 @@ class _LinearRecurrenceWithTangents(_LinearRecurrence):
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
         decay, output = ctx.saved_tensors
-        grad_decay, grad_inputs = tangents
-        moved = torch.zeros_like(output) if grad_inputs is None else grad_inputs
-        if grad_decay is not None:
-            moved = moved + torch.nn.functional.pad(grad_decay * output[..., :-1], (1, 0))
-        return linear_recurrence(decay, moved)
+        decay_tangent, inputs_tangent = tangents
+        # the inputs of the recurrence of tangents: ẋ_j + ḋ_j y_{j-1}, of which the first position has only ẋ
+        tangent = torch.zeros_like(output) if inputs_tangent is None else inputs_tangent
+        if decay_tangent is not None:
+            tangent = tangent + torch.nn.functional.pad(decay_tangent * output[..., :-1], (1, 0))
+        return linear_recurrence(decay, tangent)

@@ -1,4 +1,4 @@
-"""Features that turn with their position."""
+"""Rotary positions: features that turn with their position."""
 
 from regard.ops.rotary.reference import rotate
 

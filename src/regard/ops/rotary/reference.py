@@ -1,4 +1,4 @@
-"""The plain formula: pairs of features as vectors of the plane."""
+"""Rotary positions: pairs of features (a, b), as vectors of the plane, turned by an angle φ for each position."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ def rotate(
     >>> rotate(torch.tensor([[1.0, 0.0, 5.0]]), torch.tensor([torch.pi / 2]))
     tensor([[-4.3711e-08,  1.0000e+00,  5.0000e+00]])
     """
+    # neighbours are (P, 2) with the pair last; halves are (2, P) with the pair before
     num_pairs = angles.shape[-1]
     shape, pair = ((num_pairs, 2), -1) if layout == "interleaved" else ((2, num_pairs), -2)
     wide = torch.promote_types(x.dtype, torch.float32)
+    # half types: angles keep their precision up to here, and products are those of float32
     cos, sin = (part.to(wide)[..., None, :] for part in (angles.cos(), angles.sin()))
     a, b = x[..., : 2 * num_pairs].to(wide).unflatten(-1, shape).unbind(pair)
     turned = torch.stack([a * cos - b * sin, a * sin + b * cos], pair).flatten(-2)

@@ -1,4 +1,4 @@
-"""Softmax over the positions that may be looked at."""
+"""Softmax over a support: the positions that may be attended to."""
 
 from regard.ops.softmax.operation import MASKED_SOFTMAX, masked_softmax
 

@@ -1,4 +1,10 @@
-"""Compiled loops over rows of energies, in their place."""
+"""Softmax over a support as compiled loops; weights are written over the energies.
+
+    top = max_s e_s over the support,  p_s = e^{e_s - top} in the support, else 0,  w_s = p_s / Σ p
+    backward:  grad_e_s = w_s (grad_w_s - Σ_i w_i grad_w_i)
+
+`power(x)` is e^{2x}, so that e^y = power(y / 2).
+"""
 
 from __future__ import annotations
 
@@ -15,38 +21,43 @@ from regard.ops.threads import spread
 
 
 def weigh(energies: Tensor, support: Tensor | None) -> Tensor:
-    """Weights in the place of energies (*rows, S) without gaps; a support that broadcasts is not copied out."""
+    """Weights in the place of contiguous energies (*rows, S); a support that broadcasts is not expanded."""
     x = energies.detach()
     if x.numel():
-        rows, mask = _beside(x, support)
-        given = x.view(*rows, x.shape[-1]).numpy(), mask
-        spread(_weigh, (*given, 2 * REACH[given[0].dtype]), prod(rows), x.numel())
+        rows, mask = _rows_of(x, support)
+        flat = x.view(*rows, x.shape[-1]).numpy()
+        spread(_weigh, (flat, mask, 2 * REACH[flat.dtype]), prod(rows), x.numel())
     return energies
 
 
 def pull_back(gradient: Tensor, weights: Tensor) -> Tensor:
-    """The gradient by energies in the place of the one by weights; both (*rows, S) without gaps."""
+    """The gradient of the energies in the place of that of the weights; both contiguous, (*rows, S)."""
     if gradient.numel():
         width = gradient.shape[-1]
-        given = gradient.detach().view(-1, width).numpy(), weights.detach().view(-1, width).numpy()
-        spread(_pull_back, given, len(given[0]), gradient.numel())
+        flat = gradient.detach().view(-1, width).numpy(), weights.detach().view(-1, width).numpy()
+        spread(_pull_back, flat, len(flat[0]), gradient.numel())
     return gradient
 
 
-def _beside(energies: Tensor, support: Tensor | None) -> tuple[tuple[int, int], Any]:
-    """Rows as (how many the support tells apart, how many share each of those), and the support (·, S) or nothing."""
+def _rows_of(energies: Tensor, support: Tensor | None) -> tuple[tuple[int, int], Any]:
+    """The rows of energies as (A, M), where the M rows of a group share a row of the support; and the support (A, S).
+
+    Without a support there is one row in each group, and a support without rows.
+    """
     if support is None:
         return (prod(energies.shape[:-1]), 1), np.empty((0, 0), np.bool_)
     shape, rows = energies.shape, (1,) * (energies.dim() - support.dim()) + support.shape[:-1]
+    # axes up to the last one in which the support differs: (B, H, T, S) with a support (B, 1, 1, S) has A = B, M = H·T
     apart = max((axis + 1 for axis, size in enumerate(rows) if size > 1), default=0)
-    beside = support.expand(*shape[:apart], *(1 for _ in shape[apart:-1]), shape[-1]).reshape(-1, shape[-1])
-    return (len(beside), prod(shape[apart:-1])), beside.contiguous().numpy()
+    mask = support.expand(*shape[:apart], *(1 for _ in shape[apart:-1]), shape[-1]).reshape(-1, shape[-1])
+    return (len(mask), prod(shape[apart:-1])), mask.contiguous().numpy()
 
 
 @compiled
 def _weigh(energies: Any, support: Any, reach: Any, start: int, stop: int) -> None:
-    """energies (A, M, S), support (A, S) or nothing; for the rows start … stop of A · M."""
+    """energies (A, M, S), support (A, S) or without rows; for the rows start … stop of A · M."""
     sharing, width = energies.shape[1:]
+    # constants of the energies' type, which numba would else take for float64
     zero = reach - reach
     one = reach / reach
     half = one / (one + one)
@@ -54,14 +65,18 @@ def _weigh(energies: Any, support: Any, reach: Any, start: int, stop: int) -> No
     for row in range(start, stop):
         x = energies[row // sharing, row % sharing]
         if len(support):
-            allowed, found = support[row // sharing], rank(lowest)
+            # the largest as an integer of the same order, by vector instructions; NaN in the support is the largest
+            allowed, highest = support[row // sharing], rank(lowest)
             for s in range(width):
-                mine = rank(x[s] if allowed[s] else lowest)
-                found = mine if mine > found else found
-            top = ranked(found)
+                here = rank(x[s] if allowed[s] else lowest)
+                highest = here if here > highest else highest
+            top = ranked(highest)
+            # nothing is allowed: zeros. A support of only -∞ goes on, and is NaN as torch's softmax is
             if top == lowest and not allowed.any():
                 x[:] = zero
                 continue
+            # selected, not skipped: a branch would keep the loop from vector instructions. `power` ends at its reach,
+            # where a weight has to become 0
             total = zero
             for s in range(width):
                 y = x[s] - top
@@ -72,6 +87,7 @@ def _weigh(energies: Any, support: Any, reach: Any, start: int, stop: int) -> No
             for s in range(width):
                 x[s] = x[s] / total if allowed[s] else zero
         else:
+            # the same without a support
             top = largest(x)
             total = zero
             for s in range(width):
@@ -85,7 +101,10 @@ def _weigh(energies: Any, support: Any, reach: Any, start: int, stop: int) -> No
 
 @compiled
 def _pull_back(gradient: Any, weights: Any, start: int, stop: int) -> None:
-    """w_s (g_s - Σ w g) in the place of g; zero where w is."""
+    """w_s (g_s - Σ w g) in the place of g.
+
+    Positions with w = 0 are left out of the sum and get 0, whatever g is there: 0 · ∞ would be NaN.
+    """
     for row in range(start, stop):
         g, w = gradient[row], weights[row]
         zero = w.dtype.type(0)

@@ -1,4 +1,4 @@
-"""Softmax over a support, by the fastest way there is."""
+"""Softmax over a support, by the fastest implementation that takes the inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.ops.softmax import reference
 from regard.shapes import Bool, Float
 
 ENOUGH = 1 << 12
-"""Numbers from which on a compiled loop is worth its call."""
+"""From so many numbers on a compiled loop is worth its call."""
 
 
 def masked_softmax(
@@ -58,6 +58,7 @@ def _kernels() -> Any:
 
 
 def _weigh(energies: Tensor, support: Tensor | None) -> Tensor:
+    # cloned: the kernel writes over its argument, which belongs to the caller
     weights: Tensor = _kernels().weigh(energies.detach().clone(memory_format=torch.contiguous_format), support)
     return weights
 
@@ -75,7 +76,9 @@ class _Softmax(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> Any:
         (weights,) = ctx.saved_tensors
         if torch.is_grad_enabled():
+            # create_graph: the formula in torch's operations, so that the gradient can be differentiated again
             return reference.pull_back(gradient, weights), None
+        # cloned: the kernel writes over its argument, which belongs to autograd
         return _kernels().pull_back(gradient.clone(memory_format=torch.contiguous_format), weights), None
 
 

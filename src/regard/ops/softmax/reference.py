@@ -1,4 +1,4 @@
-"""Softmax that knows a mask, and that gives zeros where nothing may be looked at."""
+"""Softmax over a support, which gives zeros to a row without any."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def masked_softmax(
     working = energies.float() if energies.element_size() < 4 else energies
     if support is None:
         return working.softmax(-1).to(energies.dtype)
+    # a row without support is a softmax of zeros first, since one of only -∞ would be NaN, and so would its gradient
     dead = ~support.any(-1, keepdim=True)
     filled = working.masked_fill(~support, float("-inf")).masked_fill(dead, 0.0)
     return filled.softmax(-1).masked_fill(~support, 0.0).to(energies.dtype)
@@ -31,5 +32,5 @@ weigh = masked_softmax
 
 
 def pull_back(gradient: Tensor, weights: Tensor) -> Tensor:
-    """The gradient by energies from the one by weights."""
+    """grad_e = w (grad_w - Σ w grad_w): the gradient of the energies from that of the weights."""
     return weights * (gradient - (weights * gradient).sum(-1, keepdim=True))

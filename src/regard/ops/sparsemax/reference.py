@@ -1,4 +1,12 @@
-"""The threshold found by sorting."""
+"""Sparsemax, its threshold by sorting.
+
+    z = e - max e,  z_(1) ≥ z_(2) ≥ …,  c_k = Σ_{j ≤ k} z_(j) - 1
+    k the largest with k z_(k) > c_k,  τ = c_k / k
+    forward:   w_s = max(z_s - τ, 0)
+    backward:  grad_e_s = g_s - mean of g over w > 0, where w_s > 0, else 0
+
+The largest k entries are those with a weight above 0.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +25,8 @@ def sparsemax(
 ) -> Float[Tensor, "*rows S"]:
     """w_s = max(e_s - τ, 0) with τ such that Σ_s w_s = 1: the distribution over the support that is nearest to e.
 
-    Energies more than 1 below the largest get exactly 0, as does all outside the support. A row without support gives
-    zero weights and zero gradient. Half types are computed in float32.
+    Weights of energies more than 1 below the largest are exactly 0, as are those outside the support. A row without
+    support gives zero weights and zero gradient. Half types are computed in float32.
 
     Gradient: the weights above zero share it less its mean over them, ∂w/∂e = diag(m) - m mᵀ/Σm with m_s = 1 where
     w_s > 0; where a weight just reaches zero, it counts as zero. Can be differentiated again.
@@ -42,9 +50,10 @@ class _Projection(FromOutput):
 
     @staticmethod
     def forward(energies: Tensor) -> Tensor:
-        z = descend(energies).clamp(min=-1)  # never in the sum from there on, and finite
+        z = descend(energies).clamp(min=-1)  # never in the support from there on, and finite
         ordered = z.sort(-1, descending=True).values
         rank = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
+        # the condition holds for the first k and for no later one, so that counting finds k
         excess = ordered.cumsum(-1) - 1
         count = (rank * ordered > excess).sum(-1, keepdim=True)
         threshold = excess.gather(-1, count - 1) / count
@@ -66,6 +75,6 @@ class _ProjectionWithTangents(FromOutputWithTangents, _Projection):
 def _centred(x: Tensor, weights: Tensor) -> Tensor:
     """∂w/∂e, which is symmetric, times x."""
     out = weights <= 0
-    inside = x.masked_fill(out, 0)
+    inside = x.masked_fill(out, 0)  # infinite gradients outside must not become NaN
     mean = inside.sum(-1, keepdim=True) / (~out).sum(-1, keepdim=True).clamp(min=1)
     return (inside - mean).masked_fill(out, 0)

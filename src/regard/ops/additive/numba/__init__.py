@@ -30,18 +30,19 @@ def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Ten
     groups = query.shape[0] * count
     out = query.new_empty(groups, steps, positions)
     if out.numel() and size:
+        # few groups have their steps cut into chunks of 16 or more, as each chunk makes the powers of all keys anew
         chunks = max(1, min(-(-UNITS // groups), steps // 16))
         result = out.numpy()
-        given: tuple[Any, ...] = (*_flat(query), *_flat(keys), heads)
+        inputs: tuple[Any, ...] = (*_flat(query), *_flat(keys), heads)
         if slope is None:
-            width = min(max(1, KEPT // size), positions)
-            kernel, given = (
+            width = min(max(1, KEPT // size), positions)  # keys of a block, whose powers stay in the cache
+            kernel, arguments = (
                 tangent.energies,
-                (*given, tangent.REACH[heads.dtype], tangent.LARGE[heads.dtype], result, width, chunks),
+                (*inputs, tangent.REACH[heads.dtype], tangent.LARGE[heads.dtype], result, width, chunks),
             )
         else:
-            kernel, given = rectifier.energies, (*given, heads.dtype.type(slope), result, chunks)
-        spread(kernel, given, groups * chunks, out.numel() * size)
+            kernel, arguments = rectifier.energies, (*inputs, heads.dtype.type(slope), result, chunks)
+        spread(kernel, arguments, groups * chunks, out.numel() * size)
     else:
         out.zero_()
     return out.view(query.shape[0], *v.shape[:-1], steps, positions)
@@ -50,33 +51,39 @@ def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Ten
 def gradients(
     gradient: Tensor, query: Tensor, keys: Tensor, v: Tensor, slope: float | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """By query, by keys and by v, of the shapes of each."""
+    """The gradients of query, keys and v, of the shapes of each, from that of the energies (B, *heads, T, S)."""
     heads = _heads(v)
     (count, size), sentences, steps, positions = heads.shape, query.shape[0], query.shape[1], keys.shape[1]
     groups = sentences * count
+    # kernels fill every number; where there is no work for them, gradients are zeros
     busy = bool(gradient.numel() and size)
     make = query.new_empty if busy else query.new_zeros
     grad_query, grad_keys = (make(sentences, x.shape[1], count, size) for x in (query, keys))
     grad_v = make(groups, size)
     if busy:
+        # features in slices of 32 or more, as few groups or many positions ask: a slice's powers of keys fit the cache
         slices = max(1, min(max(-(-UNITS // groups), positions * size // KEPT), size // 32))
         g = gradient.detach().reshape(groups, steps, positions).contiguous().numpy()
         results = (g, grad_query.numpy(), grad_keys.numpy(), grad_v.numpy(), slices)
-        given: tuple[Any, ...] = (*_flat(query), *_flat(keys), heads)
+        inputs: tuple[Any, ...] = (*_flat(query), *_flat(keys), heads)
         if slope is None:
-            kernel, given = (
+            kernel, arguments = (
                 tangent.gradients,
-                (*given, tangent.REACH[heads.dtype], tangent.LARGE[heads.dtype], *results),
+                (*inputs, tangent.REACH[heads.dtype], tangent.LARGE[heads.dtype], *results),
             )
         else:
-            kernel, given = rectifier.gradients, (*given, heads.dtype.type(slope), *results)
-        spread(kernel, given, groups * slices, gradient.numel() * size)
+            kernel, arguments = rectifier.gradients, (*inputs, heads.dtype.type(slope), *results)
+        spread(kernel, arguments, groups * slices, gradient.numel() * size)
+    # v is shared by all sentences: (B·heads, D) of the groups, summed in a fixed order
     shares = grad_v.view(sentences, count, size).sum(0)
     return grad_query.view(query.shape), grad_keys.view(keys.shape), shares.view(v.shape)
 
 
 def _flat(x: Tensor) -> tuple[Any, tuple[int, ...]]:
-    """The numbers of (B, S, *heads, D) and what stands between sentences, rows and heads."""
+    """The numbers of (B, S, *heads, D), and the strides of sentences, rows and heads.
+
+    Strides spare a copy where x is a view with gaps, as one part of a wider projection is.
+    """
     x = x.detach()
     if x.stride(-1) != 1:
         x = x.contiguous()
@@ -84,10 +91,12 @@ def _flat(x: Tensor) -> tuple[Any, tuple[int, ...]]:
     if x.is_contiguous():
         flat = x.view(-1)
     else:
+        # all memory from the first number to the last, the gaps too
         flat = x.as_strided((1 + sum((n - 1) * stride for n, stride in zip(x.shape, strides, strict=True)),), (1,))
     return flat.numpy(), strides[:3] if len(strides) == 4 else (*strides[:2], 0)
 
 
 def _heads(v: Tensor) -> Any:
+    """(heads, D), one head where v has none."""
     heads = v.detach().clone(memory_format=torch.contiguous_format)  # numpy would pin a parameter's memory
     return (heads if heads.dim() == 2 else heads[None]).numpy()

@@ -1,4 +1,10 @@
-"""Kernels of the rectifier max(x, 0) and the leaky one; arguments as in `regard.ops.additive.numba.tangent`."""
+"""Kernels of the rectifier max(x, 0) and the leaky one; arguments as in `regard.ops.additive.numba.tangent`.
+
+    x = q_td + k_jd,  φ(x) = x if x > 0 else slope · x,  w_tj = g_tj if x > 0 else slope · g_tj
+    e_tj = Σ_d v_d φ(x),  grad_q_td = v_d Σ_j w_tj,  grad_k_jd = v_d Σ_t w_tj,  grad_v_d = Σ_tj w_tj x
+
+Nothing of size T·S·D is kept: the backward kernel computes x again.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +24,7 @@ def energies(
         group, chunk = unit // chunks, unit % chunks
         sentence, head = group // heads, group % heads
         factor = v[head]
+        # q and k are flat: their rows are found by strides, without a copy of heads or sentences
         for t in range(steps * chunk // chunks, steps * (chunk + 1) // chunks):
             place = sentence * q_strides[0] + t * q_strides[1] + head * q_strides[2]
             row = q[place : place + size]
@@ -25,6 +32,7 @@ def energies(
                 place = sentence * k_strides[0] + s * k_strides[1] + head * k_strides[2]
                 key = k[place : place + size]
                 total = zero
+                # a loop for each: without a slope 0 is selected, since 0 · x would be NaN for x = -∞
                 if slope == zero:
                     for d in range(size):
                         x = row[d] + key[d]
@@ -52,16 +60,16 @@ def gradients(
     start: int,
     stop: int,
 ) -> None:
-    """Sums of g v where x > 0 and of slope · g v elsewhere, and of g times the rectified x.
+    """The gradients for the units start … stop: each group's features in slices, so that no two add to one number.
 
-    For the units start … stop: each group's features in slices. g (groups, T, S); grad_query (B, T, heads, D);
-    grad_keys (B, S, heads, D); grad_v (groups, D).
+    g (groups, T, S); grad_query (B, T, heads, D); grad_keys (B, S, heads, D); grad_v (groups, D).
     """
     (heads, size), (_, steps, positions) = v.shape, g.shape
     zero = slope - slope
     for unit in range(start, stop):
         group, low, high = unit // slices, size * (unit % slices) // slices, size * (unit % slices + 1) // slices
         sentence, head = group // heads, group % heads
+        # sums go straight into the results, of which this unit has its features to itself
         factor, shares = v[head, low:high], grad_v[group, low:high]
         shares[:] = zero
         for s in range(positions):
@@ -73,16 +81,18 @@ def gradients(
             sums[:] = zero
             for s in range(positions):
                 gradient = g[group, t, s]
-                flat = slope * gradient
+                flat = slope * gradient  # g φ'(x) where x ≤ 0
                 place = sentence * k_strides[0] + s * k_strides[1] + head * k_strides[2]
                 key = k[place + low : place + high]
                 sums_k = grad_keys[sentence, s, head, low:high]
+                # w, summed over j for q, over t for k, and w x = g φ(x) over both for v
                 for d in range(high - low):
                     x = row[d] + key[d]
                     w = gradient if x > zero else flat
                     sums[d] += w
                     sums_k[d] += w
                     shares[d] += w * x
+            # v_d is the same for all positions, and for all steps: multiplied once, after the sums
             for d in range(high - low):
                 sums[d] *= factor[d]
         for s in range(positions):

@@ -3,8 +3,8 @@
     e_tj = Σ_d v_d tanh(q_td + k_jd) = Σ_d v_d (1 - 2 r),  r = 1 / (1 + e^{2 q_td} e^{2 k_jd})
     grad_q_td = 4 v_d Σ_j g_tj r (1 - r),  grad_k_jd = 4 v_d Σ_t g_tj r (1 - r),  grad_v_d = Σ_tj g_tj (1 - 2 r)
 
-A and B, the powers of q and k, are computed once for a row, so that an element costs one product, one addition and its
-share of a division. r is computed again in the backward kernel: to keep it would take T·S·D numbers.
+a = e^{2q} and b = e^{2k} are computed once for a row, so that an element costs one product, one addition and its share
+of a division. r is computed again in the backward kernel: to keep it would take T·S·D numbers.
 
 Numerics: the factored form is exact to rounding while e^{2q} and e^{2k} are normal numbers, |q|, |k| ≤ `REACH`; rows
 beyond take e^{2(q+k)} itself. Powers are cut at `LARGE`, where tanh is 1 to the last digit. The absolute error is near
@@ -48,6 +48,7 @@ def energies(
     block all of the unit's steps pass, and each step makes its own powers.
     """
     (heads, size), (_, steps, positions) = v.shape, out.shape
+    # e^{2k} (width, D) of a block of keys, e^{2q} (D) of a step
     b, a = np.empty((width, size), v.dtype), np.empty(size, v.dtype)
     for unit in range(start, stop):
         group, chunk = unit // chunks, unit % chunks
@@ -57,6 +58,7 @@ def energies(
         k_start = sentence * k_strides[0] + head * k_strides[2]
         for first in range(0, positions, width):
             last = min(first + width, positions)
+            # powers of the block's keys, for all steps of the unit; a block that has any key beyond reach uses none
             near = steps > 1  # a single step would use the powers of the keys once, which gains nothing
             if near:
                 for s in range(first, last):
@@ -101,6 +103,7 @@ def gradients(
     (heads, size), (_, steps, positions) = v.shape, g.shape
     zero, four = v.dtype.type(0), v.dtype.type(4)
     width = -(-size // slices)
+    # e^{2k} (S, width) of all keys in a slice of features; e^{2q}, and sums for q and v, of one row (width)
     b = np.empty((positions, width), v.dtype)
     a, sums, shares = np.empty(width, v.dtype), np.empty(width, v.dtype), np.empty(width, v.dtype)
     for unit in range(start, stop):
@@ -109,7 +112,7 @@ def gradients(
         factor = v[head, low:high]
         q_start = sentence * q_strides[0] + head * q_strides[2] + low
         k_start = sentence * k_strides[0] + head * k_strides[2] + low
-        near = steps > 1
+        near = steps > 1  # as in `energies`: powers of keys pay when several steps use them
         if near:
             for s in range(positions):
                 place = k_start + s * k_strides[1]
@@ -131,6 +134,7 @@ def gradients(
                 else:
                     place = k_start + s * k_strides[1]
                     backward(size_here, gradient, row, k[place : place + size_here], large, sums, sums_k, shares)
+            # the step's sums over j are complete: grad_q_t = 4 v Σ_j g r (1 - r)
             target = grad_query[sentence, t, head, low:high]
             for d in range(size_here):
                 target[d] = four * factor[d] * sums[d]
@@ -140,4 +144,4 @@ def gradients(
             for d in range(size_here):
                 target[d] *= four * factor[d]
         for d in range(size_here):
-            grad_v[group, low + d] = shares[d] + shares[d]
+            grad_v[group, low + d] = shares[d] + shares[d]  # Σ g (1 - 2 r); the caller sums over sentences

@@ -1,7 +1,7 @@
 """Kernels for GPUs: the factored form of `regard.ops.additive.numba`, a tile of the energies at a time.
 
 Every program owns a tile of what it computes, so that results are the same from run to run. A sentence with numbers
-beyond reach takes e^{2(q+k)} itself instead of the product: decided on the GPU, which nobody has to wait for.
+beyond reach takes e^{2(q+k)} itself instead of the product. The GPU decides that, so that the CPU need not wait for it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Ten
     with torch.cuda.device_of(query):
         if not out.numel():
             pass
+        # one step, as in a search: the powers of the keys would be used once
         elif steps == 1:
             tile = min(16, triton.next_power_of_2(positions))
             step_kernel[groups * triton.cdiv(positions, tile),](
                 q, k, heads, out, len(heads), positions, size, **form, ROWS=tile, COLUMNS=64
             )
         else:
+            # features outermost (groups, D, rows): a tile of rows reads each feature side by side
             tiles = [min(32, triton.next_power_of_2(n)) for n in (steps, positions)]
             a, b, far = _powers(q, k, slope, upright=False)
             count = groups * triton.cdiv(steps, tiles[0]) * triton.cdiv(positions, tiles[1])
@@ -42,18 +44,21 @@ def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Ten
 def gradients(
     gradient: Tensor, query: Tensor, keys: Tensor, v: Tensor, slope: float | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """By query, by keys and by v, of the shapes of each."""
+    """The gradients of query, keys and v, of the shapes of each, from that of the energies (B, *heads, T, S)."""
     q, k, heads = _groups(query), _groups(keys), _heads(v)
     (groups, steps, size), positions = q.shape, k.shape[1]
     g = gradient.reshape(groups, steps, positions)
     grad_query, grad_keys = torch.zeros_like(q), torch.zeros_like(k)
+    # shares (B·heads, tiles of steps, D): each tile's part of the gradient of v, summed at the end in a fixed order
     tile, columns = min(16, triton.next_power_of_2(max(steps, 1))), 64
     shares = q.new_zeros(groups, triton.cdiv(steps, tile), size)
     if g.numel() and size:
         with torch.cuda.device_of(query):
+            # features innermost (groups, rows, D): a program reads a slice of features of each row
             a, b, far = _powers(q, k, slope, upright=True)
             form = {**_form(slope, q), "COLUMNS": columns}
             slices = triton.cdiv(size, columns)
+            # the gradient of q, and of v with it; then that of k: both sides swapped, g read as its transpose
             rows_kernel[groups * shares.shape[1] * slices,](
                 q, k, a, b, g, heads, far, grad_query, shares, len(heads), steps, positions, size,
                 *g.stride(), **form, ROWS=tile, WITH_V=True,
@@ -63,6 +68,7 @@ def gradients(
                 k, q, b, a, g, heads, far, grad_keys, shares, len(heads), positions, steps, size,
                 g.stride(0), g.stride(2), g.stride(1), **form, ROWS=tile, WITH_V=False,
             )  # fmt: skip
+    # (B·heads, tiles, D): over tiles of steps, then over sentences
     grad_v = shares.sum(1).view(query.shape[0], len(heads), size).sum(0)
     return _joined(grad_query, query), _joined(grad_keys, keys), grad_v.view_as(v)
 
@@ -74,6 +80,7 @@ def _groups(x: Tensor) -> Tensor:
 
 
 def _heads(v: Tensor) -> Tensor:
+    """(heads, D), one head where v has none."""
     heads = v.detach().contiguous()
     return heads if heads.dim() == 2 else heads[None]
 
@@ -84,20 +91,22 @@ def _joined(x: Tensor, like: Tensor) -> Tensor:
 
 
 def _form(slope: float | None, x: Tensor) -> dict[str, float | bool]:
+    """What kernels are compiled for; LARGE is that of `regard.ops.compiled.elementary`."""
     single = x.dtype == torch.float32
     return {"TANGENT": slope is None, "SLOPE": slope or 0.0, "LARGE": 1e9 if single else 1e18}
 
 
 def _powers(q: Tensor, k: Tensor, slope: float | None, *, upright: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """What the kernels read: powers e^{2x}, or x itself for a rectifier, and where numbers are beyond reach.
+    """What the kernels read: powers e^{2x}, or x itself for a rectifier, and which groups are beyond reach.
 
     Returns:
-        For q and for k (groups, rows, D) where upright and (groups, D, rows) where not; and (groups) int32, not 0
-        where the powers are not to be used.
+        For q and for k (groups, rows, D) if upright, else (groups, D, rows); and (groups) int32, not 0 where the powers
+        must not be used.
     """
     far = torch.zeros(len(q), dtype=torch.int32, device=q.device)
     if slope is not None:
         return (q, k, far) if upright else (q.mT.contiguous(), k.mT.contiguous(), far)
+    # one `far` for both: the factored form needs the powers of q and of k
     results = []
     for x in (q, k):
         (groups, rows, size), tile = x.shape, min(32, triton.next_power_of_2(max(x.shape[1], 1)))

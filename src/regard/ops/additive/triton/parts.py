@@ -1,4 +1,4 @@
-"""What several kernels need."""
+"""Functions of single numbers that several kernels use."""
 
 # mypy: disable-error-code="no-untyped-def,import-untyped,import-not-found,untyped-decorator"
 
@@ -10,7 +10,10 @@ import triton.language as tl
 
 @triton.jit
 def one_more(power, LARGE: tl.constexpr):
-    """1 + power, cut where tanh is 1 to the last digit; NaN stays."""
+    """1 + power, cut where tanh is 1 to the last digit; NaN stays.
+
+    Cut, the product of two such sums is finite, which a division shared by two features needs.
+    """
     return 1 + tl.where(power > LARGE, LARGE, power)
 
 

@@ -1,10 +1,13 @@
-"""What filters see of the past, and the derivative, as products of matrices.
+"""The convolution and the projection of location features, and their gradients, as products of matrices.
 
-Filters are linear. With `taps`, the C · W numbers of the past around a position,
+With taps_s, the C · W numbers of the past around a position, as rows (H, rows · S, C·W):
 
-    u_s = taps_s (Fᵀ U)
+    features = taps Fᵀ (H, rows · S, F),  u = features U (H, rows · S, D)
+    grad_U = featuresᵀ grad_u,  grad_features = grad_u Uᵀ,  grad_F = grad_featuresᵀ taps,  grad_taps = grad_features F
 
-where that is less work than features taps_s Fᵀ first and their product with U then.
+Or `at_once`, where that is less work, u = taps M with the matrix M = Fᵀ U (H, C·W, D):
+
+    grad_M = tapsᵀ grad_u,  grad_taps = grad_u Mᵀ,  and at the end  grad_F = U grad_Mᵀ,  grad_U = F grad_M
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ ALIGNED = 16
 
 
 class Filters:
-    """From the past to u, and sums of gradients; without autograd.
+    """From the past to u, and gradients summed over blocks; without autograd.
 
     Args:
         filters: (H, F, C, W).
@@ -37,6 +40,7 @@ class Filters:
         self.kernel = torch.nn.functional.pad(filters.detach().flatten(2), (0, room))
         self.projection = projection.detach()
         count, width, size = *self.kernel.shape[1:], projection.shape[2]
+        # multiply-adds a position: C·W·D at once, or C·W·F and then F·D
         self.at_once = width * size <= count * (width + size)
         self.matrix = torch.bmm(self.kernel.mT, self.projection) if self.at_once else self.projection
         self.grad_matrix, self.grad_kernel = torch.zeros_like(self.matrix), torch.zeros_like(self.kernel)
@@ -45,33 +49,35 @@ class Filters:
         """Fills u (H, rows, S, D) from the past (rows, H, C, S).
 
         Returns:
-            taps and what was multiplied last, (H, rows · S, ·).
+            taps, and what was multiplied last: features, or taps where u is made at once; (H, rows · S, ·).
         """
         heads, rows, positions, size = out.shape
         taps = out.new_empty(heads, rows * positions, self.kernel.shape[2])
-        given = past.detach().contiguous().numpy(), taps.view(heads, rows, positions, -1).numpy(), self.shape[3]
-        spread(_gather, given, rows, taps.numel())
+        arguments = past.detach().contiguous().numpy(), taps.view(heads, rows, positions, -1).numpy(), self.shape[3]
+        spread(_gather, arguments, rows, taps.numel())
         features = taps if self.at_once else torch.bmm(taps, self.kernel.mT)
-        for part, matrix, found in zip(features, self.matrix, out.view(heads, rows * positions, size)):
-            torch.mm(part, matrix, out=found)
+        # a product for each head, written straight into its part of u
+        for part, matrix, result in zip(features, self.matrix, out.view(heads, rows * positions, size)):
+            torch.mm(part, matrix, out=result)
         return taps, features
 
     def learn(self, grad_u: Tensor, taps: Tensor, features: Tensor, grad_past: Tensor | None) -> None:
-        """Adds to the gradients by F and U, and fills the one by the past (rows, H, C, S)."""
+        """Adds to the gradients of F and U, and fills that of the past (rows, H, C, S)."""
         flat = grad_u.flatten(1, 2)
         self.grad_matrix.baddbmm_(features.mT, flat)
+        # at once, grad_F and grad_U follow from grad_M, in `gradients`
         if self.at_once and grad_past is None:
             return
-        grad_taps = torch.bmm(flat, self.matrix.mT)
+        grad_taps = torch.bmm(flat, self.matrix.mT)  # grad_features where u is not made at once
         if not self.at_once:
             self.grad_kernel.baddbmm_(grad_taps.mT, taps)
             grad_taps = torch.bmm(grad_taps, self.kernel)
         if grad_past is not None:
-            given = grad_taps.view(*grad_u.shape[:3], -1).numpy(), grad_past.numpy(), self.shape[3]
-            spread(_scatter, given, len(grad_past), grad_taps.numel())
+            arguments = grad_taps.view(*grad_u.shape[:3], -1).numpy(), grad_past.numpy(), self.shape[3]
+            spread(_scatter, arguments, len(grad_past), grad_taps.numel())
 
     def gradients(self) -> tuple[Tensor, Tensor]:
-        """By F and by U."""
+        """The gradients of F and U, without the zeros that taps are filled up with."""
         grad_kernel, grad_projection = self.grad_kernel, self.grad_matrix
         if self.at_once:
             grad_kernel = torch.bmm(self.projection, self.grad_matrix.mT)
@@ -81,17 +87,22 @@ class Filters:
 
 @compiled
 def _gather(past: Any, taps: Any, width: int, start: int, stop: int) -> None:
-    """taps (H, rows, S, ≥ C · W) from the past (rows, H, C, S), zero beyond its ends."""
+    """taps_{h r s, c W + w} = past_{r h c, s + w - ⌊W/2⌋}, zero beyond both ends.
+
+    taps (H, rows, S, ≥ C · W), past (rows, H, C, S).
+    """
     (heads, _, positions, room), channels = taps.shape, past.shape[2]
+    # a channel between zeros, so that the loop over taps needs no test for the ends; the zeros are never written
     padded = np.zeros(positions + width - 1, past.dtype)
     for r in range(start, stop):
         for h in range(heads):
             for c in range(channels):
                 padded[width // 2 : width // 2 + positions] = past[r, h, c]
                 for s in range(positions):
-                    found = taps[h, r, s, c * width : (c + 1) * width]
+                    window = taps[h, r, s, c * width : (c + 1) * width]
                     for w in range(width):
-                        found[w] = padded[s + w]
+                        window[w] = padded[s + w]
+            # the columns up to a multiple of `ALIGNED`: the matrix has zeros there, but 0 · NaN would not be 0
             for s in range(positions):
                 for w in range(channels * width, room):
                     taps[h, r, s, w] = 0
@@ -99,15 +110,16 @@ def _gather(past: Any, taps: Any, width: int, start: int, stop: int) -> None:
 
 @compiled
 def _scatter(grad_taps: Any, grad_past: Any, width: int, start: int, stop: int) -> None:
-    """The derivative of `_gather`."""
+    """The transpose of `_gather`: grad_past_{r h c, j} = Σ_w grad_taps_{h r (j - w + ⌊W/2⌋), c W + w}."""
     (heads, _, positions, _), channels = grad_taps.shape, grad_past.shape[2]
     padded = np.empty(positions + width - 1, grad_past.dtype)
     for r in range(start, stop):
         for h in range(heads):
             for c in range(channels):
+                # sums beyond the ends belong to the zeros around the channel and are dropped
                 padded[:] = 0
                 for s in range(positions):
-                    given = grad_taps[h, r, s, c * width : (c + 1) * width]
+                    window = grad_taps[h, r, s, c * width : (c + 1) * width]
                     for w in range(width):
-                        padded[s + w] += given[w]
+                        padded[s + w] += window[w]
                 grad_past[r, h, c] = padded[width // 2 : width // 2 + positions]

@@ -1,6 +1,11 @@
-"""Kernels of the hyperbolic tangent of q + k + u.
+"""Kernels of the hyperbolic tangent of x = q + k + u.
 
-tanh(x) = 1 - 2 r and its derivative 4 r (1 - r) with r = 1 / (1 + e^{2x}), as in `regard.ops.additive.numba.tangent`.
+    r_sd = 1 / (1 + e^{2 (q_d + k_sd + u_sd)}),  tanh(x) = 1 - 2 r,  tanh'(x) = 4 r (1 - r)
+    e_s = Σ_d v_d (1 - 2 r_sd)
+    grad_u_sd = 4 g_s v_d r (1 - r),  grad_q_d = Σ_s grad_u_sd,  grad_v_d = Σ_s g_s (1 - 2 r)
+
+There is no factored form as in `regard.ops.additive.numba.tangent`: u differs from row to row and from step to step, so
+that each number needs its exponential anyway. Powers are cut at `large`, where tanh is 1 to the last digit.
 """
 
 from __future__ import annotations
@@ -17,17 +22,18 @@ from regard.ops.compiled.elementary import power
 def energies(query: Any, keys: Any, v: Any, large: Any, u: Any, out: Any, start: int, stop: int) -> None:
     """out (B, K, H, S) for the rows start … stop of query (B, K, H, D), keys (B, S, H, D), v (H, D), u (H, R, S, D)."""
     (hypotheses, heads, positions), size = out.shape[1:], v.shape[1]
-    one = large / large
+    one = large / large  # of the type of the numbers, as a literal would be float64
     half = one / (one + one)
     for r in range(start, stop):
         b, k = r // hypotheses, r % hypotheses
         for h in range(heads):
-            asked, factor = query[b, k, h], v[h]
+            q, factor = query[b, k, h], v[h]
             for s in range(positions):
                 key, location = keys[b, s, h], u[h, r, s]
+                # Σ v (½ - r), doubled once after the sum
                 share = one - one
                 for d in range(size):
-                    p = power(asked[d] + key[d] + location[d])
+                    p = power(q[d] + key[d] + location[d])
                     share += factor[d] * (half - one / (one + (large if p > large else p)))
                 out[b, k, h, s] = share + share
 
@@ -45,25 +51,31 @@ def gradients(
     start: int,
     stop: int,
 ) -> None:
-    """Puts 4 v g r (1 - r) in the place of u, its sums in grad_query (B, K, H, D), each row's share in grad_v."""
+    """grad_u in the place of u (H, R, S, D), its sums over s in grad_query (B, K, H, D).
+
+    grad_v (B, K, H, D) has the share of each row, so that no two threads add to one number. g (B, K, H, S).
+    """
     (hypotheses, heads, positions), size = g.shape[1:], v.shape[1]
     one = large / large
     half, two, zero = one / (one + one), one + one, one - one
-    found = np.empty(size, v.dtype)
+    ratio = np.empty(size, v.dtype)  # r of a position
     for r in range(start, stop):
         b, k = r // hypotheses, r % hypotheses
         for h in range(heads):
-            asked, factor, sums, shares = query[b, k, h], v[h], grad_query[b, k, h], grad_v[b, k, h]
+            q, factor, sums, shares = query[b, k, h], v[h], grad_query[b, k, h], grad_v[b, k, h]
             sums[:] = zero
             shares[:] = zero
             for s in range(positions):
+                # 2 g: once in 2 g (½ - r) for v, and with another 2 in 4 g v r (1 - r)
                 key, location, gradient = keys[b, s, h], u[h, r, s], two * g[b, k, h, s]
+                # a loop for each line of the equations: one that writes several rows would have to check that they do
+                # not overlap, and might give vector instructions up
                 for d in range(size):
-                    p = power(asked[d] + key[d] + location[d])
-                    found[d] = one / (one + (large if p > large else p))
+                    p = power(q[d] + key[d] + location[d])
+                    ratio[d] = one / (one + (large if p > large else p))
                 for d in range(size):
-                    shares[d] += gradient * (half - found[d])
+                    shares[d] += gradient * (half - ratio[d])
                 for d in range(size):
-                    location[d] = two * gradient * factor[d] * (found[d] - found[d] * found[d])
+                    location[d] = two * gradient * factor[d] * (ratio[d] - ratio[d] * ratio[d])
                 for d in range(size):
                     sums[d] += location[d]
