@@ -193,7 +193,7 @@ def test_half_a_surrogate_pair_harms_no_other(model: str, capsys: pytest.Capture
     assert "half a surrogate pair" in printed.err
     assert run(["predict", "-m", model, "ab", "a\udcff", "-o", "out.tsv"]) == 0  # the bytes of a Latin-1 argument
     assert Path("out.tsv").read_text().splitlines()[1] == "a\\udcff\t"
-    assert "the input was no UTF-8" in capsys.readouterr().err
+    assert "the input was not UTF-8" in capsys.readouterr().err
 
 
 def test_fields_that_a_file_has_not_stop_at_its_first_line_and_name_the_option(
