@@ -141,8 +141,16 @@ def test_a_damaged_field_of_columns_says_what_is_wrong(tmp_path: Path, old: str,
 @pytest.mark.parametrize(
     ("settings", "key", "words"),
     [
-        (["data.source_field=[0, 2]", "data.source.units=[character]"], "data.source.units", "lists 1 units .*2 columns"),
-        (["data.source.units=[character, word]"], "data.source.units", "lists 2 units .*one column; data.source_field lists"),
+        (
+            ["data.source_field=[0, 2]", "data.source.units=[character]"],
+            "data.source.units",
+            "lists 1 units .*2 columns",
+        ),
+        (
+            ["data.source.units=[character, word]"],
+            "data.source.units",
+            "lists 2 units .*one column; data.source_field lists",
+        ),
         (["data.target.units=[character, word]"], "data.target.units", "the target has one column"),
         (["data.source.units=separator"], "data.source.units", "set data.source.separator"),
         (["data.source.separator=;"], "data.source.separator", "has no effect with units: character"),

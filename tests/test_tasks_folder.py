@@ -192,7 +192,7 @@ def test_a_file_of_the_user_under_a_name_of_the_run_is_not_replaced(tmp_path: Pa
     trained(tmp_path)
     Manifest(tmp_path / "new").claim(["metrics.jsonl"])
     (tmp_path / "new/source.json").write_text("mine")
-    with pytest.raises(RegardError, match=r"files of yours where the run writes its own: source\.json"):
+    with pytest.raises(RegardError, match=r"files of yours under names that the run writes: source\.json"):
         train(configuration(tmp_path), tmp_path / "new")
     assert (tmp_path / "new/source.json").read_text() == "mine"
 

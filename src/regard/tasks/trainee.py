@@ -115,14 +115,14 @@ class TextTrainee:
     def _evaluate(self) -> Evaluation:
         """Free-running outputs of the held-out items, each decoded by one of the processes."""
         beam = self.config.decoding.validation_beam
-        sources = [item.source for item in processes.share(self.items)]
+        sources = [item.source for item in processes.local_part(self.items)]
         predictions = self.model.predict(sources, beam=beam, num_best=1, alignment=False)
         metrics = [name for name in TRANSLATION_METRICS if name == self.config.select]
         return self.model.evaluation(self.items, processes.merged(processes.gathered(predictions)), metrics=metrics)
 
     def _forced_loss(self) -> float:
         """Nats a symbol of the held-out references, each batch computed by one of the processes."""
-        batches = [self._batch(self.dev, batch, device=True) for batch in processes.share(self.dev_batches)]
+        batches = [self._batch(self.dev, batch, device=True) for batch in processes.local_part(self.dev_batches)]
         losses = [self._loss(batch, None, 0.0) for batch in batches]
         sums = processes.merged(processes.gathered([(float(loss[1]), int(loss[2])) for loss in losses]))
         return sum(loss for loss, _ in sums) / max(sum(count for _, count in sums), 1)
