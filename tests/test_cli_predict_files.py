@@ -177,7 +177,7 @@ def test_an_input_that_is_far_too_long_harms_no_other(model: str, capsys: pytest
     first, _, last = Path("out.tsv").read_text().splitlines()
     assert [first, last] == [f"{a}\t{b}" for a, b in zip(("ab", "c"), outputs(model, "ab", "c"))]
     assert "in.txt:2: " in (said := capsys.readouterr().err)
-    assert "1,000,000 symbols; an input has at most 4,000 (max_source_length)" in said
+    assert "1,000,000 symbols, but an input may have at most 4,000 (max_source_length)" in said
     assert run(["predict", "-m", model, "abcab", "--max-source-length", "4"]) == 0
     assert capsys.readouterr().out == "abcab\t\n"
     assert run(["predict", "-m", model, "a" * 4100, "--max-source-length", "5000", "--max-length", "1"]) == 0

@@ -143,7 +143,7 @@ def test_both_sides_of_an_autoencoder_have_one_number(pairs: Path) -> None:
 def test_a_continued_run_keeps_its_number_though_null_is_given(given: dict[str, None]) -> None:
     config = Config(data={"train": "a", "source": {"units": "sentencepiece", **given}})
     lengths = np.full(500, 9)
-    before = resolve(config, lengths, lengths, known={"data.source.vocabulary_size": 300}).config
+    before = resolve(config, lengths, lengths, chosen={"data.source.vocabulary_size": 300}).config
     assert before.data.source.vocabulary_size == 300
     assert adopt(config, before) == before
     assert adopt(config.model_copy(update={"data": before.data}), before).data.target.vocabulary_size is None

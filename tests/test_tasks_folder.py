@@ -183,7 +183,7 @@ def test_a_users_commented_configuration_is_never_replaced(tmp_path: Path) -> No
     folder.mkdir()
     (folder / "config.yaml").write_text("# mine\n" + text)
     for overwrite in (False, True):
-        with pytest.raises(ConfigError, match=r"no run folder \(config\.yaml\)"):
+        with pytest.raises(ConfigError, match=r"has files but no run \(config\.yaml\)"):
             train(read_config(folder / "config.yaml"), folder, overwrite=overwrite)
     assert contents(folder) == {"config.yaml": ("# mine\n" + text).encode()}
 
@@ -204,7 +204,7 @@ def test_more_epochs_on_a_finished_run_go_on_as_if_planned(
     run = trained(tmp_path, schedule=schedule)
     outcome = train(configuration(tmp_path, schedule=schedule, epochs=4), run)
     shown = capsys.readouterr().err
-    assert "training.epochs is 4 now and was 2. The learning rate goes on as if that had been planned" in shown
+    assert "training.epochs is now 4 (before: 2). The learning rate continues as if this end had been planned" in shown
     train(configuration(tmp_path, schedule=schedule, epochs=4), tmp_path / "whole")
     assert outcome.epochs == 4
     assert identical(state(run)["optimizer"], state(tmp_path / "whole")["optimizer"])
@@ -308,7 +308,7 @@ def test_a_run_starts_from_a_saved_model_and_says_what_fits(tmp_path: Path, caps
 
     train(tuned(epochs=0), tmp_path / "tuned")
     shown = capsys.readouterr().err
-    assert "weights are taken" in shown
+    assert "weights are copied" in shown
     assert "source: 5 of 6 symbols are known; new: 9" in shown
     old, model = load(base), load(tmp_path / "tuned")
     for symbol in old.source.vocabulary.symbols:
@@ -331,11 +331,11 @@ def test_a_start_that_cannot_be_is_refused_with_its_place(tmp_path: Path) -> Non
     base = trained(tmp_path)
     with pytest.raises(ConfigError, match=r"training\.start_from: .*no shipped model 'nonesuch'"):
         train(configuration(tmp_path, start_from=tmp_path / "nonesuch"), tmp_path / "new")
-    with pytest.raises(ConfigError, match="cannot start from its own folder"):
+    with pytest.raises(ConfigError, match="cannot start from the model in its own folder"):
         train(configuration(tmp_path, start_from=base), base)
     wrong = configuration(tmp_path, start_from=base)
     data = wrong.config.data.model_copy(update={"train": tmp_path / "dev.tsv", "dev": tmp_path / "pairs.tsv"})
-    with pytest.raises(DataError, match=r"data\.dev is what .* was trained on"):
+    with pytest.raises(DataError, match=r"was trained on data\.dev"):
         train(replace(wrong, config=wrong.config.model_copy(update={"data": data})), tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

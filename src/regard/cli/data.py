@@ -104,5 +104,5 @@ def _check(configuration: Configuration) -> int:
     show(report)
     if report.has_errors:
         return 2
-    show(resolve(config, report.train.source.lengths, report.train.target.lengths, known=data.chosen))
+    show(resolve(config, report.train.source.lengths, report.train.target.lengths, chosen=data.chosen))
     return 0
