@@ -128,7 +128,7 @@ def test_an_existing_output_is_kept_unless_it_may_be_replaced(model: str, capsys
     ):
         assert run(command) == 2
         assert Path("out.tsv").read_text() == "precious\n"
-    assert "out.tsv: exists; choose another name or give --overwrite." in capsys.readouterr().err
+    assert "out.tsv: the file exists; choose another name or add --overwrite." in capsys.readouterr().err
     assert run(["predict", "-m", model, "-i", "in.txt", "-o", "out.tsv", "--overwrite"]) == 0
     assert Path("out.tsv").read_text().startswith("ab\t")
     assert sorted(os.listdir()) == ["in.txt", "model", "out.tsv"]
@@ -224,8 +224,8 @@ def test_columns_and_json_from_stdin_are_read_where_fields_are_named_and_told_of
 
     out, _ = predicted('{"text": "ab"}\n', "--source-field", "text", "--format", "text")
     assert out.splitlines() == outputs(model, "ab")
-    assert "stdin:1: read as a text, though it looks like JSON" in predicted('{"text": "ab"}\n')[1]
-    assert "stdin:1: read as a text, though it has a tab; --source-field 0" in predicted("ab\tc\n")[1]
+    assert "stdin:1: read as plain text, although it looks like JSON" in predicted('{"text": "ab"}\n')[1]
+    assert "stdin:1: read as plain text, although it has a tab; use --source-field 0" in predicted("ab\tc\n")[1]
     assert "read as a text" not in predicted("ab\tc\n", "--source-field", "0")[1]
 
 

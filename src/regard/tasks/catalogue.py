@@ -19,7 +19,7 @@ PARTS = {
     "alignment": attention.AbstractAlignment,
     "read": attention.AbstractRead,
 }
-"""The kinds of parts that a mechanism is composed of."""
+"""What a mechanism is composed of."""
 
 
 def catalogue() -> list[tuple[str, str, str]]:

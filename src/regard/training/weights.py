@@ -57,7 +57,7 @@ def restore(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
         module.load_state_dict(dict(weights))
     except RuntimeError as error:
         raise RegardError(
-            f"The saved weights do not fit this {type(module).__name__}. Was the model changed since?\n{error}"
+            f"The saved weights do not fit this {type(module).__name__}. Has the model changed since?\n{error}"
         ) from error
 
 
