@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.standard import show
+from regard.cli.standard import check_output, show
 from regard.errors import ConfigError, RegardError
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ def synthetic(
     """Write pairs whose answers are certain, to see whether a model learns."""
     from regard.data.synthetic import generate, write
 
-    if file.exists() and not overwrite:
-        raise RegardError(f"{file}: the file exists; choose another name or add --overwrite.")
+    check_output(file, overwrite=overwrite)
     pairs = generate(task, count, min_length=min_length, max_length=max_length, num_symbols=num_symbols, seed=seed)
     file.parent.mkdir(parents=True, exist_ok=True)
     show(f"{file}  {write(file, pairs):,} pairs")

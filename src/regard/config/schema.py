@@ -168,7 +168,8 @@ class ModelConfig(Section):
     encoder: EncoderConfig = Field(default=EncoderConfig(), description="reads the input")
     decoder: DecoderConfig = Field(default=DecoderConfig(), description="writes the output")
     attention: AttentionConfig | None = Field(
-        default=AttentionConfig(), description="null: none; the decoder gets only one vector (`decoder.context`)"
+        default=AttentionConfig(),
+        description="the attention mechanism; null: none, so that the decoder gets only one vector (`decoder.context`)",
     )
 
 

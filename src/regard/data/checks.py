@@ -133,8 +133,8 @@ def _long(split: Survey, max_length: int | None) -> Iterator[Finding]:
 def _ratios(split: Survey) -> Iterator[Finding]:
     source, target = split.source.lengths, split.target.lengths
     ratio = np.log(target + SLACK) - np.log(source + SLACK)
-    odd = np.abs(ratio - np.median(ratio)) > np.log(EXTREME_RATIO)
-    extreme = np.flatnonzero(odd & (source > 0) & (target > 0))
+    is_extreme = np.abs(ratio - np.median(ratio)) > np.log(EXTREME_RATIO)
+    extreme = np.flatnonzero(is_extreme & (source > 0) & (target > 0))
     if len(extreme):
         text = "{count} of {name}'s pairs have an extreme ratio of lengths"
         yield _finding("warning", text, split, extreme, lambda i: f" {source[i]:,} to {target[i]:,}")

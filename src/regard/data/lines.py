@@ -111,6 +111,20 @@ class Lines:
             )
 
 
+def check_parallel(first: Lines, *others: Lines) -> None:
+    """Refuses parallel files with different numbers of lines.
+
+    Raises:
+        DataError: with both numbers.
+    """
+    for other in others:
+        if len(other) != len(first):
+            raise DataError(
+                "Parallel files need the same number of lines.\n"
+                f"  {first.path}: {len(first):,} lines\n  {other.path}: {len(other):,} lines"
+            )
+
+
 def _scan(path: Path) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The offsets of all lines and of the end, (lines + 1,), and whether each line is not blank, (lines,)."""
     offsets: list[NDArray[np.int64]] = []

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from regard.data.columns import TAB
 from regard.data.jsonl import JsonlPairs
-from regard.data.lines import Lines
+from regard.data.lines import Lines, check_parallel
 from regard.data.pairs import Pair, Pairs, shorten
 from regard.errors import ConfigError, DataError
 
@@ -90,11 +90,7 @@ class ParallelPairs(Pairs):
     def __init__(self, source: Path, target: Path) -> None:
         self.source = Lines(source)
         self.target = Lines(target)
-        if len(self.source) != len(self.target):
-            raise DataError(
-                "Parallel files need the same number of lines.\n"
-                f"  {source}: {len(self.source):,} lines\n  {target}: {len(self.target):,} lines"
-            )
+        check_parallel(self.source, self.target)
 
     def __len__(self) -> int:
         return len(self.source)

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.lines import Lines
+from regard.data.lines import Lines, check_parallel
 from regard.data.pairs import Pair
-from regard.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +44,7 @@ def parallel(
     """
     sources = Lines(source)
     files = [Lines(target) for target in targets]
-    for file in files:
-        if len(file) != len(sources):
-            raise DataError(
-                "Parallel files need the same number of lines.\n"
-                f"  {source}: {len(sources):,} lines\n  {file.path}: {len(file):,} lines"
-            )
+    check_parallel(sources, *files)
     items = []
     for index, text in enumerate(sources):
         distinct = {normalise_target(reference): reference for reference in reversed([file[index] for file in files])}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 from typing import Any, get_args, get_type_hints
@@ -171,5 +170,5 @@ def _is_part(hint: Any) -> bool:
 
 
 def _nearest(name: str, choices: list[str]) -> str:
-    near = difflib.get_close_matches(name, choices, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(choices)}"
+    near = nearest(name, choices)
+    return f"; {did_you_mean(near)}" if near else f"; there are {', '.join(choices)}"

@@ -14,7 +14,7 @@ from regard.errors import DataError
 
 FEW_PAIRS, FEW_HELD_OUT = 200, 20
 FEW_PIECES = 0.8
-"""If fewer than this share of the wanted pieces could be learned, the data check reports it."""
+"""If less than this share of the suggested pieces could be learned, the data check reports it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,11 @@ class TrainingData:
         if 0 < (count := len(self.dev)) < FEW_HELD_OUT:
             yield Finding("warning", f"{count:,} held-out pairs are too few for reliable metrics", count)
         for name, field in (("source", self.source), ("target", self.target)):
-            wanted, made = self.chosen.get(f"data.{name}.vocabulary_size", 0), len(field.vocabulary.symbols)
-            if made < FEW_PIECES * wanted:
-                text = (
-                    f"{name}s have only {made:,} pieces instead of {wanted:,}: their words are too few or too similar"
-                )
-                yield Finding("info", text, made)
+            suggested = self.chosen.get(f"data.{name}.vocabulary_size", 0)
+            learned = len(field.vocabulary.symbols)
+            if learned < FEW_PIECES * suggested:
+                text = f"{name}s have only {learned:,} pieces instead of {suggested:,}: their words are too few or too similar"
+                yield Finding("info", text, learned)
 
 
 def read_data(data: DataConfig) -> TrainingData:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from dataclasses import replace
 from functools import partial
@@ -11,6 +10,7 @@ from pathlib import Path
 import torch
 
 from regard.config import Config, Configuration
+from regard.config.spelling import did_you_mean, nearest
 from regard.data.translation import TRANSLATION_METRICS, is_available
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks.build import build_model
@@ -137,8 +137,8 @@ def _select(config: Config) -> str:
     name = ALIASES.get(config.select, config.select)
     if name not in METRICS:
         names = [*METRICS, *ALIASES]
-        near = difflib.get_close_matches(config.select, names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+        near = nearest(config.select, names)
+        hint = did_you_mean(near) if near else f"there are {', '.join(names)}"
         raise ConfigError(f"there is no metric {config.select!r}; {hint}", ("select",))
     if name in TRANSLATION_METRICS and not is_available():
         raise ConfigError(f"{name} needs the sacrebleu package: pip install 'regard[text]'", ("select",))

@@ -55,14 +55,14 @@ def start_from(model: TextToText, start: Path) -> None:
         )
     lines = []
     for side in ("source", "target"):
-        ours, theirs = getattr(model, side), getattr(base, side)
-        symbols = ours.vocabulary.symbols
-        added = [symbol for symbol in symbols if symbol not in theirs.vocabulary]
+        field, saved = getattr(model, side), getattr(base, side)
+        symbols = field.vocabulary.symbols
+        added = [symbol for symbol in symbols if symbol not in saved.vocabulary]
         note = f"; new: {_listed(added)}" if added else ""
         lines.append(f"  {side}: {len(symbols) - len(added):,} of {len(symbols):,} symbols are known{note}")
-        if ours.normalisation != theirs.normalisation:
+        if field.normalisation != saved.normalisation:
             lines.append(
-                f"  {side}: its texts were normalised differently ({theirs.normalisation}), which is not copied"
+                f"  {side}: its texts were normalised differently ({saved.normalisation}), which is not copied"
             )
     copied, skipped = _transfer(model, base)
     if not copied:
@@ -86,8 +86,7 @@ def _transfer(model: TextToText, base: TextToText) -> tuple[int, list[str]]:
             skipped.append(f"{name}: the saved model has none")
         elif name in symbolic and source[name].shape[1:] == weight.shape[1:]:
             side = "source" if name.startswith("encoder.") else "target"
-            ours, theirs = getattr(model, side).vocabulary, getattr(base, side).vocabulary
-            rows, saved_rows = _rows(ours, theirs)
+            rows, saved_rows = _rows(getattr(model, side).vocabulary, getattr(base, side).vocabulary)
             weight[rows] = source[name][saved_rows].to(weight.dtype)
             copied += 1
         elif source[name].shape == weight.shape:
@@ -109,11 +108,11 @@ def _symbolic(module: nn.Module) -> set[str]:
     return names
 
 
-def _rows(ours: Vocabulary, theirs: Vocabulary) -> tuple[Tensor, Tensor]:
+def _rows(vocabulary: Vocabulary, saved: Vocabulary) -> tuple[Tensor, Tensor]:
     """The ids, in each vocabulary, of the special symbols and of those that are in both."""
-    shared = [symbol for symbol in ours.symbols if symbol in theirs]
+    shared = [symbol for symbol in vocabulary.symbols if symbol in saved]
     specials = torch.arange(len(SPECIALS))
-    ids, saved_ids = (torch.from_numpy(vocabulary.ids(shared)) for vocabulary in (ours, theirs))
+    ids, saved_ids = (torch.from_numpy(entry.ids(shared)) for entry in (vocabulary, saved))
     return torch.cat([specials, ids]), torch.cat([specials, saved_ids])
 
 

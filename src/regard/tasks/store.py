@@ -59,11 +59,11 @@ def save(model: TextToText, folder: Path | str, *, half: bool = False) -> None:
     if model.card:
         (folder / CARD).write_text(model.card, encoding="utf-8")
     names = [name for name in CHECKED if (folder / name).exists()]
-    about = {
+    header = {
         "files": {name: checksum(folder / name) for name in names},
         "model": model.config.model.model_dump(mode="json"),
     }
-    files.write(weights, folder / WEIGHTS, about=about)
+    files.write(weights, folder / WEIGHTS, extra=header)
 
 
 def load(name_or_folder: str | Path, *, device: str | torch.device = "auto") -> TextToText:

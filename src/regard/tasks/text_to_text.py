@@ -210,9 +210,9 @@ class TextToText:
         """
         if not targets:
             raise DataError("Parallel text needs one or more files of references besides the source.")
-        seen = {self.fingerprints[name] for name in ("train", "train.0", "train.1") if name in self.fingerprints}
+        trained = {self.fingerprints[name] for name in ("train", "train.0", "train.1") if name in self.fingerprints}
         for path in (source, *targets):
-            if fingerprint(path) in seen:
+            if fingerprint(path) in trained:
                 raise DataError(
                     f"{path}: {self.name} was trained on this file; metrics need pairs that it has not seen."
                 )

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from regard.errors import DataError
 from regard.training import weights
-from regard.training.files import checksum, create_folder, remove_folder, replace_text
+from regard.training.files import checksum, create_folder, newer_format, remove_folder, replace_text
 
 KEPT = 2
 VERSION = 2
@@ -138,10 +138,7 @@ class Checkpoints:
                 f"  To resume from an older checkpoint of the folder, write its name into {self._latest}."
             ) from error
         if state["version"] > VERSION:
-            raise DataError(
-                f"{path}: version {state['version']} of the format is newer than this regard reads ({VERSION}).\n"
-                "  Update it: pip install --upgrade regard"
-            )
+            raise newer_format(path, state["version"], VERSION)
         weights.restore(module, weights.load(folder / WEIGHTS))
         return dict(state)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import os
@@ -52,14 +53,9 @@ class MetricsLog:
 
     def add_tensorboard(self, folder: Path, step: int) -> None:
         """Also writes TensorBoard events, and replaces those after a step."""
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ConfigError(
-                "training.tensorboard is on, but tensorboard is not installed. "
-                "Install it (pip install 'regard[log]') or switch it off.",
-                ("training", "tensorboard"),
-            ) from error
+        check_tensorboard()
+        from torch.utils.tensorboard import SummaryWriter
+
         self._writer = SummaryWriter(str(folder), purge_step=step + 1)
 
     def write(
@@ -94,6 +90,20 @@ class MetricsLog:
             self._file.close()
         if self._writer is not None:
             self._writer.close()
+
+
+def check_tensorboard() -> None:
+    """Refuses `training.tensorboard` if tensorboard is not installed.
+
+    Raises:
+        ConfigError: the text has the command to install it.
+    """
+    if importlib.util.find_spec("tensorboard") is None:
+        raise ConfigError(
+            "training.tensorboard is on, but tensorboard is not installed. "
+            "Install it (pip install 'regard[log]') or switch it off.",
+            ("training", "tensorboard"),
+        )
 
 
 def _plain(value: float) -> float | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError, RegardError
-from regard.training.files import replace_text
+from regard.training.files import newer_format, replace_text
 
 NAME = "run.json"
 FORMAT = 1
@@ -131,10 +131,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     if not is_valid:
         raise DataError(f"{path}: not the list of files of a run.\n  {advice}")
     if stored["format"] > FORMAT:
-        raise DataError(
-            f"{path}: format {stored['format']} is newer than this version of regard reads ({FORMAT}).\n"
-            "  Update it: pip install --upgrade regard"
-        )
+        raise newer_format(path, stored["format"], FORMAT)
     return stored
 
 

@@ -125,13 +125,6 @@ def local_device(kind: str) -> torch.device:
     return torch.device("cuda", index)
 
 
-def total(values: Sequence[float]) -> list[float]:
-    """The sums over all processes, in float64."""
-    if size() == 1:
-        return list(values)
-    return summed(torch.tensor(values, dtype=torch.float64)).tolist()
-
-
 def summed(values: Tensor) -> Tensor:
     """The sums over all processes of a tensor; a tensor on the CPU is summed in place."""
     if size() == 1:
@@ -143,7 +136,8 @@ def summed(values: Tensor) -> Tensor:
 
 def anywhere(*flags: bool) -> tuple[bool, ...]:
     """For each flag, whether it is set in any process."""
-    return tuple(count > 0 for count in total([float(flag) for flag in flags]))
+    counts = summed(torch.tensor(flags, dtype=torch.float64))
+    return tuple(count > 0 for count in counts.tolist())
 
 
 def gathered(value: ValueT) -> list[ValueT]:

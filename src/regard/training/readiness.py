@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 from regard.config.schema import TrainingConfig
-from regard.errors import ConfigError, RegardError
+from regard.errors import RegardError
 from regard.training import device
+from regard.training.log import check_tensorboard
 from regard.training.precision import Precision
 from regard.training.schedule import Schedule
 from regard.training.trainee import Trainee
@@ -26,12 +25,8 @@ def check_ready(config: TrainingConfig, trainee: Trainee | None = None) -> None:
     """
     Precision(config.precision, device.choose(config.device))
     Schedule(config, total_steps=0)
-    if config.tensorboard and importlib.util.find_spec("tensorboard") is None:
-        raise ConfigError(
-            "training.tensorboard is on, but tensorboard is not installed. "
-            "Install it (pip install 'regard[log]') or switch it off.",
-            ("training", "tensorboard"),
-        )
+    if config.tensorboard:
+        check_tensorboard()
     if trainee is not None:
         if config.epochs and not len(trainee.plan(0)):
             raise RegardError("There are no batches to train on. Is every pair empty, or longer than data.max_length?")

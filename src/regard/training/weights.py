@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from regard.errors import DataError, RegardError
-from regard.training.files import replace_file
+from regard.training.files import newer_format, replace_file
 
 FORMAT = 2
 """The format of files of weights; format 1 had no checksum."""
@@ -35,14 +35,14 @@ def snapshot(module: nn.Module) -> dict[str, Tensor]:
     return copies
 
 
-def write(weights: Mapping[str, Tensor], path: Path, *, about: Mapping[str, Any] | None = None) -> None:
+def write(weights: Mapping[str, Tensor], path: Path, *, extra: Mapping[str, Any] | None = None) -> None:
     """Writes weights, which are on the CPU and contiguous, into a file with ordinary permissions.
 
     Args:
-        about: plain values that `read` returns in the header. They are in the same file as the weights and their
+        extra: plain values that `read` returns in the header. They are in the same file as the weights and their
             checksum, so that no kill can separate them.
     """
-    header = {"format": FORMAT, "sha256": digest(weights), **(about or {})}
+    header = {"format": FORMAT, "sha256": digest(weights), **(extra or {})}
     path.write_bytes(safetensors.torch.save(dict(weights), {HEADER: json.dumps(header)}))
 
 
@@ -88,10 +88,7 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             "  The file is damaged: copy it again from its origin, or train again."
         ) from error
     if header.get("format", 1) > FORMAT:
-        raise DataError(
-            f"{path}: format {header['format']} is newer than this version of regard reads ({FORMAT}).\n"
-            "  Update it: pip install --upgrade regard"
-        )
+        raise newer_format(path, header["format"], FORMAT)
     if "sha256" in header and header["sha256"] != digest(weights):
         raise DataError(
             f"{path}: the weights are not those that were saved: their checksum is wrong.\n"
