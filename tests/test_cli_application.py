@@ -99,7 +99,7 @@ def broken(monkeypatch):
         (regard.errors.ConfigError("no such key"), 2, "no such key\n"),
         (regard.errors.DataError("a.tsv:3: no"), 2, "a.tsv:3: no\n"),
         (PermissionError(13, "Permission denied", "secret.tsv"), 2, "secret.tsv: Permission denied\n"),
-        (KeyError("x"), 1, "regard failed with KeyError: 'x'\n  --debug shows where.\n"),
+        (KeyError("x"), 1, "regard failed with KeyError: 'x'\n  --debug shows the traceback.\n"),
         (OSError(28, "No space left on device"), 2, "output: No space left on device"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory"), 1, "Lower --batch-tokens"),
         (KeyboardInterrupt(), 130, "interrupted\n"),

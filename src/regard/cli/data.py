@@ -42,7 +42,7 @@ def synthetic(
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the random pairs.")] = 1,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
 ) -> None:
-    """Write pairs whose answers are certain, to see whether a model learns."""
+    """Write synthetic pairs, to see whether a model learns."""
     from regard.data.synthetic import generate, write
 
     check_output(file, overwrite=overwrite)
@@ -66,9 +66,9 @@ def check(
         typer.Option("--set", metavar="KEY=VALUE", help="Set any key of the configuration; may be repeated."),
     ] = None,
 ) -> None:
-    """Check data; the exit status is 2 if a model cannot be trained on them.
+    """Report what looks wrong with data.
 
-    No file is needed with --preset and --set data.train=…, as for `regard train`.
+    The exit status is 2 if a model cannot be trained on the data. No file is needed with --preset and --set data.train=…, as for `regard train`.
     """
     configuration = _configuration(files or [], preset, set_ or [])
     try:

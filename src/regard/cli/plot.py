@@ -35,7 +35,7 @@ def plot(
     max_length: options.MaxLength = None,
     device: options.Device = "auto",
 ) -> None:
-    """Draw the attention of a model to its inputs, for each symbol of its outputs."""
+    """Draw where a model attends for each symbol of its outputs."""
     from regard.viz import plot_alignment
     from regard.viz.plot import PICTURES, suffix_of
 

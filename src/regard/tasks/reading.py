@@ -58,7 +58,7 @@ class TrainingData:
             suggested = self.chosen.get(f"data.{name}.vocabulary_size", 0)
             learned = len(field.vocabulary.symbols)
             if learned < FEW_PIECES * suggested:
-                text = f"{name}s have only {learned:,} pieces instead of {suggested:,}: their words are too few or too similar"
+                text = f"{name}s have only {learned:,} pieces instead of {suggested:,}: they have few or similar words"
                 yield Finding("info", text, learned)
 
 
