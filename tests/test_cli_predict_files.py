@@ -86,7 +86,7 @@ def test_the_columns_of_a_model_with_several_are_found_in_files_of_both_forms(
     assert run(["predict", "-m", model, "-i", "other", "--source-field", "1,0"]) == 0
     assert capsys.readouterr().out == f"V\tab\t{said}\n"
     assert run(["predict", "-m", model, "-i", "other", "--source-field", "1"]) == 2
-    assert "--source-field names 1, but the model's input has 2 columns" in capsys.readouterr().err
+    assert "--source-field lists 1, but the model's input has 2 columns" in capsys.readouterr().err
     Path("short").write_text("ab\tform\tV\nab\tform\n")
     assert run(["predict", "-m", model, "-i", "short"]) == 0
     printed = capsys.readouterr()

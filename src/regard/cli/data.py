@@ -68,7 +68,8 @@ def check(
 ) -> None:
     """Report what looks wrong with data.
 
-    The exit status is 2 if a model cannot be trained on the data. No file is needed with --preset and --set data.train=…, as for `regard train`.
+    The exit status is 2 if a model cannot be trained on the data. No file is needed with --preset and
+    --set data.train=…, as for `regard train`.
     """
     configuration = _configuration(files or [], preset, set_ or [])
     try:
