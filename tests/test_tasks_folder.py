@@ -22,7 +22,8 @@ from regard.config import load as read_config
 from regard.data import synthetic
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks import load, train
-from regard.training import Validation, archive
+from regard.tasks.closing import closing
+from regard.training import Outcome, Validation, archive
 from regard.training.checkpoint import Checkpoints
 from regard.training.lock import Lock
 from regard.training.manifest import Manifest
@@ -294,6 +295,23 @@ def test_the_last_lines_name_the_saved_model_its_figures_and_commands_that_run(
         code = f"set -- {words.removeprefix('regard ')}; printf '%s\\n' \"$@\""
         parsed = subprocess.run(["sh", "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
         assert command(parsed) == 0
+
+
+@pytest.mark.parametrize(
+    ("inputs", "argument"),
+    [
+        (["'BOUT", "A" * 41, "a\tb", "-x", "ABOUT", "OUT"], "ABOUT"),
+        (["'BOUT", "a b"], """''"'"'BOUT'"""),
+        (["a b", "'BOUT"], "'a b'"),
+        (["a\tb", "", "-x"], "--input FILE"),
+    ],
+)
+def test_the_command_of_the_last_lines_has_an_input_without_quotes_if_there_is_one(
+    tmp_path: Path, inputs: list[str], argument: str
+) -> None:
+    outcome = Outcome(3, 1, 0.5, 3, "epochs", 1.0, {"sequence_error_rate": 0.5}, [3])
+    command = closing(outcome, tmp_path, select="sequence_error_rate", inputs=inputs).splitlines()[1]
+    assert command == f"  regard predict --model {tmp_path} {argument}"
 
 
 def test_a_run_starts_from_a_saved_model_and_says_what_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

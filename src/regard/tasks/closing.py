@@ -38,9 +38,8 @@ def closing(outcome: Outcome, folder: Path, *, select: str, inputs: Iterable[str
 
 
 def _argument(inputs: Iterable[str]) -> str:
-    """The first input that needs no quotes in a shell, else the first short one in quotes, else a file."""
+    """A short input as a shell reads it, if possible one that needs no quotes; else a file."""
     short = [text for text in inputs if text.isprintable() and 0 < len(text) <= LONGEST and not text.startswith("-")]
-    quoted = map(shlex.quote, short)
-    return next((text for text, argument in zip(short, quoted) if text == argument), None) or (
-        shlex.quote(short[0]) if short else "--input FILE"
-    )
+    quoted = [shlex.quote(text) for text in short]
+    plain = [argument for text, argument in zip(short, quoted) if text == argument]
+    return [*plain, *quoted, "--input FILE"][0]
