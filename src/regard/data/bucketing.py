@@ -107,7 +107,7 @@ def _cut(order: NDArray[np.int64], lengths: NDArray[np.int64], batch_tokens: int
 
 
 def _even(batches: Sequence[NDArray[np.int64]], world_size: int) -> list[NDArray[np.int64]]:
-    """Halves the largest batches until their number is a multiple of the world's size."""
+    """Halves the largest batches until their number is a multiple of `world_size`."""
     result = list(batches)
     while len(result) % world_size:
         i = max(range(len(result)), key=lambda j: len(result[j]))

@@ -101,7 +101,7 @@ def prepare(
 
 
 def read(lines: Iterable[str], *, stress: bool = False) -> dict[str, list[str]]:
-    """Words in capitals and their distinct pronunciations, in the order of the dictionary.
+    """Words in upper case and their distinct pronunciations, in the order of the dictionary.
 
     Args:
         lines: `word phones # comment`, with further pronunciations as `word(2) phones`.

@@ -28,7 +28,7 @@ SEPARATOR, SENTENCEPIECE = "separator", "sentencepiece"
 
 
 class SideOptions(Protocol):
-    """The options of one side, as `regard.config.schema.SideConfig` has them."""
+    """The options of one side; `regard.config.schema.SideConfig` has them."""
 
     @property
     def units(self) -> str | tuple[str, ...]: ...
@@ -296,7 +296,7 @@ def _refuse_unused(config: SideOptions, names: tuple[str, ...], name: str) -> No
     }
     for key, is_unused in unused.items():
         if is_unused:
-            units = ", ".join(dict.fromkeys(names)) + " and a given model" * (config.sentencepiece_model is not None)
+            units = ", ".join(dict.fromkeys(names)) + " and a model file" * (config.sentencepiece_model is not None)
             raise ConfigError(
                 f"data.{name}.{key}={getattr(config, key)} has no effect with units: {units}; leave it out.",
                 ("data", name, key),

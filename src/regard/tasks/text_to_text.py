@@ -72,7 +72,7 @@ class TextToText:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(self.module.parameters()).device
 
     def predict(

@@ -127,7 +127,7 @@ class Checkpoints:
         self.keep_weights(needed)
 
     def load(self, module: nn.Module, step: int) -> dict[str, Any]:
-        """Puts the weights of a checkpoint into the module and returns the state."""
+        """Loads the weights of a checkpoint into the module and returns the rest of its state."""
         folder = self._checkpoint(step)
         path = folder / STATE
         try:
