@@ -324,7 +324,7 @@ def test_a_run_is_not_continued_on_changed_data(tmp_path: Path) -> None:
     (run / "outcome.json").unlink()
     with (tmp_path / "pairs.tsv").open("a", encoding="utf-8") as file:
         file.write("0 1\t1 0\n")
-    with pytest.raises(DataError, match=r"data\.train changed since"):
+    with pytest.raises(DataError, match=r"the data changed since the run began: data\.train"):
         train(configuration(tmp_path), run)
 
 

@@ -145,7 +145,7 @@ def test_train_says_what_the_check_of_the_data_says_before_anything_is_spent(
     given = ["data.train=words.tsv", "data.dev_fraction=0.2", "training={epochs: 2, warmup_steps: 200, device: cpu}"]
     assert run(["data", "check", "--preset", "g2p", *(word for one in given for word in ("--set", one))]) == 0
     checked = capsys.readouterr().out
-    for said in ("plan: ", "steps are few", "rises for 200 of", "data.source.unicode=NFD makes", "pairs are too few"):
+    for said in ("plan: ", "steps are few", "rises for 200 of", "data.source.unicode=NFD splits", "pairs are too few"):
         assert said in checked, said
 
     class Begun(Exception):
