@@ -244,8 +244,8 @@ class TrainingConfig(Section):
     )
     average_checkpoints: Annotated[int, Field(ge=0)] = Field(
         default=5,
-        description="the saved model has the mean of the weights of this many last validations, unless the best single "
-        "validation is better; 0 or 1: always the best",
+        description="the saved model has the mean of the weights of this many last validations, if that is better than "
+        "the best single validation; 0 or 1: always the best",
     )
     precision: Literal["float32", "bfloat16", "float16"] = Field(
         default="float32", description="number type of the forward pass"
