@@ -23,7 +23,7 @@ from regard.training.prefetch import Prefetch
 from regard.training.progress import Display
 from regard.training.report import RunReport, SilentReport
 from regard.training.run import Run
-from regard.training.selection import Selection
+from regard.training.selection import BestValidation
 from regard.training.signals import Interruption
 from regard.training.trainee import Trainee
 
@@ -82,7 +82,7 @@ def train(
         if device.choose(config.device).type == "cpu":
             keep_memory()
         is_locked = processes.first(lambda: lock is not None)
-        selection = Selection(select, larger_is_better)
+        selection = BestValidation(select, larger_is_better)
         with (
             nullcontext() if is_locked else processes.held(partial(Lock, folder)),
             device.threads(config.threads),

@@ -22,7 +22,7 @@ from regard.training.outcome import Outcome, StopReason
 from regard.training.position import Position
 from regard.training.report import RunReport
 from regard.training.schedule import Plateau, Schedule
-from regard.training.selection import Selection
+from regard.training.selection import BestValidation
 from regard.training.step import Stepper
 from regard.training.tally import Tally
 from regard.training.trainee import Trainee, Validation
@@ -43,7 +43,7 @@ class Run:
         folder: Path,
         *,
         seed: int,
-        selection: Selection,
+        selection: BestValidation,
         report: RunReport,
     ) -> None:
         self.trainee, self.config, self.folder = trainee, config, folder
@@ -271,7 +271,7 @@ class Run:
     def _restore(self, state: dict[str, Any]) -> None:
         self.position = Position(**state["position"])
         self.tally = Tally(**state["tally"])
-        self.selection = Selection(**state["selection"])
+        self.selection = BestValidation(**state["selection"])
         self.schedule.plateau = Plateau(**state["plateau"])
         self.diagnosis = Diagnosis(**state.get("diagnosis", {}))
         self.stepper.restore(state["optimizer"])

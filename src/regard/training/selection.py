@@ -14,7 +14,7 @@ TIE_BREAKER = "teacher_forced_loss"
 
 
 @dataclass(slots=True)
-class Selection:
+class BestValidation:
     """Keeps the best validation by one metric; plain values.
 
     Args:
