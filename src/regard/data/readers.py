@@ -78,8 +78,9 @@ class TsvPairs(Pairs):
         message += f"; fields {sources} and {self.target_field}, counted from 0, need at least {self._needed}."
         if count == 1:
             message += (
-                "\n  Are the columns separated by tabs? For texts without an output, set data.autoencode=true. Two"
-                "\n  parallel files are data.train={source: …, target: …} in training, --source … --target … elsewhere."
+                "\n  Are the columns separated by tabs? For texts without an output, set data.autoencode=true."
+                "\n  For two parallel files, set data.train={source: …, target: …} in training, or use --source and"
+                "\n  --target of regard evaluate."
             )
         return message
 
