@@ -40,7 +40,7 @@ Change = tuple[str, Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Decision:
     """What a training will do with a folder.
 
     Args:
@@ -60,7 +60,7 @@ class Claim:
     edited: bool = False
 
 
-def inspect(config: Config, folder: Path, *, overwrite: bool) -> Claim:
+def inspect(config: Config, folder: Path, *, overwrite: bool) -> Decision:
     """What a training will do with a folder; nothing is changed here.
 
     Raises:
@@ -76,9 +76,9 @@ def inspect(config: Config, folder: Path, *, overwrite: bool) -> Claim:
         )
     if not is_run(folder):
         _check_empty(folder)
-        return Claim(config)
+        return Decision(config)
     if Manifest(folder).clearing:
-        return Claim(config, replaces=True)
+        return Decision(config, replaces=True)
     edited = _edited(folder)
     if overwrite:
         if edited:
@@ -86,10 +86,10 @@ def inspect(config: Config, folder: Path, *, overwrite: bool) -> Claim:
                 f"{folder / CONFIG} was edited since the run wrote it, so --overwrite does not replace it. "
                 "Move it elsewhere and use it from there, or choose another folder (--output)."
             )
-        return Claim(config, replaces=True)
+        return Decision(config, replaces=True)
     before = _before(folder)
     if before is None:
-        return Claim(config, edited=edited)
+        return Decision(config, edited=edited)
     config = adopt(config, before)
     changed = [row for row in differences(before, config) if row[0] not in FREE]
     changed = [row for row in changed if not _same_file(row[0], config, folder)]
@@ -99,26 +99,26 @@ def inspect(config: Config, folder: Path, *, overwrite: bool) -> Claim:
     finished = Outcome.read(folder)
     if finished is not None and f"training.{finished.stop_reason}" in {key for key, *_ in extended}:
         finished = None
-    return Claim(config, begins=False, finished=finished, extended=extended, edited=edited)
+    return Decision(config, begins=False, finished=finished, extended=extended, edited=edited)
 
 
-def take(claim: Claim, model: TextToText, folder: Path) -> None:
+def take(decision: Decision, model: TextToText, folder: Path) -> None:
     """Prepares the folder as `inspect` decided; only the process that holds the lock may call this.
 
     A run that is replaced is kept in `.replaced/` until the new one has a model.
     """
-    if claim.replaces:
+    if decision.replaces:
         archive.set_aside(folder)
-    if claim.extended:
-        _announce(claim, folder)
+    if decision.extended:
+        _announce(decision, folder)
         reopen(folder)
     manifest = Manifest(folder)
-    if claim.edited:
+    if decision.edited:
         manifest.leave(CONFIG)
     names = manifest.claim([CONFIG, FINGERPRINTS, RECORD])
-    replace_text(folder / RECORD, dump(claim.config) + WHOLE)
+    replace_text(folder / RECORD, dump(decision.config) + WHOLE)
     if CONFIG in names:
-        replace_text(folder / CONFIG, dump(claim.config))
+        replace_text(folder / CONFIG, dump(decision.config))
     replace_file(folder / FINGERPRINTS, lambda path: save_fingerprints(model, path.parent))
 
 
@@ -208,10 +208,10 @@ def _refusal(folder: Path, changed: list[Change]) -> str:
     )
 
 
-def _announce(claim: Claim, folder: Path) -> None:
+def _announce(decision: Decision, folder: Path) -> None:
     """Prints what the later end means for the learning rate."""
-    changes = ", ".join(f"{key} is now {_shown(now)} (before: {_shown(was)})" for key, was, now in claim.extended)
-    if claim.config.training.schedule == "cosine":
+    changes = ", ".join(f"{key} is now {_shown(now)} (before: {_shown(was)})" for key, was, now in decision.extended)
+    if decision.config.training.schedule == "cosine":
         rate = (
             "The cosine now spans the new length, so the learning rate rises above its last value and then falls "
             "again, a warm restart. The saved model changes only if a better one is found."

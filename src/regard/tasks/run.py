@@ -17,7 +17,7 @@ from regard.tasks.build import build_model
 from regard.tasks.closing import closing
 from regard.tasks.defaults import resolve
 from regard.tasks.evaluation import ALIASES
-from regard.tasks.folder import Claim, check_data, fingerprints, inspect, take
+from regard.tasks.folder import Decision, check_data, fingerprints, inspect, take
 from regard.tasks.reading import read_data
 from regard.tasks.start import start_from
 from regard.tasks.store import load_fingerprints
@@ -73,13 +73,13 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
         check_ready(config.training)
         processes.first(partial(check_free, folder))
         try:
-            claim = processes.first(inspection)
+            decision = processes.first(inspection)
         except ConfigError:
             fingerprints(config.data)  # a missing file is reported rather than a configuration that differs
             raise
-        if claim.finished is not None:
-            return _revisit(claim.finished, claim, folder, select)
-        config = claim.config
+        if decision.finished is not None:
+            return _revisit(decision.finished, decision, folder, select)
+        config = decision.config
         torch.manual_seed(config.seed)
         data = read_data(config.data)
         report = data.check()
@@ -91,18 +91,18 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
         config = resolved.config
         model = TextToText.build(config, data.source, data.target, name=folder.name)
         model.fingerprints = fingerprints(config.data)
-        if not claim.begins:
+        if not decision.begins:
             before = load_fingerprints(folder)
             model.fingerprints |= {name: before[name] for name in before if name.startswith("start_from")}
             check_data(folder, model.fingerprints)
-        if config.training.start_from is not None and (claim.begins or read_state(folder) is None):
+        if config.training.start_from is not None and (decision.begins or read_state(folder) is None):
             start_from(model, config.training.start_from)
         trainee = TextTrainee(model, data.train, data.dev)
         check_ready(config.training, trainee)
         with processes.held(partial(Lock, folder)) as lock:
-            if processes.first(inspection) != claim:
+            if processes.first(inspection) != decision:
                 raise RegardError(f"{folder}: another process has changed the run in the meantime; repeat the command.")
-            processes.first(partial(take, replace(claim, config=config), model, folder))
+            processes.first(partial(take, replace(decision, config=config), model, folder))
             outcome = run_loop(
                 trainee,
                 config.training,
@@ -121,11 +121,11 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
     return outcome
 
 
-def _revisit(outcome: Outcome, claim: Claim, folder: Path, select: str) -> Outcome:
+def _revisit(outcome: Outcome, decision: Decision, folder: Path, select: str) -> Outcome:
     """Reports that a run is finished, and why raising another limit does not continue it."""
     print(f"{folder}: finished before ({outcome.stop_reason} after {outcome.steps:,} steps).", file=sys.stderr)
-    if claim.extended:
-        keys = ", ".join(key for key, *_ in claim.extended)
+    if decision.extended:
+        keys = ", ".join(key for key, *_ in decision.extended)
         print(
             f"  Raising {keys} does not change that; raise training.{outcome.stop_reason} to continue.", file=sys.stderr
         )
