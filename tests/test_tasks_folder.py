@@ -229,7 +229,7 @@ def test_a_longer_cosine_is_said_to_restart_and_more_epochs_do_not_undo_an_early
     capsys.readouterr()
     more = configuration(tmp_path, early_stopping=1, epochs=20)
     assert train(more, tmp_path / "early") == first
-    assert "training.epochs does not change that: raise training.early_stopping" in capsys.readouterr().err
+    assert "Raising training.epochs does not change that; raise training.early_stopping" in capsys.readouterr().err
 
 
 def project(folder: Path) -> Path:
