@@ -99,9 +99,9 @@ def broken(monkeypatch):
         (regard.errors.ConfigError("no such key"), 2, "no such key\n"),
         (regard.errors.DataError("a.tsv:3: no"), 2, "a.tsv:3: no\n"),
         (PermissionError(13, "Permission denied", "secret.tsv"), 2, "secret.tsv: Permission denied\n"),
-        (KeyError("x"), 1, "regard failed with KeyError: 'x'\n  --debug shows where.\n"),
+        (KeyError("x"), 1, "regard failed with KeyError: 'x'\n  --debug shows the traceback.\n"),
         (OSError(28, "No space left on device"), 2, "output: No space left on device"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), 1, "Try a smaller --batch-tokens"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), 1, "Lower --batch-tokens"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
     ],
 )
@@ -220,8 +220,8 @@ def shell(command: str, **environment: str) -> subprocess.CompletedProcess[bytes
 @pytest.mark.parametrize(
     ("command", "status", "message"),
     [
-        ("regard predict -m g2p-en <&-", 2, b"stdin is closed; give texts, or a file with --input.\n"),
-        ("regard predict -m g2p-en ab >&-", 2, b"stdout is closed; give a file with --output.\n"),
+        ("regard predict -m g2p-en <&-", 2, b"stdin is closed; give texts as arguments, or a file with --input.\n"),
+        ("regard predict -m g2p-en ab >&-", 2, b"stdout is closed; name a file with --output.\n"),
         ("regard predict -m g2p-en ab >/dev/full", 2, b"stdout: No space left on device\n"),
         ("regard list >/dev/full", 2, b"stdout: No space left on device\n"),
         ("regard --help >/dev/full", 2, b"output: No space left on device\n"),

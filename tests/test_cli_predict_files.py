@@ -86,7 +86,7 @@ def test_the_columns_of_a_model_with_several_are_found_in_files_of_both_forms(
     assert run(["predict", "-m", model, "-i", "other", "--source-field", "1,0"]) == 0
     assert capsys.readouterr().out == f"V\tab\t{said}\n"
     assert run(["predict", "-m", model, "-i", "other", "--source-field", "1"]) == 2
-    assert "--source-field names 1, but the model's input has 2 columns" in capsys.readouterr().err
+    assert "--source-field lists 1, but the model's input has 2 columns" in capsys.readouterr().err
     Path("short").write_text("ab\tform\tV\nab\tform\n")
     assert run(["predict", "-m", model, "-i", "short"]) == 0
     printed = capsys.readouterr()
@@ -128,7 +128,7 @@ def test_an_existing_output_is_kept_unless_it_may_be_replaced(model: str, capsys
     ):
         assert run(command) == 2
         assert Path("out.tsv").read_text() == "precious\n"
-    assert "out.tsv: exists; choose another name or give --overwrite." in capsys.readouterr().err
+    assert "out.tsv: the file exists; choose another name or add --overwrite." in capsys.readouterr().err
     assert run(["predict", "-m", model, "-i", "in.txt", "-o", "out.tsv", "--overwrite"]) == 0
     assert Path("out.tsv").read_text().startswith("ab\t")
     assert sorted(os.listdir()) == ["in.txt", "model", "out.tsv"]
@@ -177,7 +177,7 @@ def test_an_input_that_is_far_too_long_harms_no_other(model: str, capsys: pytest
     first, _, last = Path("out.tsv").read_text().splitlines()
     assert [first, last] == [f"{a}\t{b}" for a, b in zip(("ab", "c"), outputs(model, "ab", "c"))]
     assert "in.txt:2: " in (said := capsys.readouterr().err)
-    assert "1,000,000 symbols; an input has at most 4,000 (max_source_length)" in said
+    assert "1,000,000 symbols, but an input may have at most 4,000 (max_source_length)" in said
     assert run(["predict", "-m", model, "abcab", "--max-source-length", "4"]) == 0
     assert capsys.readouterr().out == "abcab\t\n"
     assert run(["predict", "-m", model, "a" * 4100, "--max-source-length", "5000", "--max-length", "1"]) == 0
@@ -193,7 +193,7 @@ def test_half_a_surrogate_pair_harms_no_other(model: str, capsys: pytest.Capture
     assert "half a surrogate pair" in printed.err
     assert run(["predict", "-m", model, "ab", "a\udcff", "-o", "out.tsv"]) == 0  # the bytes of a Latin-1 argument
     assert Path("out.tsv").read_text().splitlines()[1] == "a\\udcff\t"
-    assert "the input was no UTF-8" in capsys.readouterr().err
+    assert "the input was not UTF-8" in capsys.readouterr().err
 
 
 def test_fields_that_a_file_has_not_stop_at_its_first_line_and_name_the_option(
@@ -224,8 +224,8 @@ def test_columns_and_json_from_stdin_are_read_where_fields_are_named_and_told_of
 
     out, _ = predicted('{"text": "ab"}\n', "--source-field", "text", "--format", "text")
     assert out.splitlines() == outputs(model, "ab")
-    assert "stdin:1: read as a text, though it looks like JSON" in predicted('{"text": "ab"}\n')[1]
-    assert "stdin:1: read as a text, though it has a tab; --source-field 0" in predicted("ab\tc\n")[1]
+    assert "stdin:1: read as plain text, although it looks like JSON" in predicted('{"text": "ab"}\n')[1]
+    assert "stdin:1: read as plain text, although it has a tab; use --source-field 0" in predicted("ab\tc\n")[1]
     assert "read as a text" not in predicted("ab\tc\n", "--source-field", "0")[1]
 
 

@@ -295,7 +295,7 @@ def test_plot_replaces_neither_a_picture_nor_data_unless_it_is_told_to(tasks, ca
     Path(existing).write_text("mine")
     arguments = ["plot", "-m", "m", "ab", "cd", "-o", "x.html", "--separate", "--data", "json"]
     assert run(arguments) == 2
-    assert f"{existing}: exists; choose another name or give --overwrite." in capsys.readouterr().err
+    assert f"{existing}: the file exists; choose another name or add --overwrite." in capsys.readouterr().err
     assert Path(existing).read_text() == "mine"
     assert tasks.loaded == []
     assert run([*arguments, "--overwrite"]) == 0
@@ -309,7 +309,7 @@ def test_plot_says_when_there_is_nothing_to_draw(tasks, capsys):
     assert "trained without attention" not in said
     tasks.model._one = lambda text, *rest: replace(Model()._one(text, *rest), alignment=None, warnings=())
     assert run(["plot", "-m", "m", "ab", "-o", "x.html"]) == 2
-    assert "no alignment to draw" in capsys.readouterr().err
+    assert "has no alignment to draw" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [[], ["--highest"]])
@@ -376,7 +376,10 @@ def test_list_prints_the_keys_of_a_configuration(tasks, capsys):
         assert f"\n{key}" in f"\n{everything}"
     assert run(["list", "keys", "decoding"]) == 0
     section = capsys.readouterr().out
-    assert "decoding.beam: a whole number of at least 1; default 5\n    1 is greedy search\n" in section
+    assert (
+        "decoding.beam: a whole number of at least 1; default 5\n    hypotheses kept at each step; 1: greedy search\n"
+        in section
+    )
     assert "training." not in section.replace("training;", "")
     assert run(["list", "keys", "decodin"]) == 2
     assert "did you mean 'decoding'?" in capsys.readouterr().err

@@ -72,7 +72,7 @@ def test_all_errors_are_reported_at_once_in_the_order_of_the_file(written):
 
 def test_a_key_given_twice_is_an_error_that_names_the_first_line(written):
     path = written("data: {train: a.tsv}\ntraining:\n  epochs: 3\n  epochs: 4\n")
-    assert messages(path) == ["run.yaml:4:3: training.epochs: the key is given twice (first at line 3); remove one"]
+    assert messages(path) == ["run.yaml:4:3: training.epochs: the key occurs twice (first at line 3); remove one"]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_key_given_twice_is_an_error_that_names_the_first_line(written):
         ("data: {train: a\nmodel: 3\n", "run.yaml:2:", "YAML"),
         ("data: a: b\n", "run.yaml:1:8: ", "quotes"),
         ("a: 1\n---\nb: 2\n", "run.yaml:2:1: ", "document"),
-        ("data: &a {train: *a}\n", "run.yaml:1:7: data.train: ", "alias of itself"),
+        ("data: &a {train: *a}\n", "run.yaml:1:7: data.train: ", "an alias that contains itself"),
         ("data: {train: !!python/name:os.system a}\n", "run.yaml:1:15: data.train: ", "tag"),
         ("x: &x {train: a}\ndata:\n  <<: *x\n", "run.yaml:3:3: ", "merge keys"),
         ("data: \x07\n", "run.yaml:1:7: ", "U+0007"),
@@ -124,10 +124,10 @@ def test_an_alias_bomb_is_refused_before_it_grows(written):
          "write 'on' in quotes to mean the word"),
         ("decoding: {length_penalty: null}", "2:28: decoding.length_penalty: expected one of none, average, gnmt; "
          "got null; did you mean 'none'?"),
-        ("decoding: {beam: 1, num_best: 3}", "2:1: decoding: num_best is 3 but greedy search (beam 1) "
-         "finds one output; widen the beam"),
+        ("decoding: {beam: 1, num_best: 3}", "2:1: decoding: num_best is 3, but greedy search (beam 1) "
+         "finds only one output; raise beam"),
         ("decoding: {min_length: 5, max_length: 3}",
-         "2:1: decoding: min_length is 5 but max_length is 3; no output can end"),
+         "2:1: decoding: min_length is 5, above max_length 3; lower it or raise max_length"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_says_what_was_expected_and_what_came(written, text, message):
@@ -150,7 +150,7 @@ def test_what_is_missing_without_a_misspelling_is_told(written):
 
 def test_data_in_the_place_of_a_configuration_are_told_where_they_belong(written):
     first, *rest = messages(written("a\tb\n", "pairs.tsv"))
-    assert first.startswith("pairs.tsv: is data, not a configuration")
+    assert first.startswith("pairs.tsv: the file has data, not a configuration")
     assert "--set data.train=pairs.tsv" in "".join(rest)
 
 
@@ -219,8 +219,8 @@ def test_overrides_are_yaml_and_the_later_wins(written):
         ("training.epochs.most=3", "training.epochs: expected a whole number of at least 0; got a section"),
         ("select.by=3", "select: expected text; got a section"),
         ("data.train={", "not YAML: expected the node content, but found '<stream end>' while parsing a flow node"),
-        ("seed", "expected section.key=value, as training.epochs=10"),
-        ("data..x=1", "expected section.key=value, as training.epochs=10"),
+        ("seed", "expected section.key=value, for example training.epochs=10"),
+        ("data..x=1", "expected section.key=value, for example training.epochs=10"),
     ],
 )
 def test_an_override_is_reported_as_it_was_given(written, override, message):
@@ -234,7 +234,7 @@ def test_an_override_that_is_not_yaml_is_refused(written):
 
 def test_a_message_shows_nothing_that_a_terminal_obeys_and_cuts_what_is_long(written):
     path = written("data: {train: a.tsv}\n")
-    assert messages(path, "seed=\x07") == ["--set seed=\\x07: the character U+0007 may not stand in YAML; remove it"]
+    assert messages(path, "seed=\x07") == ["--set seed=\\x07: the character U+0007 is not allowed in YAML; remove it"]
     (message,) = messages(path, "\x1b[31mred")
     assert message.startswith("--set \\x1b[31mred: expected")
     for override in ("seed=" + "9" * 9000, "seed=0x" + "f" * 9000, f"{'k' * 9000}=1", f"seed={'x' * 9000}"):
@@ -246,7 +246,7 @@ def test_a_message_shows_nothing_that_a_terminal_obeys_and_cuts_what_is_long(wri
 
 def test_a_file_without_end_is_refused(written):
     Path("endless.yaml").symlink_to("/dev/zero")
-    assert messages("endless.yaml") == ["endless.yaml: larger than 16 MiB, as no configuration is"]
+    assert messages("endless.yaml") == ["endless.yaml: the file is larger than 16 MiB, too large for a configuration"]
 
 
 def test_escapes_of_two_surrogates_are_a_character_and_one_alone_is_refused(written):
@@ -270,9 +270,9 @@ def test_a_file_that_is_not_there_suggests_one_that_is(written, tmp_path):
     assert "--preset g2p" in messages("g2p")[0]
     assert "regard list presets" in messages("nowhere/else.yaml")[0]
     Path("runs").mkdir()
-    assert messages("runs") == ["runs: is a folder; give a YAML file"]
+    assert messages("runs") == ["runs: this is a folder; give a YAML file"]
     written("", "runs/config.yaml")
-    assert messages("runs") == ["runs: is a folder; did you mean 'runs/config.yaml'?"]
+    assert messages("runs") == ["runs: this is a folder; did you mean 'runs/config.yaml'?"]
     Path("latin.yaml").write_bytes("data: {}\nselect: é".encode("latin-1"))
     assert messages("latin.yaml") == ["latin.yaml:2: byte 0xe9 is not UTF-8; save the file as UTF-8"]
 

@@ -88,7 +88,7 @@ def test_differences_name_the_keys_that_differ():
         ("model.attention.size", 3, config.ABSENT),
     ]
     assert ("model.attention", config.ABSENT, None) in config.differences(left, none)
-    assert str(config.ABSENT) == "not given"
+    assert str(config.ABSENT) == "not set"
 
 
 def test_every_key_has_a_meaning_and_stands_in_the_description():

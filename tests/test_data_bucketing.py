@@ -117,8 +117,8 @@ def test_a_million_items_are_planned_in_under_two_seconds() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"source_lengths": [1, 2]}, "one an item"),
-        ({"rank": 2, "world_size": 2}, "rank=2"),
+        ({"source_lengths": [1, 2]}, "one number per item"),
+        ({"rank": 2, "world_size": 2}, "rank must be at least 0 and below world_size=2; got 2"),
         ({"batch_tokens": 0}, "batch_tokens must be at least 1; got 0"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What is said about data before training."""
+"""Checks of the data before training."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_empty_sides_are_counted_with_their_first_places() -> None:
 def test_no_target_at_all_and_no_pairs_are_errors() -> None:
     found = report([("a", ""), ("b", "")])
     assert found.has_errors
-    assert str(found).startswith("error: train has no target at all: all 2 are empty")
+    assert str(found).startswith("error: all 2 targets of train are empty")
     found = report([], [])
     assert str(found) == "error: train has no pairs\nerror: dev has no pairs"
 
@@ -64,40 +64,39 @@ def test_no_target_at_all_and_no_pairs_are_errors() -> None:
 def test_pairs_and_sources_shared_by_both_splits_are_told_with_both_places() -> None:
     found = report([("a b", "x"), ("c d", "y"), ("e", "z")], [("E", "Z"), ("c d", "x"), ("a", "x")])
     assert warnings(found) == [
-        "warning: 1 of dev's pairs are training pairs too (dev.tsv:1 is train.tsv:3)",
-        "warning: 1 of dev's pairs have a source of the training pairs, with another target "
-        "(dev.tsv:2 and train.tsv:2)",
+        "warning: 1 of dev's pairs are also training pairs (dev.tsv:1 is train.tsv:3)",
+        "warning: 1 of dev's pairs have the source of a training pair, with another target (dev.tsv:2 and train.tsv:2)",
     ]
 
 
 def test_repeated_pairs_are_warned_of_and_several_targets_are_told() -> None:
     found = report([("a", "x"), ("b", "y"), ("A ", "X"), ("a", "y"), ("b", "y")])
     assert warnings(found) == [
-        "warning: 2 of train's pairs repeat an earlier one (train.tsv:3 repeats line 1, train.tsv:5 repeats line 2)"
+        "warning: 2 of train's pairs repeat an earlier pair (train.tsv:3 repeats line 1, train.tsv:5 repeats line 2)"
     ]
-    assert "info: 1 of train's distinct pairs give a source a further target" in str(found)
+    assert "info: 1 of train's distinct pairs give another target for a source that has one already" in str(found)
 
 
 def test_symbols_that_training_lacks_are_told_a_side_with_counts_and_a_line() -> None:
     found = report([("a b", "x")], [("a q", "x"), ("q é q", "x w")])
     assert warnings(found) == [
-        "warning: dev's sources have 2 symbols, 4 times, that the vocabulary of the training pairs lacks "
-        "('q' 3 times, as at dev.tsv:1, 'é' 1 times, as at dev.tsv:2)",
-        "warning: dev's targets have 1 symbols, 1 times, that the vocabulary of the training pairs lacks "
-        "('w' 1 times, as at dev.tsv:2)",
+        "warning: dev's sources have symbols that are not in the vocabulary of the training pairs: "
+        "2 distinct, 4 in all ('q' 3×, first at dev.tsv:1, 'é' 1×, first at dev.tsv:2)",
+        "warning: dev's targets have symbols that are not in the vocabulary of the training pairs: "
+        "1 distinct, 1 in all ('w' 1×, first at dev.tsv:2)",
     ]
 
 
 def test_rare_symbols_of_the_training_pairs_are_information() -> None:
     found = report([("a a r", "x x"), ("a", "x")], min_count=2)
     assert warnings(found) == []
-    assert "info: train's sources have 1 symbols, 1 times, that the vocabulary" in str(found)
+    assert "info: train's sources have symbols that are not in the vocabulary" in str(found)
 
 
 def test_units_that_do_not_split_the_texts_are_warned_of() -> None:
     dates = report([(f"the {n}", f"1999-{n:02}") for n in range(20)])
     (line,) = [line for line in warnings(dates) if "single symbol" in line]
-    assert "every target of train is a single symbol, and 20 of 20 are different" in line
+    assert "every target of train is a single symbol, and 20 of 20 are distinct" in line
     assert "data.target.units=character" in line
     classes = report([(f"the {n}", "even" if n % 2 else "odd") for n in range(20)])
     assert not [line for line in warnings(classes) if "single symbol" in line]
@@ -171,8 +170,8 @@ def test_composed_symbols_that_nfd_makes_common_are_warned_of_with_the_setting()
     components = {c for text in SYLLABLES for c in unicodedata.normalize("NFD", text)}
     times = sum(map(len, SYLLABLES))
     assert line.startswith(
-        f"warning: {len(distinct)} composed symbols of train's sources, {times} of {times}, occur less than 10 times "
-        f"each; data.source.unicode=NFD makes {len(components)} symbols of them, "
+        f"warning: {len(distinct)} composed symbols of train's sources, {times} of {times}, occur fewer than 10 times "
+        f"each; data.source.unicode=NFD splits them into {len(components)} symbols, "
     )
     assert f"({SYLLABLES[0][0]!r} at train.tsv:1, " in line
     assert not [text for text in warnings(of_characters(rows, unicode="NFD")) if "NFD" in text]
@@ -209,18 +208,18 @@ def test_symbols_that_occur_once_are_counted_with_examples() -> None:
     ]
     rare = report([("a b", "x"), ("a c", "x")], min_count=2)  # these are unknown, which is told
     assert not [finding for finding in rare.findings if "only once" in finding.text]
-    assert "2 symbols, 2 times, that the vocabulary" in str(rare)
+    assert "2 distinct, 2 in all" in str(rare)
 
 
 def test_what_every_source_begins_or_ends_with_is_warned_of() -> None:
     rows = [(f"< w {a} >", f"{a} .") for a, _ in CLEAN]
     found = report([*rows, ("", "x .")])
     assert [line for line in warnings(found) if "every" in line] == [
-        f"warning: every source of train {verb}, which tells nothing apart; attention often rests on such a symbol. "
-        "Leave it out of the file if its place has no meaning"
+        f"warning: every source of train {verb}, which carries no information; attention often rests on such symbols. "
+        "Remove them from the file if they mean nothing"
         for verb in ("begins with '<' 'w'", "ends with '>'")
     ]
-    assert "info: every target of train ends with '.', which tells nothing apart" in str(found).split("\n")
+    assert "info: every target of train ends with '.', which carries no information" in str(found).split("\n")
     assert "begins with" not in str(report([*rows, ("a >", "b")]))
     assert "every" not in str(report(rows[:5]))  # five texts are alike by chance
 

@@ -123,9 +123,9 @@ def test_a_field_of_columns_is_the_same_after_loading(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('"separator": ";"', '"separator": ""', "`separator` must be a text; found ''"),
+        ('"separator": ";"', '"separator": ""', "`separator` must be a text that is not empty; got ''"),
         ('"units": "separator"', '"units": "sentencepiece"', "`units` must be one of character, .*'sentencepiece'"),
-        ('"columns": [', '"columns": [3, ', "`columns` must list the units of two columns or more; found"),
+        ('"columns": [', '"columns": [3, ', "`columns` must list the units of two columns or more; got"),
     ],
 )
 def test_a_damaged_field_of_columns_says_what_is_wrong(tmp_path: Path, old: str, new: str, words: str) -> None:
@@ -141,21 +141,29 @@ def test_a_damaged_field_of_columns_says_what_is_wrong(tmp_path: Path, old: str,
 @pytest.mark.parametrize(
     ("settings", "key", "words"),
     [
-        (["data.source_field=[0, 2]", "data.source.units=[character]"], "data.source.units", "1 names .*2 columns"),
-        (["data.source.units=[character, word]"], "data.source.units", "2 names .*one column; data.source_field lists"),
+        (
+            ["data.source_field=[0, 2]", "data.source.units=[character]"],
+            "data.source.units",
+            "lists 1 units .*2 columns",
+        ),
+        (
+            ["data.source.units=[character, word]"],
+            "data.source.units",
+            "lists 2 units .*one column; data.source_field lists",
+        ),
         (["data.target.units=[character, word]"], "data.target.units", "the target has one column"),
         (["data.source.units=separator"], "data.source.units", "set data.source.separator"),
         (["data.source.separator=;"], "data.source.separator", "has no effect with units: character"),
         (
             ["data.source_field=[0, 2]", "data.source.units=sentencepiece"],
             "data.source.units",
-            "learns the pieces of texts of one column",
+            "needs texts of one column, not 2",
         ),
         (["data.source_field=[]"], "data.source_field", "lists no column"),
         (
             ["data.source_field=[0, 2]", "data.autoencode=true"],
             "data.source_field",
-            "output is its input, of one column",
+            "needs an input of one column",
         ),
         (["data.source_field=[0, -2]"], "data.source_field", "counted from 0.*got -2"),
     ],
@@ -180,7 +188,7 @@ def test_a_tab_within_a_json_field_is_refused_where_tabs_separate_columns(tmp_pa
     path = tmp_path / "a.jsonl"
     path.write_text('["a\\tb", "c", "d"]\n')
     assert open_pairs(path)[0].source == "a\tb"
-    with pytest.raises(DataError, match=r"a\.jsonl:1: 'a\\tb' has a tab, which stands between the columns"):
+    with pytest.raises(DataError, match=r"a\.jsonl:1: 'a\\tb' has a tab, which separates columns"):
         open_pairs(path, source_field=[0, 2])[0]
 
 
@@ -200,9 +208,7 @@ def test_a_text_of_another_number_of_columns_harms_no_other_and_says_what_is_exp
     assert good.alignment.shape[1] == 8
     for one, count in ((short, 1), (long, 3)):
         assert one.text == ""
-        assert one.warnings == (
-            f"expected 2 columns with a tab between them, as the model was trained on; got {count}",
-        )
+        assert one.warnings == (f"expected 2 columns with tabs between them, as in training; got {count}",)
     with pytest.raises(DataError, match=r"input 2 .*expected 2 columns"):
         model.predict(["gehen\tV;PST", "gehen"], strict=True)
 
@@ -232,7 +238,7 @@ def test_the_checks_read_columns(file: Path) -> None:
     configuration = from_preset("text-to-text", [f"data.train={file}", f"data.dev={file}", *COLUMNS])
     found = str(read_data(configuration.config.data).check())
     assert "source 8 to 9 symbols, median 8" in found
-    assert "3 of dev's pairs are training pairs too" in found
+    assert "3 of dev's pairs are also training pairs" in found
 
 
 def test_tags_decide_what_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,4 +264,4 @@ def test_tags_decide_what_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert run(["predict", "--model", str(tmp_path / "run"), "abc\tN;PL", "abc\tN;SG", "abc"]) == 0
     said = capsys.readouterr()
     assert said.out.splitlines() == ["abc\tN;PL\tabcs", "abc\tN;SG\tabc", "abc\t"]
-    assert "expected 2 columns with a tab between them" in said.err
+    assert "expected 2 columns with tabs between them" in said.err

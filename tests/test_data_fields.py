@@ -185,7 +185,7 @@ def test_a_saved_vocabulary_can_be_read_by_eye(tmp_path: Path) -> None:
 
 
 def test_a_symbol_twice_is_refused() -> None:
-    with pytest.raises(RegardError, match="'a' comes twice"):
+    with pytest.raises(RegardError, match="'a' occurs twice"):
         Vocabulary(["a", "b", "a"])
 
 
@@ -245,7 +245,7 @@ def test_an_option_that_would_be_ignored_is_refused(options: dict[str, Any], key
 
 
 def test_texts_without_symbols_are_refused() -> None:
-    with pytest.raises(DataError, match=r"No symbol of the target texts occurs 5 times \(data.target.min_count\)"):
+    with pytest.raises(DataError, match=r"No symbol of the target texts occurs 5 times; lower data.target.min_count"):
         Field.build(SideConfig(min_count=5), ["abc"], name="target")
 
 
@@ -261,14 +261,14 @@ def damaged(folder: Path, **changes: Any) -> Path:
     [
         ({"format": 2}, r"source.json: format 2 is newer than this version of regard reads \(1\)"),
         ({"format": None}, "no format number"),
-        ({"symbols": "ab"}, "`symbols` must be a list of texts"),
-        ({"symbols": ["a", 1]}, "`symbols` must be a list of texts"),
-        ({"symbols": ["a", "a"]}, "'a' comes twice"),
-        ({"units": "syllable"}, "`units` must be one of character, .*; found 'syllable'"),
-        ({"units": "byte"}, "its symbols are not those of its byte units"),
-        ({"normalisation": {"case": "title", "unicode": "NFC"}}, "needs a case of keep, upper, lower"),
-        ({"normalisation": {"case": "keep", "unicode": "UTF"}}, "needs a form of keep, NFC"),
-        ({"normalisation": None}, "needs a case"),
+        ({"symbols": "ab"}, "expected `symbols` to be a list of texts"),
+        ({"symbols": ["a", 1]}, "expected `symbols` to be a list of texts"),
+        ({"symbols": ["a", "a"]}, "'a' occurs twice"),
+        ({"units": "syllable"}, "`units` must be one of character, .*; got 'syllable'"),
+        ({"units": "byte"}, "the symbols are not those of the byte units"),
+        ({"normalisation": {"case": "title", "unicode": "NFC"}}, "needs a `case`, one of keep, upper, lower"),
+        ({"normalisation": {"case": "keep", "unicode": "UTF"}}, "needs a `unicode`, one of keep, NFC"),
+        ({"normalisation": None}, "needs a `case`"),
     ],
 )
 def test_a_damaged_or_newer_file_is_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:

@@ -99,7 +99,7 @@ def test_the_number_is_printed_saved_and_the_same_when_the_run_is_made_again(
     assert "finished before" in capsys.readouterr().err
     more = [word.replace("max_steps: 2", "max_steps: 4") for word in command]
     assert run([*more, "--output", "first"]) == 0
-    assert "goes on" in capsys.readouterr().err
+    assert "the run continues" in capsys.readouterr().err
     assert run(["train", "first/config.yaml", "--output", "second"]) == 0
     assert Path("first/source.model").read_bytes() == Path("second/source.model").read_bytes()
     assert run(["data", "check", "first/config.yaml"]) == 0
@@ -120,10 +120,10 @@ def test_no_piece_comes_from_pairs_that_are_too_long_to_train_on(pairs: Path) ->
 def test_texts_of_few_words_are_told_to_make_few_pieces(pairs: Path) -> None:
     sides = [f"data.{side}={{units: sentencepiece, vocabulary_size: 60}}" for side in ("source", "target")]
     data = read_data(from_preset("text-to-text", [f"data.train={pairs}", *sides]).config.data)
-    assert "pieces, not" not in str(data.check())
+    assert "pieces instead of" not in str(data.check())
     asked = replace(data, chosen={"data.source.vocabulary_size": 9_000})
-    assert "sources have" in str(asked.check())
-    assert "pieces, not 9,000" in str(asked.check())
+    assert "sources have only" in str(asked.check())
+    assert "pieces instead of 9,000" in str(asked.check())
 
 
 def test_both_sides_of_an_autoencoder_have_one_number(pairs: Path) -> None:
@@ -143,7 +143,7 @@ def test_both_sides_of_an_autoencoder_have_one_number(pairs: Path) -> None:
 def test_a_continued_run_keeps_its_number_though_null_is_given(given: dict[str, None]) -> None:
     config = Config(data={"train": "a", "source": {"units": "sentencepiece", **given}})
     lengths = np.full(500, 9)
-    before = resolve(config, lengths, lengths, known={"data.source.vocabulary_size": 300}).config
+    before = resolve(config, lengths, lengths, chosen={"data.source.vocabulary_size": 300}).config
     assert before.data.source.vocabulary_size == 300
     assert adopt(config, before) == before
     assert adopt(config.model_copy(update={"data": before.data}), before).data.target.vocabulary_size is None

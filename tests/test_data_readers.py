@@ -168,11 +168,11 @@ def test_json_lines_are_read_by_name_or_by_number(tmp_path: Path) -> None:
         ),
         ('{"x": "b"}\n', {"source_field": "x", "target_field": "output"}, r"a.jsonl:1: no field 'output'.*it has 'x'"),
         ('{"x": "b"}\n', {}, "--source-field\\) is 0, but the line holds an object with 'x'"),
-        ('["x"]\n', {}, r"no entry 1 \(data.target_field\); the list has 1"),
+        ('["x"]\n', {}, r"no entry 1 \(data.target_field\), counted from 0; the list has 1"),
         ('["x", "y"]\n', {"source_field": "x"}, "--source-field\\) is 'x', but the line holds list"),
         ('"x"\n', {}, "the line holds str"),
-        ('{"x": 3}\n', {"source_field": "x"}, r"field 'x' \(data.source_field\) must be text; found '3'"),
-        ('{"x": null}\n', {"source_field": "x"}, "must be text; found 'null'"),
+        ('{"x": 3}\n', {"source_field": "x"}, r"field 'x' \(data.source_field\) must be text; got '3'"),
+        ('{"x": null}\n', {"source_field": "x"}, "must be text; got 'null'"),
         ('{"x": "\\ud800"}\n', {"source_field": "x"}, "half a surrogate pair"),
         ("[" * 100_000 + "\n", {}, "a.jsonl:1: not JSON"),
         ("1" * 5_000 + "\n", {}, "a.jsonl:1: not JSON"),
@@ -186,11 +186,11 @@ def test_a_bad_json_line_is_named(tmp_path: Path, data: str, options: dict[str, 
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("a.csv", {}, "make it TSV or JSONL"),
-        ("a.json", {}, "make it TSV or JSONL"),
+        ("a.csv", {}, "Convert it to TSV or JSONL"),
+        ("a.json", {}, "Convert it to TSV or JSONL"),
         ("a.tsv", {"format": "parallel"}, "needs two files"),
-        ("a.tsv", {"source_field": "word"}, "counted from 0, as in data.source_field=1; got 'word'"),
-        ("a.tsv", {"target_field": -1}, "counted from 0, as in data.target_field=1; got -1"),
+        ("a.tsv", {"source_field": "word"}, "counted from 0, for example data.source_field=1; got 'word'"),
+        ("a.tsv", {"target_field": -1}, "counted from 0, for example data.target_field=1; got -1"),
         ("a.jsonl", {"target_field": -1}, "got -1"),
     ],
 )
@@ -202,7 +202,7 @@ def test_options_that_contradict_the_file_are_refused(
 
 
 def test_two_files_cannot_be_tsv(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="not read as tsv"):
+    with pytest.raises(ConfigError, match="cannot be read as tsv"):
         open_pairs(Parallel(tmp_path / "a", tmp_path / "b"), format="tsv")
 
 
@@ -218,7 +218,7 @@ def test_pairs_are_a_sequence_with_slices_and_negative_indices(tmp_path: Path) -
     assert [p.line for p in pairs[::-1][1:3]] == [9, 8]
     assert pairs[3].place == f"{tmp_path / 'a.tsv'}:4"
     for index in (10, -11):
-        with pytest.raises(IndexError, match="10 pairs; asked for number"):
+        with pytest.raises(IndexError, match="10 pairs; got the index"):
             pairs[index]
 
 

@@ -108,7 +108,7 @@ def test_empty_outputs_and_references_have_a_rate() -> None:
         ([], [], "at least one"),
         (["a"], [["a"], ["b"]], "got 1 outputs and the references of 2 items"),
         (["a", "b"], [["a"], []], "Item 1 has no reference"),
-        (["a"], ["a"], "The references of an item are a list"),
+        (["a"], ["a"], "The references of an item must be a list"),
     ],
 )
 def test_references_that_do_not_fit_are_refused(outputs: list[str], references: list[list[str]], words: str) -> None:

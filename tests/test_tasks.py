@@ -149,9 +149,9 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
     [
         ({"recipe": "bahdanu"}, "did you mean 'bahdanau'"),
         ({"recipe": "bahdanau", "sise": 3}, "did you mean 'size'"),
-        ({"recipe": "bahdanau", "size": "large"}, "does not fit"),
-        ({"recipe": "bahdanau", "size": True}, "does not fit"),
-        ({"recipe": "bahdanau", "size": "16"}, "does not fit"),
+        ({"recipe": "bahdanau", "size": "large"}, "is not a value of this option"),
+        ({"recipe": "bahdanau", "size": True}, "is not a value of this option"),
+        ({"recipe": "bahdanau", "size": "16"}, "is not a value of this option"),
         ({"recipe": "bahdanau", "size": 0}, "size=0 must be 1 or more"),
         ({"recipe": "bahdanau", "num_heads": -1}, "num_heads=-1 must be 1 or more"),
         ({"recipe": "bahdanau", "sharpening": float("inf")}, "sharpening=inf must be finite"),
@@ -161,7 +161,7 @@ def test_weights_of_another_model_are_refused(tmp_path: Path) -> None:
         ({"recipe": "bahdanau", "size": 5, "num_heads": 2}, "multiple of num_heads"),
         ({"recipe": "luong", "score": "dot"}, "must be equal"),
         ({"recipe": "bahdanau", "window": 3}, "no option 'window'"),
-        ({"recipe": "self_pooling"}, "no query from outside.* it can ask bahdanau, "),
+        ({"recipe": "self_pooling"}, "takes no query.* it can use bahdanau, "),
         ({"recipe": "self_attention"}, "no query"),
         ({"recipe": "key_value_predict"}, "no query"),
     ],
@@ -324,7 +324,7 @@ def test_a_run_is_not_continued_on_changed_data(tmp_path: Path) -> None:
     (run / "outcome.json").unlink()
     with (tmp_path / "pairs.tsv").open("a", encoding="utf-8") as file:
         file.write("0 1\t1 0\n")
-    with pytest.raises(DataError, match=r"data\.train changed since"):
+    with pytest.raises(DataError, match=r"the data changed since the run began: data\.train"):
         train(configuration(tmp_path), run)
 
 
@@ -342,7 +342,7 @@ def test_a_used_folder_is_refused_with_the_keys_that_differ(tmp_path: Path) -> N
     strange = tmp_path / "strange"
     strange.mkdir()
     (strange / "thesis.txt").write_text("dear", encoding="utf-8")
-    with pytest.raises(ConfigError, match="no run folder"):
+    with pytest.raises(ConfigError, match="has files but no run"):
         train(other, strange)
 
 

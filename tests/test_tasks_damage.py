@@ -142,7 +142,7 @@ def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one(
     run = resumed(project)
     shown = capsys.readouterr().err
     assert str(path) in shown
-    assert f"continues from step {int(older.name[5:])}" in shown
+    assert f"resumes from step {int(older.name[5:])}" in shown
     assert_same_run(whole / "run", run)
 
 
@@ -150,7 +150,7 @@ def test_a_run_without_a_whole_checkpoint_says_what_to_do_and_its_model_still_lo
     for path in (project / "run/checkpoints").glob("step-*/trainer_state.pt"):
         path.write_bytes(b"")
     (project / "run/outcome.json").unlink()
-    with pytest.raises(DataError, match=r"no checkpoint is whole: .*trainer_state\.pt(?s:.*)--overwrite"):
+    with pytest.raises(DataError, match=r"every checkpoint is damaged: .*trainer_state\.pt(?s:.*)--overwrite"):
         resumed(project)
     load(project / "run")
 

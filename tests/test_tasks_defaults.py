@@ -14,7 +14,7 @@ from regard.config.keys import KEYS
 from regard.config.schema import Config
 from regard.data import plan
 from regard.tasks import train
-from regard.tasks.defaults import FEW_STEPS, adopt, is_given, resolve
+from regard.tasks.defaults import FEW_STEPS, adopt, is_set, resolve
 from regard.tasks.reading import read_data
 
 
@@ -107,9 +107,9 @@ def test_a_continued_run_keeps_what_was_resolved_before() -> None:
 
 def test_given_means_written_somewhere() -> None:
     config = from_preset("g2p", ["data.train=pairs.tsv", "training.log_every=50"]).config
-    assert is_given(config, ("training", "log_every"))
-    assert not is_given(config, ("training", "threads"))
-    assert not is_given(Config(data={"train": "a"}), ("training", "epochs"))
+    assert is_set(config, ("training", "log_every"))
+    assert not is_set(config, ("training", "threads"))
+    assert not is_set(Config(data={"train": "a"}), ("training", "epochs"))
 
 
 @pytest.mark.parametrize("name", presets())
@@ -117,7 +117,7 @@ def test_no_preset_fixes_how_long_training_takes(name: str) -> None:
     config = from_preset(name, ["data.train=pairs.tsv"]).config
     open_keys = [path for path, key in KEYS.items() if key.follows_from_data and path[0] == "training"]
     assert open_keys
-    assert not any(is_given(config, path) for path in open_keys)
+    assert not any(is_set(config, path) for path in open_keys)
 
 
 @pytest.mark.parametrize(("count", "held"), [(300, 30), (3_600, 360), (60_000, 2_000)])
@@ -128,7 +128,7 @@ def test_a_tenth_is_held_out_and_some_2000_at_most(tmp_path: Path, count: int, h
     data = read_data(config.data)
     assert len(data.train) + len(data.dev) == count
     assert len(data.dev) == pytest.approx(held, rel=0.5 if count == 300 else 0.1)
-    before = resolve(config, *words(count), known=data.chosen).config
+    before = resolve(config, *words(count), chosen=data.chosen).config
     assert before.data.dev_fraction == data.chosen["data.dev_fraction"]
     assert adopt(config, before).data == before.data
     given = Config(data={"train": file, "dev_fraction": 0.3})
@@ -145,7 +145,7 @@ def test_train_says_what_the_check_of_the_data_says_before_anything_is_spent(
     given = ["data.train=words.tsv", "data.dev_fraction=0.2", "training={epochs: 2, warmup_steps: 200, device: cpu}"]
     assert run(["data", "check", "--preset", "g2p", *(word for one in given for word in ("--set", one))]) == 0
     checked = capsys.readouterr().out
-    for said in ("plan: ", "steps are few", "rises for 200 of", "data.source.unicode=NFD makes", "pairs are few"):
+    for said in ("plan: ", "steps are few", "rises for 200 of", "data.source.unicode=NFD splits", "pairs are too few"):
         assert said in checked, said
 
     class Begun(Exception):

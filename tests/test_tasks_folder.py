@@ -22,7 +22,8 @@ from regard.config import load as read_config
 from regard.data import synthetic
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks import load, train
-from regard.training import Validation, archive
+from regard.tasks.closing import closing
+from regard.training import Outcome, Validation, archive
 from regard.training.checkpoint import Checkpoints
 from regard.training.lock import Lock
 from regard.training.manifest import Manifest
@@ -183,7 +184,7 @@ def test_a_users_commented_configuration_is_never_replaced(tmp_path: Path) -> No
     folder.mkdir()
     (folder / "config.yaml").write_text("# mine\n" + text)
     for overwrite in (False, True):
-        with pytest.raises(ConfigError, match=r"no run folder \(config\.yaml\)"):
+        with pytest.raises(ConfigError, match=r"has files but no run \(config\.yaml\)"):
             train(read_config(folder / "config.yaml"), folder, overwrite=overwrite)
     assert contents(folder) == {"config.yaml": ("# mine\n" + text).encode()}
 
@@ -192,7 +193,7 @@ def test_a_file_of_the_user_under_a_name_of_the_run_is_not_replaced(tmp_path: Pa
     trained(tmp_path)
     Manifest(tmp_path / "new").claim(["metrics.jsonl"])
     (tmp_path / "new/source.json").write_text("mine")
-    with pytest.raises(RegardError, match=r"files of yours where the run writes its own: source\.json"):
+    with pytest.raises(RegardError, match=r"files of yours under names that the run writes: source\.json"):
         train(configuration(tmp_path), tmp_path / "new")
     assert (tmp_path / "new/source.json").read_text() == "mine"
 
@@ -204,7 +205,7 @@ def test_more_epochs_on_a_finished_run_go_on_as_if_planned(
     run = trained(tmp_path, schedule=schedule)
     outcome = train(configuration(tmp_path, schedule=schedule, epochs=4), run)
     shown = capsys.readouterr().err
-    assert "training.epochs is 4 now and was 2. The learning rate goes on as if that had been planned" in shown
+    assert "training.epochs is now 4 (before: 2). The learning rate continues as if this end had been planned" in shown
     train(configuration(tmp_path, schedule=schedule, epochs=4), tmp_path / "whole")
     assert outcome.epochs == 4
     assert identical(state(run)["optimizer"], state(tmp_path / "whole")["optimizer"])
@@ -228,7 +229,7 @@ def test_a_longer_cosine_is_said_to_restart_and_more_epochs_do_not_undo_an_early
     capsys.readouterr()
     more = configuration(tmp_path, early_stopping=1, epochs=20)
     assert train(more, tmp_path / "early") == first
-    assert "training.epochs does not change that: raise training.early_stopping" in capsys.readouterr().err
+    assert "Raising training.epochs does not change that; raise training.early_stopping" in capsys.readouterr().err
 
 
 def project(folder: Path) -> Path:
@@ -296,6 +297,23 @@ def test_the_last_lines_name_the_saved_model_its_figures_and_commands_that_run(
         assert command(parsed) == 0
 
 
+@pytest.mark.parametrize(
+    ("inputs", "argument"),
+    [
+        (["'BOUT", "A" * 41, "a\tb", "-x", "ABOUT", "OUT"], "ABOUT"),
+        (["'BOUT", "a b"], """''"'"'BOUT'"""),
+        (["a b", "'BOUT"], "'a b'"),
+        (["a\tb", "", "-x"], "--input FILE"),
+    ],
+)
+def test_the_command_of_the_last_lines_has_an_input_without_quotes_if_there_is_one(
+    tmp_path: Path, inputs: list[str], argument: str
+) -> None:
+    outcome = Outcome(3, 1, 0.5, 3, "epochs", 1.0, {"sequence_error_rate": 0.5}, [3])
+    command = closing(outcome, tmp_path, select="sequence_error_rate", inputs=inputs).splitlines()[1]
+    assert command == f"  regard predict --model {tmp_path} {argument}"
+
+
 def test_a_run_starts_from_a_saved_model_and_says_what_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base = trained(tmp_path)
     new = [("0 1 9", "9 1 0"), ("9 2 3", "3 2 9"), ("4 9", "9 4"), ("3 1", "1 3"), ("0 4", "4 0")]
@@ -308,7 +326,7 @@ def test_a_run_starts_from_a_saved_model_and_says_what_fits(tmp_path: Path, caps
 
     train(tuned(epochs=0), tmp_path / "tuned")
     shown = capsys.readouterr().err
-    assert "weights are taken" in shown
+    assert "weights are copied" in shown
     assert "source: 5 of 6 symbols are known; new: 9" in shown
     old, model = load(base), load(tmp_path / "tuned")
     for symbol in old.source.vocabulary.symbols:
@@ -331,11 +349,11 @@ def test_a_start_that_cannot_be_is_refused_with_its_place(tmp_path: Path) -> Non
     base = trained(tmp_path)
     with pytest.raises(ConfigError, match=r"training\.start_from: .*no shipped model 'nonesuch'"):
         train(configuration(tmp_path, start_from=tmp_path / "nonesuch"), tmp_path / "new")
-    with pytest.raises(ConfigError, match="cannot start from its own folder"):
+    with pytest.raises(ConfigError, match="cannot start from the model in its own folder"):
         train(configuration(tmp_path, start_from=base), base)
     wrong = configuration(tmp_path, start_from=base)
     data = wrong.config.data.model_copy(update={"train": tmp_path / "dev.tsv", "dev": tmp_path / "pairs.tsv"})
-    with pytest.raises(DataError, match=r"data\.dev is what .* was trained on"):
+    with pytest.raises(DataError, match=r"was trained on data\.dev"):
         train(replace(wrong, config=wrong.config.model_copy(update={"data": data})), tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

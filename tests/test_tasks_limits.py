@@ -64,8 +64,8 @@ def test_outputs_that_are_the_same_once_cut_are_one() -> None:
         ({"alpha": float("nan")}, "alpha=nan: expected a number"),
         ({"beam": 2.0}, "beam=2.0: expected a whole number"),
         ({"length_penalty": "gnm"}, "length_penalty='gnm': expected one of none, average, gnmt"),
-        ({"min_length": 9, "max_length": 2}, "min_length is 9 but max_length is 2"),
-        ({"beam": 1, "num_best": 2}, "num_best is 2 but greedy search"),
+        ({"min_length": 9, "max_length": 2}, "min_length is 9, above max_length 2"),
+        ({"beam": 1, "num_best": 2}, "num_best is 2, but greedy search"),
     ],
 )
 def test_what_a_configuration_refuses_is_refused_in_python_too(options: dict, message: str) -> None:

@@ -43,7 +43,7 @@ def test_what_torch_compiles_learns_the_same() -> None:
 
 @pytest.mark.parametrize("change", ["training.scheduled_sampling=0.2", "training.sequence_teacher_forcing=0.5"])
 def test_fed_back_outputs_are_not_compiled(change: str) -> None:
-    with pytest.raises(ConfigError, match="compiled anew for every length") as info:
+    with pytest.raises(ConfigError, match="anew for every length") as info:
         compilation.check_compilable(configuration(change).training)
     assert info.value.path == ("training", "compile")
 

@@ -70,7 +70,7 @@ def test_attention_that_stays_on_few_positions_while_the_loss_falls_is_told_once
     diagnosis = Diagnosis()
     told = [diagnosis.observe(figures(3.0 * 0.8**n, 0.99) | {"relative_coverage": 0.2}) for n in range(9)]
     assert [len(one) for one in told] == [0, 0, 0, 0, 0, 1, 0, 0, 0]
-    assert "it covers 20% of what so many steps could" in told[5][0]
+    assert "it covers 20% of what as many steps could" in told[5][0]
     sound = Diagnosis()
     for n in range(9):
         assert sound.observe(figures(3.0 * 0.8**n, 0.99) | {"relative_coverage": 0.2 if n else 0.9}) == []
@@ -134,10 +134,10 @@ def test_a_saved_model_that_says_nothing_or_always_the_same_is_told_of(
     trained(tmp_path, warmup_steps=0, validate_every=None, samples=0)
     error = capsys.readouterr().err
     assert error.count(said) == 1
-    assert "It has not learnt the task" in error
+    assert "It has not learned the task" in error
 
 
 def test_a_model_that_says_different_things_is_not_told_of(tmp_path: Path) -> None:
     text = shown(tmp_path, ToyTrainee(config()), epochs=1)
-    assert "has not learnt" not in text
+    assert "has not learned" not in text
     assert Validation({}).concern is None

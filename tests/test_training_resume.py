@@ -288,13 +288,13 @@ def test_a_checkpoint_of_a_newer_format_or_another_model_is_refused(tmp_path: Pa
     (tmp_path / "run/outcome.json").unlink()
     other = ToyTrainee(config())
     other.module.output = torch.nn.Linear(12, 5)
-    with pytest.raises(RegardError, match="was the model changed since"):
+    with pytest.raises(RegardError, match="Has the model changed since"):
         run(tmp_path / "run", other, epochs=1)
     path = tmp_path / "run/checkpoints/step-00000007/trainer_state.pt"
     torch.save({**torch.load(path, weights_only=True), "version": 99}, path)
     progress = path.with_name("progress.json")
     progress.write_text(json.dumps({**json.loads(progress.read_text()), "sha256": {}}))
-    with pytest.raises(RegardError, match="newer regard"):
+    with pytest.raises(RegardError, match="newer than this version"):
         run(tmp_path / "run", epochs=1)
 
 

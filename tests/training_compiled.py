@@ -105,7 +105,7 @@ def main(kind: str, backend: str) -> dict[str, Any]:
     shapes = [(5, 4, 4)] + [(draw.randint(1, 9), draw.randint(1, 12), draw.randint(1, 12)) for _ in range(49)]
     trainee = build(kind, Words([lengths for count, *lengths in shapes for _ in range(count)]))
     plain = copy.deepcopy(trainee)
-    plain._taught = None
+    plain._compiled_loss = None
     before = torch.get_rng_state()
     trainee.loss(trainee.batch(range(2)), step=0, generator=torch.Generator())
     found: dict[str, Any] = {

@@ -19,15 +19,15 @@ from regard.training import Outcome
 CARD = """\
 # g2p-en
 
-English spelling to pronunciation: letters in, ARPAbet phones without stress out.
+English spelling to pronunciation: from letters to ARPAbet phones without stress.
 
 ## Figures
 
-On the {items:,} held-out words of `dev.tsv`, beam {beam}, the half-precision weights that are shipped: word error rate
+On the {items:,} held-out words of `dev.tsv`, with beam {beam} and the shipped half-precision weights: word error rate
 **{wer:.2%}** (an output is right if it equals any of the word's pronunciations), phone error rate **{per:.2%}** (edit
-distance to the nearest pronunciation over its length). Recipe and checkpoint were chosen on other words, 2,670 of the
-training words, which were not trained on either; `dev.tsv` was looked at for three recipes. The 12,000 test words of
-the literature's split were not looked at.
+distance to the nearest pronunciation over its length). Recipe and checkpoint were chosen on other words: 2,670 of the
+training words, which the model was not trained on either. Three recipes were evaluated on `dev.tsv`, and none on the
+12,000 test words of the literature's split.
 
 ## Data
 
@@ -38,9 +38,9 @@ Mellon University, under a licence like BSD-2-Clause (see NOTICE). `data.json` h
 
 ## Model
 
-Bidirectional GRU encoder of two layers, Bahdanau's additive attention asked with the new state of a GRU decoder,
-nothing fed back; {parameters:,} parameters. `config.yaml` has every setting, the seed among them; `metrics.jsonl` is
-the log.
+A bidirectional GRU encoder of two layers; Bahdanau's additive attention, whose query is the new state of a GRU decoder,
+without feedback; {parameters:,} parameters.
+`config.yaml` has all settings, including the seed; `metrics.jsonl` is the log.
 
 ## Training
 
@@ -48,13 +48,13 @@ the log.
     regard train benchmarks/g2p/g2p-en.yaml --set data.train=fit.tsv --set data.dev=chosen_on.tsv
     python benchmarks/g2p/ship.py runs/g2p-en dev.tsv src/regard/pretrained/g2p-en
 
-{steps:,} steps in {minutes:.0f} minutes of an AMD EPYC, whose two cores had other work, too; torch {torch}. The weights
-are {weights}.
+{steps:,} steps in {minutes:.0f} minutes on two cores of an AMD EPYC, which also did other work; torch {torch}.
+The weights are {weights}.
 
 ## Limits
 
-Names, foreign words and abbreviations are guessed like English words; letters only (plus apostrophe, period and hyphen
-as far as the dictionary has them); no stress. CMUdict is North American English.
+Names, foreign words and abbreviations are treated like English words. The model reads only letters (plus apostrophe,
+period and hyphen, as far as the dictionary has them) and writes no stress. CMUdict is North American English.
 """
 
 

@@ -31,7 +31,7 @@ def serve(train: str, dev: str, precision: str) -> None:
     from regard.training.step import Stepper
 
     try:  # versions that draw dropout by item ask which items a batch has
-        from regard.training.plan import Part
+        from regard.training.groups import Part
 
         def described(batch: dict[str, torch.Tensor]) -> object:
             return Part(range(len(batch["source"])))

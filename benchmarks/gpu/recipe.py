@@ -19,7 +19,7 @@ from regard.decoding import Search, search
 from regard.tasks.reading import read_data
 from regard.tasks.text_to_text import TextToText
 from regard.tasks.trainee import TextTrainee
-from regard.training.plan import Part
+from regard.training.groups import Part
 from regard.training.step import Stepper
 
 RECIPE = Path(__file__).parents[1] / "g2p" / "g2p-en.yaml"

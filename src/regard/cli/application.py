@@ -1,4 +1,4 @@
-"""The `regard` command: its verbs, and what becomes of errors."""
+"""The `regard` command: its verbs, and the exit status of errors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typer.core import TyperGroup
 from regard.cli import bench, data, evaluate, explain, info, plot, predict, train
 from regard.cli import list as catalogue
 from regard.cli.failure import report
-from regard.cli.standard import hush, say, show, speak, standard_output
+from regard.cli.standard import hush, prepare_streams, say, show, standard_output
 
 INTERRUPTED, UNREAD = 130, 141
 
 
 class Verbs(TyperGroup):
-    """The group of verbs; a reader of stdout that goes away, as `head` does, ends them quietly."""
+    """The group of verbs; if the reader of stdout goes away, as `head` does, a verb ends quietly."""
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the verb."""
@@ -53,7 +53,7 @@ application.add_typer(data.application)
 def main() -> NoReturn:
     """Runs the command line of this process and exits with its status."""
     status = run(sys.argv[1:])
-    gc.freeze()  # or Python's last search for garbage walks through all that torch has made: a sixth of a short command
+    gc.freeze()  # else the last garbage collection visits all objects of torch, a sixth of the time of a short command
     sys.exit(status)
 
 
@@ -64,29 +64,29 @@ def run(arguments: Sequence[str]) -> int:
         arguments: what follows `regard`. `--debug` may stand anywhere before `--`.
 
     Returns:
-        The exit status: 0 done, 1 failed, 2 wrong usage, configuration or data, 130 interrupted, 141 the reader of
-        the output went away, 143 terminated.
+        The exit status: 0 done, 1 failed, 2 wrong usage, configuration or data, 130 interrupted, 141 the reader
+        of the output went away, 143 terminated.
     """
-    speak()
+    prepare_streams()
     end = arguments.index("--") if "--" in arguments else len(arguments)
     debug = "--debug" in arguments[:end]
     words = [word for i, word in enumerate(arguments) if i >= end or word != "--debug"]
     try:
         typer.main.get_command(application).main(words, prog_name="regard")
-    except SystemExit as error:  # the only way in which click ends
+    except SystemExit as error:  # click always ends in this way
         status = error.code if isinstance(error.code, int) else int(error.code is not None)
         if status == INTERRUPTED:
             say("interrupted")
         return status
     except Exception as error:
         if isinstance(error, OSError) and error.errno == ENOSPC and error.filename is None:
-            hush()  # what a full stdout has not taken, as of the help, would fail again when Python ends
+            hush()  # else writing the rest to a full disk fails again when Python ends
         return report(error, debug=debug)
     return 0
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(value: bool) -> None:
+    if value:
         from regard import __version__
 
         show(f"regard {__version__}")
@@ -100,4 +100,4 @@ def _options(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; may stand anywhere.")] = False,
 ) -> None:
-    """Options of every verb; `run` has taken `--debug` out already."""
+    """Options of all verbs; `run` has removed `--debug` already."""

@@ -13,29 +13,31 @@ from regard.cli.standard import check_output, results, say
 def bench(
     cases: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[CASE]...", help="additive, decoder, training, beam, …; all without it."),
+        typer.Argument(metavar="[CASE]...", help="additive, decoder, training, beam, …; default: all."),
     ] = None,
-    threads: Annotated[str, typer.Option(metavar="N,N", help="Numbers of threads, each measured.")] = "1",
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes and few rounds: does it work?")] = False,
+    threads: Annotated[str, typer.Option(metavar="N,N", help="Numbers of threads to measure.")] = "1",
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes and few rounds, as a test.")] = False,
     output: options.Output = None,
     overwrite: options.Overwrite = False,
 ) -> None:
     """Measure speed and memory on this machine.
 
-    Everything is measured against the plain way to the same numbers, turn by turn in one process. Results and
-    gradients are compared with float64 first, and what is wrong gets no time. Pictures go beside --output.
+    Everything is compared with the plain implementation of the same computation, in turns within one process. Results
+    and gradients are first checked against float64, and wrong ones are not timed. Pictures are written beside --output.
     """
     counts = [int(count) for count in threads.split(",") if count.strip().isdigit() and int(count)]
     if len(counts) != len(threads.split(",")):
-        raise typer.BadParameter(f"{threads!r}: give numbers with commas between, as 1,2", param_hint="'--threads'")
+        raise typer.BadParameter(
+            f"{threads!r}: give numbers separated by commas, for example 1,2", param_hint="'--threads'"
+        )
     check_output(output, overwrite=overwrite)
     from regard import bench as benchmarks
 
     pictures = None if output is None or str(output) == "-" else output.with_suffix("")
     text, passes = benchmarks.run(cases or (), threads=counts, quick=quick, pictures=pictures, say=say)
     with results(output) as stream:
-        asked = ["regard bench", *(cases or ()), f"--threads {threads}", *(["--quick"] if quick else [])]
-        stream.write(f"# Speed\n\n    {' '.join(asked)}\n\n{text}")
+        words = ["regard bench", *(cases or ()), f"--threads {threads}", *(["--quick"] if quick else [])]
+        stream.write(f"# Speed\n\n    {' '.join(words)}\n\n{text}")
     if not passes:
         raise typer.Exit(1)
 

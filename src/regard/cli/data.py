@@ -1,4 +1,4 @@
-"""`regard data`: the verbs that come before training."""
+"""`regard data`: verbs for data, before training."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.standard import show
+from regard.cli.standard import check_output, show
 from regard.errors import ConfigError, RegardError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ application = typer.Typer(
 
 @application.command("cmudict", epilog="Example: regard data cmudict cmudict/")
 def cmudict(
-    directory: Annotated[Path, typer.Argument(help="Where train.tsv, dev.tsv and test.tsv go.")],
+    directory: Annotated[Path, typer.Argument(help="The folder for train.tsv, dev.tsv and test.tsv.")],
     stress: Annotated[bool, typer.Option("--stress", help="Keep the stress of vowels: AH0, AH1, AH2.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that differ.")] = False,
 ) -> None:
@@ -35,18 +35,17 @@ def cmudict(
 def synthetic(
     task: Annotated[str, typer.Argument(help="copy, reverse or sort.")],
     file: Annotated[Path, typer.Argument(help="The TSV file to write.")],
-    count: Annotated[int, typer.Option(min=1, metavar="N", help="Pairs.")] = 10_000,
-    min_length: Annotated[int, typer.Option(min=0, metavar="N", help="Symbols of the shortest input.")] = 1,
-    max_length: Annotated[int, typer.Option(min=1, metavar="N", help="Symbols of the longest input.")] = 20,
-    num_symbols: Annotated[int, typer.Option(min=1, metavar="N", help="Different symbols.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Another seed, other pairs.")] = 1,
+    count: Annotated[int, typer.Option(min=1, metavar="N", help="Number of pairs.")] = 10_000,
+    min_length: Annotated[int, typer.Option(min=0, metavar="N", help="Fewest symbols of an input.")] = 1,
+    max_length: Annotated[int, typer.Option(min=1, metavar="N", help="Most symbols of an input.")] = 20,
+    num_symbols: Annotated[int, typer.Option(min=1, metavar="N", help="Number of distinct symbols.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the random pairs.")] = 1,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file.")] = False,
 ) -> None:
-    """Write pairs with a known answer, to see whether a model learns."""
+    """Write synthetic pairs, to see whether a model learns."""
     from regard.data.synthetic import generate, write
 
-    if file.exists() and not overwrite:
-        raise RegardError(f"{file}: exists; choose another name or give --overwrite.")
+    check_output(file, overwrite=overwrite)
     pairs = generate(task, count, min_length=min_length, max_length=max_length, num_symbols=num_symbols, seed=seed)
     file.parent.mkdir(parents=True, exist_ok=True)
     show(f"{file}  {write(file, pairs):,} pairs")
@@ -60,16 +59,17 @@ def check(
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(help="What files of pairs are read as: `regard list presets`; if not given, text-to-text."),
+        typer.Option(help="The preset for files of pairs (`regard list presets`); default: text-to-text."),
     ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set any key of the configuration; may be repeated."),
     ] = None,
 ) -> None:
-    """Say what is odd about data; status 2 when training makes no sense.
+    """Report what looks wrong with data.
 
-    With --preset and --set data.train=… no file is needed, as with `regard train`.
+    The exit status is 2 if a model cannot be trained on the data. No file is needed with --preset and
+    --set data.train=…, as for `regard train`.
     """
     configuration = _configuration(files or [], preset, set_ or [])
     try:
@@ -86,12 +86,14 @@ def _configuration(files: list[Path], preset: str | None, overrides: list[str]) 
         raise RegardError("Give a configuration, files of pairs, or --preset with --set data.train=FILE.")
     if files and files[0].suffix in (".yaml", ".yml"):
         if len(files) > 1 or preset is not None:
-            raise RegardError("Give one configuration, or files of pairs; --preset goes with the latter.")
+            raise RegardError("Give one configuration, or files of pairs with an optional --preset.")
         return load(files[0], overrides)
     if len(files) > 2:
         raise RegardError(f"Give training pairs and at most one file of held-out pairs; got {len(files)} files.")
-    given = [f"data.{part}='{str(file).replace(chr(39), chr(39) * 2)}'" for part, file in zip(("train", "dev"), files)]
-    return from_preset(preset or "text-to-text", [*given, *overrides])
+    settings = [
+        f"data.{part}='{str(file).replace(chr(39), chr(39) * 2)}'" for part, file in zip(("train", "dev"), files)
+    ]
+    return from_preset(preset or "text-to-text", [*settings, *overrides])
 
 
 def _check(configuration: Configuration) -> int:
@@ -104,5 +106,5 @@ def _check(configuration: Configuration) -> int:
     show(report)
     if report.has_errors:
         return 2
-    show(resolve(config, report.train.source.lengths, report.train.target.lengths, known=data.chosen))
+    show(resolve(config, report.train.source.lengths, report.train.target.lengths, chosen=data.chosen))
     return 0

@@ -1,4 +1,4 @@
-"""What the user is told when something goes wrong."""
+"""Messages about errors."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ FAILED, WRONG = 1, 2
 
 
 def report(error: Exception, *, debug: bool) -> int:
-    """Says on stderr what went wrong and returns the exit status.
+    """Prints an error to stderr and returns the exit status.
 
-    Of several processes that torchrun has started, those after the first say their first line only.
-
-    An error that regard raises on purpose is only its message; any other is named, with the way to its traceback.
+    Of an error that regard raises on purpose only the text is printed; of any other also its class, and how to see the
+    traceback. Of several processes that torchrun has started, those after the first print only the first line.
     """
     file = error.filename if isinstance(error, OSError) else None
     if file is None and isinstance(error, OSError) and error.errno == ENOSPC:
-        file = "output"  # as where help is printed, or a library writes
+        file = "output"  # for example when help is printed, or a library writes
     if isinstance(error, ElsewhereError):
         return WRONG
     number = int(os.environ.get("RANK", "0"))
@@ -34,8 +33,8 @@ def report(error: Exception, *, debug: bool) -> int:
     elif file is not None:
         say(f"{file}: {getattr(error, 'strerror', error)}")
     else:
-        hint = "\n  Try a smaller --batch-tokens or training.batch_tokens." if _is_out_of_memory(error) else ""
-        say(f"regard failed with {type(error).__name__}: {error}{hint}\n  --debug shows where.")
+        hint = "\n  Lower --batch-tokens or training.batch_tokens." if _is_out_of_memory(error) else ""
+        say(f"regard failed with {type(error).__name__}: {error}{hint}\n  --debug shows the traceback.")
     return WRONG if file is not None or isinstance(error, RegardError) else FAILED
 
 

@@ -17,9 +17,9 @@ def info(
     model: Annotated[str, typer.Argument(help="A run folder, or a name from `regard list`.")],
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Say what a model is, or a recipe, a part, a preset.
+    """Describe a model, a recipe, a part or a preset.
 
-    Of a model: sizes, vocabularies, figures, card.
+    For a model: sizes, vocabularies, metrics, card.
     """
     if not json_ and (text := options.described(model)) is not None:
         show(text)
@@ -35,7 +35,7 @@ def info(
 
 
 def _training(model: str) -> dict[str, Any]:
-    """How a finished run ended, and the figures of its saved model on the held-out data."""
+    """How a finished run ended, and the metrics of its saved model on the held-out data."""
     from regard.training import Outcome
 
     outcome = Outcome.read(Path(model))

@@ -1,4 +1,4 @@
-"""The inputs of a prediction: texts, lines, or columns and fields that are kept beside the output."""
+"""The inputs of a prediction: texts, lines, or columns and fields that are written beside the output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.errors import ConfigError, DataError
 
 STDIN = Path("-")
 CHUNK = 2000
-"""Inputs decoded before their outputs are written; on a terminal every line is answered at once."""
+"""Inputs that are decoded before their outputs are written; on a terminal every line is decoded at once."""
 CHUNK_CHARACTERS = 1 << 20
 TAB = "\t"
 Format = Literal["lines", "tsv", "jsonl"]
@@ -21,13 +21,13 @@ Fields = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An input with what stands beside it.
+    """An input with the line that it is from.
 
     Args:
-        place: for messages.
+        place: shown in messages.
         text: the input.
-        kept: the line's columns, or its JSON value; None for a text without any.
-        refusal: why there is no input in the line; empty where there is.
+        kept: the columns of the line, or its JSON value; None for a plain text.
+        refusal: why the line has no input; empty if it has one.
     """
 
     place: str
@@ -37,13 +37,13 @@ class Row:
 
 
 def format_of(path: Path, fields: Fields | None, *, num_columns: int) -> Format:
-    """How a file is read: by its suffix; others have columns where the model wants several or fields are counted, and
-    JSON where they are named."""
+    """The format of a file, by its suffix. A file with another suffix is JSONL if fields have names, and TSV if fields
+    have numbers or the model's inputs have several columns."""
     if fields is not None and any(isinstance(field, str) for field in fields):
-        otherwise: Format = "jsonl"
+        default: Format = "jsonl"
     else:
-        otherwise = "tsv" if fields is not None or num_columns > 1 else "lines"
-    return by_suffix(path) or otherwise
+        default = "tsv" if fields is not None or num_columns > 1 else "lines"
+    return by_suffix(path) or default
 
 
 def by_suffix(path: Path) -> Literal["tsv", "jsonl"] | None:
@@ -59,66 +59,67 @@ def parse_fields(text: str | None, option: str = "--source-field") -> Fields | N
         return None
     names = [name.strip() for name in text.split(",")]
     if not all(names):
-        raise ConfigError(f"{option} {text!r}: give columns counted from 0, or names, as 0,2.")
+        raise ConfigError(f"{option} {text!r}: give columns counted from 0, for example 0,2, or names of fields.")
     return tuple(int(name) if name.isdecimal() else name for name in names)
 
 
-def texts(given: Sequence[str]) -> Iterator[Row]:
-    """The arguments of the command."""
-    return (Row(f"argument {number}", text) for number, text in enumerate(given, start=1))
+def texts(arguments: Sequence[str]) -> Iterator[Row]:
+    """The rows of the command's arguments."""
+    return (Row(f"argument {number}", text) for number, text in enumerate(arguments, start=1))
 
 
-def read(opened: Iterable[str], name: str, format: Format, fields: Fields | None, trained: Fields) -> Iterator[Row]:
-    """The rows of a file or of stdin, as they come.
+def read(lines: Iterable[str], name: str, format: Format, fields: Fields | None, trained: Fields) -> Iterator[Row]:
+    """The rows of a file or of stdin, read one by one.
 
     Args:
-        opened: its lines.
-        name: what places begin with.
-        format: as `format_of` has it.
-        fields: the fields of the input in this file; None: as in training, or all columns where there are just those.
-        trained: the fields of the training data, as many as the model's inputs have columns.
+        lines: the lines.
+        name: the beginning of places.
+        format: from `format_of`.
+        fields: the fields of the input in this file. If None, those of the training data, or all columns if there are
+            only as many.
+        trained: the fields of the training data, one for each column of the model's inputs.
 
     Raises:
-        DataError: for a line that is not JSON, and where the first line has not the fields.
-        ConfigError: for as many fields as the model does not have.
+        DataError: for a line that is not JSON, or a first line without these fields.
+        ConfigError: if the number of fields is not that of the model's columns.
     """
     if fields is not None and len(fields) != len(trained):
         expected = f"{len(trained)} columns" if len(trained) > 1 else "one column"
-        raise ConfigError(f"--source-field names {len(fields)}, but the model's input has {expected}.")
-    numbered = ((f"{name}:{number}", line) for number, line in enumerate(opened, start=1))
+        raise ConfigError(f"--source-field lists {len(fields)}, but the model's input has {expected}.")
+    numbered = ((f"{name}:{number}", line) for number, line in enumerate(lines, start=1))
     if format == "lines":
-        return (Row(place, line) for place, line in _looked_at(numbered))
+        return (Row(place, line) for place, line in _checked(numbered))
     if format == "jsonl":
         return _fields_of_json(numbered, trained if fields is None else fields)
     return _columns(numbered, fields, trained)
 
 
 def is_full(chunk: Sequence[Row]) -> bool:
-    """Whether more rows may follow in another chunk."""
+    """Whether a chunk has reached its limits, so that more rows may follow."""
     return len(chunk) >= CHUNK or sum(len(row.text) for row in chunk) >= CHUNK_CHARACTERS
 
 
 def chunks(rows: Iterable[Row], *, one_by_one: bool) -> Iterator[list[Row]]:
-    """Rows that are decoded together: limited in number and in characters."""
-    held: list[Row] = []
+    """Rows that are decoded together, limited in number and in characters."""
+    chunk: list[Row] = []
     size = 0
     for row in rows:
-        held.append(row)
+        chunk.append(row)
         size += len(row.text)
-        if one_by_one or len(held) == CHUNK or size >= CHUNK_CHARACTERS:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
+        if one_by_one or len(chunk) == CHUNK or size >= CHUNK_CHARACTERS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
-def _looked_at(numbered: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """The lines of texts; says so where the first seems to be something else."""
+def _checked(numbered: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The lines, with a message if the first looks like JSON or TSV."""
     for index, (place, line) in enumerate(numbered):
         if index == 0 and line.startswith("{") and line.rstrip().endswith("}"):
-            say(f"{place}: read as a text, though it looks like JSON; --source-field NAME reads a field of it.")
+            say(f"{place}: read as plain text, although it looks like JSON; use --source-field NAME to read a field.")
         elif index == 0 and TAB in line:
-            say(f"{place}: read as a text, though it has a tab; --source-field 0 reads the first column.")
+            say(f"{place}: read as plain text, although it has a tab; use --source-field 0 to read the first column.")
         yield place, line
 
 
@@ -139,18 +140,20 @@ def _columns(numbered: Iterable[tuple[str, str]], fields: Fields | None, trained
 
 
 def _chosen(place: str, count: int, fields: Fields | None, trained: Fields) -> list[int]:
-    """Which of so many columns are the input's."""
-    wanted = [field for field in (trained if fields is None else fields) if isinstance(field, int)]
-    if len(wanted) == len(trained) and max(wanted) < count:
-        return wanted
+    """The columns of the input, of a line with `count` columns."""
+    numbers = [field for field in (trained if fields is None else fields) if isinstance(field, int)]
+    if len(numbers) == len(trained) and max(numbers) < count:
+        return numbers
     if fields is None and count == len(trained):
         return list(range(count))
-    if len(wanted) < len(trained):
-        raise ConfigError("The columns of a TSV file have numbers: say which are the input's, as --source-field 0,2.")
-    shown = ", ".join(map(str, wanted))
+    if len(numbers) < len(trained):
+        raise ConfigError(
+            "The columns of a TSV file have no names; give their numbers, for example --source-field 0,2."
+        )
+    shown = ", ".join(map(str, numbers))
     raise DataError(
         f"{place}: {count} tab-separated column{'s' * (count > 1)}, but the input is in {shown}, counted from 0.\n"
-        "  Say which columns are the input's, as --source-field 0,1."
+        "  Give the columns of the input, for example --source-field 0,1."
     )
 
 
@@ -166,7 +169,7 @@ def _fields_of_json(numbered: Iterable[tuple[str, str]], fields: Fields) -> Iter
             columns = [field_of(value, field, "source_field", place) for field in fields]
         except DataError as error:
             if first:
-                raise DataError(f"{error}\n  Say which fields are the input's, as --source-field NAME.") from None
+                raise DataError(f"{error}\n  Give the fields of the input: --source-field NAME.") from None
             yield Row(place, "", value, str(error).removeprefix(f"{place}: "))
             continue
         finally:

@@ -12,13 +12,13 @@ from regard.errors import RegardError
 
 def list_(
     kind: Annotated[
-        str | None, typer.Argument(help="recipes, presets, models, tasks, keys, … or a name; everything without it.")
+        str | None, typer.Argument(help="recipes, presets, models, tasks, keys, … or a name; default: everything.")
     ] = None,
-    section: Annotated[str | None, typer.Argument(help="With keys: a section of the configuration, or a key.")] = None,
+    section: Annotated[str | None, typer.Argument(help="With keys: a section of the configuration or a key.")] = None,
 ) -> None:
     """List recipes, presets, models, tasks and keys, or describe one."""
     if section is not None and kind != "keys":
-        raise RegardError("A section goes with keys only, as in `regard list keys training`.")
+        raise RegardError("Only keys can be followed by a section, for example `regard list keys training`.")
     if kind == "keys":
         from regard.config.description import key_list
 
@@ -26,24 +26,24 @@ def list_(
         return
     from regard import tasks
 
-    entries = [(f"{found}s", name, meaning) for found, name, meaning in tasks.catalogue()]
-    kinds = list(dict.fromkeys(found for found, _, _ in entries))
-    wanted = f"{kind}s" if f"{kind}s" in kinds else kind
-    if wanted is not None and wanted not in kinds:
-        if (text := tasks.describe(wanted)) is not None:
+    entries = [(f"{entry}s", name, meaning) for entry, name, meaning in tasks.catalogue()]
+    kinds = list(dict.fromkeys(plural for plural, _, _ in entries))
+    selected = f"{kind}s" if f"{kind}s" in kinds else kind
+    if selected is not None and selected not in kinds:
+        if (text := tasks.describe(selected)) is not None:
             show(text)
             return
         from regard.config.spelling import did_you_mean, nearest
 
-        near = nearest(wanted, [*kinds, "keys", *(name for _, name, _ in entries)])
+        near = nearest(selected, [*kinds, "keys", *(name for _, name, _ in entries)])
         hint = did_you_mean(near) if near else f"there are {', '.join(kinds)}, keys"
-        raise RegardError(f"Nothing is called {kind!r}; {hint}")
+        raise RegardError(f"There is no kind or name {kind!r}; {hint}")
     width = max((len(name) for _, name, _ in entries), default=0)
     lines = []
-    for found in kinds if wanted is None else [wanted]:
-        indent = "" if wanted else "  "
-        lines += [] if wanted else [found]
-        lines += [f"{indent}{name:{width}}  {meaning}".rstrip() for of, name, meaning in entries if of == found]
+    for heading in kinds if selected is None else [selected]:
+        indent = "" if selected else "  "
+        lines += [] if selected else [heading]
+        lines += [f"{indent}{name:{width}}  {line}".rstrip() for plural, name, line in entries if plural == heading]
     show("\n".join(lines))
 
 

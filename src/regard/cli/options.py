@@ -1,4 +1,4 @@
-"""Options that several verbs have."""
+"""Options that several verbs share."""
 
 from __future__ import annotations
 
@@ -14,58 +14,60 @@ if TYPE_CHECKING:
     from regard.tasks import TextToText
 
 FEW = 2000
-"""Source symbols times hypotheses that are decoded before compiled kernels would be loaded: a tenth, about, of the work
-from which on loading them pays."""
-# The limits of search options are those of the configuration (`DecodingConfig`), which `predict` checks.
+"""The most source symbols times hypotheses that are decoded without loading compiled kernels, about a tenth of the work
+from which on loading them saves time."""
+# The limits of search options are those of the configuration (`DecodingConfig`); `predict` checks them.
 Penalty = Literal["none", "average", "gnmt"]
 
 Model = Annotated[
     str, typer.Option("--model", "-m", metavar="MODEL", help="A run folder, or a name from `regard list models`.")
 ]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="auto, cpu, cuda or cuda:1.")]
-Beam = Annotated[int | None, typer.Option(metavar="N", help="Hypotheses kept at each step; 1 is greedy.")]
-LengthPenalty = Annotated[Penalty | None, typer.Option(help="What hypotheses are ranked by.")]
+Beam = Annotated[int | None, typer.Option(metavar="N", help="Hypotheses kept at each step; 1: greedy search.")]
+LengthPenalty = Annotated[Penalty | None, typer.Option(help="The score that ranks hypotheses.")]
 Alpha = Annotated[float | None, typer.Option(metavar="X", help="Strength of the gnmt penalty.")]
-MaxLength = Annotated[int | None, typer.Option(metavar="N", help="Symbols of output at most.")]
-NumBest = Annotated[int | None, typer.Option(metavar="N", help="Outputs of each input; as many TSV lines.")]
-MinLength = Annotated[int | None, typer.Option(metavar="N", help="Symbols of output at least.")]
-BatchTokens = Annotated[int | None, typer.Option(metavar="N", help="Source symbols times beam decoded at once.")]
+MaxLength = Annotated[int | None, typer.Option(metavar="N", help="Most symbols of an output.")]
+NumBest = Annotated[int | None, typer.Option(metavar="N", help="Outputs per input, one TSV line each.")]
+MinLength = Annotated[int | None, typer.Option(metavar="N", help="Fewest symbols of an output.")]
+BatchTokens = Annotated[int | None, typer.Option(metavar="N", help="Most source symbols times beam decoded at once.")]
 MaxSourceLength = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Symbols of an input that is read; longer ones get a warning and no output."),
+    typer.Option(metavar="N", help="Most symbols of an input; longer ones get a warning and no output."),
 ]
 SourceField = Annotated[
     str | None,
-    typer.Option(metavar="N,N", help="Columns (from 0) or JSONL fields of the input; as in training if not given."),
+    typer.Option(metavar="N,N", help="Columns (from 0) or JSONL fields of the input; default: as in training."),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="A file instead of stdout.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="The output file; default: stdout.")
+]
 
 
-def only_given(**given: Any) -> dict[str, Any]:
-    """The options that were given, by the names that `predict` and `evaluate` of a model know."""
-    return {name: value for name, value in given.items() if value is not None}
+def only_given(**options: Any) -> dict[str, Any]:
+    """The options that are not None, by the names of arguments of `predict` and `evaluate`."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def load(model: str, device: str) -> TextToText:
-    """The model of a run folder or of a shipped name."""
+    """The model of a run folder, or the shipped model of a name."""
     from regard import tasks
     from regard.training.allocator import keep_memory
 
     loaded = tasks.load(model, device=device)
     if loaded.device.type == "cpu":
         keep_memory()
-    gc.freeze()  # or searches for garbage walk through all that torch has made: an eighth of a long prediction
+    gc.freeze()  # else garbage collection visits all objects of torch, an eighth of the time of a long prediction
     return loaded
 
 
 @contextmanager
 def kernels_for(model: TextToText, texts: Sequence[str], beam: int | None) -> Iterator[None]:
-    """Within it, compiled kernels are loaded only where the texts are not few: loading takes most of a second.
+    """Inside the block, compiled kernels are not loaded for a few texts only, as loading takes most of a second.
 
     Args:
-        texts: everything that this process will do.
-        beam: hypotheses; the model's own number if None.
+        texts: all texts that this process decodes.
+        beam: hypotheses; the model's number if None.
     """
     from regard.ops.choose import only_loaded_kernels
 
@@ -75,7 +77,7 @@ def kernels_for(model: TextToText, texts: Sequence[str], beam: int | None) -> It
 
 
 def described(name: str) -> str | None:
-    """What a recipe, a part or a preset of this name is; None where a folder has the name, or nothing."""
+    """A description of the recipe, part or preset of this name; None if there is none, or if it is a folder."""
     from regard import tasks
 
     return None if Path(name).exists() else tasks.describe(name)

@@ -17,14 +17,16 @@ def plot(
     model: options.Model,
     output: Annotated[Path, typer.Option("--output", "-o", help="A .png, .svg, .pdf or .html file.")],
     separate: Annotated[
-        bool, typer.Option("--separate", help="A numbered file for each text, not one file for all.")
+        bool, typer.Option("--separate", help="One numbered file per text instead of one file for all.")
     ] = False,
-    heads: Annotated[bool, typer.Option("--heads", help="Every head of every attention, not only their mean.")] = False,
+    heads: Annotated[
+        bool, typer.Option("--heads", help="Every head of every attention instead of their mean.")
+    ] = False,
     highest: Annotated[
-        bool, typer.Option("--highest", help="Scale colours to the largest weight of a file instead of 1.")
+        bool, typer.Option("--highest", help="Scale colours to the largest weight of the file instead of 1.")
     ] = False,
     data: Annotated[
-        Literal["json", "npz"] | None, typer.Option(help="Also write the weights and tokens beside the picture.")
+        Literal["json", "npz"] | None, typer.Option(help="Also write weights and tokens, beside the picture.")
     ] = None,
     overwrite: options.Overwrite = False,
     beam: options.Beam = None,
@@ -33,7 +35,7 @@ def plot(
     max_length: options.MaxLength = None,
     device: options.Device = "auto",
 ) -> None:
-    """Draw where a model looked while it wrote its outputs."""
+    """Draw where a model attends for each symbol of its outputs."""
     from regard.viz import plot_alignment
     from regard.viz.plot import PICTURES, suffix_of
 
@@ -47,28 +49,28 @@ def plot(
         check_output(picture.with_suffix(f".{data}") if data else None, overwrite=overwrite)
     loaded = options.load(model, device)
     with options.kernels_for(loaded, text, beam):
-        found = loaded.predict(
+        predictions = loaded.predict(
             text, **options.only_given(beam=beam, length_penalty=length_penalty, alpha=alpha, max_length=max_length)
         )
     drawn = []
-    for number, (item, one) in enumerate(zip(text, found, strict=True), start=1):
-        for warning in one.warnings:
+    for number, (item, prediction) in enumerate(zip(text, predictions, strict=True), start=1):
+        for warning in prediction.warnings:
             say(f"argument {number}: {item[:60]!r}: {warning}")
-        if one.alignment is not None:
-            drawn.append((number, " ".join(item.split("\t")), one))
-    if not drawn and any(one.warnings for one in found):
-        raise DataError("There is nothing to draw: no input could be read.")
+        if prediction.alignment is not None:
+            drawn.append((number, " ".join(item.split("\t")), prediction))
+    if not drawn and any(prediction.warnings for prediction in predictions):
+        raise DataError("There is nothing to draw, because no input could be read.")
     if not drawn:
-        raise UnsupportedError(f"{model}: there is no alignment to draw; was the model trained without attention?")
+        raise UnsupportedError(f"{model}: the model has no alignment to draw. Was it trained without attention?")
     if separate:
-        pages = [(pictures[number - 1], item, [one]) for number, item, one in drawn]
+        pages = [(pictures[number - 1], item, [prediction]) for number, item, prediction in drawn]
     else:
         title = drawn[0][1] if len(drawn) == 1 else f"{len(drawn)} alignments"
-        pages = [(output, title, [one for _, _, one in drawn])]
-    for file, title, predictions in pages:
+        pages = [(output, title, [prediction for _, _, prediction in drawn])]
+    for file, title, shown in pages:
         scale: Literal["largest"] | float = "largest" if highest else 1.0
-        for written in plot_alignment(predictions, file, title=title, data=data, heads=heads, highest=scale):
-            show(written)
+        for path in plot_alignment(shown, file, title=title, data=data, heads=heads, highest=scale):
+            show(path)
 
 
 def register(application: typer.Typer) -> None:

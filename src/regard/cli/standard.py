@@ -1,4 +1,4 @@
-"""Standard streams and files as the verbs use them: UTF-8, line by line, results apart from chatter."""
+"""Standard streams and files of the verbs: UTF-8, with results on stdout and messages on stderr."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from regard.errors import DataError, RegardError
 
 
 def say(text: str) -> None:
-    """Chatter: to stderr, so that stdout has results only; to nowhere where stderr is closed, full or gone."""
+    """Prints a message to stderr, as stdout has only results; does nothing if stderr is closed or full."""
     if sys.stderr is not None:
         with suppress(OSError):
             print(text, file=sys.stderr, flush=True)
 
 
 def show(text: object) -> None:
-    """A result of a verb that writes no file: to stdout, at once, so that a disk that is full is noticed here."""
+    """Prints a result to stdout at once, so that a full disk is noticed here."""
     with standard_output():
         print(text, flush=True)
 
 
-def speak() -> None:
-    """Lets terminals that cannot show a character show `?` in its place; a stream that is closed is none."""
+def prepare_streams() -> None:
+    """Makes stdout write `?` for characters that it cannot encode, and sets closed streams to None."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(getattr(sys, name), "closed", False):
             setattr(sys, name, None)
@@ -38,7 +38,7 @@ def speak() -> None:
 
 @contextmanager
 def standard_output() -> Iterator[None]:
-    """Says that it is stdout that cannot be written, as where its disk is full."""
+    """Turns an error of writing inside the block, such as a full disk, into one that names stdout."""
     try:
         yield
     except OSError as error:
@@ -49,12 +49,12 @@ def standard_output() -> Iterator[None]:
 
 
 def finite(number: float) -> float | None:
-    """JSON knows no infinity and no NaN: null."""
+    """A finite number, or None, which is null in JSON: it has no infinity and no NaN."""
     return number if math.isfinite(number) else None
 
 
 def plain(value: Any) -> Any:
-    """A JSON value whose numbers JSON has: `NaN`, `Infinity` and `1e999`, which Python reads, become null."""
+    """A value that JSON can write: `NaN`, `Infinity` and `1e999`, which Python can read, become null."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -63,33 +63,33 @@ def plain(value: Any) -> Any:
 
 
 def hush() -> None:
-    """Points stdout nowhere, so that leaving Python after a broken pipe does not complain again."""
+    """Discards further output to stdout, so that Python does not fail again when it exits after a broken pipe."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):  # stdout is no file: somebody captures it
+    except (OSError, ValueError):  # stdout is captured, not a file
         sys.stdout = io.StringIO()
 
 
 def check_output(path: Path | None, *, overwrite: bool) -> None:
-    """Refuses an output that would replace a file, before anything is computed for it."""
+    """Refuses an output that would replace a file, before it is computed."""
     if path is not None and path.is_file() and not overwrite:
-        raise RegardError(f"{path}: exists; choose another name or give --overwrite.")
+        raise RegardError(f"{path}: the file exists; choose another name or add --overwrite.")
 
 
 @contextmanager
 def results(path: Path | None) -> Iterator[TextIO]:
-    """Where results go: stdout, in UTF-8 whatever the locale, or a file.
+    """The stream for results: stdout, in UTF-8 whatever the locale, or a file.
 
-    A file is written beside its place and gets its name at the end: what stops half-way leaves nothing, and what was
-    there stays. What is no file, as a pipe, is written as it is.
+    A file is written under a temporary name and renamed at the end, so a verb that stops early leaves the old file, if
+    any, as it was. A pipe or a device is written directly.
 
     Raises:
-        RegardError: stdout is closed.
-        OSError: nothing can be written there, with the file's name.
+        RegardError: if stdout is closed.
+        OSError: if the file cannot be written; the error has its name.
     """
     if path is None or str(path) == "-":
         if sys.stdout is None:
-            raise RegardError("stdout is closed; give a file with --output.")
+            raise RegardError("stdout is closed; name a file with --output.")
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
         with standard_output():
@@ -113,7 +113,7 @@ def results(path: Path | None) -> Iterator[TextIO]:
 
 @contextmanager
 def _named(path: Path, place: Path) -> Iterator[None]:
-    """Gives an error of the system the name of the file it is about, as when the disk is full."""
+    """Adds the file's name to an error of the system inside the block, such as a full disk."""
     try:
         yield
     except OSError as error:
@@ -123,14 +123,14 @@ def _named(path: Path, place: Path) -> Iterator[None]:
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file, or of stdin for `-`, as they come, without their ends. The file is opened at once.
+    """The lines, without their ends, of a UTF-8 file, or of stdin for `-`. The file is opened at once, and read lazily.
 
     Raises:
         DataError: for a line that is not UTF-8, or a file that cannot be read.
     """
     name = "stdin" if str(path) == "-" else str(path)
     if name == "stdin" and sys.stdin is None:
-        raise DataError("stdin is closed; give texts, or a file with --input.")
+        raise DataError("stdin is closed; give texts as arguments, or a file with --input.")
     try:
         stream: Any = sys.stdin.buffer if name == "stdin" else path.open("rb")
     except OSError as error:
@@ -149,5 +149,5 @@ def _decoded(stream: Any, name: str) -> Iterator[str]:
             except UnicodeDecodeError as error:
                 raise DataError(
                     f"{name}:{number}: not UTF-8: byte 0x{line[error.start]:02X} at byte {error.start + 1} of the "
-                    "line.\n  Convert the text first, as with iconv -f latin1 -t utf-8."
+                    "line.\n  Convert the text first, for example with iconv -f latin1 -t utf-8."
                 ) from None

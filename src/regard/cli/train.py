@@ -13,32 +13,30 @@ if TYPE_CHECKING:
     from regard.config import Configuration
 
 KILLED = 128
-"""Added to the number of the signal that stopped a training; it has been saved and the same command continues it."""
+"""Added to the number of the signal that stopped a training, which has been saved and can be continued."""
 
 
 def train(
     config: Annotated[Path | None, typer.Argument(metavar="CONFIG.yaml", help="The configuration.")] = None,
-    preset: Annotated[
-        str | None, typer.Option(help="A ready configuration instead of a file: `regard list presets`.")
-    ] = None,
+    preset: Annotated[str | None, typer.Option(help="A preset instead of a file: `regard list presets`.")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Set any key, as training.epochs=10; may be repeated."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set any key, e.g. training.epochs=10; may be repeated."),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The run's folder; if not given, runs/NAME of the configuration."),
+        typer.Option("--output", "-o", help="The run folder; default: runs/ and the configuration's name."),
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Begin anew: the run in that folder makes room, once all is checked.")
+        bool, typer.Option("--overwrite", help="Begin anew: replace the run in the folder, after all checks.")
     ] = False,
     device: Annotated[str | None, typer.Option(metavar="DEVICE", help="Same as --set training.device=…")] = None,
     precision: Annotated[str | None, typer.Option(metavar="TYPE", help="Same as --set training.precision=…")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Same as --set seed=…")] = None,
 ) -> None:
-    """Train a model; the same command again continues it.
+    """Train a model, or continue its training.
 
-    So does the config.yaml of the run's folder.
+    The same command continues a run that was stopped, and so does the config.yaml of the run folder.
     """
     shortcuts = {"training.device": device, "training.precision": precision, "seed": seed}
     overrides = [*(set_ or []), *(f"{key}={value}" for key, value in shortcuts.items() if value is not None)]
@@ -58,7 +56,7 @@ def _configuration(config: Path | None, preset: str | None, overrides: list[str]
     from regard.config import from_preset, load, presets
 
     if config is not None and preset is not None:
-        raise ConfigError("Give a configuration file or --preset, not both; --set changes single keys of either.")
+        raise ConfigError("Give a configuration file or --preset, not both; --set changes keys of either.")
     if config is not None:
         return load(config, overrides)
     if preset is None:
@@ -67,7 +65,7 @@ def _configuration(config: Path | None, preset: str | None, overrides: list[str]
 
 
 def _folder(config: Path | None, configuration: Configuration) -> Path:
-    """`runs/` with the name of the file or the preset; of a file `config.yaml`, its folder, if that is a run."""
+    """`runs/` and the name of the file or preset; for a `config.yaml`, its folder if that is a run folder."""
     if config is None or config.name != "config.yaml":
         return Path("runs") / configuration.name
 

@@ -1,4 +1,4 @@
-"""Configuration: one YAML file, checked with file, line and column."""
+"""Configuration: one YAML file; errors in it have file, line and column."""
 
 from regard.config.configuration import Configuration
 from regard.config.description import describe, json_schema

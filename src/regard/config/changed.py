@@ -1,4 +1,4 @@
-"""A section with some of its values changed from Python, under the limits of the schema."""
+"""Changes values of a section in Python, within the limits of the schema."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ S = TypeVar("S", bound=Section)
 
 
 def changed(section: S, name: str, **values: Any) -> S:
-    """The section with these values; one that is None stays as it was.
+    """A copy of the section with these values; a value that is None is not changed.
 
     Args:
-        section: the values so far.
+        section: the section.
         name: its key in the configuration, for error messages.
 
     Raises:
-        ConfigError: for values out of their range, or that contradict each other.
+        ConfigError: for values outside their range, or that contradict each other.
 
     >>> from regard.config.schema import DecodingConfig
     >>> changed(DecodingConfig(), "decoding", beam=3, num_best=None).beam
     3
     """
-    given = {key: value for key, value in values.items() if value is not None}
-    if not given:
+    updates = {key: value for key, value in values.items() if value is not None}
+    if not updates:
         return section
     try:
-        return type(section).model_validate({**dict(section), **given})
+        return type(section).model_validate({**dict(section), **updates})
     except ValidationError as error:
         lines = []
-        for found in error.errors():
-            key = found["loc"][0] if found["loc"] else None
+        for detail in error.errors():
+            key = detail["loc"][0] if detail["loc"] else None
             if key is None:
-                lines.append(str(found["ctx"]["error"]))
+                lines.append(str(detail["ctx"]["error"]))
             else:
-                lines.append(f"{key}={cut(repr(given.get(str(key))))}: expected {KEYS[name, key].expected}")
+                lines.append(f"{key}={cut(repr(updates.get(str(key))))}: expected {KEYS[name, key].expected}")
         first = error.errors()[0]["loc"][:1]
         raise ConfigError("\n".join(dict.fromkeys(lines)), (name, *first)) from None

@@ -1,4 +1,4 @@
-"""A checked configuration that knows where each of its values was written."""
+"""A checked configuration with the place where each of its values was written."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from regard.errors import ConfigError
 
 @dataclass(frozen=True)
 class Configuration:
-    """A whole configuration, and for messages the places it was read from.
+    """A whole configuration, with the places that it was read from, for messages.
 
-    Two are equal when their values are, wherever they came from.
+    Two configurations are equal if their values are equal, wherever these were read.
 
     Args:
-        config: the values, defaults included, paths absolute.
-        name: a short name, the file's stem or the preset's.
-        origin: what was read, a file's path or `preset …`; None for values made in Python.
-        entries: where each key stands.
+        config: the values, defaults included; paths are absolute.
+        name: a short name: the stem of the file, or the name of the preset.
+        origin: the path of the file, or `preset …`; None for values made in Python.
+        entries: the place of each key.
 
     >>> from regard.config.schema import Config
     >>> Configuration(Config(data={"train": "pairs.tsv"})).config.training.epochs
@@ -34,22 +34,22 @@ class Configuration:
     entries: Mapping[KeyPath, Entry] = field(default_factory=dict, compare=False, repr=False)
 
     def locate(self, path: KeyPath) -> str | None:
-        """Where a key is written, as `g2p.yaml:3:5`, `--set training.epochs=3` or, for a default, what was read."""
+        """The place of a key, for example `g2p.yaml:3:5` or `--set training.epochs=3`; for a default, `origin`."""
         entry = place_of(path, self.entries)
         return str(entry.key) if entry else self.origin
 
     def explain(self, error: ConfigError) -> ConfigError:
-        """The same error, its text beginning with the place and name of the key that it is about.
+        """The same error, with a text that begins with the place and the name of the key.
 
-        For what turns out only later, as an option that an attention recipe does not have. An error that is about no
-        key, or is explained already, stays as it is.
+        This is for errors that are noticed after loading, such as an option that an attention recipe does not have. An
+        error without a key, or one that is explained already, is returned unchanged.
         """
         if not error.path:
             return error
         entry = place_of(error.path, self.entries)
         where = self.locate(error.path)
-        named = "" if entry and entry.named == error.path else legible(dotted(error.path))
-        prefix = "".join(f"{part}: " for part in (where, named) if part)
+        key = "" if entry and entry.override == error.path else legible(dotted(error.path))
+        prefix = "".join(f"{part}: " for part in (where, key) if part)
         text = str(error)
         explained = error if text.startswith(prefix) else ConfigError(prefix + text, error.path)
         return explained.with_traceback(error.__traceback__)

@@ -1,4 +1,4 @@
-"""The schema for people and for editors."""
+"""Descriptions of the schema, for people and for editors."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from regard.errors import ConfigError
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema in JSON Schema 2020-12, for editors that complete and check YAML."""
+    """The schema as JSON Schema 2020-12, for editors that complete and check YAML."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema()}
 
 
 def describe() -> str:
-    """Every key with what it may be, its default and its meaning: Markdown tables, one a section."""
+    """Every key with its possible values, its default and its meaning: Markdown tables, one per section."""
     sections: dict[str, list[str]] = {"": []}
-    titles = {"": "The whole"}
+    titles = {"": "Top level"}
     for key in KEYS.values():
-        here, parent = dotted(key.path), dotted(key.path[:-1])
+        path, parent = dotted(key.path), dotted(key.path[:-1])
         if key.section:
-            titles[here], sections[here] = f"`{here}`: {key.field.description or ''}", []
+            titles[path], sections[path] = f"`{path}`: {key.field.description or ''}", []
         if not key.section or len(key.members) > 1:
             sections[parent].append(_row(key))
     head = "| key | value | default | meaning |\n|---|---|---|---|\n"
@@ -34,13 +34,13 @@ def describe() -> str:
 
 
 def key_list(section: str | None = None) -> str:
-    """Every key for the terminal: its name, what it may be, its default and its meaning.
+    """Every key with its possible values, its default and its meaning, as plain text.
 
     Args:
-        section: the keys of this section, or this key, only.
+        section: a section or a key; only its keys are listed.
 
     Raises:
-        ConfigError: there is no such section or key.
+        ConfigError: if there is no such section or key.
     """
     shown = [
         key
@@ -49,10 +49,10 @@ def key_list(section: str | None = None) -> str:
         and (section is None or f"{dotted(key.path)}.".startswith(f"{section}."))
     ]
     if not shown:
-        known = [dotted(key.path) for key in KEYS.values()]
-        near = nearest(section or "", known)
-        hint = did_you_mean(near) if near else f"there are {', '.join(key for key in known if '.' not in key)}"
-        raise ConfigError(f"The configuration has no section and no key {cut(section or '')!r}; {hint}")
+        names = [dotted(key.path) for key in KEYS.values()]
+        near = nearest(section or "", names)
+        hint = did_you_mean(near) if near else f"there are {', '.join(name for name in names if '.' not in name)}"
+        raise ConfigError(f"The configuration has no section or key {cut(section or '')!r}; {hint}")
     return "\n".join(
         f"{dotted(key.path)}: {key.expected}; default {_default(key).strip('`')}\n    {key.field.description or ''}"
         for key in shown

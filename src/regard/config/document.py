@@ -1,7 +1,7 @@
-"""A YAML text as plain values, with the place of every key and value.
+"""Reads YAML into plain values, with the place of every key and value.
 
-Scalars are read as YAML 1.1 has them, except where that surprises: `1e-3` is a number, `010` is ten, `12:30` and
-dates are text. Anchors and aliases work; tags, merge keys and repeated keys are errors.
+Scalars follow YAML 1.1, except where that would surprise: `1e-3` is a number, `010` is ten, `12:30` and dates are text.
+Anchors and aliases work; tags, merge keys and repeated keys are errors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import yaml
 from regard.config.place import Entry, KeyPath, Place, Problem, refuse
 
 MAX_VALUES = 20_000
-MAX_DIGITS = 1_000  # Python itself refuses to read far longer ones
+MAX_DIGITS = 1_000  # Python refuses to convert far longer numbers
 
 _INTEGER = re.compile(r"[-+]?(?:[0-9][0-9_]*|0x[0-9a-fA-F]+|0o[0-7]+)\Z")
 _FLOAT = re.compile(
@@ -29,7 +29,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 class Loader(yaml.SafeLoader):
-    """PyYAML's safe loader with the resolvers of this module; used only for its nodes."""
+    """PyYAML's safe loader with the resolvers of this module; only its nodes are used."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
 
@@ -45,7 +45,7 @@ for _name, _pattern, _first in (
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a text says: values by key, entries by path (the whole document at `()`), and what is wrong with it."""
+    """A YAML text: its values by key, its entries by path (the whole document at `()`), and its problems."""
 
     values: Any
     entries: dict[KeyPath, Entry]
@@ -59,14 +59,14 @@ def parse(
 
     Args:
         text: the YAML.
-        origin: what places begin with, a file's name.
-        folder: what relative paths in it are relative to.
-        rank: documents of lower rank are reported first.
-        override: the key whose value the text is, when it stands in an override.
+        origin: the beginning of places, for example the file's name.
+        folder: the folder that relative paths start from.
+        rank: problems in documents of lower rank are reported first.
+        override: the key whose value the text is, if it is an override.
         lines: whether places have line and column.
 
     Raises:
-        ConfigError: the text is not YAML, with line and column. Smaller problems are noted in the document.
+        ConfigError: if the text is not YAML, with line and column. Smaller problems are listed in the document.
     """
     line = column = 0
     try:
@@ -74,13 +74,13 @@ def parse(
     except yaml.reader.ReaderError as error:
         before = text[: error.position]
         line, column = before.count("\n") + 1, error.position - before.rfind("\n")
-        what = f"the character U+{ord(text[error.position]):04X} may not stand in YAML; remove it"
+        what = f"the character U+{ord(text[error.position]):04X} is not allowed in YAML; remove it"
     except yaml.MarkedYAMLError as error:
         if mark := error.problem_mark or error.context_mark:
             line, column = mark.line + 1, mark.column + 1
         what = _syntax(error)
     except RecursionError:
-        what = "is nested too deeply"
+        what = "the sections are nested too deeply"
     else:
         return _Reader(origin, folder, rank, override, lines).document(node)
     place = Place(rank, line, column, origin) if lines else Place(rank, 0, 0, origin)
@@ -90,9 +90,9 @@ def parse(
 def _syntax(error: yaml.MarkedYAMLError) -> str:
     problem = error.problem or "this is not YAML"
     if "'\\t'" in problem:
-        return "a tab; YAML indents with spaces only"
+        return "a tab; indentation in YAML must be spaces"
     if "mapping values are not allowed" in problem:
-        return "a second ': ' in one line; put the value in quotes, or indent this line like the one above"
+        return "a second ': ' in a line; put the value in quotes, or indent this line like the one above"
     context = f" {error.context}" if error.context else ""
     return f"not YAML: {problem}{context}"
 
@@ -120,25 +120,27 @@ class _Reader:
     def problem(self, place: Place, path: KeyPath, what: str) -> None:
         self.problems.append(Problem(place, path, what, self.override))
 
-    def value(self, node: yaml.Node, path: KeyPath, key: Place, above: tuple[yaml.Node, ...]) -> Any:
+    def value(self, node: yaml.Node, path: KeyPath, key: Place, parents: tuple[yaml.Node, ...]) -> Any:
         place = self.place(node)
         self.count += 1
-        if any(node is other for other in above) or self.count > MAX_VALUES:
-            reason = "an alias of itself" if self.count <= MAX_VALUES else f"more than {MAX_VALUES} values"
+        if any(node is parent for parent in parents) or self.count > MAX_VALUES:
+            reason = "an alias that contains itself" if self.count <= MAX_VALUES else f"more than {MAX_VALUES} values"
             raise refuse([*self.problems, Problem(place, path, reason, self.override)])
         plain = isinstance(node, yaml.ScalarNode) and node.style is None
         self.entries[path] = Entry(key, place, node.value if plain else None, self.folder, self.override)
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
-            return self.mapping(node, path, (*above, node))
+            return self.mapping(node, path, (*parents, node))
         if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
-            return [self.value(item, (*path, i), self.place(item), (*above, node)) for i, item in enumerate(node.value)]
+            return [
+                self.value(item, (*path, i), self.place(item), (*parents, node)) for i, item in enumerate(node.value)
+            ]
         if isinstance(node, yaml.ScalarNode) and node.tag in _SCALARS:
             return _SCALARS[node.tag](self.text(node.value, place, path))
         self.problem(place, path, f"the tag {node.tag.replace(_TAG, '!!')} is not allowed; write a plain value")
         return None
 
     def text(self, written: str, place: Place, path: KeyPath) -> str:
-        r"""A scalar's text; the escapes of two surrogates, as JSON has them (`\ud83d\ude00`), are one character."""
+        r"""The text of a scalar; two escaped surrogates, as in JSON (`\ud83d\ude00`), are one character."""
         if not any("\ud800" <= character <= "\udfff" for character in written):
             return written
         try:
@@ -147,12 +149,12 @@ class _Reader:
             self.problem(place, path, f"half a surrogate pair in {written!a:.60}; write the whole character")
             return ""
 
-    def mapping(self, node: yaml.MappingNode, path: KeyPath, above: tuple[yaml.Node, ...]) -> dict[str, Any]:
+    def mapping(self, node: yaml.MappingNode, path: KeyPath, parents: tuple[yaml.Node, ...]) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
             place = self.place(key_node)
             if not isinstance(key_node, yaml.ScalarNode):
-                self.problem(place, path, "a key is a word, not a list or a section")
+                self.problem(place, path, "a key must be a word, not a list or a section")
                 continue
             key = self.text(key_node.value, place, path)
             if not key and key_node.value:
@@ -161,10 +163,10 @@ class _Reader:
                 self.problem(place, (*path, key), "merge keys are not supported; write the keys out")
             elif key in result:
                 first = self.entries[(*path, key)].key
-                again = f" (first at line {first.line})" if first.line else ""
-                self.problem(place, (*path, key), f"the key is given twice{again}; remove one")
+                earlier = f" (first at line {first.line})" if first.line else ""
+                self.problem(place, (*path, key), f"the key occurs twice{earlier}; remove one")
             else:
-                result[key] = self.value(value_node, (*path, key), place, above)
+                result[key] = self.value(value_node, (*path, key), place, parents)
         return result
 
 
@@ -182,7 +184,7 @@ def _number(text: str) -> int | float:
     if digits.lstrip("+-") in (".inf", ".nan"):
         return float(digits.replace(".", ""))
     number = float(digits)
-    return int(number) if "." not in digits and number.is_integer() else number  # 1e5 counts steps as well as 100000
+    return int(number) if "." not in digits and number.is_integer() else number  # 1e5 can count steps, as 100000 can
 
 
 _SCALARS: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Every key of the schema with its type, default and meaning, read off the pydantic models."""
+"""Every key of the schema with its type, default and meaning, from the pydantic models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOUNS = {bool: "true or false", int: "a whole number", float: "a number", str: 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One of the types that a value may have, with the limits on its size."""
+    """One of the types that a value may have, with its limits."""
 
     type: Any
     limits: tuple[Any, ...] = ()
@@ -43,7 +43,7 @@ class Member:
         if get_origin(self.type) is tuple:
             items = get_args(self.type)
             if items[-1] is Ellipsis:
-                return "a list of such"
+                return "a list of these"
             item = _members(items[0], ())[0]
             return f"a list of {len(items)} numbers{_range(item.limits)}"
         return f"{_NOUNS.get(self.type, self.type)}{_range(self.limits)}"
@@ -59,12 +59,12 @@ class Key:
 
     @property
     def section(self) -> type[BaseModel] | None:
-        """The section that the key may hold, if any."""
+        """The section that the key may hold, or None."""
         return next((member.section for member in self.members if member.section), None)
 
     @property
     def follows_from_data(self) -> bool:
-        """Whether the size of the training data decides where the key is not given."""
+        """Whether the value follows from the training data if the key is not set."""
         extra = self.field.json_schema_extra
         return isinstance(extra, dict) and bool(extra.get("follows_from_data"))
 
@@ -82,7 +82,7 @@ class Key:
 
     @property
     def expected(self) -> str:
-        """What the value may be, in words.
+        """The possible values, in words.
 
         >>> KEYS["training", "max_steps"].expected
         'a whole number of at least 1, or null'
@@ -111,8 +111,8 @@ def _members(annotation: Any, limits: Iterable[Any]) -> list[Member]:
         return [member for part in get_args(annotation) for member in _members(part, limits)]
     if origin is Annotated:
         inner, *extra = get_args(annotation)
-        found = [limit for item in extra for limit in (item.metadata if isinstance(item, FieldInfo) else [item])]
-        return _members(inner, [*limits, *found])
+        own_limits = [limit for item in extra for limit in (item.metadata if isinstance(item, FieldInfo) else [item])]
+        return _members(inner, [*limits, *own_limits])
     return [Member(annotation, tuple(limits))]
 
 
@@ -125,4 +125,4 @@ def _keys(section: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[Key]
 
 
 KEYS: dict[tuple[str | int, ...], Key] = {key.path: key for key in _keys(Config)}
-"""All keys by path, in the order of the schema, sections before what they hold."""
+"""All keys by path, in the order of the schema; a section comes before its keys."""

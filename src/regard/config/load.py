@@ -1,7 +1,7 @@
-"""Reading a configuration: a file or a preset, then overrides, then the schema.
+"""Reads a configuration: a file or a preset, then overrides, which are then checked against the schema.
 
-Relative paths in a file are relative to the file's folder, those in overrides to the working directory; the
-configuration holds them absolute.
+Relative paths in a file start from the folder of the file, those in overrides from the working directory. In the
+configuration all paths are absolute.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from regard.errors import ConfigError
 
 MAX_BYTES = 16 << 20
 DATA = (".tsv", ".tab", ".jsonl", ".ndjson", ".csv", ".txt")
-"""Files of pairs, which nobody means as a configuration."""
+"""Suffixes of files of pairs, which cannot be configurations."""
 _PRESETS = resources.files("regard.config") / "presets"
 
 
@@ -29,16 +29,16 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Configuration:
 
     Args:
         path: the file.
-        overrides: texts `section.key=value`, the value in YAML; a later one wins, a section replaces a section.
+        overrides: texts `section.key=value`, with the value in YAML; later ones win, and a section replaces a section.
 
     Raises:
-        ConfigError: everything that is wrong, a line each, as
+        ConfigError: for all problems at once, one per line, for example
             `g2p.yaml:3:3: model.encoder.sise: unknown key; did you mean 'size'?`.
     """
     path = Path(path)
     if path.suffix.lower() in DATA and path.is_file():
         raise ConfigError(
-            f"{legible(str(path))}: is data, not a configuration; with a preset (`regard list presets`) it is used as\n"
+            f"{legible(str(path))}: the file has data, not a configuration; a preset (`regard list presets`) uses it:\n"
             f"  regard train --preset text-to-text --set data.train={shlex.quote(str(path))}"
         )
     document = parse(_text(path), origin=str(path), folder=path.absolute().parent)
@@ -46,18 +46,18 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Configuration:
 
 
 def from_preset(name: str, overrides: Sequence[str] = ()) -> Configuration:
-    """Reads a ready configuration by its name; `data.train` has to come from an override.
+    """Reads a preset by its name; an override has to set `data.train`.
 
     Raises:
-        ConfigError: no such preset, or as `load`.
+        ConfigError: if there is no such preset, or as in `load`.
 
     >>> from_preset("g2p", ["data.train=pairs.tsv", "training.epochs=3"]).config.training.epochs
     3
     """
-    known = presets()
-    if name not in known:
-        near = nearest(name, known)
-        hint = did_you_mean(near) if near else f"there are {', '.join(known)}"
+    names = presets()
+    if name not in names:
+        near = nearest(name, names)
+        hint = did_you_mean(near) if near else f"there are {', '.join(names)}"
         raise ConfigError(f"There is no preset {cut(name)!r}; {hint}")
     origin = f"preset {name}"
     text = preset_text(name)
@@ -70,7 +70,7 @@ def preset_text(name: str) -> str:
 
 
 def presets() -> dict[str, str]:
-    """The name of every preset with what it is for: the first line of its file."""
+    """The name of every preset, with its purpose: the first line of its file."""
     files = sorted((file for file in _PRESETS.iterdir() if file.name.endswith(".yaml")), key=lambda file: file.name)
     return {
         file.name.removesuffix(".yaml"): file.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
@@ -86,27 +86,28 @@ def _build(document: Document, overrides: Sequence[str], *, name: str, origin: s
 
 
 def _override(base: Document, text: str, rank: int) -> Document:
-    """The document with one key replaced; what was noted about the replaced part is forgotten."""
+    """The document with one key replaced, without the problems of the replaced part."""
     origin = f"--set {cut(text)}"
     name, equals, written = text.partition("=")
     path: KeyPath = tuple(part.strip() for part in name.split("."))
     if not equals or not all(path):
         place = Place(rank, 0, 0, origin)
-        raise refuse([Problem(place, (), "expected section.key=value, as training.epochs=10")])
-    new = parse(written, origin=origin, folder=Path.cwd(), rank=rank, override=path, lines=False)
-    gone = [path[:n] for n in range(1, len(path) + 1) if not isinstance(value_at(path[:n], base.values), dict)]
-    start = min([path, *gone], key=len)  # a value that is no section, and now becomes one, is replaced as well
+        raise refuse([Problem(place, (), "expected section.key=value, for example training.epochs=10")])
+    document = parse(written, origin=origin, folder=Path.cwd(), rank=rank, override=path, lines=False)
+    plain = [path[:n] for n in range(1, len(path) + 1) if not isinstance(value_at(path[:n], base.values), dict)]
+    start = min([path, *plain], key=len)  # a value above the key that is no section is replaced by one
     kept: dict[KeyPath, Entry] = {p: entry for p, entry in base.entries.items() if p[: len(start)] != start}
     problems = [problem for problem in base.problems if not problem.path or problem.path[: len(start)] != start]
-    values = _grafted(base.values, path, new.values)
-    return Document(values, {**new.entries, **kept}, [*problems, *new.problems])
+    values = _with(base.values, path, document.values)
+    return Document(values, {**document.entries, **kept}, [*problems, *document.problems])
 
 
-def _grafted(values: object, path: KeyPath, value: object) -> object:
+def _with(values: object, path: KeyPath, value: object) -> object:
+    """The values with one replaced, and sections added where the path needs them."""
     if not path:
         return value
     section = values if isinstance(values, dict) else {}
-    return {**section, path[0]: _grafted(section.get(path[0]), path[1:], value)}
+    return {**section, path[0]: _with(section.get(path[0]), path[1:], value)}
 
 
 def _text(path: Path) -> str:
@@ -114,17 +115,19 @@ def _text(path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise ConfigError(f"{legible(str(path))}: no such file; {_what_there_is(path)}") from None
+        raise ConfigError(f"{legible(str(path))}: no such file; {_alternative(path)}") from None
     except IsADirectoryError:
         inside = path / "config.yaml"
         hint = f"; did you mean {str(inside)!r}?" if inside.exists() else "; give a YAML file"
-        raise ConfigError(f"{legible(str(path))}: is a folder{hint}") from None
+        raise ConfigError(f"{legible(str(path))}: this is a folder{hint}") from None
     except OSError as error:
         raise ConfigError(f"{legible(str(path))}: cannot be read: {error.strerror}") from None
     except ValueError as error:  # a NUL in the name
         raise ConfigError(f"{legible(str(path))}: cannot be read: {error}") from None
     if len(content) > MAX_BYTES:
-        raise ConfigError(f"{legible(str(path))}: larger than {MAX_BYTES >> 20} MiB, as no configuration is")
+        raise ConfigError(
+            f"{legible(str(path))}: the file is larger than {MAX_BYTES >> 20} MiB, too large for a configuration"
+        )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -134,10 +137,10 @@ def _text(path: Path) -> str:
         ) from None
 
 
-def _what_there_is(path: Path) -> str:
+def _alternative(path: Path) -> str:
     if str(path) in presets():
-        return f"the preset of that name is used with --preset {path}"
+        return f"for the preset of that name, use --preset {path}"
     folder = path.parent
     names = [file.name for file in folder.iterdir()] if folder.is_dir() else []
     near = nearest(path.name, [name for name in names if name.endswith((".yaml", ".yml"))])
-    return did_you_mean(str(folder / near)) if near else "`regard list presets` shows ready configurations"
+    return did_you_mean(str(folder / near)) if near else "`regard list presets` lists the presets"

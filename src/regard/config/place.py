@@ -1,4 +1,4 @@
-"""Where a configuration says what, and what is wrong there."""
+"""Places in configurations, and problems at them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from regard.errors import ConfigError, one_line
 
 KeyPath = tuple[str | int, ...]
 LONGEST = 120
-"""Characters of a part of a message that somebody else wrote."""
+"""The most characters of a user's text that a message shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A position in a file, or an override as a whole (line 0); places sort in the order of reading."""
+    """A position in a file, or a whole override (line 0); places are sorted in the order of reading."""
 
     rank: int
     line: int
@@ -31,26 +31,26 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where a key and its value stand, how a plain scalar was written, and what its relative paths start from."""
+    """The places of a key and its value, the text of a plain scalar, and the folder that relative paths start from."""
 
     key: Place
     value: Place
     written: str | None
     folder: Path
-    named: KeyPath | None = None  # the key an override spells out itself
+    override: KeyPath | None = None  # the key that the override names
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, at one place."""
+    """A problem at a place."""
 
     place: Place
     path: KeyPath
     what: str
-    named: KeyPath | None = None
+    override: KeyPath | None = None
 
     def __str__(self) -> str:
-        where = f": {legible(dotted(self.path))}" if self.path and self.path != self.named else ""
+        where = f": {legible(dotted(self.path))}" if self.path and self.path != self.override else ""
         return f"{self.place}{where}: {self.what}"
 
 
@@ -64,7 +64,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def legible(text: str, limit: int = LONGEST) -> str:
-    """A text as messages show it: on one line, nothing that a terminal obeys, cut where it is long.
+    """A text as messages show it: on one line, without control characters, and cut if it is long.
 
     >>> print(legible("a" + chr(27) + "[31m" + 100 * "b", 20))
     a\\x1b[31mbbbbbbbbbb…
@@ -73,11 +73,11 @@ def legible(text: str, limit: int = LONGEST) -> str:
 
 
 def cut(text: str, limit: int = LONGEST) -> str:
-    """A text, with an ellipsis for what is beyond a limit of characters."""
+    """A text of at most `limit` characters, with an ellipsis if it was cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def refuse(problems: list[Problem]) -> ConfigError:
-    """One error that names every problem, a line each, in the order of reading."""
+    """One error with all problems, one per line, in the order of reading."""
     ordered = sorted(problems, key=lambda problem: problem.place)
     return ConfigError("\n".join(dict.fromkeys(map(str, ordered))), ordered[0].path)

@@ -1,4 +1,4 @@
-"""Writing a configuration, and what sets two apart."""
+"""Writes configurations, and lists the differences of two."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from regard.config.schema import Config
 
 class _Absent:
     def __repr__(self) -> str:
-        return "not given"
+        return "not set"
 
 
 ABSENT: Final = _Absent()
-"""Stands in `differences` for a key that one side does not have, as an option of another recipe."""
+"""The value in `differences` of a key that one side does not have, such as an option of another recipe."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes every text that our reader or any YAML 1.1 reader would take for something else."""
+    """Quotes every text that regard's or another YAML 1.1 reader would take for something else."""
 
 
 for _first, _resolvers in Loader.yaml_implicit_resolvers.items():
@@ -33,7 +33,7 @@ _Dumper.add_representer(
     list, lambda dumper, items: dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=True)
 )
 
-_Dumper.add_representer(  # other line breaks than \n would be read back as \n
+_Dumper.add_representer(  # unquoted, line breaks other than \n would be read as \n
     str,
     lambda dumper, text: dumper.represent_scalar(
         "tag:yaml.org,2002:str", text, style=None if text.isprintable() else '"'
@@ -47,23 +47,20 @@ def dump(config: Config) -> str:
 
 
 def save(config: Config, path: str | Path) -> None:
-    """Writes the whole configuration; `load` reads an equal one back, from any folder, as its paths are absolute."""
+    """Writes the whole configuration; as its paths are absolute, `load` reads an equal one from any folder."""
     Path(path).write_text(dump(config), encoding="utf-8")
 
 
 def differences(left: Config, right: Config) -> list[tuple[str, Any, Any]]:
-    """Every key whose values differ, as (dotted path, left value, right value), in the order of the schema.
+    """The keys whose values differ, as (dotted path, left value, right value), in the order of the schema.
 
     >>> a = Config(data={"train": "/a.tsv"})
     >>> differences(a, a.model_copy(update={"seed": 2}))
     [('seed', 1, 2)]
     """
-    ours, theirs = dict(_flat(_plain(left.model_dump()))), dict(_flat(_plain(right.model_dump())))
-    return [
-        (dotted(path), ours.get(path, ABSENT), theirs.get(path, ABSENT))
-        for path in {**ours, **theirs}
-        if ours.get(path, ABSENT) != theirs.get(path, ABSENT)
-    ]
+    before, after = dict(_flat(_plain(left.model_dump()))), dict(_flat(_plain(right.model_dump())))
+    rows = [(dotted(path), before.get(path, ABSENT), after.get(path, ABSENT)) for path in {**before, **after}]
+    return [row for row in rows if row[1] != row[2]]
 
 
 def _plain(value: Any) -> Any:

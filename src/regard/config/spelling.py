@@ -1,4 +1,4 @@
-"""The nearest known spelling of a word that is not known."""
+"""Suggestions for misspelled words."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word most like `word`, letter case aside; None when nothing is near.
+def nearest(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate most similar to `word`, ignoring letter case; None if none is similar.
 
     >>> nearest("LSTMs", ["lstm", "gru"])
     'lstm'
     """
-    words = list(known)
-    by_case = {candidate.lower(): candidate for candidate in reversed(words)}
-    found = get_close_matches(word.lower(), by_case, n=1, cutoff=0.6)
-    return by_case[found[0]] if found else None
+    by_lower = {candidate.lower(): candidate for candidate in reversed(list(candidates))}
+    matches = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[matches[0]] if matches else None
 
 
 def did_you_mean(*words: str) -> str:

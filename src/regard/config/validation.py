@@ -1,4 +1,4 @@
-"""Plain values into a checked `Config`, and pydantic's complaints into words with a place."""
+"""Checks plain values against the schema, and turns pydantic's errors into problems with a place."""
 
 from __future__ import annotations
 
@@ -23,42 +23,42 @@ _FAMILIAR = {
 }  # fmt: skip
 
 UNKNOWN, MISSING = "unknown key", "missing"
-"""What messages begin with."""
+"""Beginnings of messages."""
 
 
 def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Problem]) -> Config:
     """Checks values against the schema.
 
     Args:
-        values: nested dicts as a YAML text gives them; relative paths are made absolute, from their entry's folder.
-        entries: where the values stand.
-        problems: what is already known to be wrong.
+        values: nested dicts, as read from YAML; relative paths are made absolute, from the folder of their entry.
+        entries: the places of the values.
+        problems: problems found so far.
 
     Raises:
-        ConfigError: every problem, a line each, in the order of reading.
+        ConfigError: for all problems at once, one per line, in the order of reading.
     """
     problems = list(problems)
     if not isinstance(values, dict | None):
         entry = entries[()]
         raise refuse([*problems, Problem(entry.value, (), f"expected sections (data, model, …), got {_shown(values)}")])
-    values = _complete({"data": None, **(values or {})}, (), entries)  # data is required: name the key in it
+    values = _complete(
+        {"data": None, **(values or {})}, (), entries
+    )  # with an empty data section, the error names data.train
     try:
         config = Config.model_validate(values)
     except ValidationError as error:
-        unread = {
-            known.path for known in problems if known.path in entries and entries[known.path].value == known.place
-        }
-        seen: set[KeyPath] = set()
-        for found in error.errors():
-            path = _key_path(found["loc"], values)
-            if any(path[:n] in unread for n in range(1, len(path) + 1)) or path in seen:
+        unread = {p.path for p in problems if p.path in entries and entries[p.path].value == p.place}
+        reported: set[KeyPath] = set()
+        for detail in error.errors():
+            path = _key_path(detail["loc"], values)
+            if any(path[:n] in unread for n in range(1, len(path) + 1)) or path in reported:
                 continue
-            if problem := _problem(found, path, values, entries):
+            if problem := _problem(detail, path, values, entries):
                 problems.append(problem)
-                seen.add(path)
-        misspelt = [one for one in problems if one.what.startswith(UNKNOWN)]
+                reported.add(path)
+        misspelt = [p for p in problems if p.what.startswith(UNKNOWN)]
         raise refuse(
-            [one for one in problems if not (one.what.startswith(MISSING) and _is_meant(one.path, misspelt))]
+            [p for p in problems if not (p.what.startswith(MISSING) and _is_meant(p.path, misspelt))]
         ) from None
     if problems:
         raise refuse(problems)
@@ -68,41 +68,41 @@ def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Probl
 def _is_meant(path: KeyPath, misspelt: list[Problem]) -> bool:
     """Whether a key is missing because an unknown one is a misspelling of it."""
     return any(
-        repr(dotted(path)) in one.what or (one.path[:-1] == path[:-1] and repr(path[-1]) in one.what)
-        for one in misspelt
+        repr(dotted(path)) in problem.what or (problem.path[:-1] == path[:-1] and repr(path[-1]) in problem.what)
+        for problem in misspelt
     )
 
 
 def place_of(path: KeyPath, entries: Mapping[KeyPath, Entry]) -> Entry | None:
-    """The entry of the key or of the nearest section around it; None when nothing around it was written."""
+    """The entry of the key or of the nearest section around it; None if none of these was written."""
     return next((entries[path[:n]] for n in range(len(path), 0, -1) if path[:n] in entries), None)
 
 
 def value_at(path: KeyPath, values: Any) -> Any:
-    """The value of a key in nested dicts; None where there is none."""
+    """The value of a key in nested dicts; None if there is none."""
     for part in path:
         values = values.get(part) if isinstance(values, dict) else None
     return values
 
 
 def _complete(values: dict[str, Any], path: KeyPath, entries: Mapping[KeyPath, Entry]) -> dict[str, Any]:
-    """Makes paths absolute, and a section left empty (`training:` and nothing more) a section of defaults."""
+    """Makes paths absolute, and turns an empty section (`training:` without keys) into one of defaults."""
     result = {}
     for name, value in values.items():
-        here = (*path, name)
-        key = KEYS.get(here)
+        key_path = (*path, name)
+        key = KEYS.get(key_path)
         if key and key.section and value is None and not key.may_be_null:
             value = {}
         if isinstance(value, dict) and key and key.section:
-            value = _complete(value, here, entries)
+            value = _complete(value, key_path, entries)
         elif isinstance(value, str) and key and key.is_path:
-            value = Path(os.path.abspath(entries[here].folder / os.path.expanduser(value)))
+            value = Path(os.path.abspath(entries[key_path].folder / os.path.expanduser(value)))
         result[name] = value
     return result
 
 
 def _key_path(location: tuple[str | int, ...], values: Any) -> KeyPath:
-    """Pydantic's location without the names it gives to members of unions and without positions in lists."""
+    """Pydantic's location without its names for members of unions and without positions in lists."""
     path: KeyPath = ()
     for part in location:
         if (*path, part) in KEYS or (isinstance(values, dict) and part in values):
@@ -110,33 +110,35 @@ def _key_path(location: tuple[str | int, ...], values: Any) -> KeyPath:
     return path
 
 
-def _problem(found: Any, path: KeyPath, values: dict[str, Any], entries: Mapping[KeyPath, Entry]) -> Problem | None:
+def _problem(detail: Any, path: KeyPath, values: dict[str, Any], entries: Mapping[KeyPath, Entry]) -> Problem | None:
     entry = place_of(path, entries) or entries[()]
-    key, value = KEYS.get(path), found["input"]
-    if found["type"] == "missing" and not isinstance(value_at(path, values), list):
+    key, value = KEYS.get(path), detail["input"]
+    if detail["type"] == "missing" and not isinstance(value_at(path, values), list):
         return Problem(entry.key, path, _missing(path, key, entry))
-    if found["type"] == "extra_forbidden":
-        return Problem(entry.key, path, f"{UNKNOWN}; {_other_key(path, entry.named)}", entry.named)
-    if found["type"] == "value_error":
-        return Problem(entry.key, path, str(found["ctx"]["error"]), entry.named)
+    if detail["type"] == "extra_forbidden":
+        return Problem(entry.key, path, f"{UNKNOWN}; {_other_key(path, entry.override)}", entry.override)
+    if detail["type"] == "value_error":
+        return Problem(entry.key, path, str(detail["ctx"]["error"]), entry.override)
     if key is None:
-        return Problem(entry.value, path, found["msg"], entry.named)
-    given = value_at(path, values)
-    if key.section and isinstance(given, dict):
-        return None  # another member of the union was meant, which complains for itself
-    if isinstance(given, list):
-        value = given
+        return Problem(entry.value, path, detail["msg"], entry.override)
+    whole = value_at(path, values)
+    if key.section and isinstance(whole, dict):
+        return None  # another member of the union was meant, and has an error of its own
+    if isinstance(whole, list):
+        value = whole
     hint = _hint(value, entry.written, key)
-    return Problem(entry.value, path, f"expected {key.expected}; got {_shown(value, entry.written)}{hint}", entry.named)
+    return Problem(
+        entry.value, path, f"expected {key.expected}; got {_shown(value, entry.written)}{hint}", entry.override
+    )
 
 
 def _missing(path: KeyPath, key: Key | None, entry: Entry) -> str:
     meaning = f" ({key.field.description})" if key and key.field.description else ""
-    return f"{MISSING}{meaning}; give it {'here or ' if entry.key.line else ''}with --set {dotted(path)}=…"
+    return f"{MISSING}{meaning}; set it {'here or ' if entry.key.line else ''}with --set {dotted(path)}=…"
 
 
-def _other_key(path: KeyPath, named: KeyPath | None) -> str:
-    """What an unknown key may have meant: a key of that name elsewhere, a near spelling, or what there is."""
+def _other_key(path: KeyPath, override: KeyPath | None) -> str:
+    """Suggestions for an unknown key: keys of that name elsewhere, a similar key, or all keys of the section."""
     section, name = path[:-1], str(path[-1])
     neighbours = [str(key[-1]) for key in KEYS if key[:-1] == section]
     familiar = _FAMILIAR.get(name.lower(), name)
@@ -152,8 +154,8 @@ def _other_key(path: KeyPath, named: KeyPath | None) -> str:
         meant = [key for key in KEYS if key[-1] == other][:3]
     if not meant:
         return f"{dotted(section) or 'the configuration'} has {', '.join(neighbours)}"
-    if named:  # an override spells its key out: so does the answer, as far as it fits
-        rest = named[len(path) :]
+    if override:  # an override names the whole key, and so does the suggestion, if there is such a key
+        rest = override[len(path) :]
         return did_you_mean(*(dotted((*key, *rest) if (*key, *rest) in KEYS else key) for key in meant))
     return did_you_mean(*(str(key[-1]) if key[:-1] == section else dotted(key) for key in meant))
 

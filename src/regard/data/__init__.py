@@ -1,4 +1,4 @@
-"""Pairs of texts: read, checked, cut into symbols, numbered, put into batches, and scored. Nothing here needs torch."""
+"""Pairs of texts: reading, checks, symbols and their ids, batches, and scores. Nothing here needs torch."""
 
 from regard.data import cmudict, synthetic
 from regard.data.bucketing import padding, plan

@@ -24,37 +24,40 @@ def plan(
     world_size: int = 1,
     shuffle: bool = True,
 ) -> list[NDArray[np.int64]]:
-    """The batches of one epoch: a pure function of its arguments, so a run resumes anywhere.
+    """The batches of one epoch: a pure function of its arguments, so a run can resume at any batch.
 
-    The larger sides of the items fall into buckets of geometric width, whose edges move with every epoch; within a
-    bucket items are ordered by target minus source length, upwards and downwards in turn so that neighbours stay alike
-    across edges, and at random where both are equal. Then the order is cut into batches, and the batches are shuffled.
+    The items fall into buckets of geometric width by the length of their larger side; the edges move with every epoch.
+    Within a bucket, items are ordered by target minus source length, upwards and downwards in turn, so that neighbours
+    stay alike across edges; equal items are in random order. The ordered items are then cut into batches, and the
+    batches are shuffled.
 
-    Over all ranks every item comes exactly once. Batches are halved, the largest first, until every rank has as many
-    as the others; only where there are fewer items than ranks do the last ranks get none.
+    Over all ranks every item occurs exactly once. Batches are halved, the largest first, until every rank has the same
+    number of them; only where there are fewer items than ranks do the last ranks get none.
 
     Args:
         source_lengths: (items,) symbols of each source.
         target_lengths: (items,) symbols of each target.
-        batch_tokens: the most symbols of a batch, counted on its larger side with padding. A longer item is a batch
-            of its own.
-        seed: with `epoch`, decides what is random.
+        batch_tokens: the most symbols in a batch, counted on its larger side with padding. A longer item is a batch
+            by itself.
+        seed: together with `epoch`, seeds everything random.
         epoch: counted from 0.
-        rank: which of the processes asks.
+        rank: the number of the calling process.
         world_size: how many processes share the epoch.
-        shuffle: without it, batches come by growing length and are the same in every epoch.
+        shuffle: if False, batches are ordered by length and are the same in every epoch.
 
     Returns:
-        Indices of the items of each batch of this rank.
+        The indices of the items in each batch of this rank.
 
     Raises:
-        RegardError: for lengths of different number, or a rank outside of the world.
+        RegardError: if the numbers of lengths differ, or the rank is outside the world.
     """
     source, target = np.asarray(source_lengths, dtype=np.int64), np.asarray(target_lengths, dtype=np.int64)
     if source.shape != target.shape or source.ndim != 1:
-        raise RegardError(f"Lengths of sources {source.shape} and of targets {target.shape} must be one an item.")
+        raise RegardError(
+            f"source_lengths and target_lengths need one number per item; got shapes {source.shape}, {target.shape}."
+        )
     if not 0 <= rank < world_size:
-        raise RegardError(f"rank={rank} must lie between 0 and world_size={world_size}, excluded.")
+        raise RegardError(f"rank must be at least 0 and below world_size={world_size}; got {rank}.")
     if batch_tokens < 1:
         raise RegardError(f"batch_tokens must be at least 1; got {batch_tokens}.")
     random = np.random.default_rng((seed, epoch))
@@ -68,17 +71,17 @@ def plan(
 
 
 def padding(batches: Iterable[NDArray[np.int64]], lengths: ArrayLike) -> float:
-    """The share of positions that are padding when every item is as long as the longest of its batch.
+    """The share of positions that are padding when every item is padded to the longest of its batch.
 
     >>> padding([np.array([0, 1])], [4, 2])
     0.25
     """
-    sizes = np.asarray(lengths)
-    held = filled = 0
+    values = np.asarray(lengths)
+    size = filled = 0
     for batch in batches:
-        held += len(batch) * int(sizes[batch].max(initial=0))
-        filled += int(sizes[batch].sum())
-    return 1 - filled / held if held else 0.0
+        size += len(batch) * int(values[batch].max(initial=0))
+        filled += int(values[batch].sum())
+    return 1 - filled / size if size else 0.0
 
 
 def _order(
@@ -88,8 +91,8 @@ def _order(
     phase = random.random() if random else 0.0
     bucket = np.floor(np.log(larger[shuffled]) / np.log(RATIO) + phase).astype(np.int64)
     difference = (target - source)[shuffled]
-    turn = np.unique(bucket, return_inverse=True)[1] % 2
-    return shuffled[np.lexsort((np.where(turn == 0, difference, -difference), bucket))]
+    parity = np.unique(bucket, return_inverse=True)[1] % 2
+    return shuffled[np.lexsort((np.where(parity == 0, difference, -difference), bucket))]
 
 
 def _cut(order: NDArray[np.int64], lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[np.int64]]:
@@ -104,7 +107,7 @@ def _cut(order: NDArray[np.int64], lengths: NDArray[np.int64], batch_tokens: int
 
 
 def _even(batches: Sequence[NDArray[np.int64]], world_size: int) -> list[NDArray[np.int64]]:
-    """Halves the largest batches until their number is a multiple of the world's size."""
+    """Halves the largest batches until their number is a multiple of `world_size`."""
     result = list(batches)
     while len(result) % world_size:
         i = max(range(len(result)), key=lambda j: len(result[j]))

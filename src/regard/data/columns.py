@@ -1,4 +1,4 @@
-"""A text of several columns, as a lemma and its tags: joined by tabs, each column with units of its own."""
+"""Texts of several columns, such as a lemma and its tags, joined by tabs; each column has its own units."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ESCAPE = "\\"
 
 @dataclass(frozen=True, slots=True)
 class ColumnNormalisation:
-    """Normalises every column for itself, so that an empty one keeps its place.
+    """Normalises each column separately, so that an empty column keeps its place.
 
     >>> ColumnNormalisation(Normalisation(case="upper"))("gehen \\tv;pst")
     'GEHEN\\tV;PST'
@@ -30,11 +30,11 @@ class ColumnNormalisation:
 
 @dataclass(frozen=True, slots=True)
 class ColumnUnits:
-    """Cuts every column into the symbols of its units, one column after the other.
+    """Splits each column into the symbols of its units, one column after the other.
 
     Symbols of the second column begin with `+`, those of the third with `++`, and so on, as tags do in finite-state
-    morphology; so no two columns share a symbol. A symbol that begins with a plus sign or a backslash itself has a
-    backslash before it.
+    morphology, so no two columns share a symbol. A symbol that itself begins with a plus sign or a backslash is
+    escaped by a backslash.
 
     Args:
         columns: the units of each column.
@@ -51,28 +51,28 @@ class ColumnUnits:
 
     @property
     def inventory(self) -> tuple[str, ...] | None:
-        """All symbols there can be, or None where one of the columns has no end of them."""
+        """All possible symbols, or None if the symbols of some column follow from the texts."""
         return None if any(units.inventory is None for units in self.columns) else self.certain
 
     @property
     def certain(self) -> tuple[str, ...]:
-        """The symbols of those columns that have an inventory: they are known whether texts have them or not."""
+        """The symbols of the columns that have an inventory: the vocabulary has them whether or not they occur."""
         return tuple(
             _marked(symbol, place) for place, units in enumerate(self.columns) for symbol in units.inventory or ()
         )
 
     def refusal(self, text: str) -> str:
-        """Why a text cannot be cut: it has another number of columns; empty if it can."""
+        """Why a text cannot be split (a wrong number of columns); empty if it can."""
         count = text.count(TAB) + 1
         if count == len(self.columns):
             return ""
-        return f"expected {len(self.columns)} columns with a tab between them, as the model was trained on; got {count}"
+        return f"expected {len(self.columns)} columns with tabs between them, as in training; got {count}"
 
     def split(self, text: str) -> list[str]:
         """The symbols of a text.
 
         Raises:
-            DataError: for another number of columns.
+            DataError: for a wrong number of columns.
         """
         if reason := self.refusal(text):
             raise DataError(f"{text!r}: {reason}.")
@@ -83,12 +83,12 @@ class ColumnUnits:
         ]
 
     def origin(self, token: str) -> tuple[Units, str]:
-        """The units that a symbol is from, and the symbol as they have it."""
+        """The units of a symbol's column, and the symbol without its marks."""
         place, symbol = _unmarked(token)
         return self.columns[min(place, len(self.columns) - 1)], symbol
 
     def join(self, tokens: Sequence[str]) -> str:
-        """The text of symbols; each goes to the column that its marks say."""
+        """The text of symbols; each goes to the column that its marks name."""
         columns: list[list[str]] = [[] for _ in self.columns]
         for token in tokens:
             place, symbol = _unmarked(token)
@@ -102,7 +102,7 @@ def _marked(symbol: str, place: int) -> str:
 
 
 def _unmarked(token: str) -> tuple[int, str]:
-    """The column and the symbol itself."""
+    """The column of a symbol, and the symbol without its marks."""
     symbol = token.lstrip(MARK)
     if not symbol:  # a plus sign of the first column
         return 0, token

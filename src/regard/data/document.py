@@ -1,4 +1,4 @@
-"""JSON documents with a format number and a list of symbols, one a line."""
+"""JSON documents with a format number and a list of symbols, one per line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FORMAT = 1
 
 
 def write(path: Path, header: dict[str, Any], symbols: tuple[str, ...]) -> None:
-    """Writes a document under a temporary name and renames it. What cannot be printed is escaped."""
+    """Writes a document under a temporary name, then renames it. Characters that cannot be printed are escaped."""
     entries = {"format": FORMAT, **header}
     lines = [f"{_quoted(key)}: {json.dumps(value)},\n" for key, value in entries.items()]
     listed = ",\n".join(map(_quoted, symbols))
@@ -26,7 +26,7 @@ def read(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The header and the symbols of a document.
 
     Raises:
-        DataError: when it cannot be read, is of a newer format, or has no list of symbols.
+        DataError: if the document cannot be read, is of a newer format, or has no list of symbols.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -36,7 +36,7 @@ def read(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
         raise DataError(f"{path}: not a JSON document: {error}") from None
     number = document.get("format") if isinstance(document, dict) else None
     if not isinstance(number, int):
-        raise DataError(f"{path}: no vocabulary of regard: it has no format number.")
+        raise DataError(f"{path}: not a vocabulary that regard wrote: it has no format number.")
     if number > FORMAT:
         raise DataError(
             f"{path}: format {number} is newer than this version of regard reads ({FORMAT}).\n"
@@ -44,7 +44,7 @@ def read(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
         )
     symbols = document.get("symbols")
     if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
-        raise DataError(f"{path}: `symbols` must be a list of texts.")
+        raise DataError(f"{path}: expected `symbols` to be a list of texts; got {symbols!r:.60}.")
     return {key: value for key, value in document.items() if key not in ("format", "symbols")}, tuple(symbols)
 
 

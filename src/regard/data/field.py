@@ -1,4 +1,4 @@
-"""One side of the pairs: how its text becomes ids and ids become text."""
+"""One side of the pairs: how texts become ids, and ids texts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SEPARATOR, SENTENCEPIECE = "separator", "sentencepiece"
 
 
 class SideOptions(Protocol):
-    """The options of one side, as `regard.config.schema.SideConfig` has them."""
+    """The options of one side; `regard.config.schema.SideConfig` has them."""
 
     @property
     def units(self) -> str | tuple[str, ...]: ...
@@ -53,8 +53,8 @@ class Encoding:
     Args:
         ids: (len(tokens),) int64, without `<s>` and `</s>`.
         tokens: the symbols.
-        unknown: those of them that the vocabulary lacks, in order.
-        refusal: why the text could not be read at all; it has no symbols then. Empty where it could.
+        unknown: those of the symbols that are not in the vocabulary, in order.
+        refusal: why the text could not be read, in which case it has no symbols; else empty.
     """
 
     ids: NDArray[np.int64]
@@ -65,11 +65,11 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Field:
-    """Normalisation, units and vocabulary of one side; it is saved with the model.
+    """Normalisation, units and vocabulary of one side; saved with the model.
 
     Args:
         normalisation: applied to every text, in training and prediction alike.
-        units: cuts texts into symbols.
+        units: split texts into symbols.
         vocabulary: ids of symbols.
     """
 
@@ -89,19 +89,19 @@ class Field:
     ) -> Field:
         """Learns the symbols of a side from its training texts, in one pass.
 
-        Only a number of sentencepiece's pieces that is left open needs another, before: `open_pieces` counts in it
-        without keeping the texts; here they are kept.
+        Exception: if the number of sentencepiece's pieces is left open, the texts are read twice and kept in memory.
+        `open_pieces` finds that number beforehand without keeping the texts.
 
         Args:
             config: units, normalisation and limits of the vocabulary.
-            texts: raw texts; of several columns, with tabs between them.
+            texts: raw texts; several columns are separated by tabs.
             name: the side's key under `data` in the configuration, for error messages.
-            num_columns: of every text; the units of each are listed in `config.units`, or one name is for all.
-            max_length: of a text in symbols; pieces are not learned from texts that are certainly longer.
+            num_columns: columns of every text; `config.units` lists the units of each, or names one for all.
+            max_length: the most symbols of a text; pieces are not learned from texts that must be longer.
 
         Raises:
-            ConfigError: for an option that the chosen units cannot honour.
-            DataError: when no symbol is left.
+            ConfigError: for an option that has no effect with the chosen units.
+            DataError: if no symbol is left.
         """
         names = _names(config, name, num_columns)
         _refuse_unused(config, names, name)
@@ -110,7 +110,7 @@ class Field:
         normalised = map(normalisation, texts)
         units: Units
         if num_columns > 1:
-            units = ColumnUnits(tuple(_plain(one, config.separator) for one in names))
+            units = ColumnUnits(tuple(_plain(unit, config.separator) for unit in names))
         elif names != (SENTENCEPIECE,):
             units = _plain(names[0], config.separator)
         elif config.sentencepiece_model is not None:
@@ -128,7 +128,9 @@ class Field:
         if isinstance(units, ColumnUnits) and units.certain:
             vocabulary = Vocabulary(dict.fromkeys((*units.certain, *vocabulary.symbols)))
         if not vocabulary.symbols:
-            raise DataError(f"No symbol of the {name} texts occurs {config.min_count} times (data.{name}.min_count).")
+            raise DataError(
+                f"No symbol of the {name} texts occurs {config.min_count} times; lower data.{name}.min_count."
+            )
         return cls(normalisation, units, vocabulary)
 
     @property
@@ -141,15 +143,15 @@ class Field:
         return self.units.split(self.normalisation(text))
 
     def encode(self, text: str) -> Encoding:
-        """Ids of a raw text; what the vocabulary lacks is reported, not refused."""
+        """The ids of a raw text; symbols that are not in the vocabulary are reported, not refused."""
         refusal = self._refusal(text)
         tokens = [] if refusal or not text.strip() else self.split(text)
         return Encoding(self.vocabulary.ids(tokens), tokens, self.vocabulary.unknown(tokens), refusal)
 
     def _refusal(self, text: str) -> str:
-        """Why a text cannot be read; empty where it can, or holds nothing."""
+        """Why a text cannot be read; empty if it can be read, or is blank."""
         if not text.isascii() and (half := next((c for c in text if "\ud800" <= c <= "\udfff"), None)):
-            return f"half a surrogate pair, {half!a}, is no text; the input was no UTF-8"
+            return f"{half!a} is half a surrogate pair, not text; the input was not UTF-8"
         return self.units.refusal(text) if isinstance(self.units, ColumnUnits) and text.strip() else ""
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
@@ -157,7 +159,7 @@ class Field:
         return self.vocabulary.tokens(i for i in map(int, ids) if i not in (PAD, BOS, EOS))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids; specials as in `tokens`."""
+        """The text of ids; special symbols as in `tokens`."""
         return self.units.join(self.tokens(ids))
 
     def save(self, folder: Path | str, name: str) -> None:
@@ -174,28 +176,32 @@ class Field:
         """Reads what `save` wrote.
 
         Raises:
-            DataError: when a file is missing, damaged or of a newer format.
+            DataError: if a file is missing, damaged or of a newer format.
         """
         path = Path(folder) / f"{name}.json"
         header, symbols = document.read(path)
         stored, columns = header.get("normalisation"), header.get("columns")
         if not isinstance(stored, dict) or stored.get("case") not in get_args(Case):
-            raise DataError(f"{path}: `normalisation` needs a case of {', '.join(get_args(Case))}; found {stored!r}.")
+            raise DataError(
+                f"{path}: `normalisation` needs a `case`, one of {', '.join(get_args(Case))}; got {stored!r}."
+            )
         if stored.get("unicode") not in get_args(Form):
-            raise DataError(f"{path}: `normalisation` needs a form of {', '.join(get_args(Form))}; found {stored!r}.")
+            raise DataError(
+                f"{path}: `normalisation` needs a `unicode`, one of {', '.join(get_args(Form))}; got {stored!r}."
+            )
         each = Normalisation(stored["case"], stored["unicode"])
         normalisation = each if columns is None else ColumnNormalisation(each)
         units: Units
         if columns is None:
             units = _read(header, path, learned=path.with_suffix(".model"))
-        elif isinstance(columns, list) and len(columns) > 1 and all(isinstance(one, dict) for one in columns):
-            units = ColumnUnits(tuple(_read(one, path) for one in columns))
+        elif isinstance(columns, list) and len(columns) > 1 and all(isinstance(column, dict) for column in columns):
+            units = ColumnUnits(tuple(_read(column, path) for column in columns))
         else:
-            raise DataError(f"{path}: `columns` must list the units of two columns or more; found {columns!r}.")
+            raise DataError(f"{path}: `columns` must list the units of two columns or more; got {columns!r}.")
         if units.inventory not in (None, symbols):
-            named = " and ".join(str(one.get("units")) for one in columns or (header,))
+            names = " and ".join(str(column.get("units")) for column in columns or (header,))
             raise DataError(
-                f"{path}: its symbols are not those of its {named} units; the files do not belong together."
+                f"{path}: the symbols are not those of the {names} units; the files do not belong together."
             )
         return cls(normalisation, units, Vocabulary(symbols))
 
@@ -206,11 +212,11 @@ def learns_pieces(config: SideOptions) -> bool:
 
 
 def open_pieces(config: SideOptions, texts: Iterable[str], *, max_length: int | None = None) -> int | None:
-    """The number of pieces that follows from the texts, in one pass; None where it is given or nothing is learned.
+    """The number of pieces that follows from the texts; None if the configuration has it or no pieces are learned.
 
     Args:
         config: units, normalisation and limits of the vocabulary.
-        texts: raw texts; not read where the answer is None.
+        texts: raw texts, read once; not read if the result is None.
         max_length: as in `Field.build`.
     """
     if not learns_pieces(config) or config.vocabulary_size is not None:
@@ -219,7 +225,7 @@ def open_pieces(config: SideOptions, texts: Iterable[str], *, max_length: int | 
 
 
 def _plain(name: str, separator: str | None) -> Units:
-    """Units that nothing is learned for."""
+    """Units without learned pieces."""
     return SeparatorUnits(separator or "") if name == SEPARATOR else PLAIN_UNITS[name]()
 
 
@@ -228,9 +234,9 @@ def _stored(normalisation: Normalisation | ColumnNormalisation) -> dict[str, Any
 
 
 def _described(units: Units) -> dict[str, Any]:
-    """Units as they stand in a saved field."""
+    """The description of units in a saved field."""
     if isinstance(units, ColumnUnits):
-        return {"columns": [_described(one) for one in units.columns]}
+        return {"columns": [_described(column) for column in units.columns]}
     if isinstance(units, SeparatorUnits):
         return {"units": SEPARATOR, "separator": units.separator}
     if isinstance(units, SentencePieceUnits):
@@ -238,22 +244,22 @@ def _described(units: Units) -> dict[str, Any]:
     for name, kind in PLAIN_UNITS.items():
         if type(units) is kind:
             return {"units": name}
-    raise UnsupportedError(f"Units of type {type(units).__name__} cannot be saved; built-in ones can.")
+    raise UnsupportedError(f"Units of type {type(units).__name__} cannot be saved; only those of regard can.")
 
 
 def _read(header: dict[str, Any], path: Path, *, learned: Path | None = None) -> Units:
-    """The units that `_described` described; `learned` is where those of sentencepiece would be."""
+    """The inverse of `_described`; `learned` is the file of sentencepiece's model."""
     name, separator = header.get("units"), header.get("separator")
     if name == SENTENCEPIECE and learned is not None:
         return SentencePieceUnits.read(learned)
     if name == SEPARATOR:
         if not isinstance(separator, str) or not separator:
-            raise DataError(f"{path}: `separator` must be a text; found {separator!r}.")
+            raise DataError(f"{path}: `separator` must be a text that is not empty; got {separator!r}.")
         return SeparatorUnits(separator)
     if name in PLAIN_UNITS:
         return PLAIN_UNITS[name]()
-    known = ", ".join((*PLAIN_UNITS, SEPARATOR, SENTENCEPIECE))
-    raise DataError(f"{path}: `units` must be one of {known}; found {name!r}.")
+    choices = ", ".join((*PLAIN_UNITS, SEPARATOR, SENTENCEPIECE))
+    raise DataError(f"{path}: `units` must be one of {choices}; got {name!r}.")
 
 
 def _names(config: SideOptions, name: str, num_columns: int) -> tuple[str, ...]:
@@ -263,12 +269,12 @@ def _names(config: SideOptions, name: str, num_columns: int) -> tuple[str, ...]:
         columns = f"{num_columns} columns" if num_columns > 1 else "one column"
         hint = "; data.source_field lists the columns" if name == "source" else ""
         raise ConfigError(
-            f"data.{name}.units has {len(names)} names ({', '.join(names)}), but the {name} has {columns}{hint}.",
+            f"data.{name}.units lists {len(names)} units ({', '.join(names)}), but the {name} has {columns}{hint}.",
             ("data", name, "units"),
         )
     if num_columns > 1 and SENTENCEPIECE in names:
         raise ConfigError(
-            f"data.{name}.units: sentencepiece learns the pieces of texts of one column; choose other units for each.",
+            f"data.{name}.units: sentencepiece needs texts of one column, not {num_columns}; choose other units.",
             ("data", name, "units"),
         )
     return names
@@ -277,10 +283,10 @@ def _names(config: SideOptions, name: str, num_columns: int) -> tuple[str, ...]:
 def _refuse_unused(config: SideOptions, names: tuple[str, ...], name: str) -> None:
     if SEPARATOR in names and not config.separator:
         raise ConfigError(
-            f"units: separator needs to know where to split: set data.{name}.separator, as {name}.separator=';'.",
+            f"units: separator needs the text to split at; set data.{name}.separator, for example to ';'.",
             ("data", name, "units"),
         )
-    has_inventory = all(one in ("byte", SENTENCEPIECE) for one in names)
+    has_inventory = all(unit in ("byte", SENTENCEPIECE) for unit in names)
     unused = {
         "separator": config.separator is not None and SEPARATOR not in names,
         "sentencepiece_model": config.sentencepiece_model is not None and SENTENCEPIECE not in names,
@@ -290,7 +296,7 @@ def _refuse_unused(config: SideOptions, names: tuple[str, ...], name: str) -> No
     }
     for key, is_unused in unused.items():
         if is_unused:
-            units = ", ".join(dict.fromkeys(names)) + " and a given model" * (config.sentencepiece_model is not None)
+            units = ", ".join(dict.fromkeys(names)) + " and a model file" * (config.sentencepiece_model is not None)
             raise ConfigError(
                 f"data.{name}.{key}={getattr(config, key)} has no effect with units: {units}; leave it out.",
                 ("data", name, key),

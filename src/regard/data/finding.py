@@ -14,13 +14,13 @@ NUM_EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about the data.
+    """An observation about the data.
 
     Args:
-        severity: `error`: training makes no sense; `warning`: look at it; `info`: good to know.
-        text: what was found, with its count.
-        count: of pairs, or of symbols.
-        examples: the first of them, by `file:line`.
+        severity: `error`: training would be pointless; `warning`: should be looked at; `info`: for information.
+        text: the observation, with its count.
+        count: the number of pairs, or of symbols, that it is about.
+        examples: the first of these, as `file:line`.
     """
 
     severity: Severity

@@ -1,4 +1,4 @@
-"""Pairs from a file with a JSON value a line."""
+"""Pairs from a file with one JSON value per line."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from regard.errors import DataError
 
 
 class JsonlPairs(Pairs):
-    """A JSON value a line: an object with named fields, or a list with counted ones; blank lines are skipped.
+    """One JSON value per line: an object with named fields, or a list with numbered entries; blank lines are skipped.
 
     Args:
         path: the file.
-        source_fields: the fields of a source; their texts are joined by tabs.
-        target_field: the field of its target.
+        source_fields: the fields of the source; several texts are joined by tabs.
+        target_field: the field of the target.
     """
 
     def __init__(self, path: Path, *, source_fields: Sequence[str | int], target_field: str | int) -> None:
@@ -40,8 +40,8 @@ class JsonlPairs(Pairs):
         place = f"{self.lines.path}:{line}"
         value = parse(self.lines[index], place)
         columns = [field_of(value, field, "source_field", place) for field in self.source_fields]
-        if len(columns) > 1 and (odd := next((text for text in columns if TAB in text), None)) is not None:
-            raise DataError(f"{place}: {shorten(odd)} has a tab, which stands between the columns of a source.")
+        if len(columns) > 1 and (tabbed := next((text for text in columns if TAB in text), None)) is not None:
+            raise DataError(f"{place}: {shorten(tabbed)} has a tab, which separates columns of a source; remove it.")
         target = field_of(value, self.target_field, "target_field", place)
         return Pair(TAB.join(columns), target, self.lines.path, line)
 
@@ -50,7 +50,7 @@ def parse(text: str, place: str) -> Any:
     """The value of a line.
 
     Raises:
-        DataError: it is not JSON; the message begins with the place.
+        DataError: if the line is not JSON; the message begins with the place.
     """
     try:
         return json.loads(text)
@@ -69,24 +69,24 @@ def field_of(value: Any, field: Any, key: str, place: str) -> str:
         place: what messages begin with.
 
     Raises:
-        DataError: there is no such field, or it is no text.
+        DataError: if there is no such field, or its value is not a text.
     """
     if isinstance(field, str) != isinstance(value, dict) or not isinstance(value, (dict, list)):
         kind = type(value).__name__ if not isinstance(value, dict) else f"an object with {', '.join(map(repr, value))}"
         raise DataError(
             f"{place}: data.{key} (--{key.replace('_', '-')}) is {field!r}, but the line holds {kind}.\n"
-            "  Name a field of JSON objects, or count the entries of JSON lists from 0."
+            "  Give the name of a field of JSON objects, or the number, from 0, of an entry of JSON lists."
         )
     try:
-        found: Any = value[field]
+        text: Any = value[field]
     except KeyError:
         near = difflib.get_close_matches(str(field), value, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, value)) or 'none'}."
         raise DataError(f"{place}: no field {field!r} (data.{key}); {hint}") from None
     except IndexError:
-        raise DataError(f"{place}: no entry {field} (data.{key}); the list has {len(value)}.") from None
-    if not isinstance(found, str):
-        raise DataError(f"{place}: field {field!r} (data.{key}) must be text; found {shorten(json.dumps(found))}.")
-    if not found.isascii() and any("\ud800" <= character <= "\udfff" for character in found):
-        raise DataError(f"{place}: field {field!r} (data.{key}) has half a surrogate pair: {found!a}.")
-    return found
+        raise DataError(f"{place}: no entry {field} (data.{key}), counted from 0; the list has {len(value)}.") from None
+    if not isinstance(text, str):
+        raise DataError(f"{place}: field {field!r} (data.{key}) must be text; got {shorten(json.dumps(text))}.")
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise DataError(f"{place}: field {field!r} (data.{key}) has half a surrogate pair, not text: {text!a}.")
+    return text

@@ -1,4 +1,4 @@
-"""The lines of a text file, found by their offsets: a file larger than memory is read a line at a time."""
+"""The lines of a text file, read by their offsets, so that the file may be larger than memory."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ FOREIGN = {
 
 
 class Lines:
-    """A UTF-8 text file as a sequence of lines, of which memory holds only the offsets.
+    """A UTF-8 text file as a sequence of lines; only their offsets are kept in memory.
 
-    Lines end with `\\n` or `\\r\\n`, nothing else; the end of the last line may be missing; a byte order mark is
-    skipped. Instances can be pickled (the file is opened again) and read by several threads and processes at once.
+    Lines end with `\\n` or `\\r\\n` and nothing else; the last line may have no end. A byte order mark is skipped.
+    Instances can be pickled (the file is then opened again) and read by several threads and processes at once.
 
     Args:
         path: the file.
-        skip_blank: leave out lines that hold nothing but spaces; a tab counts as something.
+        skip_blank: leave out lines of spaces only; a line with a tab is not blank.
 
     Raises:
-        DataError: for a file that is missing, compressed or UTF-16, and for a line when it is read and is not UTF-8 or
-            the file has changed.
+        DataError: if the file is missing, compressed or UTF-16; when a line is read, if it is not UTF-8 or the file
+            has changed.
     """
 
     def __init__(self, path: Path | str, *, skip_blank: bool = False) -> None:
@@ -62,7 +62,7 @@ class Lines:
 
     def __getitem__(self, index: int) -> str:
         if not -self._count <= index < self._count:
-            raise IndexError(f"{self.path} has {self._count} lines; asked for {index}.")
+            raise IndexError(f"{self.path} has {self._count} lines; got the index {index}.")
         number = self.number(index % self._count)
         start, end = int(self.offsets[number - 1]), int(self.offsets[number])
         raw = self._read(start, end - start)
@@ -74,7 +74,8 @@ class Lines:
         except UnicodeDecodeError as error:
             raise DataError(
                 f"{self.path}:{number}: not UTF-8: byte 0x{raw[error.start]:02X} at byte {error.start + 1} of the line "
-                f"({start + error.start + 1} of the file).\n  Convert the file first, as with iconv -f latin1 -t utf-8."
+                f"({start + error.start + 1} of the file).\n"
+                "  Convert the file first, for example with iconv -f latin1 -t utf-8."
             ) from None
 
     def _open(self) -> None:
@@ -110,42 +111,56 @@ class Lines:
             )
 
 
+def check_parallel(first: Lines, *others: Lines) -> None:
+    """Refuses parallel files with different numbers of lines.
+
+    Raises:
+        DataError: with both numbers.
+    """
+    for other in others:
+        if len(other) != len(first):
+            raise DataError(
+                "Parallel files need the same number of lines.\n"
+                f"  {first.path}: {len(first):,} lines\n  {other.path}: {len(other):,} lines"
+            )
+
+
 def _scan(path: Path) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Offsets of all lines and of the end, (lines + 1,), and whether each line holds more than spaces, (lines,)."""
+    """The offsets of all lines and of the end, (lines + 1,), and whether each line is not blank, (lines,)."""
     offsets: list[NDArray[np.int64]] = []
     filled: list[NDArray[np.bool_]] = []
-    position, begun, held = 0, 0, False
+    position, start, is_filled = 0, 0, False
     with path.open("rb") as file:
         head = file.read(3)
         for magic, reason in FOREIGN.items():
             if head.startswith(magic):
                 raise DataError(f"{path} {reason}.")
-        position = begun = 3 if head == BYTE_ORDER_MARK else 0
+        position = start = 3 if head == BYTE_ORDER_MARK else 0
         file.seek(position)
         offsets.append(np.array([position]))
         while chunk := file.read(CHUNK):
             data = np.frombuffer(chunk, dtype=np.uint8)
-            something = (data > 32) | (data == 9)
+            visible = (data > 32) | (data == 9)
             ends = np.flatnonzero(data == 10)
             if len(ends):
                 starts = np.concatenate(([0], ends[:-1] + 1))
-                lines = np.logical_or.reduceat(something[: ends[-1] + 1], starts)
-                lines[0] |= held
+                lines = np.logical_or.reduceat(visible[: ends[-1] + 1], starts)
+                lines[0] |= is_filled
                 filled.append(lines)
                 offsets.append(position + ends + 1)
-                begun = position + int(ends[-1]) + 1
-                held = False
-                something = something[ends[-1] + 1 :]
-            held = held or bool(something.any())
+                start = position + int(ends[-1]) + 1
+                is_filled = False
+                visible = visible[ends[-1] + 1 :]
+            is_filled = is_filled or bool(visible.any())
             position += len(chunk)
-    if position > begun:
+    if position > start:
         offsets.append(np.array([position]))
-        filled.append(np.array([held]))
+        filled.append(np.array([is_filled]))
     return np.concatenate(offsets), np.concatenate([*filled, np.zeros(0, dtype=np.bool_)])
 
 
 def reason(path: Path, error: OSError) -> str:
-    """Why a file could not be opened, with the nearest name that is there."""
+    """Why a file could not be opened, with the most similar name in its folder."""
     if not isinstance(error, FileNotFoundError):
         return f"cannot be read: {error.strerror}."
     if not path.parent.is_dir():

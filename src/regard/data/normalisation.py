@@ -15,8 +15,8 @@ MAX_PASSES = 4
 class Normalisation:
     """Brings a text into one Unicode form and letter case, and strips white space from its ends.
 
-    Applying it twice changes nothing: forms and cases undo each other here and there (NFKC of a unit sign has small
-    letters), so both are repeated until nothing moves.
+    Normalising twice gives the same text as normalising once: a change of case can undo the form, and the form the case
+    (NFKC of a unit sign has small letters), so both are repeated until the text no longer changes.
 
     >>> Normalisation(case="upper")(" garçon ")
     'GARÇON'

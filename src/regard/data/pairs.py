@@ -1,4 +1,4 @@
-"""Pairs of texts, as a sequence that is read on demand."""
+"""Pairs of texts as a sequence that is read on demand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A source text, its target text, and where they stand."""
+    """A source text and its target text, with the file and line they are from."""
 
     source: str
     target: str
@@ -29,7 +29,7 @@ class Pair:
 
 
 class Pairs(Sequence[Pair]):
-    """A map-style sequence of pairs; slices are views."""
+    """A sequence of pairs that are read by index; slices are views."""
 
     @abstractmethod
     def read(self, index: int) -> Pair:
@@ -52,12 +52,12 @@ class Pairs(Sequence[Pair]):
             return Selection(self, np.arange(len(self))[index])
         number = operator.index(index)
         if not -len(self) <= number < len(self):
-            raise IndexError(f"{len(self)} pairs; asked for number {number}.")
+            raise IndexError(f"There are {len(self)} pairs; got the index {number}.")
         return self.read(number % len(self))
 
 
 class Selection(Pairs):
-    """Some of the pairs of a sequence, in a given order."""
+    """Some of the pairs of a sequence, in the order of their indices."""
 
     def __init__(self, pairs: Pairs, indices: NDArray[np.int64]) -> None:
         self.pairs = pairs
@@ -71,7 +71,7 @@ class Selection(Pairs):
 
 
 def shorten(text: str, limit: int = 60) -> str:
-    """A text as messages show it: quoted, on one line, cut where it is long.
+    """A text as messages show it: quoted, on one line, and cut if it is long.
 
     >>> print(shorten("a\\tb"))
     'a\\tb'

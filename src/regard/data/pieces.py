@@ -12,21 +12,21 @@ from typing import Any
 from regard.errors import ConfigError, DataError, UnsupportedError
 
 LONGEST_PIECE = 16
-"""Characters of a piece at most."""
+"""The most characters of a piece."""
 PIECES_OF_WORDS, MOST_PIECES = 13.5, 32_000
-"""Pieces for the square root of the number of words, and the most there are, unless there are more characters."""
+"""The factor of the square root of the number of words, and the most pieces unless there are more characters."""
 SPARE = 100
-"""Pieces beside the single characters, at least."""
+"""The fewest pieces besides the single characters."""
 LONGEST_WORD, WORD = 12, 4
-"""A longer run of characters is no word but a clause of a script without blanks; the characters of a word there."""
+"""A longer run of characters is a clause in a script without blanks; there this many characters count as a word."""
 
 
 def suggested_pieces(texts: Iterable[str], *, max_length: int | None = None) -> int:
-    """How many pieces to learn from texts, so that most of them are seen often: 13.5 · √(number of words).
+    """How many pieces to learn from texts, so that most of them occur often: 13.5 · √(number of words).
 
-    29,000 sentences of 12 words give some 8,000, 300 sentences 810. Where a script has no blanks (a run of more than 12
-    characters), four characters count as a word. Every character needs a piece, so there are at least 100 more than
-    characters; otherwise at most 32,000. Two digits, rounded up.
+    29,000 sentences of 12 words give about 8,000 pieces, 300 sentences 810. In scripts without blanks (runs of more
+    than 12 characters) four characters count as a word. Every character needs a piece, so there are always at least 100
+    more pieces than characters; apart from that there are at most 32,000. The number is rounded up to two digits.
 
     Args:
         texts: normalised texts.
@@ -46,15 +46,15 @@ def suggested_pieces(texts: Iterable[str], *, max_length: int | None = None) -> 
 
 
 def _learnable(texts: Iterable[str], max_length: int | None) -> Iterator[str]:
-    """The texts that are not empty and can have at most `max_length` pieces."""
-    most = math.inf if max_length is None else LONGEST_PIECE * max_length
-    return (text for text in texts if 0 < len(text) <= most)
+    """The texts that are not empty, without those that must have more than `max_length` pieces."""
+    limit = math.inf if max_length is None else LONGEST_PIECE * max_length
+    return (text for text in texts if 0 < len(text) <= limit)
 
 
 class SentencePieceUnits:
-    """Pieces of words; white space is part of the pieces, so joining gives the text back.
+    """Pieces of words; white space is part of the pieces, so joining restores the text.
 
-    Runs of spaces count as one, and `▁` (U+2581), which stands for a space in pieces, is read as one.
+    A run of spaces counts as one space, and so does `▁` (U+2581), which stands for a space in pieces.
 
     Args:
         model: the bytes of a sentencepiece model.
@@ -70,7 +70,7 @@ class SentencePieceUnits:
 
     @classmethod
     def read(cls, path: Path | str) -> SentencePieceUnits:
-        """Units of a model file."""
+        """The units of a model file."""
         try:
             model = Path(path).read_bytes()
         except OSError as error:
@@ -88,13 +88,13 @@ class SentencePieceUnits:
 
         Args:
             texts: normalised texts.
-            num_pieces: the most pieces; fewer where the texts do not yield as many. If None, `suggested_pieces`, for
-                which the texts are read twice and, unless they are a collection, kept in memory.
-            max_length: texts that have more pieces than this, however they are cut, are left out: learning from one
-                of a million characters takes minutes.
+            num_pieces: the most pieces; there are fewer if the texts do not yield as many. If None, `suggested_pieces`,
+                for which the texts are read twice and, unless they are a collection, kept in memory.
+            max_length: texts that must have more pieces than this are left out: learning from a text of a million
+                characters takes minutes.
 
         Raises:
-            ConfigError: when the texts are empty or have more characters than there may be pieces.
+            ConfigError: if the texts are empty, or have more characters than `num_pieces`.
         """
         library = _library()
         writer = io.BytesIO()
@@ -142,7 +142,7 @@ class SentencePieceUnits:
 
     @property
     def inventory(self) -> tuple[str, ...] | None:
-        """The pieces that texts are made of; the model's own control symbols are not among them."""
+        """The pieces that texts are made of, without the model's control symbols."""
         model = self._processor
         return tuple(
             model.IdToPiece(i)
@@ -161,7 +161,7 @@ class SentencePieceUnits:
 
 
 def _interruptible(work: Callable[[], None]) -> None:
-    """Does work of a library beside this thread, which Ctrl-C reaches in the meantime."""
+    """Runs a library's work in another thread, so that Ctrl-C interrupts this one."""
     failures: list[BaseException] = []
 
     def attempt() -> None:

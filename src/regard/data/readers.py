@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from regard.data.columns import TAB
 from regard.data.jsonl import JsonlPairs
-from regard.data.lines import Lines
+from regard.data.lines import Lines, check_parallel
 from regard.data.pairs import Pair, Pairs, shorten
 from regard.errors import ConfigError, DataError
 
@@ -36,15 +36,15 @@ class Parallel:
 
 
 class TsvPairs(Pairs):
-    """A pair a line, in tab-separated columns; blank lines are skipped.
+    """One pair per line, in tab-separated columns; blank lines are skipped.
 
-    Every line needs as many columns as the first: a stray tab is an error, not a silently shortened text.
-    Quotes mean themselves.
+    Every line needs as many columns as the first, so that a stray tab is an error and never shortens a text.
+    Quotation marks have no special meaning.
 
     Args:
         path: the file.
-        source_fields: the columns of a source, counted from 0; they are joined by tabs.
-        target_field: the column of its target.
+        source_fields: the columns of the source, counted from 0; several are joined by tabs.
+        target_field: the column of the target.
     """
 
     def __init__(self, path: Path, *, source_fields: Sequence[int], target_field: int) -> None:
@@ -65,21 +65,22 @@ class TsvPairs(Pairs):
         text = self.lines[index]
         columns = text.split(TAB)
         if len(columns) < self._needed or len(columns) != self.num_columns:
-            raise DataError(self._complaint(index, text, len(columns)))
+            raise DataError(self._reason(index, text, len(columns)))
         source = TAB.join(columns[field] for field in self.source_fields)
         return Pair(source, columns[self.target_field], self.lines.path, self.lines.number(index))
 
-    def _complaint(self, index: int, text: str, found: int) -> str:
+    def _reason(self, index: int, text: str, count: int) -> str:
         place = f"{self.lines.path}:{self.lines.number(index)}"
-        message = f"{place}: {found} tab-separated column{'s' * (found != 1)} in {shorten(text)}"
-        if found >= self._needed:
-            return f"{message}; the first line has {self.num_columns}, and every line needs as many."
+        message = f"{place}: {count} tab-separated column{'s' * (count != 1)} in {shorten(text)}"
+        if count >= self._needed:
+            return f"{message}; the first line has {self.num_columns}, and every line needs the same number."
         sources = ", ".join(map(str, self.source_fields))
         message += f"; fields {sources} and {self.target_field}, counted from 0, need at least {self._needed}."
-        if found == 1:
+        if count == 1:
             message += (
-                "\n  Is the separator no tab? For texts without an output set data.autoencode=true. Two parallel files"
-                "\n  are data.train={source: …, target: …} in training, and --source … --target … to regard evaluate."
+                "\n  Are the columns separated by tabs? For texts without an output, set data.autoencode=true."
+                "\n  For two parallel files, set data.train={source: …, target: …} in training, or use --source and"
+                "\n  --target of regard evaluate."
             )
         return message
 
@@ -90,11 +91,7 @@ class ParallelPairs(Pairs):
     def __init__(self, source: Path, target: Path) -> None:
         self.source = Lines(source)
         self.target = Lines(target)
-        if len(self.source) != len(self.target):
-            raise DataError(
-                "Parallel files need the same number of lines.\n"
-                f"  {source}: {len(self.source):,} lines\n  {target}: {len(self.target):,} lines"
-            )
+        check_parallel(self.source, self.target)
 
     def __len__(self) -> int:
         return len(self.source)
@@ -111,35 +108,36 @@ def open_pairs(
     target_field: str | int = 1,
     autoencode: bool = False,
 ) -> Pairs:
-    """Opens pairs of texts; one pass finds the lines, and only their offsets stay in memory.
+    """Opens pairs of texts; one pass finds the lines, and only their offsets are kept in memory.
 
     Args:
         files: a TSV or JSONL file, or two parallel files (`Parallel(source, target)`).
         format: `auto` goes by the suffix: `.jsonl` and `.ndjson` are JSONL, two files are parallel, all else is TSV.
-        source_field: TSV column, counted from 0, or JSONL field of the source; of a list of them the texts are joined
-            by tabs.
-        target_field: the same of the target; ignored where the target is the source.
-        autoencode: the target is the source itself.
+        source_field: TSV column, counted from 0, or JSONL field of the source; the texts of several are joined by tabs.
+        target_field: TSV column or JSONL field of the target; ignored with `autoencode`.
+        autoencode: whether the target is the source itself.
 
     Raises:
         ConfigError: for options that contradict the file.
-        DataError: for a file that cannot be read; a bad line is named when it is read.
+        DataError: for a file that cannot be read; for a malformed line, when it is read.
     """
     source_fields = (source_field,) if isinstance(source_field, (str, int)) else tuple(source_field)
     if not source_fields:
-        raise ConfigError("data.source_field lists no column.", ("data", "source_field"))
+        raise ConfigError("data.source_field lists no column; give one or more.", ("data", "source_field"))
     if autoencode and len(source_fields) > 1:
         raise ConfigError(
-            f"An autoencoder's output is its input, of one column; data.source_field lists {len(source_fields)}.",
+            f"data.autoencode needs an input of one column; data.source_field lists {len(source_fields)}.",
             ("data", "source_field"),
         )
     target_field = source_fields[0] if autoencode else target_field
     if not isinstance(files, (str, Path)):
         if format not in ("auto", "parallel"):
-            raise ConfigError(f"Two parallel files are not read as {format}.", ("data", "format"))
+            raise ConfigError(
+                f"Two parallel files cannot be read as {format}; leave data.format out.", ("data", "format")
+            )
         if len(source_fields) > 1:
             raise ConfigError(
-                "The lines of parallel files have one column; a source of several comes from a TSV or JSONL file.",
+                "The lines of parallel files have one column; a source of several columns needs a TSV or JSONL file.",
                 ("data", "source_field"),
             )
         source = Path(files.source)
@@ -149,13 +147,13 @@ def open_pairs(
         format = by_suffix(path) or "tsv"
         if path.suffix.lower() in (".csv", ".json"):
             raise ConfigError(
-                f"{path}: a {path.suffix} file is not read by itself; make it TSV or JSONL (a JSON value a line), "
-                "or say data.format=tsv or data.format=jsonl if it is one.",
+                f"{path}: {path.suffix} files cannot be read. Convert it to TSV or JSONL (one JSON value per line); "
+                "if it is one of these already, set data.format=tsv or data.format=jsonl.",
                 ("data", "format"),
             )
     if format == "parallel":
         if not autoencode:
-            raise ConfigError(f"{path}: parallel text needs two files, source: and target:.", ("data", "train"))
+            raise ConfigError(f"{path}: parallel text needs two files, {{source: …, target: …}}.", ("data", "train"))
         return ParallelPairs(path, path)
     for field in source_fields:
         _check_field(field, "source_field", format)
@@ -168,14 +166,14 @@ def open_pairs(
 
 
 def by_suffix(path: Path) -> Literal["tsv", "jsonl"] | None:
-    """The format that a file's suffix names; None where it names neither."""
+    """The format that a file's suffix names; None if it names neither."""
     return SUFFIXES.get(path.suffix.lower())
 
 
 def _check_field(field: str | int, key: str, format: Format) -> None:
     if (isinstance(field, str) and format == "tsv") or (isinstance(field, int) and field < 0):
         raise ConfigError(
-            f"TSV columns and JSON lists are counted from 0, as in data.{key}=1; got {field!r}. Only JSON objects have "
-            "named fields.",
+            f"TSV columns and entries of JSON lists are counted from 0, for example data.{key}=1; got {field!r}. Only "
+            "JSON objects have named fields.",
             ("data", key),
         )

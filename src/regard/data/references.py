@@ -1,4 +1,4 @@
-"""Repeated sources of an evaluation file are several references of one item."""
+"""Items of an evaluation: repeated sources of a file are one item with several references."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.data.lines import Lines
+from regard.data.lines import Lines, check_parallel
 from regard.data.pairs import Pair
-from regard.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +17,8 @@ class Item:
     Args:
         source: the raw source of its first line.
         references: the raw targets, distinct after normalisation, in order of occurrence.
-        lines: the line of each reference.
-        file: where they stand.
+        lines: the line number of each reference.
+        file: the file that they are from.
     """
 
     source: str
@@ -36,21 +35,16 @@ class Item:
 def parallel(
     source: Path | str, targets: Sequence[Path | str], *, normalise_target: Callable[[str], str] = str
 ) -> list[Item]:
-    """An item a line: line n of the source, and line n of every target as its references.
+    """One item per line: line n of the source, with line n of every target as its references.
 
-    Unlike in `group` equal sources stay apart, as BLEU counts them.
+    Unlike in `group`, equal sources stay separate items, as BLEU counts them.
 
     Raises:
-        DataError: for files of different numbers of lines.
+        DataError: if the numbers of lines differ.
     """
     sources = Lines(source)
     files = [Lines(target) for target in targets]
-    for file in files:
-        if len(file) != len(sources):
-            raise DataError(
-                "Parallel files need the same number of lines.\n"
-                f"  {source}: {len(sources):,} lines\n  {file.path}: {len(file):,} lines"
-            )
+    check_parallel(sources, *files)
     items = []
     for index, text in enumerate(sources):
         distinct = {normalise_target(reference): reference for reference in reversed([file[index] for file in files])}
@@ -64,18 +58,19 @@ def group(
     normalise_source: Callable[[str], str] = str,
     normalise_target: Callable[[str], str] = str,
 ) -> list[Item]:
-    """Groups pairs by normalised source, in order of first occurrence.
+    """Groups pairs by their normalised source, in order of first occurrence.
 
     Args:
-        pairs: of one file.
-        normalise_source: what makes two sources the same (a field's `normalisation`).
-        normalise_target: what makes two references the same.
+        pairs: the pairs of one file.
+        normalise_source: sources are equal if this maps them to the same text (a field's `normalisation`).
+        normalise_target: references are equal if this maps them to the same text.
     """
-    found: dict[str, dict[str, Pair]] = {}
+    groups: dict[str, dict[str, Pair]] = {}
     for pair in pairs:
-        found.setdefault(normalise_source(pair.source), {}).setdefault(normalise_target(pair.target), pair)
+        groups.setdefault(normalise_source(pair.source), {}).setdefault(normalise_target(pair.target), pair)
     items = []
-    for references in found.values():
-        kept = list(references.values())
-        items.append(Item(kept[0].source, tuple(p.target for p in kept), tuple(p.line for p in kept), kept[0].file))
+    for references in groups.values():
+        distinct = list(references.values())
+        first = distinct[0]
+        items.append(Item(first.source, tuple(p.target for p in distinct), tuple(p.line for p in distinct), first.file))
     return items

@@ -1,7 +1,7 @@
-"""How far outputs are from their references.
+"""Distances of outputs from their references.
 
-An item has one output and one or more references; it is right when the output equals any of them. Outputs and
-references are sequences of symbols, such as `Field.split` gives.
+An item has one output and one or more references; it is right if the output equals any of them. Outputs and
+references are sequences of symbols, as from `Field.split`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def edit_distance(first: Symbols, second: Symbols) -> int:
 
 
 def symbol_errors(output: Symbols, references: Sequence[Symbols]) -> tuple[int, int]:
-    """The least edit distance over the references, and that reference's length (of equally near ones the longest).
+    """The least edit distance to a reference, and the length of that reference (the longest of equally near ones).
 
     >>> symbol_errors("abc", ["abd", "xyz"])
     (1, 3)
@@ -56,32 +56,32 @@ def symbol_errors(output: Symbols, references: Sequence[Symbols]) -> tuple[int, 
 def symbol_error_rate(outputs: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> float:
     """Edit distances to the nearest references over the lengths of those references, both summed over the items.
 
-    With phones as symbols this is the phone error rate, with words the word error rate of sentences, with the
-    characters of texts the character error rate. It can exceed 1, and is infinite where all references are empty
-    and an output is not.
+    With phones as symbols this is the phone error rate, with words the word error rate of sentences, with
+    characters the character error rate. It can exceed 1, and is infinite if all references are empty and an output
+    is not.
 
     >>> symbol_error_rate(["ab", "x"], [["abc"], ["x", "y"]])
     0.25
     """
     _check(outputs, references)
-    errors = [symbol_errors(output, given) for output, given in zip(outputs, references)]
-    distance, length = sum(e[0] for e in errors), sum(e[1] for e in errors)
+    errors = [symbol_errors(*item) for item in zip(outputs, references)]
+    distance, length = sum(pair[0] for pair in errors), sum(pair[1] for pair in errors)
     return distance / length if length else (float("inf") if distance else 0.0)
 
 
 def sequence_accuracy(outputs: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> float:
-    """The share of items whose output equals any of their references.
+    """The share of items whose output equals one of their references.
 
     >>> sequence_accuracy(["ab", "x"], [["abc"], ["y", "x"]])
     0.5
     """
     _check(outputs, references)
-    right = sum(any(tuple(output) == tuple(one) for one in given) for output, given in zip(outputs, references))
+    right = sum(tuple(output) in map(tuple, targets) for output, targets in zip(outputs, references))
     return right / len(outputs)
 
 
 def sequence_error_rate(outputs: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> float:
-    """The share of items whose output equals none of their references; for words to phones, the word error rate."""
+    """The share of items whose output equals none of their references: for words to phones, the word error rate."""
     return 1 - sequence_accuracy(outputs, references)
 
 
@@ -94,18 +94,14 @@ def character_error_rate(outputs: Sequence[str], references: Sequence[Sequence[s
     return symbol_error_rate(outputs, references)
 
 
-def _equal(first: Hashable, second: Hashable) -> bool:
-    return first == second
-
-
 def _check(outputs: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> None:
     if len(outputs) != len(references) or not outputs:
         raise RegardError(
-            f"A rate needs as many outputs as items, and at least one; got {len(outputs)} outputs and "
+            f"A rate needs the same number of outputs and items, at least one; got {len(outputs)} outputs and "
             f"the references of {len(references)} items."
         )
-    if isinstance(references, str) or any(isinstance(given, str) for given in references):
-        raise RegardError("The references of an item are a list, also when there is one: [['a b'], ['c']].")
-    missing = next((i for i, given in enumerate(references) if not given), None)
-    if missing is not None:
-        raise RegardError(f"Item {missing} has no reference.")
+    if isinstance(references, str) or any(isinstance(texts, str) for texts in references):
+        raise RegardError("The references of an item must be a list, even a single one: [['a b'], ['c']].")
+    empty = next((i for i, texts in enumerate(references) if not texts), None)
+    if empty is not None:
+        raise RegardError(f"Item {empty} has no reference; every item needs at least one.")

@@ -1,4 +1,4 @@
-"""Which items are held out: decided by a hash of the source, so that all pairs of one source stay together."""
+"""Held-out pairs, chosen by a hash of the source, so that all pairs of a source are on the same side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.errors import DataError
 
 SALT = "dev:"
 LARGEST_SHARE, MOST_PAIRS = 0.1, 2_000
-"""What is held out where nothing is said: so many tell models apart, and few files can spare more than a tenth."""
+"""The default of what is held out: 2,000 pairs tell models apart, and few files can spare more than a tenth."""
 
 
 def share(text: str, *, salt: str = "") -> float:
@@ -26,7 +26,7 @@ def share(text: str, *, salt: str = "") -> float:
 
 
 def suggested_fraction(num_pairs: int) -> float:
-    """A tenth, or what makes about 2,000 pairs where that is less.
+    """A tenth, or the fraction that makes about 2,000 pairs if that is less.
 
     >>> suggested_fraction(3_600), suggested_fraction(104_000)
     (0.1, 0.019)
@@ -37,22 +37,22 @@ def suggested_fraction(num_pairs: int) -> float:
 def hold_out(pairs: Pairs, fraction: float, *, normalise: Callable[[str], str] = str) -> tuple[Pairs, Pairs]:
     """Training pairs and held-out pairs: a source is held out when its `share` is below the fraction.
 
-    Whether a source is held out depends on nothing but its text: not on the other pairs, their order or a seed. The
-    share is salted, so that data split by plain SHA-256 before (`regard.data.cmudict`) can be split again.
+    Whether a source is held out depends only on its text, not on the other pairs, their order or a seed. The share is
+    salted, so that data that were split by plain SHA-256 before (`regard.data.cmudict`) can be split again.
 
     Args:
         pairs: all pairs.
-        fraction: about how large a part of the distinct sources is held out.
-        normalise: what makes two sources the same (the source field's `normalisation`).
+        fraction: the share of the distinct sources that is held out, approximately.
+        normalise: sources are equal if this maps them to the same text (the source field's `normalisation`).
 
     Raises:
-        DataError: when one of the parts would be empty.
+        DataError: if one of the parts would be empty.
     """
     shares = (share(normalise(pair.source), salt=SALT) for pair in pairs)
-    held = np.fromiter(shares, dtype=np.float64, count=len(pairs)) < fraction
-    if held.all() or not held.any():
+    is_dev = np.fromiter(shares, dtype=np.float64, count=len(pairs)) < fraction
+    if is_dev.all() or not is_dev.any():
         raise DataError(
-            f"Of {len(pairs):,} pairs, data.dev_fraction={fraction:g} holds out {'all' if held.all() else 'none'}.\n"
+            f"Of {len(pairs):,} pairs, data.dev_fraction={fraction:g} holds out {'all' if is_dev.all() else 'none'}.\n"
             "  Give a file of held-out pairs (data.dev), or another fraction."
         )
-    return Selection(pairs, np.flatnonzero(~held)), Selection(pairs, np.flatnonzero(held))
+    return Selection(pairs, np.flatnonzero(~is_dev)), Selection(pairs, np.flatnonzero(is_dev))

@@ -1,4 +1,4 @@
-"""One pass over a split: lengths and hashes, some 34 bytes a pair, and what the distinct symbols are."""
+"""One pass over a split: lengths and hashes, about 34 bytes per pair, and the distinct symbols."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class Affix:
-    """The symbols that all texts of a side begin with, or end with; those without symbols do not count.
+    """The symbols that all texts of a side begin with, or end with; texts without symbols do not count.
 
     Args:
         symbols: in the order of the texts.
-        num_texts: texts that were looked at.
+        num_texts: the number of texts with symbols.
     """
 
     symbols: tuple[str, ...]
@@ -33,7 +33,7 @@ class Affix:
 
 @dataclass(frozen=True, slots=True)
 class SideSurvey:
-    """The texts of one side.
+    """What one pass gathers about the texts of one side.
 
     Args:
         name: `source` or `target`.
@@ -42,7 +42,7 @@ class SideSurvey:
         hashes: (pairs,) uint64, of the normalised texts.
         counts: how often each symbol occurs.
         first: the index of the first pair with each symbol.
-        prefix, suffix: what all texts begin and end with.
+        prefix, suffix: the symbols that all texts begin and end with.
     """
 
     name: str
@@ -56,14 +56,14 @@ class SideSurvey:
 
     @property
     def unknown(self) -> list[str]:
-        """The symbols that the vocabulary lacks, the most frequent first."""
-        lacking = (symbol for symbol in self.counts if symbol not in self.field.vocabulary)
-        return sorted(lacking, key=lambda symbol: (-self.counts[symbol], symbol))
+        """The symbols that are not in the vocabulary, the most frequent first."""
+        unknown = (symbol for symbol in self.counts if symbol not in self.field.vocabulary)
+        return sorted(unknown, key=lambda symbol: (-self.counts[symbol], symbol))
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A split as the checks see it."""
+    """The pairs of a split, and what one pass gathers about their sides."""
 
     name: str
     pairs: Pairs
@@ -125,7 +125,7 @@ class _Collector:
 
 
 def _common(prefix: tuple[str, ...] | None, tokens: Sequence[str]) -> tuple[str, ...]:
-    """What a text begins with of a prefix; all of it for the first text."""
+    """The part of a prefix that a text begins with; the whole text if there is no prefix yet."""
     if prefix is None:
         return tuple(tokens)
-    return tuple(ours for ours, theirs in takewhile(lambda both: both[0] == both[1], zip(prefix, tokens)))
+    return tuple(symbol for symbol, _ in takewhile(lambda pair: pair[0] == pair[1], zip(prefix, tokens)))

@@ -1,4 +1,4 @@
-"""What is odd about the symbols of one side."""
+"""Checks of the symbols of one side."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from regard.data.survey import Affix, SideSurvey, Survey
 from regard.data.units import CharacterUnits
 
 RARE = 10
-"""A symbol that occurs less often is hardly learned."""
+"""A symbol that occurs less often than this is hardly learned."""
 FEW_COMPOSED, COMPOSED_SHARE = 20, 0.01
-"""Rare composed symbols are worth a word where they are so many, and such a share of all symbols of the texts."""
+"""Rare composed symbols are reported from this number and this share of all symbols of the texts."""
 FEW_TEXTS = 10
-"""Fewer texts begin or end alike by chance."""
+"""Fewer texts than this may begin or end alike by chance."""
 NAMES = 0.5
-"""Texts that are one symbol each are names, and not classes, where so many of them are different ones."""
+"""Texts of one symbol each are names rather than classes if at least this share of them is distinct."""
 
 
 def symbols(split: Survey, side: SideSurvey, *, is_train: bool) -> Iterator[Finding]:
-    """What is odd about the symbols of a side.
+    """Findings about the symbols of a side.
 
     Args:
-        split: where the side is from.
-        side: its survey.
+        split: the split of the side.
+        side: the survey of the side.
         is_train: whether the field was learned from these texts.
     """
     yield from _unknown(split, side, is_train=is_train)
@@ -45,45 +45,45 @@ def _unknown(split: Survey, side: SideSurvey, *, is_train: bool) -> Iterator[Fin
         return
     total = sum(side.counts[symbol] for symbol in unknown)
     text = (
-        f"{split.name}'s {side.name}s have {len(unknown):,} symbols, {total:,} times, that the vocabulary of the "
-        "training pairs lacks"
+        f"{split.name}'s {side.name}s have symbols that are not in the vocabulary of the training pairs: "
+        f"{len(unknown):,} distinct, {total:,} in all"
     )
     examples = tuple(
-        f"{shorten(symbol)} {side.counts[symbol]:,} times, as at {_place(split, side, symbol)}"
+        f"{shorten(symbol)} {side.counts[symbol]:,}×, first at {_place(split, side, symbol)}"
         for symbol in unknown[:NUM_EXAMPLES]
     )
     yield Finding("info" if is_train else "warning", text, len(unknown), examples)
 
 
 def _whole(split: Survey, side: SideSurvey) -> Iterator[Finding]:
-    """Units that do not split the texts: every text would be a symbol of its own, of which nothing can be learned."""
+    """Units that do not split the texts: every text is a single symbol, from which nothing can be learned."""
     count = len(side.lengths)
     if count < FEW_TEXTS or side.lengths.max() > 1 or len(side.counts) < NAMES * count:
         return
     if max(map(len, side.counts)) < 2:
         return
     text = (
-        f"every {side.name} of {split.name} is a single symbol, and {len(side.counts):,} of {count:,} are different: "
-        f"these units do not split them. data.{side.name}.units=character does"
+        f"every {side.name} of {split.name} is a single symbol, and {len(side.counts):,} of {count:,} are distinct: "
+        f"the units do not split the texts; data.{side.name}.units=character does"
     )
     yield Finding("warning", text, count)
 
 
 def _once(split: Survey, side: SideSurvey) -> Iterator[Finding]:
-    """Symbols that nothing can be learned about; where units have an inventory, they are no choice of the texts."""
-    known = side.field.vocabulary
-    single = [symbol for symbol, count in side.counts.items() if count == 1 and symbol in known]
+    """Symbols of which nothing can be learned; an inventory does not depend on the texts, so it is not checked."""
+    vocabulary = side.field.vocabulary
+    single = [symbol for symbol, count in side.counts.items() if count == 1 and symbol in vocabulary]
     if not single or side.field.units.inventory is not None:
         return
-    text = f"{len(single):,} of {len(known.symbols):,} symbols of {split.name}'s {side.name}s occur only once"
+    text = f"{len(single):,} of {len(vocabulary.symbols):,} symbols of {split.name}'s {side.name}s occur only once"
     examples = tuple(f"{shorten(symbol)} at {_place(split, side, symbol)}" for symbol in single[:NUM_EXAMPLES])
     yield Finding("info", text, len(single), examples)
 
 
 def _composed(split: Survey, side: SideSurvey) -> Iterator[Finding]:
-    """Scripts whose many composed characters, as Hangul syllables, consist of few others.
+    """Scripts with many composed characters that consist of few others, such as Hangul syllables.
 
-    What NFD makes of the texts is what it makes of their distinct symbols, so nothing is read again.
+    NFD acts on each symbol separately, so the counts of the symbols are enough and no text is read again.
     """
     characters = dict(_characters(side))
     counts = {symbol: side.counts[symbol] for symbol in characters}
@@ -99,8 +99,8 @@ def _composed(split: Survey, side: SideSurvey) -> Iterator[Finding]:
     if len(rare) < FEW_COMPOSED or times < COMPOSED_SHARE * total or 2 * len(components) > len(rare):
         return
     text = (
-        f"{len(rare):,} composed symbols of {split.name}'s {side.name}s, {times:,} of {total:,}, occur less than "
-        f"{RARE} times each; data.{side.name}.unicode=NFD makes {len(components):,} symbols of them, "
+        f"{len(rare):,} composed symbols of {split.name}'s {side.name}s, {times:,} of {total:,}, occur fewer than "
+        f"{RARE} times each; data.{side.name}.unicode=NFD splits them into {len(components):,} symbols, "
         f"{common:,} of which are common"
     )
     examples = tuple(f"{shorten(symbol)} at {_place(split, side, symbol)}" for symbol in rare[:NUM_EXAMPLES])
@@ -112,11 +112,11 @@ def _components(character: str) -> str:
 
 
 def _characters(side: SideSurvey) -> Iterator[tuple[str, str]]:
-    """The symbols that are characters, and which ones."""
+    """The symbols of character units, each with its character."""
     units = side.field.units
     for symbol in side.counts:
-        of, character = units.origin(symbol) if isinstance(units, ColumnUnits) else (units, symbol)
-        if isinstance(of, CharacterUnits):
+        column, character = units.origin(symbol) if isinstance(units, ColumnUnits) else (units, symbol)
+        if isinstance(column, CharacterUnits):
             yield symbol, character
 
 
@@ -124,9 +124,9 @@ def _affix(split: Survey, side: SideSurvey, affix: Affix, verb: str) -> Iterator
     if not affix.symbols or affix.num_texts < FEW_TEXTS:
         return
     shown = " ".join(map(repr, affix.symbols[:NUM_EXAMPLES])) + " …" * (len(affix.symbols) > NUM_EXAMPLES)
-    text = f"every {side.name} of {split.name} {verb} with {shown}, which tells nothing apart"
+    text = f"every {side.name} of {split.name} {verb} with {shown}, which carries no information"
     if side.name == "source":
-        text += "; attention often rests on such a symbol. Leave it out of the file if its place has no meaning"
+        text += "; attention often rests on such symbols. Remove them from the file if they mean nothing"
     yield Finding("warning" if side.name == "source" else "info", text, affix.num_texts)
 
 

@@ -1,4 +1,4 @@
-"""What a symbol is: a character, a word, a byte, or what stands between separators."""
+"""Units of text: a symbol is a character, a word, a byte, or the text between separators."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ BYTE_VALUES = {symbol: byte for byte, symbol in enumerate(BYTES)}
 
 
 class Units(Protocol):
-    """Cuts a text into symbols and puts symbols together again."""
+    """Splits texts into symbols, and joins symbols to texts."""
 
     @property
     def inventory(self) -> tuple[str, ...] | None:
-        """All symbols there can be, or None where texts decide."""
+        """All possible symbols, or None if they follow from the texts."""
         ...
 
     def split(self, text: str) -> list[str]:
@@ -31,7 +31,7 @@ class Units(Protocol):
 
 
 class CharacterUnits:
-    """Unicode code points: an accent that stays apart in the chosen Unicode form is a symbol of its own.
+    """Unicode code points: an accent that the chosen Unicode form keeps separate is a symbol by itself.
 
     >>> CharacterUnits().split("so be")
     ['s', 'o', ' ', 'b', 'e']
@@ -47,7 +47,7 @@ class CharacterUnits:
 
 
 class WhitespaceUnits:
-    """What stands between white space; joined by single spaces.
+    """Texts between white space; joined by single spaces.
 
     >>> WhitespaceUnits().split("AH T  EH .")
     ['AH', 'T', 'EH', '.']
@@ -63,10 +63,10 @@ class WhitespaceUnits:
 
 
 class SeparatorUnits:
-    """What stands between separators, without the white space around it; empty parts are left out.
+    """Texts between separators, without the white space around them; empty ones are left out.
 
     Args:
-        separator: a text, as the `;` between morphological tags.
+        separator: a text, for example the `;` between morphological tags.
 
     >>> SeparatorUnits(";").split("V; PST;3;SG")
     ['V', 'PST', '3', 'SG']
@@ -85,10 +85,10 @@ class SeparatorUnits:
 
 
 class WordUnits:
-    """Words, and the punctuation around them (Unicode categories P) a mark at a time; what is inside a word stays.
+    """Words, and each punctuation mark (Unicode categories P) around them; marks inside a word stay part of it.
 
-    Joining sets marks as European scripts do and takes quotes for opening and closing in turn, so a text may come
-    back with other spaces than it had. Phones written with punctuation (X-SAMPA) want `whitespace`.
+    Joining places spaces as European scripts do, and takes quotation marks as opening and closing in turn, so spaces
+    may differ from those of the original text. For phones written with punctuation (X-SAMPA), use `whitespace`.
 
     >>> WordUnits().split("(Don't say 3.14, say “T-shirt”!)")
     ['(', "Don't", 'say', '3.14', ',', 'say', '“', 'T-shirt', '”', '!', ')']
@@ -114,19 +114,19 @@ class WordUnits:
 
     def join(self, tokens: Sequence[str]) -> str:
         parts: list[str] = []
-        glued, quoted = True, False
+        is_glued, in_quotes = True, False
         for token in tokens:
             before = after = False
             if len(token) == 1 and _is_mark(token):
-                before, after = _sides(token, quoted)
-                quoted ^= _is_quote(token)
-            parts += [token] if glued or before else [" ", token]
-            glued = after
+                before, after = _sides(token, in_quotes)
+                in_quotes ^= _is_quote(token)
+            parts += [token] if is_glued or before else [" ", token]
+            is_glued = after
         return "".join(parts)
 
 
 class ByteUnits:
-    """The bytes of the UTF-8 text, all 256 of which are always known. Joining replaces what is not UTF-8 by `�`.
+    """The bytes of the text in UTF-8; the vocabulary always has all 256. Joining replaces what is not UTF-8 by `�`.
 
     >>> ByteUnits().split("é")
     ['<0xC3>', '<0xA9>']
@@ -149,11 +149,11 @@ def _is_quote(mark: str) -> bool:
     return mark in QUOTES or unicodedata.category(mark) in ("Pi", "Pf")
 
 
-def _sides(mark: str, quoted: bool) -> tuple[bool, bool]:
-    """Whether a mark is set without a space before it and without one after it."""
+def _sides(mark: str, in_quotes: bool) -> tuple[bool, bool]:
+    """Whether a mark has no space before it, and whether it has none after it."""
     category = unicodedata.category(mark)
     if _is_quote(mark):
-        return quoted, not quoted
+        return in_quotes, not in_quotes
     if category == "Ps" or mark in OPENING:
         return False, True
     return category == "Pe" or (category == "Po" and mark not in STANDING), False

@@ -19,13 +19,13 @@ SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
 class Vocabulary:
     """Symbols and their ids: 0 `<pad>`, 1 `<s>`, 2 `</s>`, 3 `<unk>`, then the symbols in order.
 
-    The specials are ids without a text: a symbol that is written `</s>` is a symbol like others.
+    The four specials are ids without a text: a symbol of the text that reads `</s>` is an ordinary symbol.
 
     Args:
         symbols: distinct texts, without the specials.
 
     Raises:
-        RegardError: for a symbol that comes twice.
+        RegardError: if a symbol occurs twice.
 
     >>> vocabulary = Vocabulary.build([["b", "a", "b"], ["</s>"]])
     >>> vocabulary.symbols
@@ -38,14 +38,14 @@ class Vocabulary:
         self.symbols = tuple(symbols)
         self._ids = {symbol: i for i, symbol in enumerate(self.symbols, start=len(SPECIALS))}
         if len(self._ids) < len(self.symbols):
-            twice = Counter(self.symbols).most_common(1)[0][0]
-            raise RegardError(f"The symbols of a vocabulary are distinct; {twice!r} comes twice.")
+            repeated = Counter(self.symbols).most_common(1)[0][0]
+            raise RegardError(f"The symbols of a vocabulary must be distinct; {repeated!r} occurs twice.")
 
     @classmethod
     def build(
         cls, tokens: Iterable[Sequence[str]], *, min_count: int = 1, max_symbols: int | None = None
     ) -> Vocabulary:
-        """The symbols of tokenised texts, the most frequent first, equal counts in order of code points."""
+        """The vocabulary of tokenised texts: the most frequent symbols first, equal counts in order of code points."""
         counts: Counter[str] = Counter()
         for sequence in tokens:
             counts.update(sequence)
@@ -53,12 +53,12 @@ class Vocabulary:
 
     @classmethod
     def of_counts(cls, counts: Mapping[str, int], *, min_count: int = 1, max_symbols: int | None = None) -> Vocabulary:
-        """The symbols seen at least `min_count` times, at most `max_symbols` of them."""
+        """The vocabulary of the symbols that occur at least `min_count` times, at most `max_symbols` of them."""
         frequent = (symbol for symbol, count in counts.items() if count >= min_count)
         return cls(sorted(frequent, key=lambda symbol: (-counts[symbol], symbol))[:max_symbols])
 
     def __len__(self) -> int:
-        """All ids, specials included."""
+        """The number of ids, specials included."""
         return len(SPECIALS) + len(self.symbols)
 
     def __contains__(self, symbol: object) -> bool:
@@ -83,7 +83,7 @@ class Vocabulary:
         return [token for token in tokens if token not in self._ids]
 
     def save(self, path: Path | str) -> None:
-        """Writes a JSON document, a symbol a line."""
+        """Writes a JSON document with one symbol per line."""
         document.write(Path(path), {}, self.symbols)
 
     @classmethod

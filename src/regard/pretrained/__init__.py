@@ -1,1 +1,1 @@
-"""Models that come with regard, a folder each: `regard.load("g2p-en")`."""
+"""Models that come with regard, one folder each: `regard.load("g2p-en")`."""

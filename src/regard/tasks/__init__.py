@@ -1,4 +1,4 @@
-"""What a user wants done: tasks join data, model, training and search."""
+"""Tasks: data, model, training and search put together for a purpose, such as turning texts into texts."""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,7 @@
-"""From a configuration to a model."""
+"""Builds the model that a configuration describes."""
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import math
 from typing import Any, get_args, get_type_hints
@@ -17,10 +16,8 @@ from regard.errors import ConfigError, RegardError
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import Bridge, EncoderDecoder, FixedContext, RecurrentDecoder, RecurrentEncoder
 
-GIVEN = ("query_size", "memory_size", "key_size", "input_size")
-"""What a recipe is told by the decoder and the encoder, whose states are keys and values at once."""
-FROM_ZERO = ("reach",)
-"""Whole numbers that may be 0; all others count or measure something that has to be there."""
+SIZES = ("query_size", "memory_size", "key_size", "input_size")
+"""Parameters of recipes that follow from the encoder and the decoder; the encoder's states are both keys and values."""
 
 
 def build_model(config: ModelConfig, *, num_source: int, num_target: int) -> EncoderDecoder:
@@ -86,11 +83,11 @@ def build_mechanism(config: AttentionConfig, *, query_size: int, memory_size: in
 
     Args:
         config: the recipe and its options.
-        query_size, memory_size, input_size: of the decoder's state, of the encoder's, and of what the decoder is fed;
-            a recipe gets those that it asks for.
+        query_size, memory_size, input_size: of the decoder's state, of the encoder's states, and of the decoder's
+            input; a recipe gets those that it has parameters for.
 
     Raises:
-        ConfigError: for an unknown recipe or option, or a value of the wrong type; with the nearest right name.
+        ConfigError: for an unknown recipe or option (the text has the nearest name), or a value of the wrong type.
     """
     place = ("model", "attention")
     recipe = RECIPES.get(config.recipe)
@@ -102,14 +99,14 @@ def build_mechanism(config: AttentionConfig, *, query_size: int, memory_size: in
     if "query_size" not in signature.parameters:
         usable = [name for name, other in RECIPES.items() if "query_size" in inspect.signature(other).parameters]
         raise ConfigError(
-            f"{config.recipe} has no query from outside, so a decoder cannot ask it; it can ask {', '.join(usable)}",
+            f"{config.recipe} takes no query, so a decoder cannot use it; it can use {', '.join(usable)}",
             (*place, "recipe"),
         )
-    known = [name for name in signature.parameters if name not in GIVEN and not _is_part(hints[name])]
+    accepted = [name for name in signature.parameters if name not in SIZES and not _is_part(hints[name])]
     options: dict[str, Any] = {}
     for name, value in config.options.items():
-        if name not in known:
-            raise ConfigError(f"{config.recipe} has no option {name!r}{_nearest(name, known)}", (*place, name))
+        if name not in accepted:
+            raise ConfigError(f"{config.recipe} has no option {name!r}{_nearest(name, accepted)}", (*place, name))
         options[name] = _option(config.recipe, name, value, hints[name])
     sizes = {"query_size": query_size, "memory_size": memory_size, "input_size": input_size}
     try:
@@ -125,47 +122,45 @@ def _check(config: ModelConfig) -> None:
     decoder, place = config.decoder, ("model", "decoder")
     if config.attention is None:
         if decoder.order == "attend_then_recur":
-            raise ConfigError("without attention there is no order of attending; leave it out", (*place, "order"))
+            raise ConfigError("order has no effect without attention; leave it out", (*place, "order"))
         if decoder.query != "output":
-            raise ConfigError("without attention nothing is asked; leave it out", (*place, "query"))
+            raise ConfigError("query has no effect without attention; leave it out", (*place, "query"))
         if decoder.input_feeding:
-            raise ConfigError(
-                "without attention there is no attentional output to feed back; leave it out", (*place, "input_feeding")
-            )
+            raise ConfigError("input_feeding has no effect without attention; leave it out", (*place, "input_feeding"))
         return
     if decoder.order == "attend_then_recur" and decoder.input_feeding is False:
         raise ConfigError(
-            "attend_then_recur feeds the context into the cell by definition; for a decoder without feedback use "
+            "order: attend_then_recur always feeds the context into the cell; for a decoder without feedback use "
             "order: recur_then_attend",
             (*place, "input_feeding"),
         )
     for key, default in (("context", "last"), ("context_use", "first_state")):
         if getattr(decoder, key) != default:
             raise ConfigError(
-                f"{key} is for decoders without attention; leave it out, or set model.attention to null", (*place, key)
+                f"{key} has no effect with attention; leave it out, or set model.attention to null", (*place, key)
             )
 
 
 def _option(recipe: str, name: str, value: Any, hint: Any) -> Any:
-    """An option's value, of exactly the type that the recipe asks for."""
+    """The value of an option, checked against the recipe's type without conversion."""
     place = ("model", "attention", name)
     try:
         checked = TypeAdapter(hint).validate_python(value, strict=True)
     except ValidationError as error:
-        found = error.errors()[0]
+        reason = error.errors()[0]["msg"]
         near = nearest(str(value), _words(hint))
         question = f"; {did_you_mean(near)}" if near else ""
-        raise ConfigError(f"{value!r} does not fit {recipe}'s option: {found['msg']}{question}", place) from None
+        raise ConfigError(f"{value!r} is not a value of this option of {recipe}: {reason}{question}", place) from None
     if isinstance(checked, float) and not math.isfinite(checked):
         raise ConfigError(f"{recipe}'s {name}={checked} must be finite", place)
-    least = 0 if name in FROM_ZERO else 1
+    least = 0 if name == "reach" else 1
     if type(checked) is int and checked < least:
         raise ConfigError(f"{recipe}'s {name}={checked} must be {least} or more", place)
     return checked
 
 
 def _words(hint: Any) -> list[str]:
-    """The words among what a type allows."""
+    """The words that a type allows."""
     inner = [word for argument in get_args(hint) for word in _words(argument)]
     return [*inner, hint] if isinstance(hint, str) else inner
 
@@ -174,6 +169,6 @@ def _is_part(hint: Any) -> bool:
     return AbstractWindow in getattr(hint, "__args__", ())
 
 
-def _nearest(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
+def _nearest(name: str, choices: list[str]) -> str:
+    near = nearest(name, choices)
+    return f"; {did_you_mean(near)}" if near else f"; there are {', '.join(choices)}"

@@ -1,4 +1,4 @@
-"""What there is, and which way it takes."""
+"""Everything that has a name: recipes, parts, presets, models and tasks."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ PARTS = {
 
 
 def catalogue() -> list[tuple[str, str, str]]:
-    """Everything that can be named in a configuration or a command: (kind, name, one line about it)."""
-    found = [("recipe", name, _first_line(recipe)) for name, recipe in sorted(RECIPES.items())]
+    """Everything that a configuration or a command can name: (kind, name, one line about it)."""
+    entries = [("recipe", name, _first_line(recipe)) for name, recipe in sorted(RECIPES.items())]
     for kind, base in PARTS.items():
-        found += [(kind, name, _first_line(part)) for name, part in vars(attention).items() if _is_a(part, base)]
-    found += [("preset", name, line) for name, line in presets().items()]
+        entries += [(kind, name, _first_line(part)) for name, part in vars(attention).items() if _is_a(part, base)]
+    entries += [("preset", name, line) for name, line in presets().items()]
     for name, folder in shipped().items():
         card = (folder / "card.md").read_text(encoding="utf-8").splitlines() if (folder / "card.md").exists() else []
-        found.append(("model", name, next((line for line in card[1:] if line.strip()), "")))
-    found.append(("task", "text_to_text", "any text to any text: pronunciation, translation, inflection, dates"))
-    return found
+        entries.append(("model", name, next((line for line in card[1:] if line.strip()), "")))
+    entries.append(("task", "text_to_text", "any text to any text: pronunciation, translation, inflection, dates"))
+    return entries
 
 
 def describe(name: str) -> str | None:
-    """What a recipe, a part or a preset is, with options, defaults and papers; None for another name."""
+    """A description of a recipe, a part or a preset, with options, defaults and papers; None for another name."""
     if name in RECIPES:
         recipe = RECIPES[name]
         required = [p.name for p in inspect.signature(recipe).parameters.values() if p.default is p.empty]

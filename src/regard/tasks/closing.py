@@ -1,38 +1,45 @@
-"""What a training says last: which model is saved, what it reaches, and how to use it."""
+"""The last lines of a training: which model is saved, its metrics, and the commands that use it."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 from regard.training import Outcome
 
 LONGEST = 40
-"""Characters of an input that is shown in a command."""
+"""The most characters of an input that is shown in a command."""
 
 
-def closing(outcome: Outcome, folder: Path, *, select: str, example: str = "") -> str:
+def closing(outcome: Outcome, folder: Path, *, select: str, inputs: Iterable[str] = ()) -> str:
     """The lines after a training.
 
     Args:
-        outcome: of the run.
+        outcome: the outcome of the run.
         folder: the run folder.
-        select: the metric that named the best model; it is shown first.
-        example: an input for the command that is shown.
+        select: the metric that chose the best model; it is shown first.
+        inputs: held-out inputs, one of which is shown in a command.
     """
     if not outcome.weights:
-        return f"{folder}: no model yet; the first validation saves one."
+        return f"{folder}: there is no model yet; the first validation saves one."
     steps = outcome.weights
-    which = f"the model of step {steps[0]:,}"
+    saved = f"the model of step {steps[0]:,}"
     if len(steps) > 1:
-        which = f"the mean of {len(steps)} models, of steps {steps[0]:,} to {steps[-1]:,},"
+        saved = f"the mean of {len(steps)} models, of steps {steps[0]:,} to {steps[-1]:,},"
     names = sorted(outcome.metrics, key=lambda name: name != select)
     figures = ", ".join(f"{name} {outcome.metrics[name]:.4g}" for name in names)
     model = shlex.quote(str(folder))
-    shown = example.isprintable() and 0 < len(example) <= LONGEST and not example.startswith("-")
-    inputs = shlex.quote(example) if shown else "--input FILE"
     return (
-        f"{folder}: {which} is saved. On the held-out data: {figures}.\n"
-        f"  regard predict --model {model} {inputs}\n"
+        f"{folder}: {saved} is saved. On the held-out data: {figures}.\n"
+        f"  regard predict --model {model} {_argument(inputs)}\n"
         f"  regard evaluate --model {model} FILE"
     )
+
+
+def _argument(inputs: Iterable[str]) -> str:
+    """A short input as a shell reads it, if possible one that needs no quotes; else a file."""
+    short = [text for text in inputs if text.isprintable() and 0 < len(text) <= LONGEST and not text.startswith("-")]
+    quoted = [shlex.quote(text) for text in short]
+    plain = [argument for text, argument in zip(short, quoted) if text == argument]
+    return [*plain, *quoted, "--input FILE"][0]

@@ -26,23 +26,23 @@ LOOPS: tuple[tuple[Any, str], ...] = (
     (RecurrentDecoder, "_in_order"),
     (Mechanism, "_loop"),
 )
-"""Methods that loop over steps: a graph of one would be good for only one length."""
+"""Methods that loop over steps: a compiled graph of such a loop would serve a single length only."""
 Batch = dict[str, Tensor]
 Sums = tuple[Tensor, ...]
 
 
 def check_compilable(config: TrainingConfig) -> None:
-    """Refuses to compile what cannot be, or where there is no compiler.
+    """Refuses a configuration whose loss cannot be compiled, or a machine without a compiler.
 
     Raises:
-        ConfigError: saying what to change or install.
+        ConfigError: the text names what to change or install.
     """
     if not config.compile:
         return
     if config.scheduled_sampling > 0.0 or config.sequence_teacher_forcing < 1.0:
         raise ConfigError(
-            "outputs that are fed back are taken step by step, which would be compiled anew for every length. Leave "
-            "compile out, or scheduled_sampling and sequence_teacher_forcing",
+            "scheduled_sampling and sequence_teacher_forcing decode step by step, which torch.compile would compile "
+            "anew for every length; leave out either compile or these two",
             PLACE,
         )
     if BACKEND == "inductor" and choose(config.device).type == "cpu":
@@ -53,8 +53,8 @@ def check_compilable(config: TrainingConfig) -> None:
             get_cpp_compiler()
         except InvalidCxxCompiler:
             raise ConfigError(
-                "torch.compile needs a C++ compiler, and there is none. Install g++ (Debian: apt install g++) or name "
-                "yours in the variable CXX; or leave compile out",
+                "torch.compile needs a C++ compiler, and there is none. Install g++ (Debian: apt install g++), set the "
+                "environment variable CXX to your compiler, or leave compile out",
                 PLACE,
             ) from None
 
@@ -62,18 +62,18 @@ def check_compilable(config: TrainingConfig) -> None:
 class CompiledLoss:
     """Calls `loss(batch)` through torch.compile, with one graph for any number of rows and lengths.
 
-    Loops over steps (`LOOPS`) stay outside of the graph. What is compiled depends on the batch that comes first, in the
-    last digits; so it is compiled with `first`, whichever batch a run begins or continues with. A batch of one row,
-    which torch would compile apart, is left as it is.
+    Loops over steps (`LOOPS`) stay outside the graph. The last digits of the results depend on the batch that is used
+    to compile, so that is always `first`, whichever batch a run begins or resumes with. A batch with one row, for which
+    torch would compile another graph, is not compiled.
 
     Args:
-        loss: from a batch of tensors (B, …) to the loss and further tensors.
-        module: whose loss it is.
-        first: the batch to compile with, of more than one row; asked for once.
+        loss: a function from a batch of tensors (B, …) to the loss and further tensors.
+        module: the module with the weights of the loss.
+        first: returns the batch to compile with, which has more than one row; called once.
     """
 
     def __init__(self, loss: Callable[[Batch], Sums], module: nn.Module, first: Callable[[], Batch]) -> None:
-        self._plain = loss
+        self._uncompiled = loss
         self._compiled = torch.compile(loss, dynamic=True, backend=BACKEND)
         self._module = module
         self._first: Callable[[], Batch] | None = first
@@ -82,20 +82,20 @@ class CompiledLoss:
                 setattr(owner, name, cast(Any, torch.compiler.disable)(loop))
 
     def __call__(self, batch: Batch) -> Sums:
-        """The loss and what comes with it.
+        """The result of `loss` for a batch.
 
         Raises:
-            ConfigError: where the compiler fails.
+            ConfigError: if the compiler fails.
         """
         if any(len(tensor) == 1 for tensor in batch.values()):
-            return self._plain(batch)
+            return self._uncompiled(batch)
         if self._first is not None:
             self._compile(self._first())
             self._first = None
         return self._run(batch)
 
     def _compile(self, batch: Batch) -> None:
-        """Forward and backward, of which nothing stays but the graph."""
+        """Compiles the forward and the backward pass; gradients and random states stay as they were."""
         parameters = [p for p in self._module.parameters() if p.requires_grad]
         devices = [p.device for p in parameters[:1] if p.device.type == "cuda"]
         with torch.random.fork_rng(devices):
@@ -109,9 +109,9 @@ class CompiledLoss:
             with SHAPES.patch(use_duck_shape=False):
                 return self._compiled(batch)
         except BackendCompilerFailed as error:
-            first = str(error.inner_exception).strip().partition("\n")[0]
+            reason = str(error.inner_exception).strip().partition("\n")[0]
             raise ConfigError(
-                f"torch.compile failed: {first}\nOn a CPU it needs g++ and Python's headers (Debian: apt install g++ "
+                f"torch.compile failed: {reason}\nOn a CPU it needs g++ and Python's headers (Debian: apt install g++ "
                 "python3-dev), on a GPU triton; or leave compile out",
                 PLACE,
             ) from error

@@ -1,13 +1,13 @@
-"""What follows from the data where the configuration leaves it open: batches, steps, and what goes with them.
+"""Defaults that follow from the size of the data: batches, steps, sizes of the model, dropout.
 
-With n symbols in the training pairs (the larger side of each, its end symbol counted), relative to a file of some 3,600
-words,
+Let n be the number of symbols of the training pairs: of the larger side of each, end symbols included. Relative to a
+file of some 3,600 words,
 
     batch_tokens = 256 · (n / 32,000)^½        steps = max(1,200, 2,400 · (n / 32,000)^0.37)
 
-so that the number of steps that a training makes depends little on the size of the file: 300 words make 1,200 and
-100,000 words 8,000. Epochs, warm-up and validations follow from the steps. Dropout falls with the data, by 0.1 for ten
-times as many symbols, and the models of large files are wider. `docs/log.md` says what the numbers rest on.
+so that the number of steps depends little on the size of the file: 300 words give 1,200 steps, and 100,000 words 8,000.
+Epochs, warm-up and validations follow from the steps. Dropout falls by 0.1 for ten times as many symbols, and models of
+large files are wider. `docs/log.md` has the experiments behind the numbers.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from regard.data import plan
 from regard.data.field import learns_pieces
 
 REFERENCE = 32_000
-"""Symbols of the file that the numbers were tuned on."""
+"""Symbols of the file that the numbers were tuned on, called the reference."""
 BATCH_TOKENS, BATCH_GROWTH = 256, 0.5
 STEPS, STEPS_GROWTH, LEAST_STEPS = 2_400, 0.37, 1_200
 WARMUP = 0.05
-"""Share of the steps with a rising learning rate."""
+"""The share of the steps in which the learning rate rises."""
 VALIDATIONS = 25
 DROPOUT, DROPOUT_DECAY, LEAST_DROPOUT, MOST_DROPOUT = 0.4, 0.1, 0.1, 0.5
-"""At the reference, less for every ten times as many symbols, and its range."""
+"""Dropout at the reference, its decrease for ten times as many symbols, and its range."""
 SIZE, LARGE, LARGE_SIZE = 256, 4_000_000, 512
-"""The size of encoder and decoder, and from how many symbols on which other."""
+"""The size of encoder and decoder, and the number of symbols from which on it is LARGE_SIZE."""
 PIECES: tuple[KeyPath, ...] = (("data", "source", "vocabulary_size"), ("data", "target", "vocabulary_size"))
-"""Keys that follow from the texts where they are null and pieces are learned (`regard.data.pieces`)."""
+"""Keys that follow from the texts if they are null and pieces are learned (`regard.data.pieces`)."""
 FEW_STEPS = 1_000
-"""Fewer optimiser steps than this leave most models untrained."""
+"""With fewer optimiser steps most models stay untrained."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A configuration in which nothing is open, and how it came about.
+    """A configuration in which no key is open, and the figures it follows from.
 
     Args:
         config: the configuration.
-        num_pairs: pairs that are trained on.
-        num_symbols: symbols of their larger sides.
-        steps_per_epoch: optimiser steps of an epoch.
+        num_pairs: the number of training pairs.
+        num_symbols: the number of symbols of their larger sides.
+        steps_per_epoch: optimiser steps per epoch.
         chosen: the values that follow from the data, by dotted key.
     """
 
@@ -64,37 +64,36 @@ class Resolved:
 
     @property
     def steps(self) -> int:
-        """Optimiser steps of the whole training, unless it stops early."""
+        """The optimiser steps of the whole training, unless it stops early."""
         planned = self.steps_per_epoch * self.config.training.epochs
         return min(planned, self.config.training.max_steps or planned)
 
     @property
     def warnings(self) -> list[str]:
-        """What makes a training fail that can be seen before it begins."""
-        training, found = self.config.training, []
+        """Warnings about settings with which the training will probably fail."""
+        training, lines = self.config.training, []
         if self.steps < FEW_STEPS:
-            found.append(
-                f"warning: {self.steps:,} steps are few; most models need {FEW_STEPS:,} or more. Smaller batches "
-                "(training.batch_tokens) or more epochs (training.epochs) make more; left out, both follow from the "
-                "data"
+            lines.append(
+                f"warning: {self.steps:,} steps are few; most models need {FEW_STEPS:,} or more. Lower "
+                "training.batch_tokens or raise training.epochs; if they are left out, both follow from the data"
             )
         if 2 * training.warmup_steps > self.steps:
-            found.append(
+            lines.append(
                 f"warning: the learning rate rises for {training.warmup_steps:,} of {self.steps:,} steps. Lower "
                 "training.warmup_steps, or leave it out"
             )
-        return found
+        return lines
 
     def __str__(self) -> str:
         training = self.config.training
         accumulated = f" × {training.accumulation} batches" if training.accumulation > 1 else ""
         lines = [
-            f"plan: {self.num_pairs:,} pairs, {self.num_symbols:,} symbols; {self.steps_per_epoch:,} steps an epoch of "
-            f"up to {training.batch_tokens:,} symbols{accumulated}; {training.epochs:,} epochs: {self.steps:,} steps"
+            f"plan: {self.num_pairs:,} pairs, {self.num_symbols:,} symbols; {self.steps_per_epoch:,} steps per epoch, "
+            f"of up to {training.batch_tokens:,} symbols{accumulated}; {training.epochs:,} epochs: {self.steps:,} steps"
         ]
         if self.chosen:
             values = ", ".join(f"{key}={value:g}" for key, value in self.chosen.items())
-            lines.append(f"plan: follows from the size of the data, as it is not given: {values}")
+            lines.append(f"plan: chosen for data of this size, because the configuration leaves it open: {values}")
         return "\n".join([*lines, *self.warnings])
 
 
@@ -103,15 +102,15 @@ def resolve(
     source_lengths: NDArray[np.int64],
     target_lengths: NDArray[np.int64],
     *,
-    known: Mapping[str, float] = MappingProxyType({}),
+    chosen: Mapping[str, float] = MappingProxyType({}),
 ) -> Resolved:
-    """Chooses what the configuration leaves open; what it gives stays as it is.
+    """Chooses values for the keys that the configuration leaves open.
 
     Args:
-        config: the configuration as given: a key counts as given when the file, the preset or an override has it.
+        config: the configuration as it was read: a key is set if the file, the preset or an override has it.
         source_lengths, target_lengths: (pairs,) symbols of the training pairs; those that training leaves out (longer
             than `data.max_length`, or with an empty side) do not count.
-        known: what followed from the texts before, by dotted key (`regard.tasks.reading`).
+        chosen: values that were chosen before, by dotted key (`TrainingData.chosen`).
     """
     kept = (np.maximum(source_lengths, target_lengths) <= config.data.max_length) & (
         np.minimum(source_lengths, target_lengths) > 0
@@ -120,14 +119,14 @@ def resolve(
     num_symbols = int(np.maximum(source, target).sum())
     size = max(num_symbols, 1) / REFERENCE
     dropout = min(max(DROPOUT - DROPOUT_DECAY * math.log10(size), LEAST_DROPOUT), MOST_DROPOUT)
-    chosen: dict[str, Any] = dict(known)
+    values: dict[str, Any] = dict(chosen)
 
     def choose(key: str, value: Any) -> Any:
-        """The given value, or else this one."""
+        """The value of the configuration if it sets the key, else this value."""
         path = tuple(key.split("."))
-        if is_given(config, path):
+        if is_set(config, path):
             return _value(config, path)
-        chosen[key] = value
+        values[key] = value
         return value
 
     for part in ("encoder", "decoder"):
@@ -136,27 +135,25 @@ def resolve(
     batch_tokens = choose("training.batch_tokens", _rounded(BATCH_TOKENS * size**BATCH_GROWTH))
     batches = len(plan(source, target, batch_tokens=batch_tokens, seed=config.seed, epoch=0))
     steps_per_epoch = max(1, -(-batches // config.training.accumulation))
-    wanted = max(STEPS * size**STEPS_GROWTH, LEAST_STEPS)
-    epochs = choose("training.epochs", max(1, round(wanted / steps_per_epoch)))
+    goal = max(STEPS * size**STEPS_GROWTH, LEAST_STEPS)
+    epochs = choose("training.epochs", max(1, round(goal / steps_per_epoch)))
     steps = min(steps_per_epoch * epochs, config.training.max_steps or steps_per_epoch * epochs)
     choose("training.warmup_steps", round(WARMUP * steps))
     choose("training.validate_every", max(1, round(steps / VALIDATIONS)))
-    return Resolved(_with(config, chosen), int(kept.sum()), num_symbols, steps_per_epoch, chosen)
+    return Resolved(_with(config, values), int(kept.sum()), num_symbols, steps_per_epoch, values)
 
 
 def adopt(config: Config, resolved: Config) -> Config:
-    """What the configuration leaves open, as a run resolved it before."""
-    keys: list[KeyPath] = [
-        key.path for key in KEYS.values() if key.follows_from_data and not is_given(config, key.path)
-    ]
+    """A configuration whose open keys have the values that a former run resolved them to."""
+    keys: list[KeyPath] = [key.path for key in KEYS.values() if key.follows_from_data and not is_set(config, key.path)]
     keys += [path for path in PIECES if _value(config, path) is None and learns_pieces(_value(config, path[:-1]))]
     if config.data.dev is None and config.data.dev_fraction is None:
         keys.append(("data", "dev_fraction"))
     return _with(config, {dotted(path): _value(resolved, path) for path in keys})
 
 
-def is_given(config: Section, path: KeyPath) -> bool:
-    """Whether a key stands in what the configuration was made from, rather than having its default."""
+def is_set(config: Section, path: KeyPath) -> bool:
+    """Whether the file, the preset or an override has the key, so that its value is not the default."""
     section: Any = config
     for name in path:
         if not isinstance(section, Section) or name not in section.model_fields_set:
@@ -173,7 +170,7 @@ def _value(config: Section, path: KeyPath) -> Any:
 
 
 def _with(section: Any, values: Mapping[str, Any]) -> Any:
-    """A copy of a section with other values, by dotted key."""
+    """A copy of a section with some values replaced, by dotted key."""
     if not values:
         return section
     changed: dict[str, Any] = {}
@@ -184,5 +181,5 @@ def _with(section: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _rounded(value: float) -> int:
-    """To two digits, so that a page more of data does not change every number."""
+    """A number with two significant digits, so that slightly more data does not change every number."""
     return int(float(f"{value:.2g}"))

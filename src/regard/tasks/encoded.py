@@ -1,4 +1,4 @@
-"""Texts as ids: encoded once, and laid out in padded batches."""
+"""Texts as ids: encoded once, and copied into padded batches."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from regard.data import PAD, Field
 
 
 class EncodedTexts:
-    """The ids of many texts, end to end in the smallest type that holds them: a byte a symbol, or two, or four.
+    """The ids of many texts, end to end in the smallest type that holds them: one, two or four bytes per symbol.
 
     Args:
-        texts: raw; read once.
-        field: how they become ids.
+        texts: raw texts; read once.
+        field: turns texts into ids.
     """
 
     def __init__(self, texts: Iterable[str], field: Field) -> None:
@@ -33,7 +33,7 @@ class EncodedTexts:
         self.starts = np.cumsum(self.lengths) - self.lengths
 
     def pad(self, indices: ArrayLike, *, begin: int | None = None, end: int | None = None) -> tuple[Tensor, Tensor]:
-        """Some of the texts, in the order of their indices, as `pad` gives them."""
+        """Some of the texts, in the order of their indices, padded as by the function `pad`."""
         chosen = np.asarray(indices, dtype=np.int64)
         return _lay_out(self.flat, self.starts[chosen], self.lengths[chosen], begin, end)
 
@@ -41,7 +41,7 @@ class EncodedTexts:
 def pad(
     sequences: Sequence[NDArray[np.int64]], *, begin: int | None = None, end: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Sequences of ids as a right-padded (B, S) batch and its (B, S) mask, with a symbol before or after each."""
+    """Sequences of ids as a right-padded (B, S) batch with its (B, S) mask; `begin` and `end` are added to each."""
     lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
     flat = np.concatenate(sequences) if sequences else np.empty(0, np.int64)
     return _lay_out(flat, np.cumsum(lengths) - lengths, lengths, begin, end)

@@ -1,4 +1,4 @@
-"""The figures of a model on held-out pairs."""
+"""The metrics of a model on held-out pairs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from regard.data.translation import CorpusScore
 from regard.decoding import Prediction
 
 ALIASES = {"wer": "sequence_error_rate", "per": "symbol_error_rate", "loss": "teacher_forced_loss"}
-"""Short names of metrics, as the pronunciation literature has them: word and phone error rate."""
+"""Short names of metrics, as in the pronunciation literature: word and phone error rate."""
 TITLES = {"bleu": "BLEU", "chrf": "chrF"}
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """An item with its output: `errors` is the least edit distance over its references, `length` that one's length."""
+    """An item with its output: `errors` is the edit distance to the nearest reference, `length` its length."""
 
     item: Item
     prediction: Prediction
@@ -36,7 +36,7 @@ class Evaluation:
 
     sequence_error_rate: the share of items whose output equals none of their references (WER when items are words).
     symbol_error_rate: edit distances to the nearest reference over its length, summed over items (PER for phones).
-    bleu, chrf: of all outputs together, from 0 to 100, where they were asked for (`regard.data.corpus_score`).
+    bleu, chrf: of all outputs together, from 0 to 100, if they were computed (`regard.data.corpus_score`).
     """
 
     scored: Sequence[Scored]
@@ -44,22 +44,23 @@ class Evaluation:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The figures by name: rates from 0 to 1, figures of all outputs together, and the number of items."""
+        """The metrics by name: rates from 0 to 1, scores of all outputs together, and the number of items."""
         count = len(self.scored)
-        symbols = sum(one.length for one in self.scored)
-        wrong, errors = sum(not one.is_right for one in self.scored), sum(one.errors for one in self.scored)
+        symbols = sum(entry.length for entry in self.scored)
+        wrong = sum(not entry.is_right for entry in self.scored)
+        errors = sum(entry.errors for entry in self.scored)
         return {
             "sequence_error_rate": wrong / count if count else float("nan"),
             "symbol_error_rate": errors / symbols if symbols else float("inf") if errors else 0.0,
-            **{name: figure.value for name, figure in self.corpus.items()},
+            **{name: score.value for name, score in self.corpus.items()},
             "items": count,
         }
 
     @property
     def worst(self) -> list[Scored]:
-        """The wrong items, those with most errors a symbol first."""
-        wrong = [one for one in self.scored if not one.is_right]
-        return sorted(wrong, key=lambda one: -one.errors / max(one.length, 1))
+        """The wrong items, those with the most errors per symbol first."""
+        wrong = [entry for entry in self.scored if not entry.is_right]
+        return sorted(wrong, key=lambda entry: -entry.errors / max(entry.length, 1))
 
     def __str__(self) -> str:
         metrics = self.metrics
@@ -67,11 +68,11 @@ class Evaluation:
             f"{len(self.scored):,} items: sequence error rate {metrics['sequence_error_rate']:.2%}, "
             f"symbol error rate {metrics['symbol_error_rate']:.2%}"
         )
-        figures = (f"{TITLES[name]} {one.value:.2f}  {one.signature}" for name, one in self.corpus.items())
-        return "\n".join([rates, *figures])
+        scores = (f"{TITLES[name]} {score.value:.2f}  {score.signature}" for name, score in self.corpus.items())
+        return "\n".join([rates, *scores])
 
 
 def score(item: Item, prediction: Prediction, output: Sequence[str], references: Sequence[Sequence[str]]) -> Scored:
-    """An item with the errors of its output, in symbols."""
+    """An item with its output and the errors of that, in symbols."""
     errors, length = symbol_errors(output, references)
     return Scored(item, prediction, errors, length)

@@ -1,4 +1,4 @@
-"""Whose a run folder is: this configuration's, another one's, or somebody's own files."""
+"""What a run folder holds: a run of this configuration, a run of another one, or other files."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from regard.training.manifest import Manifest, is_run
 from regard.training.outcome import reopen
 
 CONFIG, RECORD = "config.yaml", "checkpoints/config.yaml"
-"""The configuration of the model, which its user may edit, and the one that the run was begun with."""
+"""The configuration of the model, which the user may edit, and the one that the run began with."""
 WHOLE = "# end\n"
-"""The last line of the latter: half a configuration is a configuration too."""
+"""The last line of the record, because half a configuration file can be a valid configuration."""
 FREE = ("training.device", "training.sharding", "training.threads", "training.tensorboard", "training.log_every")
-"""Keys that may change when a run is continued: they do not change what is learned."""
+"""Keys that may change when a run continues: they do not change what is learned."""
 EXTENDING = ("training.epochs", "training.max_steps", "training.early_stopping")
-"""Keys that may be raised when a run is continued: it only ends later. Each is named as the stop reason that it is."""
+"""Keys that may be raised when a run continues: it only ends later. Each has the name of its stop reason."""
 FILES = {
     "data.train": "train",
     "data.dev": "dev",
@@ -35,21 +35,21 @@ FILES = {
     "data.target.sentencepiece_model": "target.model",
     "training.start_from": "start_from",
 }
-"""Keys that name files, which may be elsewhere when a run is continued, and the fingerprints of those files."""
+"""Keys of files, which may be elsewhere when a run continues, and the names of those files' fingerprints."""
 Change = tuple[str, Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """What is to become of a folder.
+class Decision:
+    """What a training will do with a folder.
 
     Args:
-        config: the given configuration, with what the run in the folder had chosen for keys that are open.
-        begins: whether a run begins; else the one in the folder continues.
-        replaces: whether a run that is in the folder makes room first.
-        finished: the outcome, for a run that is finished and stays so.
-        extended: keys that end the run later than before.
-        edited: whether the user has changed `config.yaml` since the run wrote it, so that it stays as it is.
+        config: the configuration; its open keys have the values that the run in the folder chose.
+        begins: whether a run begins; else the run in the folder continues.
+        replaces: whether the run in the folder is set aside first.
+        finished: the outcome, if the run is finished and stays so.
+        extended: the keys that let the run end later than before.
+        edited: whether the user has changed `config.yaml` since the run wrote it, so that it is not replaced.
     """
 
     config: Config
@@ -60,36 +60,36 @@ class Claim:
     edited: bool = False
 
 
-def inspect(config: Config, folder: Path, *, overwrite: bool) -> Claim:
-    """What is to become of a folder; nothing is changed.
+def inspect(config: Config, folder: Path, *, overwrite: bool) -> Decision:
+    """What a training will do with a folder; nothing is changed here.
 
     Raises:
-        ConfigError: for a folder with another configuration, naming the keys that differ; for one that is not a run's;
-            for a `config.yaml` that was edited and would have to be replaced.
+        ConfigError: for a folder with a run of another configuration (the text has the keys that differ); for one with
+            other files; for an edited `config.yaml` that would be replaced.
         DataError: for damaged files.
     """
     start = config.training.start_from
     if start is not None and start.resolve() == folder.resolve():
         raise ConfigError(
-            f"the run cannot start from its own folder, {folder}; choose another one for it with --output",
+            f"the run cannot start from the model in its own folder, {folder}; choose another folder with --output",
             ("training", "start_from"),
         )
     if not is_run(folder):
         _check_empty(folder)
-        return Claim(config)
+        return Decision(config)
     if Manifest(folder).clearing:
-        return Claim(config, replaces=True)
+        return Decision(config, replaces=True)
     edited = _edited(folder)
     if overwrite:
         if edited:
             raise ConfigError(
                 f"{folder / CONFIG} was edited since the run wrote it, so --overwrite does not replace it. "
-                "Move it elsewhere and give it from there, or choose another folder (--output)."
+                "Move it elsewhere and use it from there, or choose another folder (--output)."
             )
-        return Claim(config, replaces=True)
+        return Decision(config, replaces=True)
     before = _before(folder)
     if before is None:
-        return Claim(config, edited=edited)
+        return Decision(config, edited=edited)
     config = adopt(config, before)
     changed = [row for row in differences(before, config) if row[0] not in FREE]
     changed = [row for row in changed if not _same_file(row[0], config, folder)]
@@ -99,64 +99,63 @@ def inspect(config: Config, folder: Path, *, overwrite: bool) -> Claim:
     finished = Outcome.read(folder)
     if finished is not None and f"training.{finished.stop_reason}" in {key for key, *_ in extended}:
         finished = None
-    return Claim(config, begins=False, finished=finished, extended=extended, edited=edited)
+    return Decision(config, begins=False, finished=finished, extended=extended, edited=edited)
 
 
-def take(claim: Claim, model: TextToText, folder: Path) -> None:
-    """Makes the folder the run's, as `inspect` found; for the process that has its lock.
+def take(decision: Decision, model: TextToText, folder: Path) -> None:
+    """Prepares the folder as `inspect` decided; only the process that holds the lock may call this.
 
-    The former run, if it is replaced, is kept in `.replaced/` until the new one has a model.
+    A run that is replaced is kept in `.replaced/` until the new one has a model.
     """
-    if claim.replaces:
+    if decision.replaces:
         archive.set_aside(folder)
-    if claim.extended:
-        _announce(claim, folder)
+    if decision.extended:
+        _announce(decision, folder)
         reopen(folder)
     manifest = Manifest(folder)
-    if claim.edited:
+    if decision.edited:
         manifest.leave(CONFIG)
     names = manifest.claim([CONFIG, FINGERPRINTS, RECORD])
-    replace_text(folder / RECORD, dump(claim.config) + WHOLE)
+    replace_text(folder / RECORD, dump(decision.config) + WHOLE)
     if CONFIG in names:
-        replace_text(folder / CONFIG, dump(claim.config))
+        replace_text(folder / CONFIG, dump(decision.config))
     replace_file(folder / FINGERPRINTS, lambda path: save_fingerprints(model, path.parent))
 
 
-def check_data(folder: Path, found: dict[str, str]) -> None:
-    """Refuses to continue a run on files that are not what it began with."""
+def check_data(folder: Path, current: dict[str, str]) -> None:
+    """Refuses to continue a run on other data than it began with."""
     before = load_fingerprints(folder)
-    if changed := [name for name in before if before[name] != found.get(name)]:
+    if changed := [name for name in before if before[name] != current.get(name)]:
         raise DataError(
-            f"{folder} was begun on other data: {', '.join(f'data.{name}' for name in changed)} changed since.\n"
-            "Restore it to continue, choose another folder (--output), or begin anew (--overwrite)."
+            f"{folder}: the data changed since the run began: {', '.join(f'data.{name}' for name in changed)}.\n"
+            "Restore the files to continue, choose another folder (--output), or begin anew (--overwrite)."
         )
 
 
 def fingerprints(data: DataConfig) -> dict[str, str]:
-    """SHA-256 of the training and held-out files and of given sentencepiece models, by name."""
-    found = {}
-    for name, given in (("train", data.train), ("dev", data.dev)):
-        files = [given.source, given.target] if isinstance(given, ParallelFiles) else [given] if given else []
+    """SHA-256 of the training and held-out files and of sentencepiece models, by name."""
+    digests = {}
+    for name, value in (("train", data.train), ("dev", data.dev)):
+        files = [value.source, value.target] if isinstance(value, ParallelFiles) else [value] if value else []
         for number, file in enumerate(files):
-            found[f"{name}.{number}" if len(files) > 1 else name] = fingerprint(file)
+            digests[f"{name}.{number}" if len(files) > 1 else name] = fingerprint(file)
     for side, pieces in (("source", data.source.sentencepiece_model), ("target", data.target.sentencepiece_model)):
         if pieces is not None:
-            found[f"{side}.model"] = fingerprint(pieces)
-    return found
+            digests[f"{side}.model"] = fingerprint(pieces)
+    return digests
 
 
 def _check_empty(folder: Path) -> None:
-    ours = (lock.NAME, archive.NAME)
     if not folder.is_dir() and folder.exists():
         raise ConfigError(f"{folder} is a file; choose a folder with --output")
-    there = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    if there := [name for name in there if name not in ours and not name.endswith(SUFFIX)]:
-        shown = ", ".join(there[:5]) + (" …" if len(there) > 5 else "")
-        raise ConfigError(f"{folder} is not empty and no run folder ({shown}); choose another one with --output")
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    if others := [name for name in names if name not in (lock.NAME, archive.NAME) and not name.endswith(SUFFIX)]:
+        shown = ", ".join(others[:5]) + (" …" if len(others) > 5 else "")
+        raise ConfigError(f"{folder} has files but no run ({shown}); choose another folder with --output")
 
 
 def _edited(folder: Path) -> bool:
-    """Whether `config.yaml` is not as a run has written it."""
+    """Whether `config.yaml` is not what the run wrote."""
     path, record = folder / CONFIG, folder / RECORD
     if not path.is_file():
         return False
@@ -169,28 +168,28 @@ def _edited(folder: Path) -> bool:
 
 
 def _before(folder: Path) -> Config | None:
-    """The configuration that the run of a folder was begun with; None if none was written."""
+    """The configuration that the run of a folder began with; None if none was written."""
     path = next((folder / name for name in (RECORD, CONFIG) if (folder / name).is_file()), None)
     if path is None:
         return None
     try:
         if path == folder / RECORD and not path.read_bytes().endswith(WHOLE.encode()):
-            raise ConfigError(f"{path}: the file does not end as it was written")
+            raise ConfigError(f"{path}: the end of the file is missing")
         return load_configuration(path).config
     except ConfigError as error:
         raise DataError(
-            f"{error}\n  This is the configuration that the run in {folder} was begun with. Restore the file, choose "
+            f"{error}\n  This is the configuration that the run in {folder} began with. Restore the file, choose "
             "another folder (--output), or begin anew (--overwrite)."
         ) from None
 
 
 def _same_file(key: str, config: Config, folder: Path) -> bool:
-    """Whether a key names the file, perhaps elsewhere, that the run began with."""
+    """Whether a key names the file that the run began with, perhaps at another place."""
     name = next((name for start, name in FILES.items() if key == start or key.startswith(f"{start}.")), None)
     if name is None:
         return False
     before = {k: v for k, v in load_fingerprints(folder).items() if k == name or k in (f"{name}.0", f"{name}.1")}
-    if name == "start_from":  # its weights were taken; what the key names now does not matter
+    if name == "start_from":  # its weights were copied, so the file is no longer needed
         return bool(before)
     return bool(before) and before.items() <= fingerprints(config.data).items()
 
@@ -209,18 +208,18 @@ def _refusal(folder: Path, changed: list[Change]) -> str:
     )
 
 
-def _announce(claim: Claim, folder: Path) -> None:
-    """Says what a later end means for the schedule."""
-    rows = ", ".join(f"{key} is {_shown(now)} now and was {_shown(was)}" for key, was, now in claim.extended)
-    if claim.config.training.schedule == "cosine":
+def _announce(decision: Decision, folder: Path) -> None:
+    """Prints what the later end means for the learning rate."""
+    changes = ", ".join(f"{key} is now {_shown(now)} (before: {_shown(was)})" for key, was, now in decision.extended)
+    if decision.config.training.schedule == "cosine":
         rate = (
-            "The cosine is stretched over the new length: the learning rate rises again from where it was and then "
-            "falls, a warm restart. The saved model changes only where a better one is found."
+            "The cosine now spans the new length, so the learning rate rises above its last value and then falls "
+            "again, a warm restart. The saved model changes only if a better one is found."
         )
     else:
-        rate = "The learning rate goes on as if that had been planned."
-    print(f"{folder}: goes on, as {rows}. {rate}", file=sys.stderr)
+        rate = "The learning rate continues as if this end had been planned from the start."
+    print(f"{folder}: the run continues: {changes}. {rate}", file=sys.stderr)
 
 
 def _shown(value: object) -> str:
-    return "not given" if value is ABSENT else "null" if value is None else cut(repr(value), 200)
+    return "not set" if value is ABSENT else "null" if value is None else cut(repr(value), 200)

@@ -14,19 +14,19 @@ from regard.errors import DataError
 
 FEW_PAIRS, FEW_HELD_OUT = 200, 20
 FEW_PIECES = 0.8
-"""A smaller share of the pieces that were asked for is worth a word."""
+"""If less than this share of the suggested pieces could be learned, the data check reports it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """What a model is trained on.
+    """The data that a model is trained on.
 
     Args:
-        config: where the pairs came from; nothing about them is open.
+        config: the configuration of the data, in which no key is open.
         train, dev: training pairs and held-out pairs.
         source, target: the fields of both sides, learned from the training pairs.
-        chosen: what the configuration left open and follows from the pairs (the share that is held out, numbers of
-            sentencepiece's pieces), by dotted key.
+        chosen: values of open keys that follow from the pairs (the share that is held out, numbers of sentencepiece's
+            pieces), by dotted key.
     """
 
     config: DataConfig
@@ -37,7 +37,7 @@ class TrainingData:
     chosen: Mapping[str, float]
 
     def check(self) -> Report:
-        """Says what is odd about the pairs."""
+        """Checks the pairs."""
         report = check(
             self.train,
             self.dev,
@@ -49,24 +49,25 @@ class TrainingData:
         return replace(report, findings=(*report.findings, *self._few()))
 
     def _few(self) -> Iterator[Finding]:
-        """Too few pairs, and texts of which fewer pieces could be made than their number asks for."""
+        """Findings about few pairs, and about texts with fewer pieces than suit their number."""
         if 0 < (count := len(self.train)) < FEW_PAIRS:
-            yield Finding("warning", f"{count:,} training pairs are few: little can be learned from them", count)
+            yield Finding("warning", f"{count:,} training pairs are too few to learn much from", count)
         if 0 < (count := len(self.dev)) < FEW_HELD_OUT:
-            yield Finding("warning", f"{count:,} held-out pairs are few: figures on them say little", count)
+            yield Finding("warning", f"{count:,} held-out pairs are too few for reliable metrics", count)
         for name, field in (("source", self.source), ("target", self.target)):
-            wanted, made = self.chosen.get(f"data.{name}.vocabulary_size", 0), len(field.vocabulary.symbols)
-            if made < FEW_PIECES * wanted:
-                text = f"{name}s have {made:,} pieces, not {wanted:,}: their words are too few or too much alike"
-                yield Finding("info", text, made)
+            suggested = self.chosen.get(f"data.{name}.vocabulary_size", 0)
+            learned = len(field.vocabulary.symbols)
+            if learned < FEW_PIECES * suggested:
+                text = f"{name}s have only {learned:,} pieces instead of {suggested:,}: they have few or similar words"
+                yield Finding("info", text, learned)
 
 
 def read_data(data: DataConfig) -> TrainingData:
-    """Opens the pairs and learns the fields of both sides, each in one pass; one more where pieces are to be counted.
+    """Opens the pairs and learns the field of each side in one pass, or two if the number of its pieces is open.
 
     Raises:
-        ConfigError: for settings that do not fit each other or the files.
-        DataError: for files that cannot be read, or without pairs.
+        ConfigError: for settings that contradict each other or the files.
+        DataError: for files that cannot be read, or that have no pairs.
     """
     options: dict[str, Any] = {
         "format": data.format,
@@ -76,7 +77,7 @@ def read_data(data: DataConfig) -> TrainingData:
     }
     pairs = open_pairs(data.train, **options)
     if not len(pairs):
-        raise DataError(f"{data.train}: no pairs to train on.")
+        raise DataError(f"{data.train}: the file has no pairs to train on.")
     chosen: dict[str, float] = {}
     if data.dev is not None:
         train, dev = pairs, open_pairs(data.dev, **options)

@@ -1,8 +1,7 @@
-"""A training from its configuration to its run folder."""
+"""A training, from the configuration to the run folder."""
 
 from __future__ import annotations
 
-import difflib
 import sys
 from dataclasses import replace
 from functools import partial
@@ -11,13 +10,14 @@ from pathlib import Path
 import torch
 
 from regard.config import Config, Configuration
+from regard.config.spelling import did_you_mean, nearest
 from regard.data.translation import TRANSLATION_METRICS, is_available
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks.build import build_model
 from regard.tasks.closing import closing
 from regard.tasks.defaults import resolve
 from regard.tasks.evaluation import ALIASES
-from regard.tasks.folder import Claim, check_data, fingerprints, inspect, take
+from regard.tasks.folder import Decision, check_data, fingerprints, inspect, take
 from regard.tasks.reading import read_data
 from regard.tasks.start import start_from
 from regard.tasks.store import load_fingerprints
@@ -35,22 +35,22 @@ METRICS = ("sequence_error_rate", "symbol_error_rate", "teacher_forced_loss", *T
 
 
 def train(configuration: Configuration, folder: Path | str, *, overwrite: bool = False) -> Outcome:
-    """Trains a model into a run folder, or continues the run that is there.
+    """Trains a model in a run folder, or continues the run in it.
 
     The folder gets `config.yaml`, the best model with its vocabularies, `metrics.jsonl`, `pictures/`, the
-    checkpoints that a killed run continues from, and `run.json`, the list of the files that the run wrote. Files that
-    it did not write are never replaced or deleted.
+    checkpoints that a killed run resumes from, and `run.json`, the list of the files that the run wrote. Files that
+    the run did not write are never replaced or deleted.
 
     Args:
         configuration: from `regard.config.load` or `from_preset`.
-        folder: the run folder. One with the same configuration is continued, or says that it is finished; so is one
-            that only ends later (`training.epochs`, `max_steps` or `early_stopping` raised).
-        overwrite: a run that is there makes room, once everything about the new one is checked. It is kept in
-            `.replaced/` until the new one has a model.
+        folder: the run folder. A run of the same configuration is continued, or reported as finished; so is one that
+            only ends later (with `training.epochs`, `max_steps` or `early_stopping` raised).
+        overwrite: replaces the run in the folder, after everything about the new one is checked. The old run is kept
+            in `.replaced/` until the new one has a model.
 
     Raises:
-        ConfigError: for a folder with another configuration, naming the keys that differ; for a setting that does not
-            fit the model.
+        ConfigError: for a folder with a run of another configuration (the text has the keys that differ), or a setting
+            that does not fit the model.
         DataError: for data that cannot be trained on, or that changed since the run began; for damaged files.
         RegardError: for a folder that another process is training in, or that cannot be written to.
     """
@@ -60,12 +60,12 @@ def train(configuration: Configuration, folder: Path | str, *, overwrite: bool =
 
 def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Outcome:
     config = configuration.config
-    look = partial(inspect, config, folder, overwrite=overwrite)
+    inspection = partial(inspect, config, folder, overwrite=overwrite)
     try:
         select = _select(config)
-        drafted = build_model(config.model, num_source=8, num_target=8)  # mistakes speak before the data is read
-        check_teachable(drafted, config.model)
-        check_precision(config.training.precision, choose(config.training.device), drafted)
+        draft = build_model(config.model, num_source=8, num_target=8)  # reports mistakes before the data is read
+        check_teachable(draft, config.model)
+        check_precision(config.training.precision, choose(config.training.device), draft)
         if config.training.compile:
             from regard.tasks.compilation import check_compilable
 
@@ -73,36 +73,36 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
         check_ready(config.training)
         processes.first(partial(check_free, folder))
         try:
-            claim = processes.first(look)
+            decision = processes.first(inspection)
         except ConfigError:
-            fingerprints(config.data)  # a file that is missing explains more than a configuration that differs
+            fingerprints(config.data)  # a missing file is reported rather than a configuration that differs
             raise
-        if claim.finished is not None:
-            return _revisit(claim.finished, claim, folder, select)
-        config = claim.config
+        if decision.finished is not None:
+            return _revisit(decision.finished, decision, folder, select)
+        config = decision.config
         torch.manual_seed(config.seed)
         data = read_data(config.data)
         report = data.check()
         print(report, file=sys.stderr)
         if report.has_errors:
-            raise DataError("The data cannot be trained on; see the errors above.")
-        resolved = resolve(config, report.train.source.lengths, report.train.target.lengths, known=data.chosen)
+            raise DataError("A model cannot be trained on these data; see the errors above.")
+        resolved = resolve(config, report.train.source.lengths, report.train.target.lengths, chosen=data.chosen)
         print(resolved, file=sys.stderr)
         config = resolved.config
         model = TextToText.build(config, data.source, data.target, name=folder.name)
         model.fingerprints = fingerprints(config.data)
-        if not claim.begins:
+        if not decision.begins:
             before = load_fingerprints(folder)
             model.fingerprints |= {name: before[name] for name in before if name.startswith("start_from")}
             check_data(folder, model.fingerprints)
-        if config.training.start_from is not None and (claim.begins or read_state(folder) is None):
+        if config.training.start_from is not None and (decision.begins or read_state(folder) is None):
             start_from(model, config.training.start_from)
         trainee = TextTrainee(model, data.train, data.dev)
         check_ready(config.training, trainee)
         with processes.held(partial(Lock, folder)) as lock:
-            if processes.first(look) != claim:
-                raise RegardError(f"{folder}: another process has changed the run meanwhile; give the command again.")
-            processes.first(partial(take, replace(claim, config=config), model, folder))
+            if processes.first(inspection) != decision:
+                raise RegardError(f"{folder}: another process has changed the run in the meantime; repeat the command.")
+            processes.first(partial(take, replace(decision, config=config), model, folder))
             outcome = run_loop(
                 trainee,
                 config.training,
@@ -114,19 +114,21 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
             )
     except ConfigError as error:
         raise configuration.explain(error) from None
-    example = trainee.items[0].source if trainee.items else ""
-    print(closing(outcome, folder, select=select, example=example), file=sys.stderr)
+    inputs = (item.source for item in trainee.items)
+    print(closing(outcome, folder, select=select, inputs=inputs), file=sys.stderr)
     if outcome.stop_reason == "interrupted" and overwrite:
-        print("To continue, leave out --overwrite, which begins anew.", file=sys.stderr)
+        print("To continue this run, leave out --overwrite, which would begin anew.", file=sys.stderr)
     return outcome
 
 
-def _revisit(outcome: Outcome, claim: Claim, folder: Path, select: str) -> Outcome:
-    """Says that a run is finished, and why a later end that was asked for does not change that."""
+def _revisit(outcome: Outcome, decision: Decision, folder: Path, select: str) -> Outcome:
+    """Reports that a run is finished, and why raising another limit does not continue it."""
     print(f"{folder}: finished before ({outcome.stop_reason} after {outcome.steps:,} steps).", file=sys.stderr)
-    if claim.extended:
-        keys = ", ".join(key for key, *_ in claim.extended)
-        print(f"  {keys} does not change that: raise training.{outcome.stop_reason} to go on.", file=sys.stderr)
+    if decision.extended:
+        keys = ", ".join(key for key, *_ in decision.extended)
+        print(
+            f"  Raising {keys} does not change that; raise training.{outcome.stop_reason} to continue.", file=sys.stderr
+        )
     print(closing(outcome, folder, select=select), file=sys.stderr)
     return outcome
 
@@ -134,9 +136,9 @@ def _revisit(outcome: Outcome, claim: Claim, folder: Path, select: str) -> Outco
 def _select(config: Config) -> str:
     name = ALIASES.get(config.select, config.select)
     if name not in METRICS:
-        known = [*METRICS, *ALIASES]
-        near = difflib.get_close_matches(config.select, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+        names = [*METRICS, *ALIASES]
+        near = nearest(config.select, names)
+        hint = did_you_mean(near) if near else f"there are {', '.join(names)}"
         raise ConfigError(f"there is no metric {config.select!r}; {hint}", ("select",))
     if name in TRANSLATION_METRICS and not is_available():
         raise ConfigError(f"{name} needs the sacrebleu package: pip install 'regard[text]'", ("select",))

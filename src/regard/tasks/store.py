@@ -1,4 +1,4 @@
-"""Saved models: a folder with weights, configuration and vocabularies, and nothing that runs."""
+"""Saved models: folders with weights, configuration and vocabularies, and no code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CARD = "card.md"
 FINGERPRINTS = "data.json"
 CHECKED = ("source.json", "target.json", "source.model", "target.model", FINGERPRINTS)
 """Files whose checksums are saved with the weights."""
-DAMAGED = "If it is damaged, copy it again from where it came, or train again."
+DAMAGED = "If it is damaged, copy it again from its origin, or train again."
 
 
 def save(model: TextToText, folder: Path | str, *, half: bool = False) -> None:
@@ -38,12 +38,12 @@ def save(model: TextToText, folder: Path | str, *, half: bool = False) -> None:
     `target.json`, `data.json` (fingerprints of the training files) and, if it has one, its `card.md`.
 
     The header of `model.safetensors` has the format's version, checksums of the weights, the vocabularies and
-    `data.json`, and the section `model` of the configuration: `load` refuses what does not belong together.
+    `data.json`, and the section `model` of the configuration, so that `load` refuses files that do not belong together.
 
     Args:
-        model: what is saved.
-        folder: made if need be; files of the same names are replaced.
-        half: weights in float16, half the size; they are computed with in float32 all the same.
+        model: the model.
+        folder: created if necessary; files of the same names are replaced.
+        half: stores weights in float16, half the size; `load` turns them into float32.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -59,23 +59,23 @@ def save(model: TextToText, folder: Path | str, *, half: bool = False) -> None:
     if model.card:
         (folder / CARD).write_text(model.card, encoding="utf-8")
     names = [name for name in CHECKED if (folder / name).exists()]
-    about = {
+    header = {
         "files": {name: checksum(folder / name) for name in names},
         "model": model.config.model.model_dump(mode="json"),
     }
-    files.write(weights, folder / WEIGHTS, about=about)
+    files.write(weights, folder / WEIGHTS, extra=header)
 
 
 def load(name_or_folder: str | Path, *, device: str | torch.device = "auto") -> TextToText:
-    """A model that came with regard, as "g2p-en", or the best model of a run folder.
+    """A model that comes with regard, such as "g2p-en", or the best model of a run folder.
 
     Args:
         name_or_folder: a shipped model's name (`regard list models`) or a folder.
         device: "auto" takes a GPU if there is one.
 
     Raises:
-        RegardError: when there is no such model; the text names those there are.
-        DataError: for files that are missing, damaged, of a newer format, or do not belong together.
+        RegardError: if there is no such model; the text names the existing ones.
+        DataError: for files that are missing, damaged or of a newer format, or that do not belong together.
     """
     folder = find(name_or_folder)
     saved, header = files.read(folder / WEIGHTS)
@@ -85,10 +85,10 @@ def load(name_or_folder: str | Path, *, device: str | torch.device = "auto") -> 
     model = TextToText.build(config, source, target, name=folder.name)
     weights = {name: tensor.float() if tensor.dtype == torch.float16 else tensor for name, tensor in saved.items()}
     expected = {name: tensor.shape for name, tensor in model.module.state_dict().items() if name not in tied(model)}
-    found = {name: tensor.shape for name, tensor in weights.items()}
-    if found != expected:
-        odd = [name for name in {**expected, **found} if expected.get(name) != found.get(name)]
-        lines = [f"  {name}: expected {_shape(expected.get(name))}, found {_shape(found.get(name))}" for name in odd]
+    shapes = {name: tensor.shape for name, tensor in weights.items()}
+    if shapes != expected:
+        wrong = [name for name in {**expected, **shapes} if expected.get(name) != shapes.get(name)]
+        lines = [f"  {name}: expected {_shape(expected.get(name))}, got {_shape(shapes.get(name))}" for name in wrong]
         raise DataError(f"{folder / WEIGHTS} does not belong to {folder / 'config.yaml'}:\n" + "\n".join(sorted(lines)))
     model.module.load_state_dict(weights, strict=False)
     model.fingerprints = load_fingerprints(folder)
@@ -99,15 +99,15 @@ def load(name_or_folder: str | Path, *, device: str | torch.device = "auto") -> 
 
 
 def save_fingerprints(model: TextToText, folder: Path) -> None:
-    """Writes what a model is trained on, as SHA-256 of the files."""
+    """Writes the SHA-256 of the files that a model is trained on."""
     (folder / FINGERPRINTS).write_text(json.dumps(model.fingerprints, indent=1) + "\n", encoding="utf-8")
 
 
 def load_fingerprints(folder: Path) -> dict[str, str]:
-    """What a model was trained on; empty where nothing says so.
+    """The SHA-256 of the files that a model was trained on, by name; empty if there is no record.
 
     Raises:
-        DataError: for a file that is damaged.
+        DataError: for a damaged file.
     """
     path = folder / FINGERPRINTS
     if not path.exists():
@@ -115,7 +115,7 @@ def load_fingerprints(folder: Path) -> dict[str, str]:
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(stored, dict) or not all(isinstance(value, str) for value in stored.values()):
-            raise ValueError("expected texts by name")
+            raise ValueError("expected an object of texts")
     except ValueError as error:
         raise DataError(f"{path}: not the fingerprints of a model's data ({error}).\n  {DAMAGED}") from None
     return stored
@@ -128,7 +128,7 @@ def shipped() -> dict[str, Path]:
 
 
 def tied(model: TextToText) -> list[str]:
-    """Names of weights that are another's under a second name; they are saved once."""
+    """The second names of weights that have several names; such weights are saved once."""
     seen: set[int] = set()
     names = []
     for name, parameter in model.module.named_parameters(remove_duplicate=False):
@@ -143,7 +143,7 @@ def _shape(shape: torch.Size | None) -> str:
 
 
 def _configuration(folder: Path, header: dict[str, Any]) -> Config:
-    """The configuration beside the weights, if it is that of the weights."""
+    """The configuration beside the weights, which must be the one that the weights were saved with."""
     path = folder / "config.yaml"
     try:
         config = load_configuration(path).config
@@ -155,18 +155,18 @@ def _configuration(folder: Path, header: dict[str, Any]) -> Config:
         return config
     if changed := differences(built, config):
         lines = [f"  {key}: saved with {was!r}, now {now!r}" for key, was, now in changed]
-        raise DataError(f"{path} is not the one that the weights were saved with:\n" + "\n".join(lines))
+        raise DataError(f"{path} is not the configuration that the weights were saved with:\n" + "\n".join(lines))
     return config
 
 
 def _check_files(folder: Path, header: dict[str, Any]) -> None:
-    """Refuses files that are not those which were saved with the weights."""
+    """Refuses files other than those that were saved with the weights."""
     for name, expected in header.get("files", {}).items():
         path = folder / name
         if not path.is_file():
             raise DataError(f"{path}: the file is missing. {DAMAGED}")
         if checksum(path) != expected:
-            raise DataError(f"{path}: the file is not the one that was saved: its checksum differs.\n  {DAMAGED}")
+            raise DataError(f"{path}: the file is not the one that was saved: its checksum is wrong.\n  {DAMAGED}")
 
 
 def _field(folder: Path, side: str) -> Field:
@@ -182,7 +182,7 @@ def find(name_or_folder: str | Path) -> Path:
     """The folder of a saved model.
 
     Raises:
-        RegardError: when there is no such model; the text names those there are.
+        RegardError: if there is no such model; the text names the existing ones.
     """
     folder = Path(name_or_folder)
     for place in (folder, folder / "best"):
@@ -191,23 +191,23 @@ def find(name_or_folder: str | Path) -> Path:
     models = shipped()
     if str(name_or_folder) in models:
         return models[str(name_or_folder)]
-    known = ", ".join(models) or "none"
+    names = ", ".join(models) or "none"
     if (folder / archive.NAME / WEIGHTS).exists():
         reason = (
-            f"{folder} has no model yet: its training began anew and has not validated once. The model that was there "
-            f"before is {folder / archive.NAME}."
+            f"{folder} has no model yet: its training began anew and has not reached a validation. The former model is "
+            f"{folder / archive.NAME}."
         )
     elif folder.is_dir():
-        reason = f"{folder} has no {WEIGHTS}: is it a run folder, and has the training validated once?"
+        reason = f"{folder} has no {WEIGHTS}. Is it a run folder whose training has reached a validation?"
     else:
         near = _near(folder, models)
         hint = f"; {did_you_mean(near)}" if near else "."
         reason = f"There is no folder and no shipped model {str(name_or_folder)!r}{hint}"
-    raise RegardError(f"{reason} Shipped models: {known}.")
+    raise RegardError(f"{reason} Shipped models: {names}.")
 
 
 def _near(folder: Path, models: Iterable[str]) -> str | None:
-    """The run folder beside it, or the shipped model, of the nearest name."""
+    """The nearest name of a run folder beside it, or of a shipped model."""
     beside: list[str] = []
     with suppress(OSError):
         beside = [other.name for other in folder.parent.iterdir() if (other / WEIGHTS).exists()]

@@ -1,4 +1,4 @@
-"""Whether cross-entropy teaches a mechanism where to look."""
+"""A check that a mechanism learns where to attend from cross-entropy."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ ROWS, STEPS, SOURCE = 64, 4, 5
 
 
 def check_teachable(model: EncoderDecoder, config: ModelConfig) -> None:
-    """Refuses a mechanism whose score a training by cross-entropy would leave as it was at random.
+    """Refuses a mechanism whose score would keep its random initial values in a training by cross-entropy.
 
     Raises:
-        ConfigError: where no parameter of the score gets a gradient from what is read, as of a choice of one position.
+        ConfigError: if no parameter of the score gets a gradient from the context, for example because the mechanism
+            chooses a single position.
     """
     mechanism, decoder = model.decoder.attention, config.decoder
     if config.attention is None or not isinstance(mechanism, Mechanism):
@@ -25,18 +26,18 @@ def check_teachable(model: EncoderDecoder, config: ModelConfig) -> None:
     if score_learns(mechanism, query_size, model.encoder.stack.output_size, decoder.embedding_size):
         return
     raise ConfigError(
-        f"{config.attention.recipe}, as it is set here, chooses one position, and a choice passes no gradient to the "
-        "score that makes it. A training from a configuration minimises only cross-entropy: where it looks would stay "
-        "random. Leave `hard` out, or take `hard: evaluation` or a `mix` above 0, whichever the recipe has; or train "
-        "from Python with regard.losses.reinforce",
+        f"{config.attention.recipe} with these options chooses a single position, and no gradient flows through that "
+        "choice to the score. Training minimises cross-entropy only, so where the model attends would stay random. "
+        "Leave `hard` out, or set `hard: evaluation` or a `mix` above 0, whichever the recipe has; or train in Python "
+        "with regard.losses.reinforce",
         ("model", "attention"),
     )
 
 
 def score_learns(mechanism: Mechanism, query_size: int, memory_size: int, input_size: int) -> bool:
-    """Whether what is read has a gradient for any parameter of the score; True for a score that has none.
+    """Whether the context has a gradient for any parameter of the score; True for a score without parameters.
 
-    Sixty-four rows and four steps of noise: enough that a choice that is soft now and then is soft here too.
+    The inputs are noise: sixty-four rows of four steps, so that a choice that is only sometimes soft is soft in one.
     """
     parameters = list(mechanism.score.parameters())
     if not parameters:
@@ -47,7 +48,7 @@ def score_learns(mechanism: Mechanism, query_size: int, memory_size: int, input_
         memory = mechanism.train().prepare(torch.randn(ROWS, SOURCE, memory_size))
         queries, inputs = torch.randn(ROWS, STEPS, query_size), torch.randn(ROWS, STEPS, input_size)
         attended, _ = mechanism(queries, memory, inputs=inputs)
-        read = (attended.context * torch.randn_like(attended.context)).sum()
-        gradients = torch.autograd.grad(read, parameters, allow_unused=True) if read.requires_grad else ()
+        total = (attended.context * torch.randn_like(attended.context)).sum()
+        gradients = torch.autograd.grad(total, parameters, allow_unused=True) if total.requires_grad else ()
     mechanism.train(was_training)
     return any(gradient is not None and bool(gradient.any()) for gradient in gradients)

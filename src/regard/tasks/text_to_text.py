@@ -27,23 +27,22 @@ from regard.tasks.evaluation import Evaluation, score
 from regard.tasks.limits import symbol_limits, within
 
 END = "</s>"
-FARTHEST = 10
-"""An input may be so many times as long as the longest of training."""
+MAX_SOURCE_RATIO = 10
+"""Default limit on the length of an input, as a multiple of `data.max_length`."""
 
 
 class TextToText:
-    """A text-to-text model: fields of both sides, the module, and its configuration.
+    """A text-to-text model: the fields of both sides, the module and its configuration.
 
-    Get one from `regard.load` (a run folder or a shipped model's name) or from training. It is safe to call from
-    several threads.
+    `regard.load` returns one, from a run folder or a shipped model's name. Several threads may call it at once.
 
     Args:
         config: the resolved configuration.
-        source, target: how text becomes ids and back.
-        module: encoder and decoder; put into evaluation mode.
-        name: for messages.
-        card: what there is to know about the model, as text.
-        fingerprints: SHA-256 of the files it was trained on and held out: what its figures may not be computed on.
+        source, target: the fields, which turn texts into ids and back.
+        module: encoder and decoder; set to evaluation mode.
+        name: shown in messages.
+        card: a text about the model, its data and its limits.
+        fingerprints: SHA-256 of the training and held-out files, by name; metrics on training files are refused.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class TextToText:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(self.module.parameters()).device
 
     def predict(
@@ -92,29 +91,29 @@ class TextToText:
         alignment: bool = True,
         strict: bool = False,
     ) -> list[Prediction]:
-        """Outputs of texts, in their order; the batch never changes a result.
+        """The outputs of texts, in order; batching never changes a result.
 
-        An input that cannot be handled as it is (empty, or with symbols that training lacked) never harms the others:
-        its `Prediction` carries a warning.
+        An input that cannot be handled as it is (empty, or with symbols that training did not have) does not affect the
+        others; its `Prediction` has a warning.
 
         Args:
-            inputs: texts; normalised as in training.
-            beam, num_best, length_penalty, alpha, min_length, max_length: of the search; the configuration's
-                `decoding` where None, with its limits. The end symbol counts for neither length.
-            max_source_length: symbols of an input that is read; a longer one has a warning and no output.
-            batch_tokens: source symbols times hypotheses decoded at once.
-            sampling: draws outputs instead of searching the best; the first sample is the prediction.
-            alignment: whether predictions carry their alignments.
-            strict: an input that cannot be handled is an error.
+            inputs: texts; they are normalised as in training.
+            beam, num_best, length_penalty, alpha, min_length, max_length: options of the search, with the limits of
+                the configuration's `decoding`; those values if None. Neither length counts the end symbol.
+            max_source_length: the most symbols of an input; a longer one gets a warning and no output.
+            batch_tokens: the most source symbols times hypotheses decoded at once.
+            sampling: draws outputs instead of searching for the best; the first sample is the prediction.
+            alignment: whether predictions have their alignments.
+            strict: raises an error for an input that cannot be handled.
 
         Raises:
             ConfigError: for options out of their range, or that contradict each other.
-            DataError: with `strict`, for the first input that cannot be handled.
+            DataError: for the first input that cannot be handled, if `strict`.
         """
         if isinstance(inputs, str) or not isinstance(inputs, Sequence):
-            raise TypeError("predict takes a list of texts: predict([text]).")
-        if odd := [text for text in inputs if not isinstance(text, str)]:
-            raise TypeError(f"predict takes texts; got {odd[0]!r:.60}, a {type(odd[0]).__name__}.")
+            raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
+        if others := [text for text in inputs if not isinstance(text, str)]:
+            raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
         decoding = changed(
             self.config.decoding,
             "decoding",
@@ -135,13 +134,13 @@ class TextToText:
             min_length=decoding.min_length,
         )
         width = options.num_samples if isinstance(options, Sampling) else options.beam
-        longest = decoding.max_source_length or FARTHEST * self.config.data.max_length
+        longest = decoding.max_source_length or MAX_SOURCE_RATIO * self.config.data.max_length
         encodings = [_capped(self.source.encode(text), longest) for text in inputs]
         warnings = [self._warnings(encoding) for encoding in encodings]
         if strict:
-            for number, (text, about) in enumerate(zip(inputs, warnings), start=1):
-                if about:
-                    raise DataError(f"input {number} ({text!r}): {'; '.join(about)}")
+            for number, (text, reasons) in enumerate(zip(inputs, warnings), start=1):
+                if reasons:
+                    raise DataError(f"input {number} ({text!r}): {'; '.join(reasons)}")
         results: list[Prediction | None] = [
             None if encoding.tokens else Prediction([], [], "", 0.0, 0.0, "length", warnings=warnings[i])
             for i, encoding in enumerate(encodings)
@@ -150,7 +149,7 @@ class TextToText:
         limits = symbol_limits(decoding, lengths)
         for batch in _batches(lengths, width, decoding.batch_tokens):
             ids, mask = pad([encodings[i].ids for i in batch], end=EOS)
-            found = search(
+            batch_hypotheses = search(
                 self.module.decoder,
                 self._memory(ids, mask),
                 options,
@@ -159,9 +158,9 @@ class TextToText:
                 max_length=torch.from_numpy(limits[batch] + 1).to(self.device),
                 alignment=alignment,
             )
-            for i, hypotheses in zip(batch, found, strict=True):
+            for i, hypotheses in zip(batch, batch_hypotheses, strict=True):
                 kept = within(hypotheses, int(limits[i]), options)
-                ranked = [self._prediction(encodings[i].tokens, one, warnings[i]) for one in kept]
+                ranked = [self._prediction(encodings[i].tokens, hypothesis, warnings[i]) for hypothesis in kept]
                 results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
         return [result for result in results if result is not None]
 
@@ -173,20 +172,20 @@ class TextToText:
         target_field: str | int | None = None,
         **options: Any,
     ) -> Evaluation:
-        """Free-running outputs of a file's inputs against its outputs; repeated inputs are several references.
+        """Compares free-running outputs for the inputs of a file with its references; repeated inputs have several.
 
         Args:
             path: a TSV or JSONL file.
-            source_field, target_field: its columns or fields; those of the training data if None.
-            options: as `evaluate_items`; BLEU and chrF are among the figures where outputs are sentences (units
+            source_field, target_field: columns or fields of the file; those of the training data if None.
+            options: as in `evaluate_items`; BLEU and chrF are computed by default if outputs are sentences (units
                 `word` or `sentencepiece`) and sacrebleu is installed.
 
         Raises:
-            DataError: for a file without pairs, or the file that the model was trained on.
+            DataError: for a file without pairs, or one that the model was trained on.
         """
         data = self.config.data
         if fingerprint(path) in training_files(self.fingerprints):
-            raise DataError(f"{path}: {self.name} was trained on this file; figures need pairs it has not seen.")
+            raise DataError(f"{path}: {self.name} was trained on this file; metrics need pairs that it has not seen.")
         pairs = open_pairs(
             path,
             format=data.format if data.format != "parallel" else "auto",
@@ -195,29 +194,31 @@ class TextToText:
             autoencode=data.autoencode,
         )
         if not len(pairs):
-            raise DataError(f"{path}: no pairs to evaluate.")
+            raise DataError(f"{path}: the file has no pairs to evaluate.")
         return self.evaluate_items(self.items(pairs), **{"metrics": self._automatic(), **options})
 
     def evaluate_parallel(self, source: Path | str, targets: Sequence[Path | str], **options: Any) -> Evaluation:
-        """Free-running outputs of a file's lines against the same lines of one or more files of references.
+        """Compares free-running outputs for the lines of a file with the same lines of one or more files of references.
 
         Args:
-            source: a text file, one input a line.
-            targets: text files, one reference a line.
-            options: as `evaluate`.
+            source: a text file, one input per line.
+            targets: text files, one reference per line.
+            options: as in `evaluate`.
 
         Raises:
-            DataError: for files of different numbers of lines, without lines, or that the model was trained on.
+            DataError: for files with different numbers of lines, without lines, or that the model was trained on.
         """
         if not targets:
-            raise DataError("Parallel text needs a file of references beside the source.")
-        seen = {self.fingerprints[name] for name in ("train", "train.0", "train.1") if name in self.fingerprints}
+            raise DataError("Parallel text needs one or more files of references besides the source.")
+        trained = {self.fingerprints[name] for name in ("train", "train.0", "train.1") if name in self.fingerprints}
         for path in (source, *targets):
-            if fingerprint(path) in seen:
-                raise DataError(f"{path}: {self.name} was trained on this file; figures need pairs it has not seen.")
+            if fingerprint(path) in trained:
+                raise DataError(
+                    f"{path}: {self.name} was trained on this file; metrics need pairs that it has not seen."
+                )
         items = parallel(source, targets, normalise_target=self.target.normalisation)
         if not items:
-            raise DataError(f"{source}: no lines to evaluate.")
+            raise DataError(f"{source}: the file has no lines to evaluate.")
         return self.evaluate_items(items, **{"metrics": self._automatic(), **options})
 
     def items(self, pairs: Any) -> list[Item]:
@@ -227,16 +228,16 @@ class TextToText:
     def evaluate_items(
         self, items: Sequence[Item], *, metrics: Sequence[Metric] = (), tokenize: str | None = None, **options: Any
     ) -> Evaluation:
-        """As `evaluate`, for items that were read already.
+        """As `evaluate`, for items that have been read already.
 
         Args:
             items: inputs with their references.
-            metrics: figures of all outputs together: `bleu`, `chrf`. Letter case counts unless the model changes it.
-            tokenize: how BLEU cuts texts into words (`regard.data.corpus_score`).
-            options: as `predict`.
+            metrics: metrics of all outputs together: `bleu`, `chrf`. They ignore letter case if the model changes it.
+            tokenize: how BLEU splits texts into words (`regard.data.corpus_score`).
+            options: as in `predict`.
         """
         for name in metrics:
-            scorer_of(name, tokenize=tokenize)  # what cannot be computed is noticed before anything is decoded
+            scorer_of(name, tokenize=tokenize)  # refuses what cannot be computed before anything is decoded
         predictions = self.predict([item.source for item in items], **{"alignment": False, **options})
         return self.evaluation(items, predictions, metrics=metrics, tokenize=tokenize)
 
@@ -248,12 +249,12 @@ class TextToText:
         metrics: Sequence[Metric] = (),
         tokenize: str | None = None,
     ) -> Evaluation:
-        """As `evaluate_items`, for items whose outputs are known already."""
+        """As `evaluate_items`, for items that have been decoded already."""
         scored = [
             score(item, prediction, output_symbols(prediction), [self.target.split(text) for text in item.references])
             for item, prediction in zip(items, predictions, strict=True)
         ]
-        texts = [one.text for one in predictions]
+        texts = [prediction.text for prediction in predictions]
         references = [list(map(self.target.normalisation, item.references)) for item in items]
         lowercase = self.config.data.target.case != "keep"
         corpus: dict[str, CorpusScore] = {
@@ -262,12 +263,12 @@ class TextToText:
         return Evaluation(scored, corpus)
 
     def _automatic(self) -> tuple[Metric, ...]:
-        """BLEU and chrF for sentences, where they can be computed."""
+        """BLEU and chrF if outputs are sentences and sacrebleu is installed."""
         sentences = self.config.data.target.units in ("word", "sentencepiece")
         return TRANSLATION_METRICS if sentences and is_available() else ()
 
     def information(self) -> dict[str, Any]:
-        """What the model is: sizes, vocabularies, configuration."""
+        """Facts about the model: sizes, vocabularies, configuration."""
         return {
             "name": self.name,
             "task": self.config.task,
@@ -289,13 +290,13 @@ class TextToText:
     def _warnings(self, encoding: Encoding) -> tuple[str, ...]:
         if not encoding.tokens:
             return (encoding.refusal or "the input is empty",)
-        found = []
+        warnings = []
         if encoding.unknown:
             shown = ", ".join(map(repr, dict.fromkeys(encoding.unknown)))
-            found.append(f"training lacked {shown}: read as <unk>")
+            warnings.append(f"not in the training data, read as <unk>: {shown}")
         if len(encoding.tokens) > self.config.data.max_length:
-            found.append(f"{len(encoding.tokens)} symbols; training had at most {self.config.data.max_length}")
-        return tuple(found)
+            warnings.append(f"{len(encoding.tokens)} symbols, but training had at most {self.config.data.max_length}")
+        return tuple(warnings)
 
     def _prediction(self, source: list[str], hypothesis: Hypothesis, warnings: tuple[str, ...]) -> Prediction:
         columns = len(source) + 1
@@ -325,32 +326,32 @@ def fingerprint(path: Path | str) -> str:
 
 
 def training_files(fingerprints: Mapping[str, str]) -> set[str]:
-    """The fingerprints of the files that a model, or the model that it started from, was trained on."""
+    """The fingerprints of the files that a model, or the model it started from, was trained on."""
     return {value for name, value in fingerprints.items() if "train" in name.split(".")}
 
 
 def output_symbols(prediction: Prediction) -> list[str]:
-    """The output's symbols, without the end symbol."""
+    """The symbols of the output, without the end symbol."""
     return prediction.tokens[:-1] if prediction.stop_reason == "eos" else prediction.tokens
 
 
 def _capped(encoding: Encoding, longest: int) -> Encoding:
-    """The encoding, without its symbols where they are too many: memory and time grow with the longest input."""
+    """The encoding, or a refusal if it has too many symbols: memory and time grow with the longest input."""
     count = len(encoding.tokens)
     if count <= longest:
         return encoding
-    refusal = f"{count:,} symbols; an input has at most {longest:,} (max_source_length)"
+    refusal = f"{count:,} symbols, but an input may have at most {longest:,} (max_source_length)"
     return Encoding(encoding.ids[:0], [], [], refusal)
 
 
 def _size(field: Field, units: str | tuple[str, ...]) -> str:
-    named = units if isinstance(units, str) else " and ".join(units)
+    names = units if isinstance(units, str) else " and ".join(units)
     columns = f" in {field.num_columns} columns" if field.num_columns > 1 else ""
-    return f"{len(field.vocabulary):,} {named} symbols{columns}"
+    return f"{len(field.vocabulary):,} {names} symbols{columns}"
 
 
 def _batches(lengths: np.ndarray, width: int, batch_tokens: int) -> Iterator[np.ndarray]:
-    """Indices of non-empty inputs in batches of similar length, within so many symbols times hypotheses."""
+    """Indices of non-empty inputs in batches of similar length, of at most `batch_tokens` symbols times hypotheses."""
     order = np.argsort(lengths, kind="stable")
     order = order[lengths[order] > 0]
     start = 0

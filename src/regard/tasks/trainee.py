@@ -1,4 +1,4 @@
-"""What the training loop needs of a text-to-text model and its data."""
+"""The trainee of text to text: a model with its training data, for the training loop."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from regard.viz import plot_alignment
 
 Sides = tuple[EncodedTexts, EncodedTexts]
 """Sources and targets."""
-MEASURED = 200
-"""Held-out items whose alignments are measured at each validation."""
+NUM_MEASURED = 200
+"""The number of held-out items whose alignments are measured at each validation."""
 
 
 class TextTrainee:
-    """Pairs of texts, taught to a `TextToText` model.
+    """A `TextToText` model with the pairs that it is trained on.
 
     Args:
         model: the model.
-        train: training pairs; those longer than `data.max_length` symbols, or with an empty side, are left out.
+        train: training pairs; those with more than `data.max_length` symbols or an empty side are left out.
         dev: held-out pairs.
     """
 
@@ -55,15 +55,17 @@ class TextTrainee:
             shuffle=False,
         )
         smoothing = self.config.training.label_smoothing
-        self._taught: Callable[[dict[str, Tensor]], tuple[Tensor, ...]] | None = None
+        self._compiled_loss: Callable[[dict[str, Tensor]], tuple[Tensor, ...]] | None = None
         if self.config.training.compile:
             from regard.tasks.compilation import CompiledLoss, check_compilable
 
             check_compilable(self.config.training)
-            self._taught = CompiledLoss(lambda batch: self._loss(batch, None, smoothing), self.module, self._first)
+            self._compiled_loss = CompiledLoss(
+                lambda batch: self._loss(batch, None, smoothing), self.module, self._first
+            )
 
     def plan(self, epoch: int) -> Sequence[Any]:
-        """Batches of indices of similar length; the end symbol counts."""
+        """Batches of indices of pairs of similar length; lengths include the end symbol."""
         batches = plan(
             *(side.lengths[self.kept] + 1 for side in self.train),
             batch_tokens=self.config.training.batch_tokens,
@@ -77,62 +79,62 @@ class TextTrainee:
         return self._batch(self.train, description)
 
     def divide(self, description: Any, count: int) -> Sequence[Any]:
-        """Every so many-th row: rows of a batch are of similar length, and neighbours the most."""
+        """Every `count`-th row: rows of a batch have similar lengths, and neighbours the most similar."""
         return [description[number::count] for number in range(min(count, len(description)))]
 
     def item_ids(self, description: Any) -> Tensor:
-        """Which training pairs they are."""
+        """The indices of the training pairs."""
         return torch.from_numpy(np.asarray(description, dtype=np.int64))
 
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
-        """Smoothed cross-entropy of the targets; the reference or the own output is fed as the configuration says."""
-        if self._taught is not None:
-            total, likelihood, count = self._taught(batch)
+        """Smoothed cross-entropy of the targets; the configuration decides where the decoder gets its own output."""
+        if self._compiled_loss is not None:
+            total, likelihood, count = self._compiled_loss(batch)
         else:
             rows, steps = batch["targets"].shape
-            own = feedback_mask(self.config.training, rows, steps, step=step, generator=generator)
-            total, likelihood, count = self._loss(batch, own, self.config.training.label_smoothing)
+            feedback = feedback_mask(self.config.training, rows, steps, step=step, generator=generator)
+            total, likelihood, count = self._loss(batch, feedback, self.config.training.label_smoothing)
         return Loss(total, count, {"negative_log_likelihood": likelihood})
 
     @torch.no_grad()
     def validate(self) -> Validation:
-        """Free-running outputs of the held-out inputs, with samples and pictures; and the teacher-forced loss."""
+        """Metrics of free-running outputs and the teacher-forced loss on held-out pairs, with samples and pictures."""
         training = self.config.training
         evaluation = self._evaluate()
         metrics = dict(evaluation.metrics)
         del metrics["items"]
         metrics["teacher_forced_loss"] = self._forced_loss()
         shown = evaluation.scored[: training.samples]
-        looked = self.model.predict([item.source for item in self.items[:MEASURED]], beam=1, num_best=1)
-        metrics.update(alignment_figures(looked))
+        predictions = self.model.predict([item.source for item in self.items[:NUM_MEASURED]], beam=1, num_best=1)
+        metrics.update(alignment_figures(predictions))
         pictures = [
             (f"{number:02d}.png", _picture(prediction))
-            for number, prediction in enumerate(looked[: training.samples])
+            for number, prediction in enumerate(predictions[: training.samples])
             if prediction.alignment is not None and prediction.alignment.numel()
         ]
-        return Validation(metrics, [sample(one) for one in shown], pictures, concern(evaluation.scored))
+        return Validation(metrics, [sample_line(entry) for entry in shown], pictures, concern(evaluation.scored))
 
     def _evaluate(self) -> Evaluation:
         """Free-running outputs of the held-out items, each decoded by one of the processes."""
         beam = self.config.decoding.validation_beam
-        sources = [item.source for item in processes.share(self.items)]
+        sources = [item.source for item in processes.local_part(self.items)]
         predictions = self.model.predict(sources, beam=beam, num_best=1, alignment=False)
         metrics = [name for name in TRANSLATION_METRICS if name == self.config.select]
         return self.model.evaluation(self.items, processes.merged(processes.gathered(predictions)), metrics=metrics)
 
     def _forced_loss(self) -> float:
-        """Nats a symbol of the held-out references, each batch computed by one of the processes."""
-        batches = [self._batch(self.dev, batch, device=True) for batch in processes.share(self.dev_batches)]
+        """Nats per symbol of the held-out references, each batch computed by one of the processes."""
+        batches = [self._batch(self.dev, batch, device=True) for batch in processes.local_part(self.dev_batches)]
         losses = [self._loss(batch, None, 0.0) for batch in batches]
         sums = processes.merged(processes.gathered([(float(loss[1]), int(loss[2])) for loss in losses]))
         return sum(loss for loss, _ in sums) / max(sum(count for _, count in sums), 1)
 
     def save(self, folder: Path) -> None:
-        """Everything that prediction needs."""
+        """Saves everything that prediction needs."""
         save(self.model, folder)
 
     def _first(self) -> dict[str, Tensor]:
-        """The first batch of the first epoch that has more than one row, or a row twice."""
+        """The first batch of the first epoch with more than one row, or one row twice if there is none."""
         batches = [batch for batch in self.plan(0) if len(batch) > 1]
         return self._batch(self.train, batches[0] if batches else self.kept[[0, 0]], device=True)
 
@@ -149,21 +151,24 @@ class TextTrainee:
         batch = {"source": source, "source_mask": source_mask, "inputs": inputs, "targets": outputs, "mask": mask}
         return {name: tensor.to(self.model.device) for name, tensor in batch.items()} if device else batch
 
-    def _loss(self, batch: dict[str, Tensor], own: Tensor | None, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
+    def _loss(
+        self, batch: dict[str, Tensor], feedback: Tensor | None, smoothing: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
         memory = self.module.prepare(batch["source"], batch["source_mask"])
         total, likelihood = forced_cross_entropy(
-            self.module.decoder, memory, batch["inputs"], batch["targets"], batch["mask"], own, smoothing=smoothing
+            self.module.decoder, memory, batch["inputs"], batch["targets"], batch["mask"], feedback, smoothing=smoothing
         )
         return total, likelihood, batch["mask"].sum()
 
 
 def alignment_figures(predictions: Sequence[Prediction]) -> dict[str, float]:
-    """Mean focus rate, monotonicity and relative coverage of alignments; nothing for a model that does not attend.
+    """Mean focus rate, monotonicity and relative coverage of alignments; empty for a model without attention.
 
-    Relative coverage is soft coverage as a share of what T steps can cover, min(1, T/S): 1 where no step looks at what
-    another has seen, near 0 where all look at the same position.
+    Relative coverage is soft coverage as a share of what T steps can cover, min(1, T/S): 1 if no two steps attend to
+    the same position, near 0 if all attend to one.
     """
-    alignments = [one.alignment for one in predictions if one.alignment is not None and one.alignment.numel()]
+    alignments = [prediction.alignment for prediction in predictions if prediction.alignment is not None]
+    alignments = [alignment for alignment in alignments if alignment.numel()]
     if not alignments:
         return {}
     return {
@@ -179,22 +184,22 @@ def _relative_coverage(alignment: torch.Tensor) -> float:
 
 
 def concern(scored: Sequence[Scored]) -> str | None:
-    """A sentence if the outputs of several inputs are all empty or all the same, and should not be."""
-    outputs = {tuple(output_symbols(one.prediction)) for one in scored}
+    """A sentence, if the outputs of several inputs are all empty or all equal and should not be; else None."""
+    outputs = {tuple(output_symbols(entry.prediction)) for entry in scored}
     if len(scored) < 2 or len(outputs) > 1:
         return None
     if not any(outputs):
-        return f"The saved model says nothing: its output is empty for all {len(scored):,} held-out inputs."
-    if all(one.is_right for one in scored):
+        return f"The output of the saved model is empty for all {len(scored):,} held-out inputs."
+    if all(entry.is_right for entry in scored):
         return None
     text = shorten(scored[0].prediction.text)
-    return f"The saved model says the same for all {len(scored):,} held-out inputs: {text}."
+    return f"The output of the saved model is the same for all {len(scored):,} held-out inputs: {text}."
 
 
-def sample(one: Scored) -> str:
-    """An item's line: input, output, and the reference where it differs."""
-    right = "" if one.is_right else f"   (expected {one.item.references[0]})"
-    return f"{one.item.source} → {one.prediction.text}{right}"
+def sample_line(entry: Scored) -> str:
+    """One line about an item: input, output, and the reference if the output is wrong."""
+    reference = "" if entry.is_right else f"   (expected {entry.item.references[0]})"
+    return f"{entry.item.source} → {entry.prediction.text}{reference}"
 
 
 def _picture(prediction: Prediction) -> Any:

@@ -1,6 +1,6 @@
-"""Training: a loop on plain torch that validates by decoding, saves whole files only and continues bit for bit.
+"""Training: a loop in plain torch that validates by decoding, saves only whole files and resumes bit for bit.
 
-A task is a `Trainee`; `train` runs it in a folder.
+A task is a `Trainee`; `train` trains it in a folder.
 """
 
 from typing import TYPE_CHECKING

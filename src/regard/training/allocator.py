@@ -1,7 +1,7 @@
-"""Freed memory is kept for the next tensors instead of being given back to the system.
+"""Keeps freed memory for the next tensors instead of returning it to the system.
 
-glibc gives large blocks back as soon as they are freed, so every step of a training touches fresh pages, and the system
-has to clear each of them first.
+glibc returns large blocks as soon as they are freed, so every training step touches fresh pages, which the system has
+to clear first.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ import os
 import sys
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""Names of the settings in glibc's malloc.h."""
+"""Numbers of the settings in glibc's malloc.h."""
 BLOCK = 1 << 30
-"""Bytes from which on a block is still borrowed from the system for itself alone, and given back when it is freed."""
+"""Blocks from this number of bytes on are still mapped separately, and returned when they are freed."""
 UNUSED = (1 << 31) - 1
-"""Bytes at the end of the heap above which memory is given back: the largest number that glibc takes."""
+"""Free bytes at the end of the heap above which memory is returned: the largest number that glibc accepts."""
 NAMES = ("mmap_threshold", "trim_threshold", "top_pad", "mmap_max")
-"""Of what says how memory is kept: MALLOC_TOP_PAD_ in the environment, or glibc.malloc.top_pad in GLIBC_TUNABLES."""
+"""Settings that a user may have made: MALLOC_TOP_PAD_ in the environment, or glibc.malloc.top_pad in GLIBC_TUNABLES."""
 
 
 def keep_memory() -> bool:
-    """Tells glibc's allocator to keep what is freed, for the whole process and until its end.
+    """Makes glibc's allocator keep freed memory, for the whole process and until it ends.
 
-    Nothing happens, and False is returned, where there is another allocator (musl, macOS, Windows; jemalloc or tcmalloc
-    in LD_PRELOAD) or where the environment says something about it already: `MALLOC_TRIM_THRESHOLD_=131072 regard
-    train …` trains as if this were not here.
+    Does nothing and returns False if the allocator is another one (musl, macOS, Windows; jemalloc or tcmalloc in
+    LD_PRELOAD) or the environment has such a setting already: `MALLOC_TRIM_THRESHOLD_=131072 regard train …` trains
+    with glibc's usual behaviour.
     """
     tunables = os.environ.get("GLIBC_TUNABLES", "")
-    said = any(f"MALLOC_{name.upper()}_" in os.environ or f"glibc.malloc.{name}=" in tunables for name in NAMES)
-    if said or not sys.platform.startswith("linux"):
+    is_set = any(f"MALLOC_{name.upper()}_" in os.environ or f"glibc.malloc.{name}=" in tunables for name in NAMES)
+    if is_set or not sys.platform.startswith("linux"):
         return False
     try:
         glibc = ctypes.CDLL("libc.so.6")

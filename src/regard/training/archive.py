@@ -1,6 +1,6 @@
-"""The run that was in a folder before, kept until the one that replaces it has a model.
+"""The former run of a folder, kept until the run that replaces it has a model.
 
-`.replaced/` of a run folder is the whole former run: a model that loads, with its log and its checkpoints. At every
+`.replaced/` in a run folder holds the whole former run: a model that loads, with its log and its checkpoints. At every
 moment either it or the folder itself has a model.
 """
 
@@ -17,11 +17,11 @@ NAME = ".replaced"
 
 
 def set_aside(folder: Path) -> None:
-    """Moves the run of a folder to `.replaced/`, and leaves all files that it did not write where they are.
+    """Moves the run of a folder to `.replaced/`; files that the run did not write stay where they are.
 
-    A run without a model is deleted, and what is in `.replaced/` already stays there. The move is made of links, so
-    it takes no room: first all files are linked, then the folder `.replaced/` appears, then the files of the folder
-    itself are deleted, as `Manifest.clear` does it.
+    A run without a model is deleted, and `.replaced/` then stays as it is. The files are moved by hard links, which
+    take no space: first all files are linked, then the folder `.replaced/` appears, then the files of the run folder
+    are deleted (`Manifest.clear`).
     """
     manifest = Manifest(folder)
 

@@ -1,15 +1,15 @@
-"""Checkpoints that a run continues from.
+"""Checkpoints that a run resumes from.
 
-`checkpoints/` of a run folder:
+`checkpoints/` in a run folder:
 
-    latest                          the name of the newest one, a line of text
-    best                            the name of the best validated weights, a line of text
-    config.yaml                     the configuration that the run was begun with (`regard.tasks`)
+    latest                          the name of the newest checkpoint, one line of text
+    best                            the name of the best validated weights, one line of text
+    config.yaml                     the configuration that the run began with (`regard.tasks`)
     step-00001200/                  the last two are kept
       model.safetensors             the weights
-      trainer_state.pt              all else: tensors and plain containers, read with weights_only=True
-      progress.json                 step and epoch, for people and programs that only look; checksums of the others
-    weights/step-00001000.safetensors   validated weights: the best, and those whose mean is taken
+      trainer_state.pt              everything else: tensors and plain containers, read with weights_only=True
+      progress.json                 step and epoch, for people and programs; checksums of the two other files
+    weights/step-00001000.safetensors   validated weights: the best, and those to be averaged
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from regard.errors import DataError
 from regard.training import weights
-from regard.training.files import checksum, create_folder, remove_folder, replace_text
+from regard.training.files import checksum, create_folder, newer_format, remove_folder, replace_text
 
 KEPT = 2
 VERSION = 2
@@ -46,21 +46,21 @@ class Checkpoints:
 
     @property
     def latest(self) -> int | None:
-        """The step of the checkpoint that `latest` names, of the newest if it names none, or None if there is none."""
+        """The step of the checkpoint that `latest` names, else of the newest checkpoint; None if there is none."""
         steps = self._steps()
         name = _text(self._latest)
         return next((step for step in steps if step_name(step) == name), steps[-1] if steps else None)
 
     def sound(self, warn: Callable[[str], object]) -> int | None:
-        """The step of the newest checkpoint that is whole, `latest` or one before it; None if there is none at all.
+        """The step of the newest undamaged checkpoint, `latest` or an older one; None if there is no checkpoint.
 
-        An older one is made the latest: a run that continues from it makes the steps after it again, the same ones.
+        An older checkpoint becomes the latest: a run that resumes from it repeats the same steps after it.
 
         Args:
-            warn: is told of each that is damaged.
+            warn: called with a text about each damaged checkpoint.
 
         Raises:
-            DataError: if there are checkpoints, and all are damaged.
+            DataError: if all checkpoints are damaged.
         """
         latest = self.latest
         if latest is None:
@@ -72,47 +72,47 @@ class Checkpoints:
                     replace_text(self._latest, f"{step_name(step)}\n")
                 return step
             older = [other for other in steps if other < step]
-            way = f"The run continues from step {older[-1]:,} instead; nothing else is lost." if older else ""
-            warn(f"{damage}\n  {way}".rstrip())
+            remedy = f"The run resumes from step {older[-1]:,} instead; nothing else is lost." if older else ""
+            warn(f"{damage}\n  {remedy}".rstrip())
         raise DataError(
-            f"{self._folder}: no checkpoint is whole: {self._damage(steps[-1])}\n"
-            "  Restore the files to continue the run, or begin anew with --overwrite. A model that it has saved in the "
-            "folder above is not touched by this."
+            f"{self._folder}: every checkpoint is damaged: {self._damage(steps[-1])}\n"
+            "  Restore the files to continue the run, or begin anew with --overwrite. The model that is saved in the "
+            "run folder is not affected."
         )
 
     def progress(self, step: int) -> dict[str, Any]:
-        """Step, epoch, needed weights and checksums of a checkpoint, without reading the rest of it.
+        """Step, epoch, needed weights and checksums of a checkpoint, without reading its other files.
 
         Raises:
-            DataError: if that cannot be read.
+            DataError: if the file cannot be read.
         """
         path = self._checkpoint(step) / PROGRESS
         try:
             progress = json.loads(path.read_text(encoding="utf-8"))
             if not {"step", "epoch", "weights"} <= set(progress):
-                raise ValueError("keys are missing")
+                raise ValueError("step, epoch or weights is missing")
             numbers = [progress["step"], progress["epoch"], *progress["weights"]]
             if not all(isinstance(number, int) and number >= 0 for number in numbers):
-                raise ValueError("what should be numbers of steps is something else")
+                raise ValueError("step, epoch and weights must be whole numbers of at least 0")
             if not isinstance(progress.get("sha256", {}), dict):
-                raise ValueError("there is no checksum a file")
+                raise ValueError("sha256 must have a checksum for each file")
         except (OSError, ValueError, TypeError) as error:
             raise DataError(f"{path}: not the progress of a checkpoint ({error}).") from None
         return dict(progress)
 
     def save(self, module: nn.Module, state: dict[str, Any], *, step: int, epoch: int, needed: Collection[int]) -> None:
-        """Writes a checkpoint and removes the old ones; one of the same step is the same, and is left.
+        """Writes a checkpoint and removes old ones; does nothing if the latest is of the same step.
 
         Args:
             state: tensors and plain containers.
-            needed: steps whose validated weights a run needs that continues from here.
+            needed: steps whose validated weights a run that resumes here needs.
         """
         if step != self.latest:
             copies = weights.snapshot(module)
 
             def write(folder: Path) -> None:
                 weights.write(copies, folder / WEIGHTS)
-                stream = io.BytesIO()  # torch's own writing names no path where a disk is full
+                stream = io.BytesIO()  # if the disk is full, torch.save names no path
                 torch.save({"version": VERSION, **state}, stream)
                 (folder / STATE).write_bytes(stream.getbuffer())
                 sums = {name: checksum(folder / name) for name in (WEIGHTS, STATE)}
@@ -127,18 +127,18 @@ class Checkpoints:
         self.keep_weights(needed)
 
     def load(self, module: nn.Module, step: int) -> dict[str, Any]:
-        """Puts the weights of a checkpoint into the module and returns the state."""
+        """Loads the weights of a checkpoint into the module and returns the rest of its state."""
         folder = self._checkpoint(step)
         path = folder / STATE
         try:
             state = torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:
             raise DataError(
-                f"{path}: this state cannot be read ({str(error).splitlines()[0]}).\n"
-                f"  To continue from an older checkpoint of the folder, write its name into {self._latest}."
+                f"{path}: the state cannot be read ({str(error).splitlines()[0]}).\n"
+                f"  To resume from an older checkpoint of the folder, write its name into {self._latest}."
             ) from error
         if state["version"] > VERSION:
-            raise DataError(f"{path}: written by a newer regard (version {state['version']} of the format).")
+            raise newer_format(path, state["version"], VERSION)
         weights.restore(module, weights.load(folder / WEIGHTS))
         return dict(state)
 
@@ -149,20 +149,20 @@ class Checkpoints:
             replace_text(self._folder / "best", f"{step_name(step)}\n")
 
     def load_weights(self, steps: Collection[int]) -> dict[str, Tensor]:
-        """The mean of validated weights; of one, these."""
+        """The mean of the validated weights of some steps, which may be a single step."""
         return weights.mean([self._weights(step) for step in sorted(steps)])
 
     def keep_weights(self, needed: Collection[int]) -> None:
         """Removes validated weights that neither the run nor a checkpoint needs."""
         names = {self._weights(step) for step in needed}
         for step in self._steps():
-            with suppress(DataError):  # a damaged checkpoint, which nothing continues from
+            with suppress(DataError):  # no run resumes from a damaged checkpoint
                 names |= {self._weights(other) for other in self.progress(step)["weights"]}
         for path in set(self._folder.glob("weights/step-*")) - names:
             path.unlink()
 
     def _damage(self, step: int) -> str | None:
-        """What is wrong with the files of a checkpoint."""
+        """What is wrong with the files of a checkpoint, or None."""
         folder = self._checkpoint(step)
         try:
             progress = self.progress(step)
@@ -173,7 +173,7 @@ class Checkpoints:
                 return f"{folder / name}: the file is missing."
             expected = progress.get("sha256", {}).get(name)
             if expected is not None and checksum(folder / name) != expected:
-                return f"{folder / name}: the file is damaged: its checksum differs."
+                return f"{folder / name}: the file is damaged: its checksum is wrong."
         return None
 
     def _checkpoint(self, step: int) -> Path:
@@ -188,7 +188,7 @@ class Checkpoints:
 
 
 def step_name(step: int) -> str:
-    """How files and folders of a step are called.
+    """The name of files and folders of a step.
 
     >>> step_name(1200)
     'step-00001200'

@@ -1,4 +1,4 @@
-"""Where training runs."""
+"""The device and the CPU threads of a training."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch import Tensor
 
 from regard import tree
 from regard.errors import ConfigError
-from regard.training.processes import asked, local_device
+from regard.training.processes import local_device, num_started
 
 
 def choose(name: str) -> torch.device:
-    """The device of a name: auto (a GPU where there is one), cpu, cuda or cuda:1.
+    """The device of a name: auto (a GPU if there is one), cpu, cuda or cuda:1.
 
     Raises:
-        ConfigError: for another name, or a GPU that is not there.
+        ConfigError: for another name, or a GPU that does not exist.
     """
     if name == "auto":
         return local_device("cuda" if torch.cuda.is_available() else "cpu")
@@ -28,23 +28,24 @@ def choose(name: str) -> torch.device:
             f"training.device is {name!r}; it can be auto, cpu, cuda, or cuda:1 for the second GPU.",
             ("training", "device"),
         )
-    found = torch.cuda.device_count() if kind == "cuda" else 0
-    if kind == "cuda" and int(index or 0) >= found:
+    num_gpus = torch.cuda.device_count() if kind == "cuda" else 0
+    if kind == "cuda" and int(index or 0) >= num_gpus:
         raise ConfigError(
-            f"training.device is {name!r}, but torch {torch.__version__} sees {found} GPU{'' if found == 1 else 's'}. "
+            f"training.device is {name!r}, but torch {torch.__version__} sees {num_gpus} GPU{'s' * (num_gpus != 1)}. "
             "Use auto or cpu, or install a build of torch with CUDA.",
             ("training", "device"),
         )
-    if index and asked() > 1:
+    if index and num_started() > 1:
         raise ConfigError(
-            f"training.device is {name!r}, one GPU for {asked()} processes. Give cuda: each takes its own.",
+            f"training.device is {name!r}, one GPU for {num_started()} processes. "
+            "Set it to cuda, so that each process uses its own.",
             ("training", "device"),
         )
     return torch.device(name) if index else local_device(kind)
 
 
 def move(batch: Any, device: torch.device) -> Any:
-    """A batch on the device: by its own `to` if it has one, else leaf by leaf."""
+    """A batch on the device: by its method `to` if it has one, else leaf by leaf."""
     if hasattr(batch, "to") and not isinstance(batch, Tensor):
         return batch.to(device)
     return tree.to(batch, device, non_blocking=True)
@@ -52,7 +53,7 @@ def move(batch: Any, device: torch.device) -> Any:
 
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
-    """Uses `count` CPU threads inside of the block; None leaves torch's choice."""
+    """Uses `count` CPU threads inside the block; None leaves torch's number."""
     before = torch.get_num_threads()
     if count is not None:
         torch.set_num_threads(count)

@@ -1,4 +1,4 @@
-"""What is wrong with a training, from its figures, with advice."""
+"""Warnings about a training that goes wrong, from the metrics of its validations, with advice."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from dataclasses import dataclass, field
 from regard.training.selection import TIE_BREAKER
 
 PATIENCE = 5
-"""Validations after the first one in which an alignment should have begun to form."""
+"""Validations after the first one by which an alignment should have begun to form."""
 FALL = 0.8
-"""A loss below this share of the first validation's is falling."""
+"""A loss below this share of the loss at the first validation is falling."""
 FOCUS, RISE = 0.5, 0.05
-"""Attention is spread if its focus rate is below the one; it has begun to form if it has risen by the other."""
+"""An alignment has formed if its focus rate reaches FOCUS, and has begun to form if the rate has risen by RISE."""
 COVERAGE = 0.35
-"""Attention is stuck on a few positions while its relative coverage stays below this."""
+"""Attention is stuck on a few positions if its relative coverage never reaches this."""
 
 
 @dataclass(slots=True)
 class Diagnosis:
-    """Follows the figures of validations; plain values, so that a resumed run does not say a warning again.
+    """Observes the metrics of validations; plain values, so that a resumed run does not repeat a warning.
 
     Args:
-        validations: how many there were.
+        validations: the number of validations so far.
         first_loss, first_focus: the teacher-forced loss and the focus rate of the first validation; None before it.
         highest_focus, highest_coverage: the highest focus rate and relative coverage so far.
-        given: the warnings that were given, by name.
+        given: names of the warnings given so far.
     """
 
     validations: int = 0
@@ -36,7 +36,7 @@ class Diagnosis:
     given: list[str] = field(default_factory=list)
 
     def observe(self, metrics: Mapping[str, float]) -> list[str]:
-        """Warnings after a validation."""
+        """The warnings after a validation, if any."""
         loss, focus = metrics.get(TIE_BREAKER), metrics.get("focus_rate")
         self.validations += 1
         if loss is None or focus is None:
@@ -61,25 +61,25 @@ class Diagnosis:
             return self._once(
                 "stuck",
                 f"the loss falls, from {self.first_loss:.3g} to {loss:.3g}, but nearly all weight lies on the same few "
-                f"positions: it covers {self.highest_coverage:.0%} of what so many steps could (relative_coverage). "
-                "Energies that are large from the start leave attention nothing to learn from. Look at the pictures; "
+                f"positions: it covers {self.highest_coverage:.0%} of what as many steps could (relative_coverage). "
+                "With energies that are large from the start, attention gets almost no gradient. Look at the pictures; "
                 "try additive attention (model.attention.recipe=bahdanau) or a lower training.learning_rate.",
             )
         return []
 
     def end(self, concern: str | None) -> list[str]:
-        """Warnings about the model that is saved in the end.
+        """Warnings about the model that is saved at the end.
 
         Args:
-            concern: what is odd about its outputs (`Validation.concern`).
+            concern: what is wrong with its outputs (`Validation.concern`).
         """
         if concern is None:
             return []
         return self._once(
             "outputs",
-            f"{concern} It has not learnt the task. Train longer (training.epochs, training.early_stopping), in more "
-            "steps (a lower training.batch_tokens), with another training.learning_rate; and check that inputs and "
-            "outputs belong together (regard data check).",
+            f"{concern} It has not learned the task. Train longer (training.epochs, training.early_stopping), with "
+            "more steps (a lower training.batch_tokens) or with another training.learning_rate, and check that inputs "
+            "and outputs belong together (regard data check).",
         )
 
     def _once(self, name: str, text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""How the gradients of several processes become one, and what each of them keeps of a model that they share."""
+"""Gradients averaged over several processes (DDP), and models whose weights they shard (FSDP)."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from regard.training.trainee import Loss, Trainee
 Sharding = Literal["none", "fsdp"]
 
 
-class Losses(nn.Module):
-    """The loss of a trainee as the forward pass of a module, which is what DDP and FSDP wrap."""
+class LossModule(nn.Module):
+    """The loss of a trainee as the forward pass of a module, because DDP and FSDP wrap modules."""
 
     def __init__(self, trainee: Trainee) -> None:
         super().__init__()
         self.module = trainee.module
-        self._trainee = (trainee,)  # in a tuple, for a trainee may be a module itself
+        self._trainee = (trainee,)  # in a tuple, because a trainee may itself be a module
 
     def forward(self, batch: Any, *, step: int, generator: Generator, losses: list[Loss]) -> Tensor:
-        """The total; the whole loss goes into `losses`, where nobody looks for what needs a gradient."""
+        """The total; the whole `Loss` is appended to `losses`, which DDP and FSDP do not search for tensors."""
         losses.append(self._trainee[0].loss(batch, step=step, generator=generator))
         return losses[-1].total
 
 
-class Copies(nn.Module):
-    """A module called with copies of its weights.
+class CopiedWeights(nn.Module):
+    """Calls a module with copies of its weights.
 
-    FSDP frees the memory of gathered weights after a pass; a loop on the CPU that numpy has shown a weight to keeps it.
+    FSDP frees the memory of gathered weights after a pass, but compiled loops on the CPU may still refer to it by a
+    numpy array.
     """
 
     def __init__(self, inner: nn.Module) -> None:
@@ -44,32 +45,32 @@ class Copies(nn.Module):
         self.inner = inner
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
-        """What the inner module makes of them."""
+        """The output of the inner module."""
         copies = {name: parameter.clone() for name, parameter in self.inner.named_parameters()}
         return torch.func.functional_call(self.inner, copies, inputs, options)
 
 
 class Exchange:
-    """The loss of this process, with gradients that are the means over all processes; one alone has its own.
+    """Computes the loss of this process, with gradients averaged over all processes; a single process keeps its own.
 
     Args:
-        sharding: "none" keeps the whole model in every process (DDP), "fsdp" keeps weights, gradients and the
-            optimiser's state in parts, and gathers the weights for a pass (FSDP2, all weights as one group).
+        sharding: "none" keeps the whole model in every process (DDP); "fsdp" shards weights, gradients and the
+            optimiser's state, and gathers the weights for each pass (FSDP2, all weights as one group).
     """
 
     def __init__(self, trainee: Trainee, device: torch.device, sharding: Sharding) -> None:
-        self.losses = Losses(trainee)
+        self.module = LossModule(trainee)
         self.is_sharded = sharding == "fsdp" and processes.size() > 1
-        self._call: Any = self.losses
+        self._call: Any = self.module
         if self.is_sharded:
             from torch.distributed.device_mesh import init_device_mesh
             from torch.distributed.fsdp import fully_shard
 
             mesh = init_device_mesh(device.type, (processes.size(),))
-            self._call = fully_shard(Copies(self.losses) if device.type == "cpu" else self.losses, mesh=mesh)
+            self._call = fully_shard(CopiedWeights(self.module) if device.type == "cpu" else self.module, mesh=mesh)
         elif processes.size() > 1:
             options: dict[str, Any] = {_buffers(): False, "gradient_as_bucket_view": True}
-            self._call = DistributedDataParallel(self.losses, find_unused_parameters=True, **options)
+            self._call = DistributedDataParallel(self.module, find_unused_parameters=True, **options)
 
     def loss(self, batch: Any, *, step: int, generator: Generator) -> Loss:
         """The loss of this process's part of a batch."""
@@ -77,8 +78,8 @@ class Exchange:
         total = self._call(batch, step=step, generator=generator, losses=losses)
         return Loss(total, losses[0].count, losses[0].metrics)
 
-    def pass_on(self, *, is_last: bool) -> AbstractContextManager[Any]:
-        """Around forward and backward passes of a batch: gradients are exchanged with the last one of a step."""
+    def gradient_sync(self, *, is_last: bool) -> AbstractContextManager[Any]:
+        """The context of the passes of a batch: gradients are exchanged in those of the last batch of a step."""
         if self.is_sharded:
             self._call.set_requires_gradient_sync(is_last)
         elif processes.size() > 1 and not is_last:
@@ -87,25 +88,25 @@ class Exchange:
         return nullcontext()
 
     def norm(self, gradients: list[Tensor]) -> Tensor:
-        """Of all gradients of all processes."""
+        """The norm of all gradients, over all shards."""
         norm: Tensor = _full(get_total_norm(gradients))
         return norm
 
     @contextmanager
     def whole(self, *, keep: bool = False) -> Iterator[None]:
-        """Inside of the block every process has the whole weights in the module, to be read or evaluated.
+        """Inside the block the module of every process has the whole weights, to be read or evaluated.
 
         Args:
-            keep: what is written into them inside of the block is kept.
+            keep: whether weights that are changed inside the block stay changed.
         """
         if not self.is_sharded:
             yield
             return
-        owners = [(owner, name, p) for owner in self.losses.modules() for name, p in owner._parameters.items()]
+        owners = [(owner, name, p) for owner in self.module.modules() for name, p in owner._parameters.items()]
         places = [(owner, name, p) for owner, name, p in owners if p is not None]
         full: dict[int, nn.Parameter] = {}
         hooks = {owner: owner._load_state_dict_post_hooks for owner, _, _ in places}
-        for owner in hooks:  # FSDP's, which look for parts
+        for owner in hooks:  # FSDP's hooks expect shards
             owner._load_state_dict_post_hooks = OrderedDict()
         for owner, name, parameter in places:
             if id(parameter) not in full:  # tied weights stay tied
@@ -118,33 +119,33 @@ class Exchange:
                 setattr(owner, name, parameter)
                 if keep:
                     _local(parameter).copy_(_local(_sharded(full[id(parameter)].detach(), parameter)))
-            for owner, kept in hooks.items():
-                owner._load_state_dict_post_hooks = kept
+            for owner, hook in hooks.items():
+                owner._load_state_dict_post_hooks = hook
 
     def gathered(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """The state of the optimiser as one process would have it."""
-        states = {key: {name: _full(value) for name, value in one.items()} for key, one in state["state"].items()}
-        return {**state, "state": states}
+        """The state of the optimiser as a single process would have it, from shards."""
+        entries = state["state"].items()
+        return {**state, "state": {key: {name: _full(v) for name, v in entry.items()} for key, entry in entries}}
 
-    def parted(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """What this process keeps of the state of an optimiser that one process would have."""
+    def sharded(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """This process's shards of the state of the optimiser of a single process."""
         if not self.is_sharded:
             return dict(state)
-        parameters = [p for p in self.losses.parameters() if p.requires_grad]
+        parameters = [p for p in self.module.parameters() if p.requires_grad]
         states = {
             key: {
                 name: _sharded(value, parameters[key]) if isinstance(value, Tensor) and value.dim() else value
-                for name, value in one.items()
+                for name, value in entry.items()
             }
-            for key, one in state["state"].items()
+            for key, entry in state["state"].items()
         }
         return {**state, "state": states}
 
 
 def _buffers() -> str:
-    """What DDP calls the exchange of buffers before every pass: another name from torch 2.13 on."""
-    new = "forward_sync_buffers"
-    return new if new in inspect.signature(DistributedDataParallel).parameters else "broadcast_buffers"
+    """DDP's option to exchange buffers before every pass, which has another name from torch 2.13 on."""
+    name = "forward_sync_buffers"
+    return name if name in inspect.signature(DistributedDataParallel).parameters else "broadcast_buffers"
 
 
 def _full(value: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Writing so that a kill at any moment leaves either the old file or the new one, whole.
+"""Atomic writing: a kill at any moment leaves either the whole old file or the whole new one.
 
-Everything is written in a temporary folder (`.name.regard-partial`), flushed to the disk and renamed. A folder, for a
-file too: a library may put temporary files of its own beside the one that it writes, and a kill leaves them there.
-Where the disk is full or may not be written to, the temporary folder goes and a `RegardError` names the path.
+Everything is written into a temporary folder (`.name.regard-partial`), flushed to the disk and renamed. Single files
+too are written into a folder, because a library may write temporary files beside its own, which a kill leaves there.
+If the disk is full or read-only, the temporary folder is removed and a `RegardError` names the path.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from regard.errors import RegardError
+from regard.errors import DataError, RegardError
 
 SUFFIX = ".regard-partial"
 
 
 def sync(path: Path) -> None:
-    """Flushes a file, or a folder's list of names, to the disk."""
-    if path.is_dir() and os.name == "nt":  # Windows opens no folders
+    """Flushes a file, or the entries of a folder, to the disk."""
+    if path.is_dir() and os.name == "nt":  # Windows cannot open folders
         return
     handle = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
     try:
@@ -32,13 +32,13 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns what the system says against writing into an error that names the path."""
+    """Turns an error of the system during writing into one that names the path."""
     try:
         yield
     except OSError as error:
         raise RegardError(
             f"{path}: cannot be written: {error.strerror or error}.\n"
-            "  Make room or give write access; what was saved before is whole, and the same command continues."
+            "  Free disk space or grant write access; what was saved before is whole, and the same command continues."
         ) from error
 
 
@@ -48,8 +48,16 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def newer_format(path: Path, number: int, supported: int) -> DataError:
+    """The error for a file of a newer format."""
+    return DataError(
+        f"{path}: format {number} is newer than this version of regard reads ({supported}).\n"
+        "  Update it: pip install --upgrade regard"
+    )
+
+
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Writes a file in the place of `path`, whether that exists or not."""
+    """Writes a file at `path`, and replaces it if it exists."""
     with writing(path):
         partial = _fill(path, lambda folder: write(folder / path.name))
         os.replace(partial / path.name, path)
@@ -58,12 +66,12 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Writes a small text file in the place of `path`."""
+    """Writes a small text file at `path`, and replaces it if it exists."""
     replace_file(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 
 def create_folder(path: Path, write: Callable[[Path], object]) -> None:
-    """Fills a new folder; one that is there already is removed right before."""
+    """Fills a new folder; an existing folder is removed just before the new one is renamed."""
     with writing(path):
         partial = _fill(path, write)
         if path.exists():
@@ -73,14 +81,14 @@ def create_folder(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Removes a folder, which is never seen half removed."""
+    """Removes a folder; under its name it is never seen half removed."""
     partial = _partial(path)
     os.replace(path, partial)
     shutil.rmtree(partial)
 
 
 def clean(*folders: Path) -> None:
-    """Removes what a kill has left under temporary names in some folders, and nothing below them."""
+    """Removes the temporary folders that a kill has left directly inside some folders."""
     for partial in [path for folder in folders for path in folder.glob(f".*{SUFFIX}")]:
         shutil.rmtree(partial)
 
@@ -92,11 +100,11 @@ def publish(
     last: str,
     claim: Callable[[list[str]], list[str]] = lambda names: names,
 ) -> None:
-    """Fills a temporary folder and moves its files into `folder`, each in one stroke, beside what else is there.
+    """Fills a temporary folder and moves its files, each atomically, into `folder`, whose other files stay.
 
     Args:
-        last: the name of the file that is moved last: once it is there, all are.
-        claim: is given the names of the files before any is moved, and returns those that may be.
+        last: the name of the file that is moved last: once it exists, all do.
+        claim: called with the names of the files before any is moved; returns the names that may be moved.
     """
     with writing(folder):
         partial = _fill(folder / "model", write)

@@ -1,4 +1,4 @@
-"""One process trains in a folder."""
+"""A lock, so that only one process trains in a folder."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ NAME = ".lock"
 
 
 class Lock:
-    """While entered, no other process can enter the lock of the same folder, where the system has such locks.
+    """While entered, no other process can enter the lock of the same folder, if the file system has locks.
 
-    The file `.lock` names the process that holds it, or held it last; the lock itself ends with that process, however
-    it ends.
+    The file `.lock` names the process that holds the lock or held it last; the lock ends with that process, however it
+    ends.
 
     Raises:
-        RegardError: on entering, if another process holds it, naming that process; if the folder cannot be written to.
+        RegardError: on entering, if another process holds the lock (its name is in the text), or if the folder cannot
+            be written to.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -51,10 +52,10 @@ class Lock:
 
 
 def check_free(folder: Path) -> None:
-    """Refuses a folder that another process is training in; nothing is made or changed.
+    """Refuses a folder that another process is training in; nothing is created or changed.
 
     Raises:
-        RegardError: naming that process.
+        RegardError: if another process holds the lock; its name is in the text.
     """
     if (folder / NAME).is_file():
         with (folder / NAME).open(encoding="utf-8") as file:

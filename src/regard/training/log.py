@@ -1,7 +1,8 @@
-"""The figures of a run: `metrics.jsonl`, and TensorBoard if it is wanted."""
+"""The metrics of a run: `metrics.jsonl`, and TensorBoard if it is configured."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import os
@@ -17,13 +18,13 @@ RESERVED = ("kind", "step", "epoch", "timing")
 
 
 class MetricsLog:
-    """Appends lines to a file, each a JSON object with `kind` (train, validation or averaged), `step`, `epoch`,
-    figures under their names, and `timing`, the only part in which two runs with one seed differ.
+    """Appends lines to a file, each a JSON object with `kind` (train, validation or averaged), `step`, `epoch`, metrics
+    by name, and `timing`, the only part in which two runs with the same seed differ.
 
-    Figures that are not finite become null, as JSON has no word for them.
+    Values that are not finite become null, because JSON cannot write them.
 
     Raises:
-        RegardError: where the file cannot be written, as on a full disk.
+        RegardError: if the file cannot be written, for example because the disk is full.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,7 +34,7 @@ class MetricsLog:
         self._writer: Any = None
 
     def cut(self, step: int) -> None:
-        """Cuts off the lines after a step, those of an end that was not finished, and one that a kill broke off."""
+        """Removes the lines after a step, those of an unfinished end, and a line that a kill cut short."""
         length = 0
         for number, line in enumerate(self._path.read_bytes().splitlines(keepends=True), start=1):
             if not line.endswith(b"\n"):
@@ -45,21 +46,16 @@ class MetricsLog:
             except (ValueError, KeyError, TypeError) as error:
                 shown = line.decode(errors="replace").strip()
                 raise DataError(
-                    f"{self._path}:{number}: not a line of metrics: {shown:.80}. Mend it or remove it."
+                    f"{self._path}:{number}: not a line of metrics: {shown:.80}. Correct or remove it."
                 ) from error
             length += len(line)
         self._file.truncate(length)
 
     def add_tensorboard(self, folder: Path, step: int) -> None:
-        """Writes events too, and replaces those after a step."""
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ConfigError(
-                "training.tensorboard is on, but tensorboard is not installed. "
-                "Install it (pip install 'regard[log]') or switch it off.",
-                ("training", "tensorboard"),
-            ) from error
+        """Also writes TensorBoard events, and replaces those after a step."""
+        check_tensorboard()
+        from torch.utils.tensorboard import SummaryWriter
+
         self._writer = SummaryWriter(str(folder), purge_step=step + 1)
 
     def write(
@@ -68,7 +64,9 @@ class MetricsLog:
         """Appends a line."""
         clash = [name for name in RESERVED if name in figures]
         if clash:
-            raise RegardError(f"A metric may not be called {clash[0]!r}: lines of metrics.jsonl have that already.")
+            raise RegardError(
+                f"A metric may not be called {clash[0]!r}: lines of metrics.jsonl have another value of that name."
+            )
         line: dict[str, Any] = {"kind": kind, "step": step, "epoch": epoch}
         line |= {name: _plain(value) for name, value in figures.items()}
         line["timing"] = {name: _plain(value) for name, value in timing.items()}
@@ -87,11 +85,25 @@ class MetricsLog:
             self._writer.flush()
 
     def close(self) -> None:
-        """Ends writing."""
-        with suppress(OSError):  # what a full disk has not taken, and has been reported
+        """Closes the files."""
+        with suppress(OSError):  # a full disk was reported when it was written to
             self._file.close()
         if self._writer is not None:
             self._writer.close()
+
+
+def check_tensorboard() -> None:
+    """Refuses `training.tensorboard` if tensorboard is not installed.
+
+    Raises:
+        ConfigError: the text has the command to install it.
+    """
+    if importlib.util.find_spec("tensorboard") is None:
+        raise ConfigError(
+            "training.tensorboard is on, but tensorboard is not installed. "
+            "Install it (pip install 'regard[log]') or switch it off.",
+            ("training", "tensorboard"),
+        )
 
 
 def _plain(value: float) -> float | None:

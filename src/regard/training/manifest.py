@@ -1,4 +1,4 @@
-"""Which files of a folder are a run's: those that it wrote, and no others."""
+"""The list of the files that a run wrote into its folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError, RegardError
-from regard.training.files import replace_text
+from regard.training.files import newer_format, replace_text
 
 NAME = "run.json"
 FORMAT = 1
@@ -22,16 +22,16 @@ CHECKPOINTS = (
     "checkpoints/weights/step-*.safetensors",
 )
 ALWAYS = ("metrics.jsonl", "outcome.json", *CHECKPOINTS)
-"""What every run writes; the model's files and the pictures are added as they come."""
+"""Files that every run writes; those of the model and the pictures are added when they are written."""
 BEFORE_MANIFESTS = ("model.safetensors", "config.yaml", "source.json", "target.json", "data.json", "*.model", *ALWAYS)
-"""What runs wrote before they kept a manifest."""
+"""Files of runs from before there was a manifest."""
 
 
 class Manifest:
-    """The list of the files that a run has written into its folder, in `run.json` of it.
+    """The list of the files that a run wrote into its folder; it is kept in `run.json` there.
 
-    A name is on the list before its file is written, so that a kill leaves no file that is not. A file that was there
-    before is the user's: it is never replaced, moved or deleted.
+    A name is put on the list before its file is written, so that no kill leaves a file that is not on it. A file that
+    existed before is the user's: it is never replaced, moved or deleted.
 
     Args:
         folder: the run folder.
@@ -49,46 +49,46 @@ class Manifest:
         self._names = dict.fromkeys(stored.get("files", []))
         self._left = dict.fromkeys(stored.get("left", []))
         self.clearing = bool(stored.get("clearing", False))
-        """Whether the files are being deleted, for another run."""
+        """Whether the files are being deleted to make room for another run."""
 
     def claim(self, names: Iterable[str]) -> list[str]:
         """Puts names on the list before their files are written, and returns those that may be written.
 
         Args:
-            names: relative to the folder; patterns as of `Path.glob`.
+            names: relative to the folder; they may be patterns of `Path.glob`.
 
         Raises:
-            RegardError: for a file that is there already and is not the run's.
+            RegardError: for a file that exists already and is not the run's.
         """
         names = list(names)
-        new = [name for name in names if name not in self._names and name not in self._left]
-        strange = [str(path.relative_to(self._folder)) for name in new for path in self._folder.glob(name)]
-        if strange:
+        unlisted = [name for name in names if name not in self._names and name not in self._left]
+        foreign = [str(path.relative_to(self._folder)) for name in unlisted for path in self._folder.glob(name)]
+        if foreign:
             raise RegardError(
-                f"{self._folder} has files of yours where the run writes its own: {', '.join(sorted(strange))}.\n"
+                f"{self._folder} has files of yours under names that the run writes: {', '.join(sorted(foreign))}.\n"
                 "  Move them elsewhere, or choose another folder for the run (--output)."
             )
-        if new or not (self._folder / NAME).exists():
-            self._names.update(dict.fromkeys(new))
+        if unlisted or not (self._folder / NAME).exists():
+            self._names.update(dict.fromkeys(unlisted))
             self._write()
         return [name for name in names if name not in self._left]
 
     def leave(self, name: str) -> None:
-        """Gives a file to the user, who has changed it: the run never writes it again."""
+        """Leaves a file to the user, who has changed it: the run never writes it again."""
         if name not in self._left:
             self._names.pop(name, None)
             self._left[name] = None
             self._write()
 
     def files(self) -> list[Path]:
-        """The files of the run that there are, with `run.json`."""
-        found = {path for name in (NAME, *self._names) for path in self._folder.glob(name) if path.is_file()}
-        return sorted(found)
+        """The files of the run that exist, `run.json` included."""
+        paths = {path for name in (NAME, *self._names) for path in self._folder.glob(name) if path.is_file()}
+        return sorted(paths)
 
     def clear(self) -> None:
-        """Deletes the files of the run, the model's weights first and `run.json` not at all.
+        """Deletes the files of the run, the model's weights first; `run.json` stays.
 
-        A kill leaves `clearing` set, and the next process calls this again.
+        A kill leaves `clearing` set, so that the next process calls this again.
         """
         if not self.clearing:
             self.clearing = True
@@ -120,25 +120,22 @@ def _read(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     advice = (
-        "Restore the file, or choose another folder for the run (--output); a model in this folder can still be used."
+        "Restore the file, or choose another folder for the run (--output). A model in this folder can still be used."
     )
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         names = [name for key in ("files", "left") for name in stored.get(key, [])]
-        sound = isinstance(stored["format"], int) and all(isinstance(name, str) and _inside(name) for name in names)
+        is_valid = isinstance(stored["format"], int) and all(isinstance(name, str) and _inside(name) for name in names)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DataError(f"{path}: not the list of a run's files ({error!r}).\n  {advice}") from None
-    if not sound:
-        raise DataError(f"{path}: not the list of a run's files.\n  {advice}")
+        raise DataError(f"{path}: not the list of files of a run ({error!r}).\n  {advice}") from None
+    if not is_valid:
+        raise DataError(f"{path}: not the list of files of a run.\n  {advice}")
     if stored["format"] > FORMAT:
-        raise DataError(
-            f"{path}: format {stored['format']} is newer than this version of regard reads ({FORMAT}).\n"
-            "  Update it: pip install --upgrade regard"
-        )
+        raise newer_format(path, stored["format"], FORMAT)
     return stored
 
 
 def _inside(name: str) -> bool:
-    """Whether a name, which may come from a damaged file, stays in the folder and is not everything in it."""
+    """Whether a name, perhaps from a damaged file, lies inside the folder and is no pattern of everything in it."""
     parts = Path(name).parts
     return bool(parts) and not Path(name).is_absolute() and ".." not in parts and not set(parts) & {"*", "**"}

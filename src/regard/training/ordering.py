@@ -1,4 +1,4 @@
-"""Work on a long stream, shared among processes and given back in its order."""
+"""A stream of items, processed by several processes and returned in order."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from typing import Any, TypeVar
 
 from regard.training import processes
 
-GivenT = TypeVar("GivenT")
-DoneT = TypeVar("DoneT")
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
 
 
-def in_order(given: Iterable[GivenT], work: Callable[[GivenT], DoneT]) -> Generator[DoneT, None, None]:
-    """What `work` makes of each thing, in order, in the first process; the others work along and yield nothing.
+def in_order(items: Iterable[ItemT], work: Callable[[ItemT], ResultT]) -> Generator[ResultT, None, None]:
+    """The result of `work` for each item, in order, in the first process; the others work too, and yield nothing.
 
-    Only the first process reads. As many things as there are processes are under way at once, so memory does not grow
-    with the stream. Once the first process stops asking, or one of them fails, all end.
+    Only the first process reads the stream. Each process works on one item at a time, so memory does not grow with the
+    stream. All processes end once the first one stops iterating or any of them fails.
 
     Args:
-        given: a stream, looked at in the first process only.
-        work: called in any process; things and results travel between processes, pickled.
+        items: the stream, read in the first process only.
+        work: called in any process; items and results are pickled to travel between processes.
 
     Raises:
-        Exception: in the first process, what the work failed with, after all that comes before in the order.
-        ElsewhereError: in the others, when the first process cannot read on.
+        Exception: in the first process, the error of `work`, after all results that come before it in order.
+        ElsewhereError: in the others, if the first process cannot read on.
     """
     if processes.size() == 1:
-        yield from map(work, given)
+        yield from map(work, items)
         return
-    stream = iter(given)
+    stream = iter(items)
     while batch := processes.first(lambda: list(islice(stream, processes.size()))):
         results = processes.gathered(_tried(work, batch))
         has_failed = any(error is not None for _, error in results)
-        for done, error in results if processes.is_first() else ():
+        for result, error in results if processes.is_first() else ():
             if error is not None:
                 raise error
             try:
-                yield from done or ()
+                yield from result or ()
             except GeneratorExit:
-                if not has_failed:  # the others wait for more
+                if not has_failed:  # the others still wait for items
                     processes.first(list)
                 raise
         if has_failed:
@@ -47,7 +47,7 @@ def in_order(given: Iterable[GivenT], work: Callable[[GivenT], DoneT]) -> Genera
 
 
 def _tried(work: Callable[[Any], Any], batch: list[Any]) -> tuple[tuple[Any] | None, Exception | None]:
-    """This process's result, if there is one for it, and its error."""
+    """The result of this process, if it has an item, or its error."""
     if processes.rank() >= len(batch):
         return None, None
     try:

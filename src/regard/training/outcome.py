@@ -1,4 +1,4 @@
-"""How a run ended, and how far it is."""
+"""How a run ended, and how far a run has come."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Outcome:
 
     Args:
         steps: optimiser steps made.
-        epochs: passes over the data completed.
-        best: the best value of the selected metric, None if there was no validation.
-        best_step: the step it was found after.
-        stop_reason: what ended the run; only "interrupted" can be continued.
-        seconds: of training, over all continuations.
+        epochs: completed passes over the data.
+        best: the best value of the selected metric; None if there was no validation.
+        best_step: the step of that validation.
+        stop_reason: what ended the run; only an "interrupted" run can be resumed.
+        seconds: seconds of training, resumed runs included.
         metrics: the validation of the model that is saved in the run folder.
-        weights: the steps of the validations whose weights, or their mean, that model has: one step for a single
-            validation's, also where `average_checkpoints` asks for a mean, if the mean was worse.
-        signal: the number of the signal that interrupted, if one did; exit with 128 more.
+        weights: the steps of the validations whose weights are averaged in that model. A single step if no mean is
+            taken, or if the mean was worse than the best single validation.
+        signal: the number of the signal that interrupted the run, if any; the exit status is 128 more.
     """
 
     steps: int
@@ -55,19 +55,20 @@ class Outcome:
         try:
             outcome = cls(**json.loads(path.read_text(encoding="utf-8")))
             if not all(isinstance(number, int) for number in (outcome.steps, outcome.epochs, *outcome.weights)):
-                raise TypeError("steps are no whole numbers")
+                raise TypeError("steps, epochs and weights must be whole numbers")
             if not isinstance(outcome.metrics, dict) or outcome.stop_reason not in get_args(StopReason):
-                raise TypeError("metrics or stop_reason are none")
+                raise TypeError("metrics or stop_reason is not valid")
             return outcome
         except (ValueError, TypeError) as error:
             raise DataError(
-                f"{path}: not the outcome of a run ({error}). Remove the file, and the same command ends the run again."
+                f"{path}: not the outcome of a run ({error}).\n"
+                "  Remove the file; the same command then finishes the run again."
             ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """How far a run is that can be continued or is finished."""
+    """How far a run has come, finished or not."""
 
     step: int
     epoch: int
@@ -75,7 +76,7 @@ class RunState:
 
 
 def read_state(folder: Path) -> RunState | None:
-    """How far the run of a folder is; None if it was never started, or killed before its first checkpoint."""
+    """How far the run of a folder has come; None if it was never started, or killed before its first checkpoint."""
     outcome = Outcome.read(folder)
     if outcome is not None:
         return RunState(outcome.steps, outcome.epochs, finished=True)
@@ -86,7 +87,7 @@ def read_state(folder: Path) -> RunState | None:
 
 
 def reopen(folder: Path) -> None:
-    """Lets a finished run go on, for as long as its configuration now says."""
+    """Lets a finished run continue to the later end of its configuration."""
     _path(folder).unlink(missing_ok=True)
 
 

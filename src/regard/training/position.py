@@ -1,4 +1,4 @@
-"""Where a run stands."""
+"""How far a run has come, in steps and batches."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Position:
-    """Where a run stands; plain values.
+    """How far a run has come; plain values.
 
     Args:
         step: optimiser steps made.
         epoch: epochs completed.
-        batch: batches of the next epoch that are used.
-        seconds: of training and validation.
+        batch: used batches of the epoch that is not completed.
+        seconds: seconds of training and validation.
         averaged: the steps of the validations whose weights are averaged if the run ends now.
     """
 

@@ -1,4 +1,4 @@
-"""The type of the forward pass: float32, or half precision with float32 weights."""
+"""The precision of the forward pass: float32, or half precision with float32 weights."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch.optim import Optimizer
 from regard.errors import ConfigError, RegardError
 
 SMALLEST_SCALE = 2.0**-10
-"""Gradients that overflow float16 even when the loss is made this much smaller come from a loss that is broken."""
+"""If gradients overflow float16 even at this scale of the loss, the loss itself is not finite."""
 
 
 def check_precision(name: str, device: torch.device, module: nn.Module) -> None:
-    """Refuses what torch cannot compute, before any data is read.
+    """Refuses a precision that torch cannot train the module in.
 
     Raises:
         ConfigError: for float16 with an LSTM on a CPU, where oneDNN has no such layer with gradients.
@@ -24,13 +24,13 @@ def check_precision(name: str, device: torch.device, module: nn.Module) -> None:
     if name == "float16" and device.type == "cpu" and any(isinstance(part, nn.LSTM) for part in module.modules()):
         raise ConfigError(
             "an LSTM cannot be trained in float16 on a CPU: oneDNN has no such layer with gradients. Use precision "
-            "bfloat16 or float32, a GPU, or cells of another kind (model.encoder.cell and model.decoder.cell: gru)",
+            "bfloat16 or float32, a GPU, or another cell (model.encoder.cell and model.decoder.cell: gru)",
             ("training", "precision"),
         )
 
 
 class Precision:
-    """Autocasting and, only for float16, scaling of the loss, whose steps are skipped where gradients overflow."""
+    """Autocasting and, for float16 only, scaling of the loss; steps whose gradients overflow are skipped."""
 
     def __init__(self, name: Literal["float32", "bfloat16", "float16"], device: torch.device) -> None:
         self._dtype: torch.dtype = getattr(torch, name)
@@ -39,7 +39,7 @@ class Precision:
 
     @property
     def may_overflow(self) -> bool:
-        """Whether gradients that are not finite are to be expected now and then."""
+        """Whether gradients may sometimes not be finite."""
         return self._scaler.is_enabled()
 
     def autocast(self) -> AbstractContextManager[Any]:
@@ -47,15 +47,15 @@ class Precision:
         return torch.autocast(self._device, dtype=self._dtype, enabled=self._dtype is not torch.float32)
 
     def backward(self, loss: Tensor) -> None:
-        """Adds the gradients of a loss."""
+        """Computes the gradients of a loss and adds them."""
         self._scaler.scale(loss).backward()
 
     def unscale(self, optimizer: Optimizer) -> None:
-        """Gives the gradients their true size."""
+        """Divides the gradients by the scale of the loss."""
         self._scaler.unscale_(optimizer)
 
     def step(self, optimizer: Optimizer) -> None:
-        """Lets the optimiser move the weights, unless float16 gradients have overflowed."""
+        """Makes the optimiser's step, unless float16 gradients have overflowed."""
         self._scaler.step(optimizer)
         self._scaler.update()
         if self.may_overflow and self._scaler.get_scale() < SMALLEST_SCALE:
@@ -65,10 +65,10 @@ class Precision:
             )
 
     def state(self) -> dict[str, Any]:
-        """What a resumed run needs; empty unless float16."""
+        """The state that a resumed run needs; empty unless the precision is float16."""
         return self._scaler.state_dict()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continues from `state`."""
+        """Restores what `state` returned."""
         if state:
             self._scaler.load_state_dict(state)

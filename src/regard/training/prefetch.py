@@ -1,4 +1,4 @@
-"""Things made ahead of their use, in another thread and in order."""
+"""Batches prepared ahead of their use, in another thread and in order."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ItemT = TypeVar("ItemT")
 MadeT = TypeVar("MadeT")
 
 DEPTH = 4
-"""Items that are ready or in preparation."""
+"""The number of items that are ready or in preparation."""
 
 
 class Prefetch(Generic[ItemT, MadeT]):
-    """Iterates over pairs of an item and what `make` made of it, one after the other in a thread.
+    """Iterates over pairs of an item and the result of `make` for it, which is computed in another thread.
 
-    An error of `make` is raised where its item is due. `waited` is the seconds that the reader had to wait so far.
-    Used as a context, it ends the thread.
+    An error of `make` is raised when its item is due. `waited` is the number of seconds that the consumer has waited.
+    As a context manager it ends the thread on leaving.
     """
 
     def __init__(self, make: Callable[[ItemT], MadeT], items: Iterable[ItemT]) -> None:

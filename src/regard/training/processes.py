@@ -1,7 +1,7 @@
-"""The processes that train, or predict, together; `torchrun` starts them. One alone needs none of this.
+"""Communication of the processes that train or predict together, which `torchrun` starts.
 
-All of them make the same calls in the same order. What is shared travels between the CPUs (gloo); gradients travel
-between GPUs where there are some (nccl).
+A single process needs none of this, and every function here then returns at once. All processes make the same calls in
+the same order. Values are exchanged between CPUs (gloo), gradients between GPUs if there are any (nccl).
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from regard.errors import ConfigError, ElsewhereError, RegardError
 ValueT = TypeVar("ValueT")
 
 WAIT = timedelta(hours=6)
-"""How long a process waits for another that lives. For one that has died nobody waits."""
+"""The longest time that a process waits for a running one. It does not wait for one that has ended."""
 
 
-def asked() -> int:
-    """How many processes were started together, whether or not they have joined."""
+def num_started() -> int:
+    """The number of processes that were started together, whether or not they have joined."""
     return size() if _joined() else int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def size() -> int:
-    """How many processes have joined; 1 for one alone."""
+    """The number of processes that have joined; 1 for a single process."""
     return dist.get_world_size() if _joined() else 1
 
 
 def rank() -> int:
-    """This one's number, from 0."""
+    """The number of this process, from 0."""
     return dist.get_rank() if _joined() else 0
 
 
 def is_first() -> bool:
-    """Whether this one speaks and writes."""
+    """Whether this process prints and writes for all."""
     return rank() == 0
 
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[None]:
-    """Inside of the block the processes that were started together work together, and from then on to their end.
+    """Joins the processes that were started together into a group, which then lasts until they end.
 
-    Nothing happens for one process alone, or where a process group exists already.
+    Does nothing for a single process, or if there is a process group already.
 
     Args:
-        device: of this process.
+        device: the device of this process.
 
     Raises:
-        RegardError: when another process has ended.
+        RegardError: if another process ends inside the block.
     """
-    if not _joined() and asked() > 1:
+    if not _joined() and num_started() > 1:
         _join(device)
     try:
         yield
@@ -65,14 +65,14 @@ def joined(device: torch.device) -> Iterator[None]:
         if size() == 1 or not _is_broken(error):
             raise
         raise RegardError(
-            f"Process {rank() + 1} of {size()}: another process of this run has ended, and this one with it. Look "
-            "above and below for the reason. The same command continues from the last checkpoint."
+            f"Process {rank() + 1} of {size()}: another process of this run has ended, so this one ends too. The "
+            "reason is in the messages above or below. The same command continues from the last checkpoint."
         ) from error
 
 
 def _join(device: torch.device) -> None:
     if not dist.is_available():
-        raise RegardError(f"This build of torch ({torch.__version__}) cannot work in several processes.")
+        raise RegardError(f"torch {torch.__version__} is built without torch.distributed; start only one process.")
     if device.type == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=WAIT)
@@ -86,20 +86,20 @@ def _leave() -> None:
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Inside of the block nobody but the first writes to the standard error."""
+    """Inside the block only the first process writes to the standard error."""
     if is_first():
         yield
         return
-    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stderr(nowhere):
+    with open(os.devnull, "w", encoding="utf-8") as null, redirect_stderr(null):
         yield
 
 
 @contextmanager
 def held(make: Callable[[], AbstractContextManager[ValueT]]) -> Iterator[ValueT | None]:
-    """Inside of the block the first process has entered a context; the others get None.
+    """Enters a context in the first process only, and yields its value; the others get None.
 
     Raises:
-        ElsewhereError: in the others, if it cannot be entered.
+        ElsewhereError: in the others, if entering fails in the first.
     """
     with ExitStack() as stack:
         entered: list[ValueT] = []
@@ -108,32 +108,25 @@ def held(make: Callable[[], AbstractContextManager[ValueT]]) -> Iterator[ValueT 
 
 
 def local_device(kind: str) -> torch.device:
-    """The device of a kind, cpu or cuda, that this process uses: of several processes on a machine each has its GPU.
+    """The device of this process, of the kind cpu or cuda; several processes on a machine use one GPU each.
 
     Raises:
         ConfigError: for more processes than GPUs.
     """
-    if kind != "cuda" or asked() == 1:
+    if kind != "cuda" or num_started() == 1:
         return torch.device(kind)
-    index, found = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
-    if index >= found:
+    index, num_gpus = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if index >= num_gpus:
         raise ConfigError(
-            f"Process {index + 1} of this machine has no GPU: there are {found}. Start at most as many processes "
+            f"Process {index + 1} of this machine has no GPU: there are {num_gpus}. Start at most that many processes "
             "(torchrun --nproc-per-node), or train on CPUs (training.device: cpu).",
             ("training", "device"),
         )
     return torch.device("cuda", index)
 
 
-def total(values: Sequence[float]) -> list[float]:
-    """The sums over all processes, in float64."""
-    if size() == 1:
-        return list(values)
-    return summed(torch.tensor(values, dtype=torch.float64)).tolist()
-
-
 def summed(values: Tensor) -> Tensor:
-    """The sums over all processes of a tensor, which is changed if it is on the CPU."""
+    """The sums over all processes of a tensor; a tensor on the CPU is summed in place."""
     if size() == 1:
         return values
     here = values.to("cpu")
@@ -142,12 +135,13 @@ def summed(values: Tensor) -> Tensor:
 
 
 def anywhere(*flags: bool) -> tuple[bool, ...]:
-    """Of each flag, whether it is up in any process."""
-    return tuple(count > 0 for count in total([float(flag) for flag in flags]))
+    """For each flag, whether it is set in any process."""
+    counts = summed(torch.tensor(flags, dtype=torch.float64))
+    return tuple(count > 0 for count in counts.tolist())
 
 
 def gathered(value: ValueT) -> list[ValueT]:
-    """The values of all processes, in their order."""
+    """The values of all processes, in the order of their ranks."""
     if size() == 1:
         return [value]
     values: list[Any] = [None] * size()
@@ -156,49 +150,49 @@ def gathered(value: ValueT) -> list[ValueT]:
 
 
 def first(function: Callable[[], ValueT]) -> ValueT:
-    """What a function returns that only the first process calls, while the others wait.
+    """Calls a function in the first process only, and returns its result in all.
 
     Raises:
-        ElsewhereError: in the others, if it fails in the first.
+        ElsewhereError: in the others, if the call fails.
     """
     if size() == 1:
         return function()
-    told: list[Any] = [None, None]
+    message: list[Any] = [None, None]  # the result and the error's text
     if not is_first():
-        dist.broadcast_object_list(told)
-        if told[1] is not None:
-            raise ElsewhereError(told[1])
-        return told[0]
+        dist.broadcast_object_list(message)
+        if message[1] is not None:
+            raise ElsewhereError(message[1])
+        return message[0]
     try:
-        told[0] = function()
+        message[0] = function()
     except BaseException as error:
         dist.broadcast_object_list([None, f"{type(error).__name__}: {error}"])
         raise
-    dist.broadcast_object_list(told)
-    return told[0]
+    dist.broadcast_object_list(message)
+    return message[0]
 
 
-def share(values: Sequence[ValueT]) -> Sequence[ValueT]:
-    """This process's share: every so many-th value."""
+def local_part(values: Sequence[ValueT]) -> Sequence[ValueT]:
+    """This process's part of the values: every n-th of them, for n processes."""
     return values[rank() :: size()]
 
 
-def merged(shares: Sequence[Sequence[ValueT]]) -> list[ValueT]:
-    """All values in their order, from the shares of all processes.
+def merged(parts: Sequence[Sequence[ValueT]]) -> list[ValueT]:
+    """All values in order, from the local parts of all processes.
 
     >>> merged([[0, 2, 4], [1, 3]])
     [0, 1, 2, 3, 4]
     """
-    whole: list[Any] = [None] * sum(map(len, shares))
-    for number, part in enumerate(shares):
-        whole[number :: len(shares)] = part
+    whole: list[Any] = [None] * sum(map(len, parts))
+    for number, part in enumerate(parts):
+        whole[number :: len(parts)] = part
     return whole
 
 
 def _is_broken(error: RuntimeError) -> bool:
-    """Whether what went wrong is that another process is not there any more."""
-    told = str(error).lower()
-    return isinstance(error, dist.DistError) or "gloo" in told or "nccl" in told or "connection closed" in told
+    """Whether the error is that another process has ended."""
+    text = str(error).lower()
+    return isinstance(error, dist.DistError) or "gloo" in text or "nccl" in text or "connection closed" in text
 
 
 def _joined() -> bool:

@@ -1,4 +1,4 @@
-"""What a run shows while it goes: a bar on a terminal, plain lines elsewhere."""
+"""The progress of a run: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-WORTH_SAYING = 0.05
-"""Share of the time spent waiting for batches from which on it is shown."""
+SHOWN_WAITING = 0.05
+"""The share of time spent waiting for batches from which on it is shown."""
 
 
 class Display:
-    """Shows a run. On a terminal a bar carries what changes with every step; elsewhere lines of metrics are printed.
+    """Shows a run. On a terminal a bar shows what changes with every step; elsewhere lines of metrics are printed.
 
     Args:
-        console: where to; None is the standard error.
+        console: where to print; the standard error if None.
     """
 
     def __init__(self, console: Console | None = None) -> None:
@@ -47,7 +47,7 @@ class Display:
             self._bar.stop()
 
     def say(self, text: str) -> None:
-        """Prints a line, as it is."""
+        """Prints a line without markup."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def advance(self, fraction: float, heading: str, figures: Mapping[str, float], timing: Mapping[str, float]) -> None:
@@ -58,10 +58,10 @@ class Display:
             self._bar.update(self._task, completed=fraction, description=heading, figures=text)
 
     def remaining(self, seconds: float, *, at_most: bool) -> None:
-        """Prints how long the rest will take, unless the bar says so.
+        """Prints how long the rest will take, unless there is a bar, which shows it.
 
         Args:
-            at_most: the training may stop early.
+            at_most: whether the training may stop early.
         """
         if self._bar is None:
             minutes = max(round(seconds / 60), 1)
@@ -72,7 +72,7 @@ class Display:
     def metrics(
         self, kind: str, step: int, epoch: int, figures: Mapping[str, float], timing: Mapping[str, float]
     ) -> None:
-        """Prints a line of metrics; those of training are left to the bar where there is one."""
+        """Prints a line of metrics, except those of training if there is a bar, which shows them."""
         if kind == "train" and self._bar is not None:
             return
         self.say(f"{kind:<10}  step {step}  epoch {epoch}  {_figures(figures)}{_pace(timing)}")
@@ -83,8 +83,8 @@ def _figures(figures: Mapping[str, float]) -> str:
 
 
 def _pace(timing: Mapping[str, float]) -> str:
-    """Of a training step; a validation has none."""
+    """Symbols per second; empty for a validation, which has no such figure."""
     if "symbols_per_second" not in timing:
         return ""
-    waiting = f", {timing['waiting']:.0%} of the time waiting for data" if timing["waiting"] >= WORTH_SAYING else ""
+    waiting = f", {timing['waiting']:.0%} of the time waiting for data" if timing["waiting"] >= SHOWN_WAITING else ""
     return f"  {timing['symbols_per_second']:,.0f} symbols/s{waiting}"

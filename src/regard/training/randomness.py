@@ -1,4 +1,4 @@
-"""The state of every random generator that training draws from, as tensors and plain containers."""
+"""The states of all random generators that training draws from, as tensors and plain containers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Generator
 
 
 def seed(value: int, generator: Generator) -> None:
-    """Seeds them all: torch on every device, python, numpy and the loop's own."""
+    """Seeds all generators: torch's on every device, Python's, numpy's and the training loop's."""
     torch.manual_seed(value)
     random.seed(value)
     np.random.seed(value % 2**32)
@@ -21,7 +21,7 @@ def seed(value: int, generator: Generator) -> None:
 
 
 def capture(generator: Generator) -> dict[str, Any]:
-    """The state of them all."""
+    """The states of all generators."""
     numpy: Any = np.random.get_state(legacy=False)
     return {
         "torch": torch.get_rng_state(),
@@ -33,7 +33,7 @@ def capture(generator: Generator) -> dict[str, Any]:
 
 
 def restore(state: dict[str, Any], generator: Generator) -> None:
-    """Puts them all back to a state."""
+    """Restores the states of all generators."""
     torch.set_rng_state(state["torch"])
     if state["cuda"] and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda"][: torch.cuda.device_count()])
@@ -45,7 +45,7 @@ def restore(state: dict[str, Any], generator: Generator) -> None:
 
 @contextmanager
 def preserved(generator: Generator) -> Iterator[None]:
-    """Whatever is drawn inside of the block, the draws after it are the same."""
+    """Restores all generators after the block, so that draws inside it do not change later ones."""
     before = capture(generator)
     try:
         yield

@@ -1,12 +1,11 @@
-"""What can be known to be wrong with a training before it touches its folder."""
+"""Checks of a training before it writes into its folder."""
 
 from __future__ import annotations
 
-import importlib.util
-
 from regard.config.schema import TrainingConfig
-from regard.errors import ConfigError, RegardError
+from regard.errors import RegardError
 from regard.training import device
+from regard.training.log import check_tensorboard
 from regard.training.precision import Precision
 from regard.training.schedule import Schedule
 from regard.training.trainee import Trainee
@@ -16,23 +15,20 @@ def check_ready(config: TrainingConfig, trainee: Trainee | None = None) -> None:
     """Refuses a training that could not make its first step.
 
     Args:
-        config: the part `training` of a configuration.
-        trainee: what is trained, once it is there.
+        config: the section `training` of a configuration.
+        trainee: the trainee; without one, only the configuration is checked.
 
     Raises:
-        ConfigError: for a device that is not there, rates that contradict each other, TensorBoard that is missing.
-        RegardError: for training data without batches, for a module without parameters to train.
+        ConfigError: for a device that does not exist, learning rates that contradict each other, or TensorBoard that is
+            not installed.
+        RegardError: for training data without batches, or a module without parameters to train.
     """
     Precision(config.precision, device.choose(config.device))
     Schedule(config, total_steps=0)
-    if config.tensorboard and importlib.util.find_spec("tensorboard") is None:
-        raise ConfigError(
-            "training.tensorboard is on, but tensorboard is not installed. "
-            "Install it (pip install 'regard[log]') or switch it off.",
-            ("training", "tensorboard"),
-        )
+    if config.tensorboard:
+        check_tensorboard()
     if trainee is not None:
         if config.epochs and not len(trainee.plan(0)):
-            raise RegardError("There are no batches to train on: is every pair longer than data.max_length, or empty?")
+            raise RegardError("There are no batches to train on. Is every pair empty, or longer than data.max_length?")
         if not any(parameter.requires_grad for parameter in trainee.module.parameters()):
             raise RegardError(f"{type(trainee.module).__name__} has no parameters to train.")

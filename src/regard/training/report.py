@@ -1,4 +1,4 @@
-"""What a run tells: lines in a file and on the screen, samples, pictures."""
+"""The report of a run: lines of metrics in a file and on the screen, samples, pictures."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from regard.training.tally import Tally
 from regard.training.trainee import Validation
 
 
-class Report:
-    """Tells how a run goes; used as a context.
+class RunReport:
+    """Reports the progress of a run; a context manager.
 
     Args:
-        manifest: is told of every file before it is written.
+        manifest: lists every file before it is written.
     """
 
     def __init__(self, config: TrainingConfig, folder: Path, display: Display, manifest: Manifest) -> None:
@@ -42,7 +42,7 @@ class Report:
         self._log.close()
 
     def resume(self, step: int) -> None:
-        """Forgets what was written after a step."""
+        """Removes what was written after a step."""
         self._log.cut(step)
         if self._config.tensorboard:
             self._log.add_tensorboard(self._folder / "tensorboard", step)
@@ -52,10 +52,10 @@ class Report:
         self._log.sync()
 
     def step(self, tally: Tally, position: Position, *, learning_rate: float, fraction: float, due: bool) -> None:
-        """Moves the bar after a step and, if it is due, writes a line.
+        """Moves the bar after a step and, if due, writes a line.
 
         Args:
-            fraction: of the planned epochs, how much is done.
+            fraction: the share of the planned epochs that is done.
         """
         figures, timing = {"learning_rate": learning_rate, **tally.averages()}, tally.timing()
         if self._config.max_steps is not None:
@@ -79,7 +79,7 @@ class Report:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write(path)
             except Exception as error:
-                text = f"{path} could not be drawn: {error!r}. Training goes on."
+                text = f"{path} could not be drawn: {error!r}. Training continues."
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     def say(self, text: str) -> None:
@@ -87,7 +87,7 @@ class Report:
         self._display.say(text)
 
     def remaining(self, seconds: float) -> None:
-        """Shows how long the rest will take, where no bar shows it."""
+        """Shows how long the rest will take, unless a bar shows it."""
         self._display.remaining(seconds, at_most=self._config.early_stopping is not None)
 
     def _line(self, kind: str, position: Position, figures: Mapping[str, float], timing: Mapping[str, float]) -> None:
@@ -96,14 +96,14 @@ class Report:
         self._display.metrics(kind, position.step, position.current_epoch, figures, timing)
 
 
-class Silence(Report):
-    """What the other processes of a run tell: nothing."""
+class SilentReport(RunReport):
+    """The report of processes other than the first, which do not print or write."""
 
     def __init__(self, folder: Path) -> None:
         self.manifest = Manifest(folder)
 
     def resume(self, step: int) -> None:
-        """Nothing is forgotten."""
+        """Nothing is removed."""
 
     def sync(self) -> None:
         """Nothing is flushed."""

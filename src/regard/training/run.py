@@ -1,4 +1,4 @@
-"""A run: what must be known to continue it, and its verbs. `regard.training.loop` says in which order."""
+"""A run: the state that must be saved to resume it, and its operations, which `regard.training.loop` calls in order."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from regard.training import archive, device, processes, randomness, weights
 from regard.training.checkpoint import Checkpoints
 from regard.training.diagnosis import Diagnosis
 from regard.training.files import publish
+from regard.training.groups import Group, groups
 from regard.training.outcome import Outcome, StopReason
-from regard.training.plan import Group, groups
 from regard.training.position import Position
-from regard.training.report import Report
+from regard.training.report import RunReport
 from regard.training.schedule import Plateau, Schedule
-from regard.training.selection import Selection
+from regard.training.selection import BestValidation
 from regard.training.step import Stepper
 from regard.training.tally import Tally
 from regard.training.trainee import Trainee, Validation
 
-APART = 1_000_003
-"""Between the seeds of two processes."""
-FORESEEN = 100
-"""Steps after which the time of the others can be told."""
+SEED_STRIDE = 1_000_003
+"""The difference between the seeds of two processes."""
+TIMED_STEPS = 100
+"""Steps after which the remaining time is estimated."""
 
 
 class Run:
-    """One training run in its folder, continued from the newest checkpoint if there is one."""
+    """A training run in its folder, resumed from the newest checkpoint if there is one."""
 
     def __init__(
         self,
@@ -43,8 +43,8 @@ class Run:
         folder: Path,
         *,
         seed: int,
-        selection: Selection,
-        report: Report,
+        selection: BestValidation,
+        report: RunReport,
     ) -> None:
         self.trainee, self.config, self.folder = trainee, config, folder
         self.selection, self.report = selection, report
@@ -52,13 +52,13 @@ class Run:
         self.module = trainee.module.to(self.device)
         self.stepper = Stepper(trainee, config, self.device, seed=seed)
         if config.sharding != "none" and processes.size() == 1:
-            report.say(f"warning: training.sharding: {config.sharding} is for several processes; here is one.")
+            report.say(f"warning: training.sharding={config.sharding} has no effect in a single process.")
         self.total_steps = self._total_steps()
         self.schedule = Schedule(config, total_steps=self.total_steps)
         self.generator = torch.Generator(self.device)
         self.position, self.tally, self.diagnosis = Position(), Tally(), Diagnosis()
         self.checkpoints = Checkpoints(folder)
-        randomness.seed(seed + processes.rank() * APART, self.generator)
+        randomness.seed(seed + processes.rank() * SEED_STRIDE, self.generator)
         step = processes.first(lambda: self.checkpoints.sound(lambda text: report.say(f"warning: {text}")))
         if step is not None:
             with self.stepper.exchange.whole(keep=True):
@@ -70,7 +70,7 @@ class Run:
 
     @property
     def stop_reason(self) -> StopReason | None:
-        """Why no step is to be made, if so. It follows from what a checkpoint holds."""
+        """Why the run ends now, or None. It follows from what a checkpoint holds."""
         if self.config.early_stopping is not None and self.selection.stale >= self.config.early_stopping:
             return "early_stopping"
         if self.config.max_steps is not None and self.position.step >= self.config.max_steps:
@@ -78,7 +78,7 @@ class Run:
         return "epochs" if self.position.epoch >= self.config.epochs else None
 
     def groups(self) -> Iterator[Group]:
-        """The batches of the steps to make."""
+        """The batches of the remaining steps."""
         return groups(
             self.trainee,
             epoch=self.position.epoch,
@@ -117,12 +117,12 @@ class Run:
         every = self.config.validate_every
         if (done if every is None else self.position.step % every == 0) or self.stop_reason is not None:
             self.validate()
-        if (made := self.position.step - self._began.step) == FORESEEN and self.stop_reason is None:
+        if (made := self.position.step - self._began.step) == TIMED_STEPS and self.stop_reason is None:
             pace = (self.position.seconds - self._began.seconds) / made
             self.report.remaining(pace * (self.total_steps - self.position.step))
 
     def validate(self) -> None:
-        """Validates, shows what came out, and saves the weights if they are the best so far or will be averaged."""
+        """Validates, reports, and saves the weights if they are the best so far or will be averaged."""
         validation = self._validation("validation")
         step = self.position.step
         improved = self.selection.observe(validation.metrics, step, concern=validation.concern)
@@ -134,7 +134,7 @@ class Run:
             processes.first(partial(self._keep, improved=improved))
 
     def _keep(self, *, improved: bool) -> None:
-        """Writes what the last validation was made with, if it may be needed."""
+        """Writes the weights of the last validation, if they may be needed."""
         if improved or self._averages:
             self.checkpoints.save_weights(self.module, self.position.step, best=improved)
         if improved:
@@ -142,7 +142,7 @@ class Run:
         self.checkpoints.keep_weights(self._needed)
 
     def save(self) -> None:
-        """Writes a checkpoint that continues from here."""
+        """Writes a checkpoint to resume from."""
         self.report.sync()
         state = {
             "position": dataclasses.asdict(self.position),
@@ -165,7 +165,7 @@ class Run:
         return time.monotonic() - self._saved_at >= 60.0 * self.config.save_every_minutes
 
     def finish(self, reason: StopReason) -> Outcome:
-        """Makes the final model the one that is saved, and marks the run as finished."""
+        """Saves the final model and marks the run as finished."""
         if self.selection.last != self.position.step:
             self.validate()
         self.save()
@@ -191,12 +191,12 @@ class Run:
         final: set[int] | None = None,
         signal: int | None = None,
     ) -> Outcome:
-        """How the run stands now.
+        """The outcome of the run if it ends now.
 
         Args:
             metrics: of the model in the folder.
-            final: the validations whose mean that model is; the best one if None.
-            signal: the number of the signal that interrupted, if one did.
+            final: the steps of the validations whose mean that model is; the best validation if None.
+            signal: the number of the signal that interrupted the run, if any.
         """
         return Outcome(
             steps=self.position.step,
@@ -220,29 +220,29 @@ class Run:
 
     @property
     def _needed(self) -> set[int]:
-        """The validations whose weights, or their mean, the run may end with."""
+        """The steps of the validations whose weights the final model may need."""
         return self._best | set(self.position.averaged)
 
     def _averaged(self) -> Validation | None:
-        """The validation of the mean of the last validations' weights; None if the best single one is as good."""
+        """The validation of the mean of the last weights; None if the best single validation is as good."""
         steps, metric = sorted(self.position.averaged), self.selection.metric
         self._put(steps)
         validation = self._validation("averaged")
         better = self.selection.prefers(validation.metrics)
-        of_mean = f"the mean of the weights of {len(steps)} validations, steps {steps[0]:,} to {steps[-1]:,}"
-        of_mean += f" ({metric} {self.selection.value(validation.metrics):.4g})"
-        of_best = f"the best single validation, step {self.selection.step:,} ({metric} {self.selection.best:.4g})"
-        saved, other = (of_mean, of_best) if better else (of_best, of_mean)
+        mean = f"the mean of the weights of {len(steps)} validations, steps {steps[0]:,} to {steps[-1]:,}"
+        mean += f" ({metric} {self.selection.value(validation.metrics):.4g})"
+        best = f"the best single validation, step {self.selection.step:,} ({metric} {self.selection.best:.4g})"
+        saved, other = (mean, best) if better else (best, mean)
         self.report.say(f"The saved model is {saved}, not {other}.")
         return validation if better else None
 
     def _put(self, steps: Collection[int]) -> None:
-        """Puts the mean of validated weights into the module."""
+        """Loads the mean of validated weights into the module."""
         with self.stepper.exchange.whole(keep=True):
             weights.restore(self.module, self.checkpoints.load_weights(steps))
 
     def _publish(self) -> None:
-        """Puts the model as it is now into the folder."""
+        """Saves the current model in the folder."""
         publish(self.folder, self.trainee.save, last="model.safetensors", claim=self.report.manifest.claim)
         archive.drop(self.folder)
 
@@ -251,18 +251,18 @@ class Run:
             self.report.say(text)
 
     def _total_steps(self) -> int:
-        """Steps of the whole run, if every epoch has as many as the first."""
+        """The steps of the whole run, if every epoch has as many batches as the first."""
         planned = self.config.epochs * -(-len(self.trainee.plan(0)) // self.config.accumulation)
         return min(planned, self.config.max_steps or planned)
 
     def _validation(self, kind: str) -> Validation:
-        """Validates and reports; the random generators are put back afterwards."""
+        """Validates and reports; the states of the random generators are restored afterwards."""
         started = time.perf_counter()
         self.module.eval()
         with randomness.preserved(self.generator), torch.no_grad(), self.stepper.exchange.whole():
-            found = self.trainee.validate()
-            metrics, concern = processes.first(lambda: (dict(found.metrics), found.concern))
-            validation = replace(found, metrics=metrics, concern=concern)
+            local = self.trainee.validate()
+            metrics, concern = processes.first(lambda: (dict(local.metrics), local.concern))
+            validation = replace(local, metrics=metrics, concern=concern)
             seconds = time.perf_counter() - started
             self.position.seconds += seconds
             self.report.validation(validation, self.position, kind=kind, seconds=seconds)
@@ -271,7 +271,7 @@ class Run:
     def _restore(self, state: dict[str, Any]) -> None:
         self.position = Position(**state["position"])
         self.tally = Tally(**state["tally"])
-        self.selection = Selection(**state["selection"])
+        self.selection = BestValidation(**state["selection"])
         self.schedule.plateau = Plateau(**state["plateau"])
         self.diagnosis = Diagnosis(**state.get("diagnosis", {}))
         self.stepper.restore(state["optimizer"])
@@ -281,8 +281,8 @@ class Run:
             randomness.restore(states[processes.rank()], self.generator)
         if len(states) != processes.size():
             self.report.say(
-                f"Continuing with {_counted(processes.size())} what {_counted(len(states))} began: the same batches "
-                "and results, up to rounding and to random draws that belong to no item."
+                f"Begun by {_counted(len(states))}, the run continues with {_counted(processes.size())}: the same "
+                "batches and results, except for rounding and for random draws that do not belong to an item."
             )
 
 

@@ -1,8 +1,8 @@
-"""What the decoder is fed in training: the gold symbol or its own last output.
+"""The decoder's inputs in training: the reference symbol or the decoder's own last output.
 
-Two methods, often confused, under their own names. *Scheduled sampling* (Bengio 2015) throws a coin at every step of
-every sequence. *Sequence teacher forcing* throws one coin a sequence, which is then forced or free-running throughout.
-All draws come from the given generator and are on its device, or, where layers draw by item, belong to the item.
+There are two methods, which are often confused. *Scheduled sampling* (Bengio 2015) tosses a coin at every step of every
+sequence. *Sequence teacher forcing* tosses one coin per sequence, which is then teacher-forced or free-running
+throughout. All draws come from the generator and are on its device, or belong to items if the layers draw by item.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from regard.layers.items import ItemDraws
 from regard.shapes import Bool
 
 SCHEDULED_SAMPLING, SEQUENCE_TEACHER_FORCING = 0x5C4ED0, 0x7EAC4E
-"""Places of draws by item, which are no modules."""
+"""Places of draws by item that are not modules."""
 
 
 def scheduled_sampling_probability(step: int, *, probability: float, warmup_steps: int) -> float:
-    """The probability of feeding back after `step` optimiser steps: linear from 0 over the warm-up.
+    """The probability of feeding an output back after `step` optimiser steps: linear from 0 over the warm-up.
 
     >>> scheduled_sampling_probability(50, probability=0.5, warmup_steps=100)
     0.25
@@ -31,12 +31,12 @@ def scheduled_sampling_probability(step: int, *, probability: float, warmup_step
 def scheduled_sampling_mask(
     rows: int, steps: int, probability: float, generator: Generator, draws: ItemDraws | None = None
 ) -> Bool[Tensor, "R T"]:
-    """True where a decoder is fed its own last output: a coin for every step of every row.
+    """True where a decoder is fed its own last output: an independent draw for every step of every row.
 
-    The first step is False: it is fed the beginning of the sequence, whatever happens.
+    The first step is always False: its input is the beginning of the sequence.
 
     Args:
-        draws: those of the rows' items, where they are not the generator's.
+        draws: draws by item, in place of the generator's.
     """
     if draws is None:
         mask = torch.rand(rows, steps, generator=generator, device=generator.device) < probability
@@ -49,7 +49,7 @@ def scheduled_sampling_mask(
 def sequence_teacher_forcing_mask(
     rows: int, probability: float, generator: Generator, draws: ItemDraws | None = None
 ) -> Bool[Tensor, " R"]:
-    """True for the rows that are teacher-forced from beginning to end: a coin for every row.
+    """True for the rows that are teacher-forced throughout: an independent draw for every row.
 
     Args:
         draws: as in `scheduled_sampling_mask`.
@@ -62,15 +62,15 @@ def sequence_teacher_forcing_mask(
 def feedback_mask(
     config: TrainingConfig, rows: int, steps: int, *, step: int, generator: Generator
 ) -> Bool[Tensor, "R T"] | None:
-    """Where the decoder is fed its own last output under a configuration, or None for nowhere.
+    """True where a configuration feeds the decoder its own last output; None if it never does.
 
-    None lets a decoder take all steps at once. A row that sequence teacher forcing leaves free is fed back at every
-    step, whatever scheduled sampling drew for it.
+    With None a decoder can compute all steps at once. A row that sequence teacher forcing leaves free-running gets its
+    own output at every step, whatever scheduled sampling drew for it.
 
     Args:
-        rows: R, sequences of the batch.
-        steps: T, steps of the decoder.
-        step: optimiser steps made so far.
+        rows: R, the sequences of the batch.
+        steps: T, the steps of the decoder.
+        step: the optimiser steps made so far.
     """
     draws = items.current()
     probability = scheduled_sampling_probability(

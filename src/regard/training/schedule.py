@@ -1,4 +1,4 @@
-"""Learning rates: factors of a step, counted from 1, and the plateau, which watches validations instead."""
+"""Learning rates: factors that depend on the step, counted from 1, and the plateau, which depends on validations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def constant(step: int) -> float:
 
 
 def inverse_square_root(step: int, *, warmup_steps: int) -> float:
-    """1 until the warm-up ends, then falling with the root of the step (Vaswani 2017, section 5.3, without its width).
+    """1 until the warm-up ends, then falling as 1/√step (Vaswani 2017, section 5.3, without the factor of the width).
 
     >>> inverse_square_root(400, warmup_steps=100)
     0.5
@@ -35,7 +35,7 @@ def cosine(step: int, *, warmup_steps: int, total_steps: int, floor: float = 0.0
 
 
 def warmup(step: int, *, warmup_steps: int) -> float:
-    """Linear from 0, which no step is made with, to 1 at step `warmup_steps`.
+    """Linear from 0 at step 0, which is never made, to 1 at step `warmup_steps`.
 
     >>> [warmup(step, warmup_steps=4) for step in (1, 2, 4, 5)]
     [0.25, 0.5, 1.0, 1.0]
@@ -45,9 +45,9 @@ def warmup(step: int, *, warmup_steps: int) -> float:
 
 @dataclass(slots=True)
 class Plateau:
-    """A factor that falls when the selected metric stands still.
+    """A factor that falls when the selected metric no longer improves.
 
-    `patience` validations without improvement are borne, the next one lowers the factor and the count starts again.
+    After `patience` validations without improvement, the next such one lowers the factor, and the count starts again.
     """
 
     decay: float
@@ -56,7 +56,7 @@ class Plateau:
     stale: int = 0
 
     def observe(self, *, improved: bool) -> None:
-        """Takes note of a validation."""
+        """Counts a validation."""
         self.stale = 0 if improved else self.stale + 1
         if self.stale > self.patience:
             self.factor *= self.decay
@@ -64,13 +64,13 @@ class Plateau:
 
 
 class Schedule:
-    """The learning rate of every step, from the configuration: the warm-up times a schedule, which has a floor.
+    """The learning rate of every step: the warm-up times a schedule that does not fall below a floor.
 
     Args:
-        total_steps: what the run is planned to take; `cosine` ends there.
+        total_steps: planned steps of the run, at the last of which `cosine` reaches its floor.
 
     Raises:
-        ConfigError: if the floor lies above the rate.
+        ConfigError: if the floor is above the learning rate.
     """
 
     def __init__(self, config: TrainingConfig, *, total_steps: int) -> None:
@@ -85,7 +85,7 @@ class Schedule:
         self.plateau = Plateau(config.plateau_factor, config.plateau_patience)
 
     def observe(self, *, improved: bool) -> None:
-        """Takes note of a validation; only `plateau` listens."""
+        """Counts a validation; only `plateau` depends on it."""
         if self._config.schedule == "plateau":
             self.plateau.observe(improved=improved)
 

@@ -1,4 +1,4 @@
-"""Which validation was the best."""
+"""The best validation of a run."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 from regard.errors import ConfigError
 
 TIE_BREAKER = "teacher_forced_loss"
-"""Of two validations with the same value of the selected metric, the one where this is lower is the better."""
+"""Of two validations with equal values of the selected metric, the one in which this is lower is better."""
 
 
 @dataclass(slots=True)
-class Selection:
-    """Follows one metric of the validations; plain values.
+class BestValidation:
+    """Keeps the best validation by one metric; plain values.
 
     Args:
-        metric: its name.
-        larger_is_better: whether a larger value is better.
-        best, step, metrics: the best value, after which step it was found, and the other figures found with it.
-        concern: what is odd about the outputs of that validation (`Validation.concern`).
-        stale: validations since the metric or the loss was the best so far.
-        lowest_loss: the lowest `teacher_forced_loss` of all validations, where they have it.
-        last: the step of the last validation, or None before the first.
+        metric: the name of the metric.
+        larger_is_better: whether larger values are better.
+        best, step, metrics: the best value, the step of its validation, and all metrics of that validation.
+        concern: what is wrong with the outputs of that validation (`Validation.concern`).
+        stale: validations since the metric or the loss last improved.
+        lowest_loss: the lowest `teacher_forced_loss` of all validations that have it.
+        last: the step of the last validation; None before the first.
     """
 
     metric: str
@@ -38,7 +38,7 @@ class Selection:
     last: int | None = None
 
     def observe(self, metrics: Mapping[str, float], step: int, *, concern: str | None = None) -> bool:
-        """Takes note of a validation; True if it is strictly better than all before it.
+        """Records a validation; True if it is strictly better than all before it.
 
         Raises:
             ConfigError: if the metric is not among them.
@@ -54,21 +54,21 @@ class Selection:
         return improved
 
     def prefers(self, metrics: Mapping[str, float]) -> bool:
-        """Whether figures are strictly better than the best so far: by the metric, and where it is equal, the loss."""
+        """Whether metrics are strictly better than the best so far: by the selected one, then by the loss."""
         value = self.value(metrics)
         if self.best is None or self._better(value, self.best):
             return True
-        loss, before = (figures.get(TIE_BREAKER, math.nan) for figures in (metrics, self.metrics))
+        loss, before = (values.get(TIE_BREAKER, math.nan) for values in (metrics, self.metrics))
         return value == self.best and loss < before
 
     def value(self, metrics: Mapping[str, float]) -> float:
-        """The metric that is followed."""
+        """The value of the selected metric."""
         if self.metric not in metrics:
             near = difflib.get_close_matches(self.metric, list(metrics), n=1)
             hint = f"Did you mean {near[0]!r}? " if near else ""
             raise ConfigError(
-                f"select is {self.metric!r}, which the validation does not give. {hint}"
-                f"It gives: {', '.join(sorted(metrics)) or 'nothing'}.",
+                f"select is {self.metric!r}, which is not a metric of the validation. {hint}"
+                f"Its metrics are: {', '.join(sorted(metrics)) or 'none'}.",
                 ("select",),
             )
         return float(metrics[self.metric])

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end training after the step that is being made."""
+"""Ctrl-C and SIGTERM end training after the current step."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from regard.training import processes
 class Interruption:
     """While entered, Ctrl-C and SIGTERM set `stop`; Ctrl-C after either raises KeyboardInterrupt at once.
 
-    Handlers are installed in the main thread only, where Python allows it, and put back afterwards.
+    Handlers are installed in the main thread only, as Python requires, and the former ones are restored afterwards.
 
     Args:
-        stop: the event to set; anybody else may set it too.
+        stop: the event to set; others may set it too.
     """
 
     def __init__(self, stop: threading.Event | None = None) -> None:
         self.stop = stop or threading.Event()
         self.signal: int | None = None
-        """The signal that came, or None."""
+        """The signal that was received, or None."""
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -43,6 +43,6 @@ class Interruption:
             raise KeyboardInterrupt
         self.signal = number
         self.stop.set()
-        # A handler may run in the middle of another write, so it writes without Python's buffers.
+        # A handler may interrupt another write, so it writes without Python's buffers.
         if processes.is_first():
-            os.write(2, b"\nStopping after this step. Ctrl-C: at once.\n")
+            os.write(2, b"\nStopping after this step. Press Ctrl-C to stop at once.\n")

@@ -1,4 +1,4 @@
-"""One optimiser step, from the batches whose gradients make it."""
+"""An optimiser step: the gradients of its batches, clipping, and the update of the weights."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from regard.layers.items import ItemDraws, drawing, places
 from regard.training import processes
 from regard.training.device import move
 from regard.training.exchange import Exchange
-from regard.training.plan import Part
+from regard.training.groups import Part
 from regard.training.precision import Precision
 from regard.training.trainee import DivisibleTrainee, Loss, Trainee
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a step gave, as plain numbers.
+    """The figures of a step, as plain numbers.
 
     Args:
         loss: the sum over the real symbols of all batches.
         count: the number of those symbols.
-        metrics: further sums.
+        metrics: further sums, by name.
         gradient_norm: over all parameters, before clipping.
-        skipped: whether float16 gradients overflowed, so that the weights stayed as they were.
+        skipped: whether float16 gradients overflowed, so that the weights were not changed.
     """
 
     loss: float
@@ -44,13 +44,13 @@ class Figures:
 
 
 class Stepper:
-    """Makes steps: forward and backward passes, division by all real symbols, clipping, the optimiser.
+    """Makes steps: forward and backward passes, division by the number of real symbols, clipping, the optimiser.
 
-    Several processes make a step together, each with its parts of the batches; the step is the one that a single
-    process would make, up to rounding.
+    Several processes make a step together, each with its parts of the batches; up to rounding it is the step of a
+    single process.
 
     Args:
-        seed: of draws that belong to items.
+        seed: of random draws that belong to items.
     """
 
     def __init__(self, trainee: Trainee, config: TrainingConfig, device: torch.device, *, seed: int = 0) -> None:
@@ -63,8 +63,8 @@ class Stepper:
         self._parameters = [p for p in trainee.module.parameters() if p.requires_grad]
         if self.exchange.is_sharded and config.precision == "float16":
             raise ConfigError(
-                "float16 scales the loss by what overflows in all gradients, which no process of sharding: fsdp has. "
-                "Take precision: bfloat16, or sharding: none.",
+                "float16 scales the loss by whether any gradient overflows, and with sharding: fsdp no process has all "
+                "gradients. Use precision: bfloat16, or sharding: none.",
                 ("training", "precision"),
             )
         if not self._parameters:
@@ -80,10 +80,10 @@ class Stepper:
         The gradients are those of the summed loss divided by the symbols of all batches, as if they were one batch.
 
         Args:
-            step: steps made before.
+            step: the number of steps made before.
 
         Raises:
-            RegardError: for a loss or gradient that is not finite, before any weight is changed.
+            RegardError: if the loss or a gradient is not finite, before any weight is changed.
         """
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
@@ -92,12 +92,12 @@ class Stepper:
         sums: list[dict[str, Tensor]] = []
         first_count: Tensor | None = None
         for number, (part, batch) in enumerate(batches, start=1):
-            with self.exchange.pass_on(is_last=number == len(batches)), self._drawing(part, step):
+            with self.exchange.gradient_sync(is_last=number == len(batches)), self._drawing(part, step):
                 with self.precision.autocast():
                     loss = self.exchange.loss(move(batch, self._device), step=step, generator=generator)
                 sums.append(self._sums(loss, part.weight))
                 descriptions.append(part.description)
-                if first_count is None:  # dividing by it already here keeps float16 gradients small
+                if first_count is None:  # dividing by it here keeps float16 gradients small
                     first_count = processes.summed(sums[0]["count"].clone()).clamp_min(1.0)
                 # Gradients become means over all processes, so the losses are multiplied by their number.
                 factor = part.weight * processes.size() / first_count
@@ -118,15 +118,15 @@ class Stepper:
         return figures
 
     def state(self) -> dict[str, Any]:
-        """The optimiser's state, as one process would have it."""
+        """The optimiser's state, as a single process would have it."""
         return self.exchange.gathered(self.optimizer.state_dict())
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continues from `state`."""
-        self.optimizer.load_state_dict(self.exchange.parted(state))
+        """Restores what `state` returned."""
+        self.optimizer.load_state_dict(self.exchange.sharded(state))
 
     def _drawing(self, part: Part, step: int) -> AbstractContextManager[None]:
-        """Around forward and backward passes: draws that belong to items, where the trainee says which they are."""
+        """The context of forward and backward passes: random draws belong to items if the trainee has `item_ids`."""
         if not isinstance(self._trainee, DivisibleTrainee):
             return drawing(None)
         items = self._trainee.item_ids(part.description).to(self._device)
@@ -143,11 +143,11 @@ def _optimizer(parameters: list[torch.nn.Parameter], config: TrainingConfig) -> 
 
 
 def _plain(sums: list[dict[str, Tensor]], norm: Tensor) -> Figures:
-    """All numbers in one transfer from the device."""
+    """All figures, in one transfer from the device."""
     names = list(dict.fromkeys(name for entry in sums for name in entry))
     zero = torch.zeros((), dtype=torch.float64, device=norm.device)
     if processes.size() > 1:
-        names.sort()  # as all the others
+        names.sort()  # the same order in all processes
     totals = [torch.stack([entry.get(name, zero) for entry in sums]).sum() for name in names]
     if processes.size() > 1:
         totals = list(processes.summed(torch.stack(totals)))
@@ -164,9 +164,9 @@ def _not_finite(figures: Figures, sums: list[dict[str, Tensor]], descriptions: l
     what = f"The loss is {figures.loss}" if is_loss else f"The gradient's norm is {figures.gradient_norm}"
     shown = "\n".join(f"  batch {description!r:.500}" for description in broken or descriptions)
     if is_loss and not broken:
-        shown = "  batch: in another process, which says so too"
+        shown = "  batch: in another process, which reports it too"
     return RegardError(
-        f"{what} at step {step + 1}; the weights were left as they were before it.\n{shown}\n"
-        "  Look at these items first. If they are sound, lower training.learning_rate, set training.clip_norm or "
+        f"{what} at step {step + 1}; the weights are those from before it.\n{shown}\n"
+        "  Look at these items first. If they are correct, lower training.learning_rate, set training.clip_norm or "
         "lengthen training.warmup_steps."
     )

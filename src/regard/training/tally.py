@@ -1,4 +1,4 @@
-"""Sums over the steps since the last line of metrics."""
+"""Sums over the steps since the last line of metrics was written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from regard.training.step import Figures
 
 @dataclass(slots=True)
 class Tally:
-    """What a line of metrics is computed from. Plain values: a resumed run continues the sums in the middle."""
+    """The sums behind a line of metrics; plain values, so that a resumed run continues them."""
 
     loss: float = 0.0
     count: float = 0.0
@@ -21,7 +21,7 @@ class Tally:
     waited: float = 0.0
 
     def add(self, figures: Figures, *, seconds: float, waited: float) -> None:
-        """Takes note of a step; a skipped one counts as such and adds nothing else."""
+        """Adds a step; of a skipped step only the number and the time count."""
         self.seconds += seconds
         self.waited += waited
         if figures.skipped:
@@ -47,7 +47,7 @@ class Tally:
         return result | ({"skipped_steps": float(self.skipped)} if self.skipped else {})
 
     def timing(self) -> dict[str, float]:
-        """Seconds, symbols per second, and the share of the time that was spent waiting for batches."""
+        """Seconds, symbols per second, and the share of the time spent waiting for batches."""
         seconds = max(self.seconds, 1e-9)
         return {
             "seconds": self.seconds,

@@ -1,4 +1,4 @@
-"""What a task gives to the training loop. The loop knows nothing else: no fields, no vocabularies, no text."""
+"""The interface between a task and the training loop, which knows nothing of fields, vocabularies or texts."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Loss:
     """The loss of one batch.
 
     Args:
-        total: 0-d, differentiable: the sum over the real symbols of the batch, in natural logarithms where it is one.
-        count: the number of those symbols; the loop divides by it, over all batches of a step.
-        metrics: further sums over the batch, by name; each is divided by the count before it is logged.
+        total: 0-d and differentiable: the sum over the real symbols of the batch; log-probabilities in nats.
+        count: the number of those symbols; the loop divides by their sum over all batches of a step.
+        metrics: further sums over the batch, by name; divided by the count before they are logged.
     """
 
     total: Tensor
@@ -32,19 +32,21 @@ class Loss:
     def __post_init__(self) -> None:
         clash = RESERVED.intersection(self.metrics)
         if clash:
-            raise RegardError(f"A metric of the loss may not be called {min(clash)!r}: the loop logs that itself.")
+            raise RegardError(
+                f"A metric of the loss may not be called {min(clash)!r}: the loop logs its own value of that name."
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What a validation found.
+    """The result of a validation.
 
     Args:
-        metrics: by name. Figures of free-running decoding have plain names; what was computed with the gold prefix
-            is called `teacher_forced_...`, so that nobody mistakes one for the other.
+        metrics: by name. Metrics of free-running decoding have plain names; those computed with the reference's prefix
+            are called `teacher_forced_...`, so that they cannot be confused.
         samples: lines of text to show.
-        concern: a sentence if the outputs are such that the model cannot be right, as none at all or always the same.
-        pictures: file names, each with a function that writes the picture to the path it is given.
+        concern: a sentence, if the outputs show that the model cannot be right: all empty, or all the same.
+        pictures: file names, each with a function that writes the picture to a path.
     """
 
     metrics: Mapping[str, float]
@@ -56,23 +58,23 @@ class Validation:
 class Trainee(Protocol):
     """A model with its data and its loss.
 
-    Everything that persists from one step to the next is in `module.state_dict()`: the rest is a pure function of the
-    arguments, so that a run that was killed continues bit for bit.
+    Everything that persists from one step to the next is in `module.state_dict()`; all else is a pure function of the
+    arguments, so that a killed run resumes bit for bit.
     """
 
     @property
     def module(self) -> nn.Module:
-        """What is trained. The loop moves it to the device and sets train and evaluation mode."""
+        """The module to train. The loop moves it to the device and sets training or evaluation mode."""
         ...
 
     def plan(self, epoch: int) -> Sequence[Any]:
-        """The epoch's batches as light descriptions, such as arrays of indices: a pure function of seed and epoch."""
+        """Small descriptions of the epoch's batches, such as arrays of indices: a pure function of seed and epoch."""
         ...
 
     def batch(self, description: Any) -> Any:
         """The tensors of one batch, on the CPU: a tree (`regard.tree`) or an object with `.to(device)`.
 
-        Pure, and called from another thread, some batches ahead of their use.
+        It has to be pure, and is called in another thread some batches ahead of their use.
         """
         ...
 
@@ -80,37 +82,37 @@ class Trainee(Protocol):
         """The loss of a batch that is on the module's device.
 
         Args:
-            batch: what `batch` returned, moved.
+            batch: the result of `batch`, on the module's device.
             step: optimiser steps made before this one.
-            generator: on the module's device; every draw of the loss comes from it or from torch's global generator.
+            generator: on the module's device; the loss draws only from it and from torch's global generator.
         """
         ...
 
     def validate(self) -> Validation:
-        """Free-running decoding of held-out data, called in evaluation mode and without gradients.
+        """Decodes held-out data free-running; called in evaluation mode and without gradients.
 
-        Its random draws leave those of training as they were.
+        Its random draws do not change those of training.
         """
         ...
 
     def save(self, folder: Path) -> None:
-        """Writes all that prediction needs into an empty folder: `model.safetensors`, configuration, vocabularies."""
+        """Writes what prediction needs into an empty folder: `model.safetensors`, configuration, vocabularies."""
         ...
 
 
 @runtime_checkable
 class DivisibleTrainee(Trainee, Protocol):
-    """A trainee whose batches several processes can share, and whose random draws belong to items.
+    """A trainee whose batches can be divided among processes, and whose random draws belong to items.
 
-    Then neither the number of processes nor the batch that an item is in changes what is drawn for it, in the layers of
-    regard (`regard.layers.Dropout`) and in `feedback_mask`. In several processes `validate` is called in all of them at
-    once; what it needs of the others it takes from `regard.training.processes`. The first one's figures count.
+    What regard's layers (`regard.layers.Dropout`) and `feedback_mask` draw for an item then depends neither on the
+    number of processes nor on the batch that the item is in. `validate` is called in all processes at once, and may
+    exchange values by `regard.training.processes`; the metrics of the first process count.
     """
 
     def divide(self, description: Any, count: int) -> Sequence[Any]:
-        """A batch in at most `count` parts of about the same work, none of them empty: descriptions for `batch`."""
+        """Divides a batch into at most `count` parts of about equal work, none empty: descriptions for `batch`."""
         ...
 
     def item_ids(self, description: Any) -> Tensor:
-        """(B,) int64: which item each row of a batch is, the same in every epoch."""
+        """(B,) int64: the item of each row of a batch, with the same number in every epoch."""
         ...

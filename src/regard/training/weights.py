@@ -1,4 +1,4 @@
-"""A module's weights in files: safetensors, which can hold nothing that runs, with a checksum of their own."""
+"""Files of a module's weights: safetensors, which cannot hold code, with a checksum."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from regard.errors import DataError, RegardError
-from regard.training.files import replace_file
+from regard.training.files import newer_format, replace_file
 
 FORMAT = 2
-"""Of files of weights: 1 had no checksum."""
+"""The format of files of weights; format 1 had no checksum."""
 HEADER = "regard"
-"""The one key of a file's metadata. safetensors writes several in any order, and equal models are to be equal files."""
+"""The only key of the metadata: safetensors writes several in any order, but equal models should be equal files."""
 
 
 def snapshot(module: nn.Module) -> dict[str, Tensor]:
-    """Copies of all parameters and buffers, on the CPU. Tied ones come under each of their names."""
+    """Copies of all parameters and buffers, on the CPU; tied ones under each of their names."""
     copies = {}
     for name, value in module.state_dict().items():
         if not isinstance(value, Tensor):
             raise RegardError(
                 f"{type(module).__name__}.state_dict() has {name!r}, a {type(value).__name__}. Only tensors are saved: "
-                "keep it in a buffer, or in the configuration."
+                "make it a buffer, or keep it in the configuration."
             )
         copies[name] = value.detach().to("cpu", copy=True).contiguous()
     return copies
 
 
-def write(weights: Mapping[str, Tensor], path: Path, *, about: Mapping[str, Any] | None = None) -> None:
-    """Writes weights, on the CPU and contiguous, into a file of ordinary permissions.
+def write(weights: Mapping[str, Tensor], path: Path, *, extra: Mapping[str, Any] | None = None) -> None:
+    """Writes weights, which are on the CPU and contiguous, into a file with ordinary permissions.
 
     Args:
-        about: plain values that `header` gives back. With the format and the checksum of the weights they are in the
-            same file, so that no kill can part them.
+        extra: plain values that `read` returns in the header. They are in the same file as the weights and their
+            checksum, so that no kill can separate them.
     """
-    header = {"format": FORMAT, "sha256": digest(weights), **(about or {})}
+    header = {"format": FORMAT, "sha256": digest(weights), **(extra or {})}
     path.write_bytes(safetensors.torch.save(dict(weights), {HEADER: json.dumps(header)}))
 
 
 def save(weights: Mapping[str, Tensor], path: Path) -> None:
-    """Writes weights in the place of `path`."""
+    """Writes weights to `path`, and replaces it if it exists."""
     replace_file(path, lambda partial: write(weights, partial))
 
 
 def restore(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Puts weights into a module that has exactly these names and shapes."""
+    """Loads weights into a module that has exactly these names and shapes."""
     try:
         module.load_state_dict(dict(weights))
     except RuntimeError as error:
         raise RegardError(
-            f"The saved weights do not fit this {type(module).__name__}: was the model changed since?\n{error}"
+            f"The saved weights do not fit this {type(module).__name__}. Has the model changed since?\n{error}"
         ) from error
 
 
@@ -66,13 +66,13 @@ def load(path: Path) -> dict[str, Tensor]:
 
     Raises:
         FileNotFoundError: if there is no such file.
-        DataError: for a file that is damaged, has been changed since it was written, or is of a newer format.
+        DataError: for a file that is damaged, was changed since it was written, or is of a newer format.
     """
     return read(path)[0]
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Weights and what stands about them in the header, as `load`; the header is empty for files of format 1."""
+    """The weights and the header of a file; errors as in `load`. The header is empty for files of format 1."""
     if not path.exists():
         raise FileNotFoundError(2, "No such file or directory", str(path))
     try:
@@ -84,24 +84,21 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except (SafetensorError, OSError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         size = path.stat().st_size
         raise DataError(
-            f"{path}: these weights cannot be read ({size:,} bytes; {error}).\n"
-            "  The file is damaged: copy it again from where it came, or train again."
+            f"{path}: the weights cannot be read ({size:,} bytes; {error}).\n"
+            "  The file is damaged: copy it again from its origin, or train again."
         ) from error
     if header.get("format", 1) > FORMAT:
-        raise DataError(
-            f"{path}: format {header['format']} is newer than this version of regard reads ({FORMAT}).\n"
-            "  Update it: pip install --upgrade regard"
-        )
+        raise newer_format(path, header["format"], FORMAT)
     if "sha256" in header and header["sha256"] != digest(weights):
         raise DataError(
-            f"{path}: the weights are not those that were saved: their checksum differs.\n"
-            "  The file is damaged: copy it again from where it came, or train again."
+            f"{path}: the weights are not those that were saved: their checksum is wrong.\n"
+            "  The file is damaged: copy it again from its origin, or train again."
         )
     return weights, header
 
 
 def digest(weights: Mapping[str, Tensor]) -> str:
-    """SHA-256 of names, types, shapes and bytes, in the order of names; hexadecimal digits."""
+    """SHA-256 of names, types, shapes and bytes, in the order of the names, in hexadecimal digits."""
     result = hashlib.sha256()
     for name in sorted(weights):
         value = weights[name]
@@ -112,7 +109,7 @@ def digest(weights: Mapping[str, Tensor]) -> str:
 
 
 def mean(paths: Sequence[Path]) -> dict[str, Tensor]:
-    """The mean of the weights in several files, summed in float64; what is not floating is taken from the last."""
+    """The mean of the weights in several files, summed in float64; whole numbers are those of the last file."""
     result = load(paths[-1])
     dtypes = {name: value.dtype for name, value in result.items() if value.is_floating_point()}
     sums = {name: torch.zeros_like(result[name], dtype=torch.float64) for name in dtypes}

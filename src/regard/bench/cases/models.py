@@ -20,7 +20,7 @@ from regard.tasks.build import build_model
 from regard.tasks.text_to_text import TextToText
 from regard.tasks.trainee import TextTrainee
 from regard.testing.cases.draws import draw
-from regard.training.plan import Part
+from regard.training.groups import Part
 from regard.training.step import Stepper
 
 LSTM, STEPS, PRODUCTS = "nn.LSTM alone", "regard, step by step", "products alone"

@@ -13,12 +13,12 @@ from regard.training.trainee import DivisibleTrainee, Trainee
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one process does of a batch.
+    """The part of a batch that one process computes.
 
     Args:
-        description: of its rows.
-        weight: 1; 0 for a process for which no rows are left. It computes what another does, and nothing of it counts,
-            for all processes have to make the same calls.
+        description: of the rows of the part.
+        weight: 1, or 0 for a process for which no rows are left. As all processes have to make the same calls, that
+            process computes the part of another, which then does not count.
     """
 
     description: Any
@@ -30,10 +30,10 @@ class Group:
     """The batches of one optimiser step.
 
     Args:
-        parts: of its batches, what this process does.
+        parts: this process's parts of the batches.
         epoch: counted from 0.
-        end: batches of the epoch that are used after it.
-        size: batches of the epoch.
+        end: the number of batches of the epoch that are used after this step.
+        size: the number of batches of the epoch.
     """
 
     parts: tuple[Part, ...]
@@ -43,22 +43,22 @@ class Group:
 
 
 def groups(trainee: Trainee, *, epoch: int, batch: int, epochs: int, accumulation: int) -> Iterator[Group]:
-    """The steps from a position (epoch and batches of it that are used) to the end of the last epoch.
+    """The groups from a position (epoch, and batches of it that are used) to the end of the last epoch.
 
-    A step never reaches into the next epoch: the last one of an epoch may have fewer batches.
+    A step never extends into the next epoch: the last one of an epoch may have fewer batches.
     """
     for current in range(epoch, epochs):
-        plan = trainee.plan(current)
-        size = len(plan)
+        descriptions = trainee.plan(current)
+        size = len(descriptions)
         if not size:
-            raise RegardError(f"Epoch {current + 1} has no batches: is the training data empty?")
+            raise RegardError(f"Epoch {current + 1} has no batches. Is the training data empty?")
         for start in range(batch if current == epoch else 0, size, accumulation):
             end = min(start + accumulation, size)
-            yield Group(tuple(part(trainee, plan[i]) for i in range(start, end)), current, end, size)
+            yield Group(tuple(part(trainee, descriptions[i]) for i in range(start, end)), current, end, size)
 
 
 def part(trainee: Trainee, description: Any) -> Part:
-    """What this process does of a batch.
+    """This process's part of a batch.
 
     Raises:
         UnsupportedError: in several processes, for a trainee whose batches cannot be divided.
@@ -68,21 +68,21 @@ def part(trainee: Trainee, description: Any) -> Part:
         return Part(description)
     if not isinstance(trainee, DivisibleTrainee):
         raise UnsupportedError(
-            f"{type(trainee).__name__} cannot be trained by {count} processes: it has no divide and item_ids "
-            "(regard.training.DivisibleTrainee). Start one process, or write them."
+            f"{type(trainee).__name__} cannot be trained by {count} processes: it lacks the methods divide and "
+            "item_ids (regard.training.DivisibleTrainee). Add them, or start one process."
         )
     parts = trainee.divide(description, count)
     number = processes.rank()
     return Part(parts[number]) if number < len(parts) else Part(parts[-1], 0.0)
 
 
-def make(trainee: Trainee, group: Group) -> list[Any]:
+def make_batches(trainee: Trainee, group: Group) -> list[Any]:
     """The batches of a group."""
     batches = []
-    for one in group.parts:
+    for description in (part.description for part in group.parts):
         try:
-            batches.append(trainee.batch(one.description))
+            batches.append(trainee.batch(description))
         except Exception as error:
-            error.add_note(f"while preparing the batch {one.description!r:.500} of epoch {group.epoch + 1}")
+            error.add_note(f"while preparing the batch {description!r:.500} of epoch {group.epoch + 1}")
             raise
     return batches
