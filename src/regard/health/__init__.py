@@ -1,7 +1,7 @@
-"""Numbers about an alignment: does it focus, does it follow the source, what does it leave out or say twice?
+"""Numbers about an alignment: does it focus, does it follow the source, what does it skip or repeat?
 
-Every measure is a pure function of an alignment (T, S) and gives a plain number; over (..., T, S), as numpy arrays,
-tensors or lists, it gives an array shaped like the leading axes. Padding never counts (`Padding`).
+Every measure is a pure function of an alignment (a numpy array, a tensor or nested lists). Of (T, S) it returns a plain
+number, of (..., T, S) an array shaped like the leading axes. Padding never counts (`Padding`).
 
 | measure | range | healthy speech or spelling | rows that sum to less than 1 |
 |---|---|---|---|

@@ -55,7 +55,7 @@ LOSSES: tuple[LossCase, ...] = (
             ("B T S", (probabilities(3, 5, 4, seed=1) > 0.6).double()),
             *_MASKS,
         ),
-        lambda alignments, known, *masks: losses.alignment_supervision(alignments, known.detach(), *masks),
+        lambda alignments, reference, *masks: losses.alignment_supervision(alignments, reference.detach(), *masks),
     ),
     LossCase(
         "supervision by positions",
