@@ -33,7 +33,7 @@ class History:
         self._alignments.append(alignments)
 
     def grow(self, parents: Tensor, tokens: Tensor, log_probabilities: Tensor, rows: Tensor) -> Tensor:
-        """Adds nodes to the level; all arguments have the same shape. Returns the numbers of the nodes in that shape."""
+        """Adds nodes to the level; all arguments have one shape. Returns the numbers of the nodes, in that shape."""
         self._nodes.append((parents.flatten(), tokens.flatten(), log_probabilities.flatten(), rows.flatten()))
         first, self._count = self._count, self._count + parents.numel()
         return torch.arange(first, self._count, device=parents.device).view(parents.shape)

@@ -60,9 +60,9 @@ class Search:
             _require(_is_whole(getattr(self, name)), name, getattr(self, name), "give a whole number.")
         for name in ("beam", "num_best"):
             _require(getattr(self, name) <= MOST, name, getattr(self, name), f"give {MOST:,} or fewer.")
-        _require(self.beam >= 1, "beam", self.beam, "give the number of hypotheses that are kept per sentence, 1
-        (greedy) or more.") _require(self.num_best >= 1, "num_best", self.num_best, "give the number of hypotheses that
-        are returned, 1 or more.") _require(
+        _require(self.beam >= 1, "beam", self.beam, "give a number of hypotheses, 1 (greedy) or more.")
+        _require(self.num_best >= 1, "num_best", self.num_best, "give a number of hypotheses, 1 or more.")
+        _require(
             self.beam > 1 or self.num_best == 1,
             "num_best",
             self.num_best,

@@ -21,7 +21,7 @@ class AbstractPenalty(ABC):
         """The score, of the shape of `log_probability`; the length may be 0 (no tokens)."""
 
     def bound(self, log_probability: Tensor, length: int, max_length: Tensor) -> Tensor:
-        """The highest score that an unfinished hypothesis of `length` tokens can reach, if all further ones are certain."""
+        """The highest score that an unfinished hypothesis of `length` tokens can reach, if all others are certain."""
         return torch.maximum(self.score(log_probability, length + 1), self.score(log_probability, max_length))
 
 

@@ -89,8 +89,9 @@ def _force(
     log_probabilities = output.log_probabilities
     if log_probabilities is None:
         raise UnsupportedError("The decoder returns values, not tokens; only log-probabilities can be rescored.")
+    num_tokens = log_probabilities.shape[2]
     for row, target in enumerate(targets):
-        wrong = [i for i in target.tolist() if not 0 <= i < log_probabilities.shape[2]]
+        wrong = [i for i in target.tolist() if not 0 <= i < num_tokens]
         if wrong:
             raise RegardError(
                 f"Target {row} has the id {wrong[0]}, but the decoder has N={log_probabilities.shape[2]} tokens."

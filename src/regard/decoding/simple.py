@@ -70,9 +70,7 @@ class SimpleDecoder:
     ) -> DecoderOutput:
         """The loop of steps over inputs (B, T)."""
         if inputs.dim() != 2 or inputs.shape[1] == 0:
-            raise ShapeError(
-                "inputs must be (B, T) ids, with T of at least 1.\n" + describe({"inputs": ("B T", inputs)})
-            )
+            raise ShapeError("inputs must be (B, T) ids with T ≥ 1.\n" + describe({"inputs": ("B T", inputs)}))
         state = self.initial_state(memory)
         log_probabilities: list[Any] = []
         alignments: list[Mapping[str, Tensor]] = []
