@@ -93,9 +93,7 @@ def _force(
     for row, target in enumerate(targets):
         wrong = [i for i in target.tolist() if not 0 <= i < num_tokens]
         if wrong:
-            raise RegardError(
-                f"Target {row} has the id {wrong[0]}, but the decoder has N={log_probabilities.shape[2]} tokens."
-            )
+            raise RegardError(f"Target {row} has the id {wrong[0]}, but the decoder has N={num_tokens} tokens.")
     costs = log_probabilities.gather(2, padded[:, 1:, None])[..., 0].cpu()
     alignments = {name: weights.cpu() for name, weights in output.alignments.items()}
     return [
