@@ -335,7 +335,7 @@ class RecurrentDecoder(nn.Module):
             return "the context goes into the cell"
         if self.input_feeding:
             return "the last attentional output goes into the cell"
-        return "the query is the states of all layers" if self.query == "state" else None
+        return "attention is asked with the states of all layers" if self.query == "state" else None
 
     def explain(self) -> str:
         """Which ways `forward` and searches take and why."""
@@ -364,7 +364,7 @@ class RecurrentDecoder(nn.Module):
     def _ineligible_for_pass(self, embedded: Tensor | None = None) -> str | None:
         """Why steps that feed back are not one node of the graph, or None."""
         if self.query != "output":
-            return "the fused pass takes only the output as its query"
+            return "the fused pass asks only with the output"
         if self._overridden_step is not None:
             return f"{type(self).__name__} has a {self._overridden_step} of its own"
         if overridden(self, RecurrentDecoder, "_read_out") is not None:
