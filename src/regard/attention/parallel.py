@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Generator, Tensor, nn
@@ -63,16 +63,8 @@ class Parallel(AbstractComposite):
         lengths: Sequence[Tensor | None] | None = None,
     ) -> tuple[Memory, ...]:
         """The memories, one for each mechanism."""
-        self._require_one_each(values=values, keys=keys, mask=mask, lengths=lengths)
-        return tuple(
-            mechanism.prepare(
-                values[i],
-                keys=keys[i] if keys is not None else None,
-                mask=mask[i] if mask is not None else None,
-                lengths=lengths[i] if lengths is not None else None,
-            )
-            for i, mechanism in enumerate(self.mechanisms)
-        )
+        arguments = self._one_each(values=values, keys=keys, mask=mask, lengths=lengths)
+        return tuple(mechanism.prepare(**part) for mechanism, part in zip(self.mechanisms, arguments))
 
     def extend(
         self,
@@ -83,22 +75,18 @@ class Parallel(AbstractComposite):
         mask: Sequence[Tensor | None] | None = None,
     ) -> tuple[Memory, ...]:
         """The memories with further positions."""
-        self._require_one_each(memory=memory, values=values, keys=keys, mask=mask)
-        return tuple(
-            mechanism.extend(
-                memory[i],
-                values[i],
-                keys=keys[i] if keys is not None else None,
-                mask=mask[i] if mask is not None else None,
-            )
-            for i, mechanism in enumerate(self.mechanisms)
-        )
+        arguments = self._one_each(memory=memory, values=values, keys=keys, mask=mask)
+        return tuple(mechanism.extend(**part) for mechanism, part in zip(self.mechanisms, arguments))
 
-    def _require_one_each(self, **arguments: Sequence[object] | None) -> None:
+    def _one_each(self, **arguments: Sequence[Any] | None) -> list[dict[str, Any]]:
+        """The arguments of each mechanism by name."""
         count = len(self.mechanisms)
         for name, entries in arguments.items():
             if entries is not None and len(entries) != count:
                 raise ShapeError(f"{name} must be a tuple of {count}, one for each mechanism; got {len(entries)}.")
+        return [
+            {name: None if entries is None else entries[i] for name, entries in arguments.items()} for i in range(count)
+        ]
 
     def initial_state(self, memory: tuple[Memory, ...], num_hypotheses: int = 1) -> tuple[State, ...]:
         """The states before the first step, one for each mechanism."""
@@ -118,12 +106,12 @@ class Parallel(AbstractComposite):
         generator: Generator | None = None,
     ) -> tuple[Attended, tuple[State, ...]]:
         """One step: attends to every memory."""
-        attended, states = [], []
-        for mechanism, part, before in zip(self.mechanisms, memory, state, strict=True):
-            look, after = mechanism.step(query, part, before, inputs=inputs, alignment=alignment, generator=generator)
-            attended.append(look)
-            states.append(after)
-        return self._combine(query, memory, attended, alignment), tuple(states)
+        results = [
+            mechanism.step(query, part, before, inputs=inputs, alignment=alignment, generator=generator)
+            for mechanism, part, before in zip(self.mechanisms, memory, state, strict=True)
+        ]
+        attended = self._combine(query, memory, [look for look, _ in results], alignment)
+        return attended, tuple(after for _, after in results)
 
     def forward(
         self,
@@ -138,12 +126,12 @@ class Parallel(AbstractComposite):
         """All steps of a sequence; agrees with the loop of `step`."""
         if state is None:
             state = self.initial_state(memory, num_hypotheses(queries.shape[0], tree.rows(memory)))
-        attended, states = [], []
-        for mechanism, part, before in zip(self.mechanisms, memory, state, strict=True):
-            look, after = mechanism(queries, part, before, inputs=inputs, alignment=alignment, generator=generator)
-            attended.append(look)
-            states.append(after)
-        return self._combine(queries, memory, attended, alignment), tuple(states)
+        results = [
+            mechanism(queries, part, before, inputs=inputs, alignment=alignment, generator=generator)
+            for mechanism, part, before in zip(self.mechanisms, memory, state, strict=True)
+        ]
+        attended = self._combine(queries, memory, [look for look, _ in results], alignment)
+        return attended, tuple(after for _, after in results)
 
     def _combine(
         self, query: Tensor, memories: tuple[Memory, ...], attended: list[Attended], alignment: bool

@@ -17,7 +17,7 @@ from regard.errors import ShapeError, UnsupportedError
 from regard.layers.dropout import Dropout
 from regard.layers.eligibility import ineligible, overridden
 from regard.layers.recurrent import Cell, CellState, RecurrentStack
-from regard.layers.twin import twin
+from regard.layers.twin import ENOUGH, twin
 from regard.models import fused
 from regard.models.bridge import Bridge, FixedContext
 from regard.models.contract import DecoderOutput, Encoded
@@ -343,9 +343,7 @@ class RecurrentDecoder(nn.Module):
         own = "in searches hypotheses share what they follow" if reason is None else f"searches take `step`: {reason}"
         return f"{self._explain_training()}; {own}"
 
-    def _ineligible_for_search(
-        self, memory: RecurrentMemory | None = None, num_rows: int = search.ENOUGH
-    ) -> str | None:
+    def _ineligible_for_search(self, memory: RecurrentMemory | None = None, num_rows: int = ENOUGH) -> str | None:
         """Why searches take `step` and not the fused step, or None."""
         if type(self) is not RecurrentDecoder:
             return f"{type(self).__name__} has its own"
