@@ -5,9 +5,9 @@ number, of (..., T, S) an array shaped like the leading axes. Padding never coun
 
 | measure | range | healthy speech or spelling | rows that sum to less than 1 |
 |---|---|---|---|
-| `focus_rate` | 0 to 1 | near 1 | as they are |
+| `focus_rate` | 0 to 1 | near 1 | not normalised |
 | `diagonality` | up to 1; 0 is uniform | near 1 | normalised |
-| `coverage`, `soft_coverage` | 0 to 1 | near 1 | as they are |
+| `coverage`, `soft_coverage` | 0 to 1 | near 1 | not normalised |
 | `monotonicity` | 0 to 1 | near 1 | do not matter |
 | `entropy`, `normalised_entropy` | 0 to log S, 0 to 1 | near 0 | normalised |
 | `skips`, `repeats` | whole numbers | 0 | do not matter |
