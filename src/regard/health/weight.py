@@ -37,8 +37,8 @@ def diagonality(alignment: Any, **padding: Unpack[Padding]) -> Measured:
 
         diagonality = 1 - D(alignment) / D(uniform).
 
-    Rows are normalised to sum to 1; a row without weight counts as uniform. 1 if T or S is 1, where
-    there is no direction. NaN if T or S is 0.
+    Rows are normalised to sum to 1; a row without weight counts as uniform. The result is 1 if T or S is
+    1, as there is no direction, and NaN if T or S is 0.
 
     >>> diagonality([[1.0, 0.0], [0.0, 1.0]]), diagonality([[0.5, 0.5], [0.5, 0.5]])
     (1.0, 0.0)

@@ -88,8 +88,7 @@ class FixedContext(nn.Module):
     """The context vector c = q(h_1 … h_S) of a decoder without attention.
 
     last: the top layer's last state (of the backward direction its first); mean and maximum: over the real positions;
-    learned: a weighted
-    mean with learned weights (`attention.self_pooling`). A source without positions gives zeros.
+    learned: a weighted mean with learned weights (`attention.self_pooling`). A source without positions gives zeros.
 
     Args:
         size: M, the width of the memory and of c.
