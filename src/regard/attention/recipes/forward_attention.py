@@ -56,8 +56,8 @@ def forward_attention(
         raise UnsupportedError(f"{' and '.join(filters)}: score='additive' has no filters; leave them out.")
     if agent_size is not None and not transition_agent:
         raise UnsupportedError(
-            f"agent_size={agent_size} is the width of a transition agent's hidden layer: it needs "
-            "transition_agent=True, and no like."
+            f"agent_size={agent_size} is the width of a transition agent's hidden layer: use it with "
+            "transition_agent=True and without like."
         )
     if score == "location":
         scoring = LocationScore(
