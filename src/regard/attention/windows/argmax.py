@@ -18,8 +18,8 @@ class ArgmaxWindow(AbstractReach):
     Each row and head has its own p: the argmax of the weights (the first one of equal weights), or their median, the
     first position at which the cumulative weight is at least half. `back=0` makes the maxima monotonic.
 
-    Before the first step p is the first position (`first=0`) or the place before it (`first=-1`); with `first=-1` p
-    becomes the first position after the first step, whatever its weights are. A row whose weights are all 0 keeps p.
+    Before the first step p is the first position (`first=0`) or the place before it (`first=-1`); with `first=-1` the
+    first step moves p to the first position, whatever its weights are. A row whose weights are all 0 keeps p.
 
     The weight of padding is exactly 0, so p is a real position and the window is never empty: once p + front passes the
     end, the positions up to the end remain, and attention can stay on the last one for any number of steps.

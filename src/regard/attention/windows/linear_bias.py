@@ -12,8 +12,8 @@ from regard.shapes import Float, Int
 class LinearBiasWindow(AbstractBias):
     """ALiBi: e_ij - m_h |i - j|, with a slope m_h for each head.
 
-    With n heads, n a power of two, head h = 1 … n has the slope 2^{-8h/n}. Otherwise let m be the largest power of two
-    below n: the first m heads have the slopes of m heads, the others every second slope of 2m heads. Nothing is
+    With n heads, n a power of two, head h = 1 … n has the slope 2^{-8h/n}. Otherwise let p be the largest power of two
+    below n: the first p heads have the slopes of p heads, the others every second slope of 2p heads. Nothing is
     learned.
 
     Args:
