@@ -154,7 +154,7 @@ def test_a_decoder_that_asks_with_all_states_and_hears_the_top_one_alone_asks_wi
 def test_what_a_decoder_cannot_be_asked_with_is_refused():
     with pytest.raises(UnsupportedError, match="query='context' must be"):
         tiny.recurrent(bahdanau(query_size=4, memory_size=6), query="context")
-    with pytest.raises(UnsupportedError, match="without attention nothing is asked"):
+    with pytest.raises(UnsupportedError, match="without attention there is no query"):
         tiny.without_attention("mean", query="state")
 
 

@@ -41,8 +41,8 @@ def test_checking_leaves_the_mechanism_as_it_was():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"only": ["gravity"]}, "'gravity' is no law. The laws are: "),
-        ({"exempt": {"gravity": "it floats"}}, "'gravity' is no law"),
+        ({"only": ["gravity"]}, "'gravity' is not a law. The laws are: "),
+        ({"exempt": {"gravity": "it floats"}}, "'gravity' is not a law"),
         ({"exempt": {"memory_may_grow": " "}}, "needs a reason: memory_may_grow"),
         ({"dtype": torch.float16}, "dtype=torch.float16 must be"),
     ],

@@ -454,7 +454,7 @@ def test_like_coqui_padding_gets_nothing_and_the_formula_is_theirs():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: MonotonicAlignment(noise=-1), ValueError, "noise=-1 is a deviation"),
+        (lambda: MonotonicAlignment(noise=-1), ValueError, "noise=-1 is a standard deviation"),
         (lambda: MonotonicAlignment(hard="sometimes"), UnsupportedError, "hard='sometimes' must be one of 'never'"),
         (lambda: MonotonicAlignment(remaining="first"), UnsupportedError, "remaining='first' must be one of 'lost'"),
         (lambda: monotonic(**SIZES, like="espnet"), UnsupportedError, "like='espnet' must be 'tfa_parallel', or None"),
@@ -500,7 +500,7 @@ def test_like_coqui_padding_gets_nothing_and_the_formula_is_theirs():
         (
             lambda: monotonic(**SIZES, like="tfa_parallel", hard="always"),
             UnsupportedError,
-            "always decides expects nothing",
+            "there is no expected alignment",
         ),
         (lambda: StepwiseAlignment(hard="allways"), UnsupportedError, "hard='allways' must be one of 'never'"),
         (lambda: StepwiseAlignment(remaining="first"), UnsupportedError, "remaining='first' must be one of 'lost'"),

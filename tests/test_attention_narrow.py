@@ -1,4 +1,4 @@
-"""Looking at the positions of the window alone gives what looking at all of them gives."""
+"""Attending only to the positions of the window gives what attending to all of them gives."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ STEPS = 4
 
 
 def fitting():
-    """Every combination of parts of which each may look at few positions, also those that refuse each other."""
+    """Every combination of parts of which each may be given few positions, also those that refuse each other."""
     parts = {kind: [p for p in parts_of(kind) if kind == "window" or p.make(1).is_positionwise] for kind in KINDS}
     parts["window"] = [p for p in parts["window"] if p.make(1).eval().width is not None]
     return [Composition(chosen, heads) for chosen in itertools.product(*parts.values()) for heads in HEADS]
@@ -59,7 +59,7 @@ DRAWN = [one for one in FITTING[::19] if is_composed(one)]
 
 
 def both_forms(mechanism):
-    """The mechanism that looks at few positions, and at all; the same weights."""
+    """The mechanism that attends to few positions, and to all; the same weights."""
     few, every = copy.copy(mechanism), copy.copy(mechanism)
     few.narrow, every.narrow = True, False
     return few, every
@@ -192,7 +192,7 @@ def test_weights_are_put_into_their_places_only_when_somebody_looks(monkeypatch)
 
 
 class Watching(AdditiveScore):
-    """Remembers in which places the last weights were; looks at all of them."""
+    """Remembers in which places the last weights were; needs all of them."""
 
     is_recurrent = True
 
@@ -235,13 +235,13 @@ def test_a_window_of_ones_own_needs_no_more_than_a_width_and_a_start():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: counted(SlidingWindow(back=3, front=4)), "narrow: a step looks at 8 of 500 positions"),
+        (lambda: counted(SlidingWindow(back=3, front=4)), "narrow: a step attends to 8 of 500 positions"),
         (lambda: counted(SlidingWindow(back=3, front=4), narrow=False), "all 500 positions; narrow=False was asked"),
         (lambda: counted(None), "FullWindow has no width"),
         (lambda: counted(CausalWindow()), "CausalWindow has no width"),
         (lambda: counted(InEvaluation(ArgmaxWindow(back=1, front=1))), "InEvaluation does not hold in training"),
         (lambda: gmm(query_size=6, memory_size=6, size=4), "MixtureScore is not positionwise and needs all of them"),
-        (lambda: counted(SlidingWindow(back=50, front=49)), "taking out 100 would cost as much as looking at 528"),
+        (lambda: counted(SlidingWindow(back=50, front=49)), "gathering 100 would cost as much as attending to 528"),
     ],
 )
 def test_a_mechanism_explains_how_it_looks(make, said):

@@ -106,7 +106,7 @@ def test_rows_of_queries_must_be_a_multiple_of_sentences():
     memory = mechanism.prepare(VALUES)
     state = mechanism.initial_state(mechanism.prepare(torch.zeros(6, 2, 6)))
     text = refusal(ShapeError, lambda: mechanism.step(torch.zeros(6, 5), memory, state))
-    assert "R=6 rows of queries are no multiple of B=4 sentences" in text
+    assert "R=6 rows of queries are not a multiple of B=4 sentences" in text
 
 
 def test_the_memory_of_a_recurrent_mechanism_does_not_grow():

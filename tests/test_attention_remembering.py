@@ -241,14 +241,14 @@ def test_coquis_mixture_drops_logits_in_training_alone():
         (UnsupportedError, lambda: gmm(**SIZES, like="espnet"), "like='espnet' must be 'coqui'"),
         (ValueError, lambda: DynamicConvolutionScore(5, 4, dynamic_kernel=2), "dynamic_kernel=2 must be odd"),
         (ValueError, lambda: ForwardPriorWindow(alpha=0.0), "alpha=0.0"),
-        (ValueError, lambda: MixtureScore(5, 4, family="logistic", version="V0"), "take 'V1' or 'V2'"),
+        (ValueError, lambda: MixtureScore(5, 4, family="logistic", version="V0"), "use 'V1' or 'V2'"),
         (
             UnsupportedError,
             lambda: location_sensitive(**LOCATION, like="coquette"),
             "must be 'coqui' or 'espnet' or",
         ),
-        (UnsupportedError, lambda: location_sensitive(**LOCATION, output_bias=True), "does not see a bias of v"),
-        (UnsupportedError, lambda: gmm(**SIZES, like="coqui", version="V1"), "version='V1': like='coqui' has its own"),
+        (UnsupportedError, lambda: location_sensitive(**LOCATION, output_bias=True), "does not depend on a bias of v"),
+        (UnsupportedError, lambda: gmm(**SIZES, like="coqui", version="V1"), "version='V1': like='coqui' fixes"),
         (
             UnsupportedError,
             lambda: Mechanism(

@@ -54,7 +54,7 @@ def test_a_memory_of_another_size_is_shown_with_what_to_build(case):
 @pytest.mark.parametrize("case", ASKING, ids=lambda case: case.name)
 def test_a_sequence_given_to_step_and_a_step_given_to_forward_are_shown_the_other(case):
     mechanism, memory, state = made(case)
-    with pytest.raises(ShapeError, match=r"(?s)step takes one query a row.*T=3.*\(forward\); for step t give query"):
+    with pytest.raises(ShapeError, match=r"(?s)step takes one query per row.*T=3.*\(forward\); for step t give query"):
         step(mechanism, torch.zeros(2, 3, case.query_size), memory, state)
     with pytest.raises(
         ShapeError, match=r"(?s)forward takes the queries of all steps.*call step, or give query\[:, None\]"
@@ -69,7 +69,7 @@ def test_a_decoder_fed_a_sequence_in_step_or_a_step_in_forward_is_shown_the_othe
     like = next(leaf for leaf in tree.leaves(memory) if leaf.is_floating_point())
     rows = len(sources)
     whole = torch.zeros(rows, 3).long() if case.num_tokens else torch.zeros(rows, 3, case.num_features).to(like)
-    with pytest.raises(ShapeError, match=r"(?s)step takes one input a row.*T=3.*for step t give inputs\[:, t\]"):
+    with pytest.raises(ShapeError, match=r"(?s)step takes one input per row.*T=3.*for step t give inputs\[:, t\]"):
         decoder.step(whole, memory, decoder.initial_state(memory))
     with pytest.raises(ShapeError, match=r"(?s)forward takes the inputs of all steps.*For one step call step"):
         decoder.forward(whole[:, 0], memory)

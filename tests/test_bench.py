@@ -51,7 +51,7 @@ def wrong(case: Case, name: str, factor: float) -> Case:
     return dataclasses.replace(case, make=make)
 
 
-@pytest.mark.parametrize("name", ["energies", "by query", "by keys", "by v"])
+@pytest.mark.parametrize("name", ["energies", "grad_query", "grad_keys", "grad_v"])
 def test_a_result_or_gradient_that_is_slightly_off_fails_the_gate_and_gets_no_time(name):
     measured = measure(wrong(CASES["additive"], name, 1 + 1e-4), (1,), QUICK)
     assert not measured.passes
@@ -63,9 +63,9 @@ def test_a_result_or_gradient_that_is_slightly_off_fails_the_gate_and_gets_no_ti
 
 
 def test_a_result_that_is_no_number_fails_the_gate():
-    errors = judge(wrong(CASES["additive"], "by v", float("nan")), TINY)
-    assert gate.worst(errors)[0] == "by v"
-    assert not errors["by v"].passes
+    errors = judge(wrong(CASES["additive"], "grad_v", float("nan")), TINY)
+    assert gate.worst(errors)[0] == "grad_v"
+    assert not errors["grad_v"].passes
 
 
 def test_sides_have_their_turns_and_the_first_changes():

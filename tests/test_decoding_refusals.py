@@ -45,7 +45,7 @@ def run(decoder, options=None, *, eos=3, max_length=4, count=2):
         (Search, "alpha", -0.1, "0 (no penalty) or more"),
         (Search, "alpha", math.nan, "0 (no penalty) or more"),
         (Search, "min_length", -1, "0 or more"),
-        (Sampling, "num_samples", 0, "1 or more"),
+        (Sampling, "num_samples", 0, "from 1 to 1,000,000"),
         (Sampling, "temperature", 0.0, "Search(beam=1)"),
         (Sampling, "top_k", 0, "1 or more"),
         (Sampling, "top_p", 0.0, "above 0"),
@@ -130,7 +130,7 @@ def test_nan_names_the_sentence_of_the_batch():
 @pytest.mark.parametrize("options", ALL)
 @pytest.mark.parametrize("eos", [4, -1])
 def test_an_end_outside_the_vocabulary_is_refused(options, eos):
-    with pytest.raises(RegardError, match=rf"eos={eos} is no token.*N=4"):
+    with pytest.raises(RegardError, match=rf"eos={eos} is not a token.*N=4"):
         run(HistoryDecoder(4, 0), options, eos=eos)
 
 
@@ -148,7 +148,7 @@ def test_decoders_of_values_and_alignments_without_heads_are_refused():
 
 
 def test_a_processor_that_changes_the_shape_is_refused():
-    with pytest.raises(ShapeError, match=r"(?s)processor.*given.*returned"):
+    with pytest.raises(ShapeError, match=r"(?s)processor.*input.*returned"):
         run(HistoryDecoder(4, 0), Search(processors=(lambda said, tokens: said[:, :2],)))
 
 

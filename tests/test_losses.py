@@ -378,8 +378,11 @@ ONE = torch.zeros(2, 1, 3, 4)
         (lambda: coverage_loss(ONE.long()), "alignments  (B=2, H=1, T=3, S=4) int64"),
         (lambda: coverage_loss(ONE, torch.ones(2, 3).bool()), "source_mask must be (B, S) bool"),
         (lambda: attention_entropy(ONE, None, torch.ones(2, 3)), "target_mask must be (B, T) bool"),
-        (lambda: alignment_supervision(ONE, torch.zeros(2, 3)), "known must be (B, T, S) weights, or (B, T) integer"),
-        (lambda: forward_sum(ONE, torch.tensor([[1, 0, 1, 0]] * 2).bool()), "at the left, without a gap"),
+        (
+            lambda: alignment_supervision(ONE, torch.zeros(2, 3)),
+            "reference must be (B, T, S) weights, or (B, T)",
+        ),
+        (lambda: forward_sum(ONE, torch.tensor([[1, 0, 1, 0]] * 2).bool()), "on the left, without a gap"),
         (lambda: reinforce(ONE[:, 0], torch.zeros(4)), "reward           (B=4)"),
         (lambda: reinforce(ONE[:, 0], torch.zeros(2), 0.0, torch.ones(2, 4).bool()), "target_mask must be (B, T)"),
     ],

@@ -126,7 +126,7 @@ def test_a_fault_in_it_is_named(fault, law):
         ({"sources": SOURCES[:1], "num_tokens": 4}, "two sources or more, of different length; got 1"),
         ({"sources": SOURCES}, "Give num_tokens"),
         ({"sources": SOURCES, "num_tokens": 4, "num_features": 2}, "Give num_tokens"),
-        ({"sources": SOURCES, "num_tokens": 4, "only": ["gravity"]}, "'gravity' is no law"),
+        ({"sources": SOURCES, "num_tokens": 4, "only": ["gravity"]}, "'gravity' is not a law"),
     ],
 )
 def test_a_check_that_makes_no_sense_is_refused(options, message):

@@ -213,7 +213,7 @@ def test_the_scale_is_that_of_weights_and_says_when_weights_lie_above_it():
 
 def test_weights_that_are_no_numbers_are_shown_and_told():
     figure = draw(read([[np.nan, 1.0], [0.5, np.inf]]))
-    assert "no finite number" in caption(figure)
+    assert "not a finite number" in caption(figure)
 
 
 def test_dollars_and_underscores_are_no_mathematics(tmp_path):

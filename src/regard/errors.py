@@ -1,4 +1,4 @@
-"""The errors a user can meet: all are `ValueError`, so old `except` clauses keep working."""
+"""The errors that a user can meet. All are `ValueError`, so that `except ValueError` catches them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from unicodedata import category
 
 
 def printable(text: str) -> str:
-    """A text without anything that a terminal obeys: control characters and halves of surrogate pairs as escapes.
+    """A text that no terminal obeys: control characters and halves of surrogate pairs are written as escapes.
 
     >>> print(printable("a" + chr(27) + "[2J"))
     a\\x1b[2J
@@ -15,7 +15,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text on one line, whatever a terminal would obey or hide written as an escape.
+    """A text on one line: whatever a terminal would obey or hide is written as an escape.
 
     >>> print(one_line("a" + chr(10) + chr(0x202E)))
     a\\n\\u202e
@@ -30,7 +30,7 @@ def _escaped(character: str) -> str:
 
 
 class RegardError(ValueError):
-    """Base of every error that regard raises on purpose; names and texts of users are shown as `printable`."""
+    """Base of every error that regard raises on purpose; its text is shown as `printable`."""
 
     def __str__(self) -> str:
         return printable(super().__str__())
@@ -45,8 +45,8 @@ class ConfigError(RegardError):
 
     Args:
         message: what was expected, what came, what to do.
-        path: the key's place in the configuration, as `("model", "encoder", "size")`. Whoever knows the file
-            turns it into line and column (`regard.config.Configuration.explain`).
+        path: the key's place in the configuration, as `("model", "encoder", "size")`.
+            `regard.config.Configuration.explain` turns it into the line and column of the file.
     """
 
     def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
@@ -63,4 +63,4 @@ class UnsupportedError(RegardError):
 
 
 class ElsewhereError(RegardError):
-    """What another process of the same run has already said."""
+    """An error that another process of the same run has already reported."""

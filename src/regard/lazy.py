@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when they are first asked for (PEP 562)."""
+"""Public names of a package that are imported on first use (PEP 562)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 
 def on_demand(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package some of whose modules cost much to import and are seldom needed.
+    """The `__getattr__` of a package, for modules that are slow to import and seldom needed.
 
     The package still imports these names under `TYPE_CHECKING` and lists them in `__all__`, for type checkers and
     readers.
 
     Args:
         package: the package's `__name__`.
-        homes: public names by the module of the package that defines them. No name may be that of a module of the
-            package: once imported, the module would stand in its place.
+        homes: for each module of the package, the public names that it defines. No public name may equal the name of
+            a module: once imported, the module would hide it.
 
     >>> find = on_demand("regard.viz", {"labels": ["shortened"]})
     >>> find("shortened")("incomprehensibilities", 8)

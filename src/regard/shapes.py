@@ -45,10 +45,10 @@ def describe(tensors: Mapping[str, tuple[str, Tensor]]) -> str:
 def keep_mask(
     values: Tensor, mask: Tensor | None = None, lengths: Tensor | None = None, name: str = "values"
 ) -> Tensor | None:
-    """The mask of a source, from a mask or from lengths: (B, S) bool, True where a position may be looked at.
+    """The mask of a source, from a mask or from lengths: (B, S) bool, True where a position may be attended to.
 
     Args:
-        values: (B, S, ...), what the mask is for.
+        values: (B, S, ...), the tensor that the mask belongs to.
         mask: (B, S) bool, or None.
         lengths: (B,) integers between 0 and S, or None. At most one of the two.
 
@@ -56,15 +56,15 @@ def keep_mask(
         ShapeError: for both at once, a wrong shape or a wrong type; the text shows the right call.
     """
     if mask is not None and lengths is not None:
-        raise ShapeError("Give mask or lengths, not both: each says which positions may be looked at.")
-    for given, told in (("mask", mask), ("lengths", lengths)):
-        if told is not None and not isinstance(told, Tensor):
-            raise ShapeError(f"{given} must be a tensor; got {type(told).__name__}. Use torch.tensor({given}).")
+        raise ShapeError("Give mask or lengths, not both: each says which positions may be attended to.")
+    for argument, value in (("mask", mask), ("lengths", lengths)):
+        if value is not None and not isinstance(value, Tensor):
+            raise ShapeError(f"{argument} must be a tensor; got {type(value).__name__}. Use torch.tensor({argument}).")
     batch, source = values.shape[:2]
     if lengths is not None:
         if lengths.shape != (batch,) or lengths.is_floating_point() or lengths.dtype == torch.bool:
             raise ShapeError(
-                f"lengths must be (B,) integers, one a sentence of {name}.\n"
+                f"lengths must be (B,) integers, one for each sentence of {name}.\n"
                 + describe({name: ("B S M", values), "lengths": ("B", lengths)})
             )
         if batch and (int(lengths.max()) > source or int(lengths.min()) < 0):
@@ -77,7 +77,7 @@ def keep_mask(
     shown = describe({name: ("B S M", values), "mask": ("B S", mask)})
     if mask.dtype != torch.bool:
         raise ShapeError(
-            f"mask must be bool, True where a position may be looked at.\n{shown}\n"
+            f"mask must be bool, True where a position may be attended to.\n{shown}\n"
             "  For a 0/1 tensor use mask.bool(); for a torch key_padding_mask (True = padding) use ~mask."
         )
     hint = ""
@@ -89,9 +89,9 @@ def keep_mask(
 
 
 def keep_right_padding(values: Tensor, mask: Tensor | None, name: str = "values") -> Tensor | None:
-    """The mask of a source that is read in its order: (B, S) bool, in every row True first and then False.
+    """The mask of a source that is read in order: (B, S) bool, in every row True first and then False.
 
-    Within compilers and function transforms only shape and type are looked at, for numbers are not known there.
+    Under compilers and function transforms only its shape and type are checked, since its values cannot be read there.
 
     Args:
         values, mask, name: as in `keep_mask`.
@@ -100,7 +100,7 @@ def keep_right_padding(values: Tensor, mask: Tensor | None, name: str = "values"
         ShapeError: for a wrong shape or type, or padding that is not on the right; the text shows the right call.
     """
     mask = keep_mask(values, mask, name=name)
-    if mask is None or mask.shape[1] < 2 or not _is_known(mask):
+    if mask is None or mask.shape[1] < 2 or not _is_readable(mask):
         return mask
     returns = mask[:, 1:] > mask[:, :-1]
     if not bool(returns.any()):
@@ -109,20 +109,20 @@ def keep_right_padding(values: Tensor, mask: Tensor | None, name: str = "values"
     shown = "".join("T" if real else "F" for real in mask[row, :24].tolist()) + ("..." if mask.shape[1] > 24 else "")
     inverted = not bool((mask[:, 1:] < mask[:, :-1]).any())
     raise ShapeError(
-        f"mask must be right-padded: True at the first positions of every row, False at those behind.\n"
+        f"mask must be right-padded: True at the first positions of every row, False at the rest.\n"
         f"{describe({name: ('B S M', values), 'mask': ('B S', mask)})}\n"
         f"  Row {row} of the mask is {shown}. "
         + (
             "If True means padding, as in torch's key_padding_mask, use ~mask; if the source is left-padded, move its "
             "padding to the right."
             if inverted
-            else "Sort the positions so that the padding stands at the end."
+            else "Move the padding to the end of every row."
         )
     )
 
 
-def _is_known(mask: Tensor) -> bool:
-    """Whether the numbers of a tensor can be looked at."""
+def _is_readable(mask: Tensor) -> bool:
+    """Whether the values of a tensor can be read."""
     return not (
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()
@@ -139,7 +139,7 @@ def num_hypotheses(rows: int, sentences: int) -> int:
         return 1
     if rows % sentences:
         raise ShapeError(
-            f"R={rows} rows of queries are no multiple of B={sentences} sentences of memory.\n"
+            f"R={rows} rows of queries are not a multiple of B={sentences} sentences of memory.\n"
             "  Rows are sentence-major: hypothesis k of sentence b is row b·K + k."
         )
     return rows // sentences
@@ -148,8 +148,8 @@ def num_hypotheses(rows: int, sentences: int) -> int:
 def merge_rows(x: Tensor) -> Tensor:
     """(A, B, ...) as (A·B, ...), a view where that is possible.
 
-    While a program is exported, by way of a single axis: there the stride of two merged axes would be a minimum over
-    symbols, about which torch proves nothing, and splitting them again for any number of steps would be refused.
+    While a program is exported, x is flattened to one axis first: otherwise the stride of the merged axes would be a
+    minimum over symbols, about which torch proves nothing, and it would refuse to split them again for any T.
     """
     if not torch.compiler.is_exporting():
         return x.flatten(0, 1)

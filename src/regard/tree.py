@@ -1,7 +1,7 @@
 """Trees of tensors: what memories and states are.
 
-A leaf is a tensor or None; a node is a tuple, a dict or a frozen dataclass. Nothing else may stand in a tree, so
-that reordering the hypotheses of a beam is one `index_select` a leaf, for anybody's state.
+A leaf is a tensor or None; a node is a tuple, a dict or a frozen dataclass. Nothing else is allowed in a tree, so
+that any state is reordered with the hypotheses of a beam by one `index_select` per leaf.
 """
 
 from __future__ import annotations
@@ -40,25 +40,28 @@ def map(function: Callable[..., Tensor], tree: TreeT, *others: Any) -> TreeT:
     else:
         raise TypeError(
             f"A tree holds tensors, None, tuples, dicts and dataclasses; found {type(tree).__name__}. "
-            "Keep a count per row as a tensor (R,), and what never changes on the module."
+            "Keep a count per row as a tensor (R,); keep what never changes on the module."
         )
     return result
 
 
 def leaves(tree: Any) -> Iterator[Tensor]:
     """The tensors of a tree, in order."""
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
 
     def note(leaf: Tensor) -> Tensor:
-        found.append(leaf)
+        tensors.append(leaf)
         return leaf
 
     map(note, tree)
-    return iter(found)
+    return iter(tensors)
 
 
 def rows(tree: Any) -> int:
-    """The number of rows (dimension 0) that all leaves of a tree share; 0 rows for a tree without tensors is an error.
+    """The number of rows (dimension 0) that all leaves of a tree share.
+
+    Raises:
+        ValueError: where the leaves disagree, or there are no tensors.
 
     >>> rows((None, torch.zeros(3, 5)))
     3
@@ -72,12 +75,12 @@ def rows(tree: Any) -> int:
 
 
 def reorder(tree: TreeT, index: Tensor) -> TreeT:
-    """Takes rows by flat, sentence-major index, in every leaf; the tree itself when nothing changes.
+    """Takes rows of every leaf by a flat, sentence-major index; returns the tree itself if nothing changes.
 
     Args:
         tree: leaves with R rows.
-        index: (R',) integers below R. A row may be taken twice or not at all: so a beam's hypotheses follow their
-            parents and finished sentences leave.
+        index: (R',) integers below R. A row may be taken several times or not at all: this is how the hypotheses of a
+            beam follow their parents and how finished sentences are dropped.
     """
     first = next(leaves(tree), None)
     if first is None:

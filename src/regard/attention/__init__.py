@@ -1,7 +1,7 @@
 """Attention mechanisms: four small parts and one state.
 
-score (how well does each position answer the query?) → window (which positions may be looked at?) → alignment
-(energies and what came before become weights) → read (weights and values become a context).
+score (how well does each position answer the query?) → window (which positions may be attended to?) → alignment
+(energies and earlier weights become weights) → read (weights and values become a context).
 """
 
 from regard.attention import peers  # recipes first: peers are made of them

@@ -1,4 +1,4 @@
-"""All looks of a sequence as one operation, where nobody asks for weights: memory grows with T + S, not with T · S."""
+"""All steps of a sequence in one operation, where no weights are asked for: memory grows with T + S, not with T · S."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ def ineligible_now(parts: Parts, memory: Memory, num_rows: int, *, from_start: b
 
 
 def look(parts: Parts, queries: Float[Tensor, "R T Q"], memory: Memory) -> Float[Tensor, "R T V"]:
-    """The contexts, of eligible parts."""
+    """The contexts of all steps, for eligible parts."""
     score, beta = parts.score, parts.alignment.softmax_factor
     comparison = score.comparison()
     assert comparison is not None
     assert beta is not None
     rows, steps = queries.shape[:2]
     sentences = memory.num_sentences
-    asked = queries.reshape(sentences, num_hypotheses(rows, sentences) * steps, -1)
+    grouped = queries.reshape(sentences, num_hypotheses(rows, sentences) * steps, -1)
     seen: Bool[Tensor, "#B #T S"] | None = None if memory.mask is None else memory.mask[:, None]
-    query = comparison.project(asked, score.num_heads)
+    query = comparison.project(grouped, score.num_heads)
     if comparison.kind == "additive":
         assert comparison.v is not None
         sums = ops.additive_attention(query, memory.score, comparison.v, memory.read, memory.mask, sharpening=beta)
@@ -71,10 +71,10 @@ def look(parts: Parts, queries: Float[Tensor, "R T Q"], memory: Memory) -> Float
             causal = False
         sums = ops.dot_attention(query, memory.score, memory.read, seen, scale=beta, causal=causal)
     sums = merge_rows(sums.flatten(2))
-    alive = torch.ones_like(sums[:, :1]) if seen is None else _alive(seen, asked.shape[1]).to(sums.dtype)
+    alive = torch.ones_like(sums[:, :1]) if seen is None else _alive(seen, grouped.shape[1]).to(sums.dtype)
     return parts.read.finish(sums, alive).view(rows, steps, -1)
 
 
 def _alive(seen: Bool[Tensor, "#B #T S"], steps: int) -> Bool[Tensor, "BT 1"]:
-    """Which queries see anything."""
+    """Which queries may attend to any position."""
     return seen.any(2).expand(-1, steps).reshape(-1, 1)

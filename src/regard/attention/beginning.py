@@ -1,4 +1,4 @@
-"""Where attention stands before the first step."""
+"""Where attention is before the first step."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ FirstAlignment = Literal["zeros", "uniform", "first"]
 
 
 def first_alignment(kind: FirstAlignment, memory: Memory, num_rows: int, num_heads: int) -> Float[Tensor, "R H S"]:
-    """The weights that the first step takes for those of the step before.
+    """The weights that the first step takes as those of the step before it.
 
     Args:
-        kind: `zeros`; `uniform` over the positions that may be looked at; all on the `first` of them. Without any such
-            position they are zeros.
-        memory: says which positions may be looked at.
+        kind: `zeros`; `uniform` over the positions that may be attended to; or all on the `first` of them. A row
+            without any such position gets zeros.
+        memory: its mask says which positions may be attended to.
         num_rows, num_heads: R and H.
 
     Raises:
-        ValueError: for another kind.
+        ValueError: for any other kind.
 
     >>> memory = Memory(read=torch.zeros(1, 3, 1, 1), mask=torch.tensor([[True, True, False]]))
     >>> first_alignment("uniform", memory, 1, 1)

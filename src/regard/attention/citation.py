@@ -16,7 +16,7 @@ def cite(module: nn.Module) -> str:
     """BibTeX for exactly the parts that a mechanism, or a model with mechanisms in it, is composed of.
 
     Raises:
-        RegardError: for anything else, as the name of a recipe.
+        RegardError: for anything that is not a module, such as the name of a recipe.
 
     >>> from regard.attention import bahdanau
     >>> print(cite(bahdanau(query_size=4, memory_size=4)).partition(",")[0])
@@ -29,11 +29,11 @@ def cite(module: nn.Module) -> str:
 
 
 def sources(module: nn.Module) -> tuple[str, ...]:
-    """The keys of `cite`, in alphabetical order. A part speaks for what it is made of."""
-    own = set(getattr(module, "sources", ()))
+    """The keys of `cite`, in alphabetical order. The keys of a part include those of the parts inside it."""
+    keys = set(getattr(module, "sources", ()))
     if isinstance(module, AbstractPart):
-        return tuple(sorted(own))
-    return tuple(sorted(own.union(*(sources(child) for child in module.children()))))
+        return tuple(sorted(keys))
+    return tuple(sorted(keys.union(*(sources(child) for child in module.children()))))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The values that mechanisms exchange, and what a part of a mechanism is.
+"""The values that the parts of a mechanism exchange, and the parts.
 
 Rows and axes: `B` sentences, `R = B·K` rows (K hypotheses per sentence, sentence-major). Memories have B rows and are
 never tiled or reordered by a beam; states have R rows. The heads axis `H` is always there.
@@ -26,9 +26,9 @@ class Source:
 
     Args:
         values: what is read.
-        keys: what queries are compared with; the values, where nothing else was given.
-        mask: True where a position may be looked at; None means everywhere. Elsewhere keys and values are 0.
-        start: the place of the first of these positions, when they extend a memory that is there already.
+        keys: what queries are compared with; the values themselves if no keys were given.
+        mask: True where a position may be attended to; None means everywhere. Elsewhere keys and values are 0.
+        start: the place of the first of these positions; above 0 where they extend a memory.
     """
 
     values: Float[Tensor, "B S M"]
@@ -39,14 +39,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What is looked at, prepared once per source; every leaf has B rows.
+    """What a mechanism attends to, prepared once per source; every leaf has B rows.
 
     Args:
-        score: what the score's `prepare` gave: mostly keys (B, S, G, D), which queries are compared with; None where
-            energies do not depend on the source.
-        window, alignment: what theirs gave, or None.
-        read: what the read's gave: values (B, S, G, V). G divides H: heads that stand side by side share them.
-        mask: True where a position may be looked at; None means everywhere.
+        score: the result of the score's `prepare`: mostly keys (B, S, G, D), which queries are compared with; None
+            where energies do not depend on the source.
+        window, alignment: the results of their `prepare`, or None.
+        read: the result of the read's `prepare`: values (B, S, G, V). G divides H: adjacent heads share them.
+        mask: True where a position may be attended to; None means everywhere.
     """
 
     score: Tree = None
@@ -83,14 +83,14 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One step as every part sees it.
+    """The inputs of one step, which every part receives.
 
     Args:
-        query: (R, Q), R rows, those of a sentence beside each other.
+        query: (R, Q), sentence-major.
         memory: B rows.
         position: how many steps each row has taken.
-        inputs: (R, ...) what the decoder was fed, or None.
-        generator: for parts that draw.
+        inputs: (R, ...) the decoder's input, or None.
+        generator: for parts that draw random numbers.
     """
 
     query: Float[Tensor, "R Q"]
@@ -100,38 +100,38 @@ class Look:
     generator: Generator | None = None
 
     def with_memory(self, **fields: Tree) -> Look:
-        """The same look at a memory with other fields: for a part that stands in for another, or holds several."""
+        """The same look with some fields of the memory replaced, for a part that contains other parts."""
         return replace(self, memory=replace(self.memory, **fields))
 
 
 @dataclass(frozen=True, slots=True)
 class Attended:
-    """What was seen.
+    """The result of attending.
 
     Args:
         context: (R, V) after a step, (R, T, V) after a sequence.
-        alignment: (R, H, S) or (R, H, T, S), None unless asked for; a tuple of them from `Parallel`.
-        auxiliary: fixed per mechanism, e.g. index and log-probability of hard attention; mostly None.
+        alignment: (R, H, S) or (R, H, T, S), or None if it was not asked for; a tuple of them from `Parallel`.
+        auxiliary: a tree that depends on the alignment, e.g. a `Choice` of hard attention; mostly None.
     """
 
     context: Float[Tensor, "*rows V"]
-    alignment: Any = None
+    alignment: Tree = None
     auxiliary: Tree = None
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Energies that a fast path may compute by itself, with x = W q + b the projected query and k what `prepare` gave:
+    """Energies that a fast path can compute by itself, from the projected query x = W q + b and the prepared keys k:
 
         dot:       e_j = g · xᵀ k_j
         additive:  e_j = vᵀ tanh(x + k_j)
 
     Args:
-        kind: which of them.
-        projection: a module that maps queries (..., Q) to x (..., H·D); None where x is q.
-        scale: g, a number or a learned scalar; of dot energies only.
-        v: (H, D); of additive energies only.
-        called: further modules that `forward` calls in a step and a fast path does not, by name.
+        kind: which of the two.
+        projection: a module that maps queries (..., Q) to x (..., H·D); None for x = q.
+        scale: g, a number or a learned scalar; only for dot energies.
+        v: (H, D); only for additive energies.
+        called: further modules, by name, that `forward` calls in a step and a fast path does not.
     """
 
     kind: Literal["dot", "additive"]
@@ -152,9 +152,9 @@ class Support:
     """What a window allows; each is (R, 1 or H, S) or None.
 
     Args:
-        support: bool, True where a position may be looked at.
+        support: bool, True where a position may be attended to.
         log_prior: added to the energies.
-        gain: multiplied onto the weights afterwards, without renormalising.
+        gain: the weights are multiplied by it afterwards, without renormalising.
     """
 
     support: Bool[Tensor, "R G S"] | None = None
@@ -163,35 +163,35 @@ class Support:
 
 
 class AbstractPart(nn.Module):
-    """What every part of a mechanism has: a memory of its own per source and a leaf of its own in the state.
+    """A part of a mechanism. Each part has its own field of the memory and its own leaf of the state.
 
     A part never knows the other parts and never sets anything on itself during a call. Padding belongs to
     `Memory.mask`, which the mechanism applies: a part reads the mask only in `prepare` and `initial`.
     """
 
     is_recurrent: bool = False
-    """Whether the leaf feeds later energies or weights, so that steps must be taken one after the other."""
+    """Whether later energies or weights depend on the leaf, so that steps must be taken one after the other."""
     uses_query: bool = False
-    """Whether the part reads the query; a mechanism none of whose parts does can `pool`."""
+    """Whether the part reads the query; a mechanism can `pool` if none of its parts does."""
     trains_differently: bool = False
     """Whether training and evaluation differ by design: noise, sampling, a window only for synthesis."""
     is_positionwise: bool = False
-    """Whether the part may be given few positions instead of all: what it says depends on their keys or values (scores,
-    reads) or on the energies of the support (alignments), never on where a position stands or what is beside it, and
-    neither its leaf nor its auxiliary speaks of positions. What it keeps per source is (B, S, G, …), G dividing H."""
+    """Whether the part may be given a few positions instead of all. Then its result depends only on their keys or
+    values (scores, reads) or on the energies of the support (alignments), never on the place or the neighbours of a
+    position; neither its leaf nor its auxiliary holds positions; it prepares (B, S, G, …) with G a divisor of H."""
     ignores_context: bool = False
-    """Whether the `observe` of this class leaves `attended.context` alone, so that all steps may be read together."""
+    """Whether the `observe` of this class does not read `attended.context`, so that all steps may be read together."""
     query_size: int | None = None
-    """Q, where the part reads the query and needs it to have so many features."""
+    """Q, where the part reads the query and fixes its number of features."""
     memory_size: int | None = None
-    """The features of what `prepare` is given, keys for a score and values for a read, where so many are needed."""
+    """M, the features of what `prepare` receives (keys for a score, values for a read), where the part fixes them."""
     sources: tuple[str, ...] = ()
     """Where the part was published: keys of `regard/attention/bibliography.bib`, which `cite` prints."""
     declaration: str | None = None
-    """The name by which a part of this kind declares what fast paths need to know."""
+    """The attribute by which a part of this kind declares what fast paths need to know."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """A subclass that replaces a method computes something else, so it has to make its declaration anew."""
+        """Resets the declaration of a subclass that overrides a method, since it then computes something else."""
         super().__init_subclass__(**options)
         name = cls.declaration
         if name is None or name in vars(cls):
@@ -203,14 +203,14 @@ class AbstractPart(nn.Module):
             first = next(kind for kind in reversed(cls.__mro__) if name in vars(kind))
             setattr(cls, name, vars(first)[name])
 
-    def refuse(self, mechanism: Any) -> str | None:
-        """Why the part cannot work beside the other parts of a mechanism, or None; asked when one is composed."""
+    def refuse(self, parts: Parts) -> str | None:
+        """Why the part cannot work with the parts of a mechanism, or None; called when the mechanism is composed."""
         return None
 
     def prepare(self, source: Source) -> Tree:
-        """What the part keeps per source (B rows), or None; S is the second dimension of every leaf.
+        """What the part needs of a source (B rows), or None; S is the second dimension of every leaf.
 
-        It arrives again as the field of `Memory` that is named after the part.
+        Later steps find it in the field of `Memory` that has the part's name.
         """
         return None
 
@@ -219,22 +219,22 @@ class AbstractPart(nn.Module):
         return None
 
     def observe(self, attended: Attended, look: Look, leaf: Tree) -> Tree:
-        """The leaf after the read: what is known only once the weights are. `attended.alignment` is always there."""
+        """The leaf after the read, where it depends on the weights. `attended.alignment` is always given."""
         return leaf
 
     def observe_at(self, places: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
-        """`observe` when `attended.alignment` is (R, H, W), only at these places: for parts that need no more."""
+        """`observe` from weights (R, H, W) at these places only, for parts that need no others."""
         return leaf
 
     @property
     def observes_all(self) -> bool:
-        """Whether `observe` must see the weights of all positions, since there is no `observe_at`."""
+        """Whether `observe` needs the weights of all positions, since there is no `observe_at`."""
         kind = type(self)
         return kind.observe is not AbstractPart.observe and kind.observe_at is AbstractPart.observe_at
 
     @property
     def observes_context(self) -> bool:
-        """Whether `observe` must see what was read."""
+        """Whether `observe` needs the context."""
         kind = next(kind for kind in type(self).__mro__ if "observe" in vars(kind))
         return kind is not AbstractPart and not vars(kind).get("ignores_context", False)
 
@@ -245,49 +245,49 @@ class AbstractScore(AbstractPart):
     num_heads: int = 1
     uses_query: bool = True
     is_log_density: bool = False
-    """Whether exp(e) is a density over positions, and so a weight by itself."""
+    """Whether exp(e) is a density over positions, which can serve as the weights without normalisation."""
     declaration = "comparison"
 
     def comparison(self) -> Comparison | None:
-        """The energies as fast paths know them, where they are of that kind: with it a score is as fast as ours."""
+        """The energies in a form that fast paths can compute, or None; with it any score is as fast as ours."""
         return None
 
     def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
-        """Energies (R, H, S), and the new leaf."""
+        """The energies (R, H, S), and the new leaf."""
         raise NotImplementedError
 
 
 class AbstractWindow(AbstractPart):
-    """Which positions may be looked at, and how likely are they beforehand?
+    """Which positions may be attended to, and how likely are they beforehand?
 
-    A window with a `width` says where it will be before there are energies (`start`) and can be asked about few places
-    (`at`), so that a step need not look at the others (`regard.attention.narrow`).
+    A window with a `width` knows its place before there are energies (`start`) and can be evaluated at a few places
+    (`at`), so that a step need not attend to the others (`regard.attention.narrow`).
     """
 
     has_gain: bool = False
-    """Whether a gain is multiplied onto the weights, which then do not sum to 1."""
+    """Whether the weights are multiplied by a gain, so that they do not sum to 1."""
     is_bounded: bool = True
     """Whether the prior has an upper bound; a learned bias has none."""
     declaration = "extent"
     extent: Literal["all", "past"] | None = None
-    """What is allowed, where it is that and nothing else: all positions, or at step t the positions 0 … t."""
+    """The support, if it is always one of these: all positions, or at step t the positions 0 … t."""
 
     @property
     def width(self) -> int | None:
-        """W, when at most W consecutive positions, known from `start`, are ever allowed in a step; None otherwise."""
+        """W, if a step allows at most W consecutive positions, which begin at `start`; otherwise None."""
         return None
 
     def start(self, look: Look, leaf: Tree) -> Int[Tensor, "R G"]:
-        """The first of the W positions, (R, 1 or H) long; they may pass either end of the source."""
+        """The first of the W positions, (R, 1 or H) long; the window may reach beyond either end of the source."""
         raise NotImplementedError
 
     def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """What `forward` returns, at these places (1 or R, 1 or H, W) of the source only."""
         support, leaf = self(look, leaf)
 
-        def pick(said: Tensor) -> Tensor:
-            shape = torch.broadcast_shapes(said.shape[:2], places.shape[:2])
-            return said.expand(*shape, -1).gather(-1, places.expand(*shape, -1))
+        def pick(field: Tensor) -> Tensor:
+            shape = torch.broadcast_shapes(field.shape[:2], places.shape[:2])
+            return field.expand(*shape, -1).gather(-1, places.expand(*shape, -1))
 
         return tree.map(pick, support), leaf
 
@@ -297,20 +297,20 @@ class AbstractWindow(AbstractPart):
 
 
 class AbstractAlignment(AbstractPart):
-    """Energies and what came before become weights.
+    """Turns energies, and the weights of earlier steps, into weights.
 
-    Energies outside the support are to be ignored; a row without any support gets zero weights.
+    Energies outside the support must be ignored; a row without any support gets zero weights.
     """
 
     is_normalised: bool = True
     """Whether the weights of a row with support sum to 1."""
     is_random: bool = False
-    """Whether weights are drawn (in training, where the docstring says so)."""
+    """Whether weights are drawn at random, perhaps only in training."""
     declaration = "softmax_factor"
 
     @property
     def softmax_factor(self) -> float | None:
-        """β, where the weights are softmax(β e) over the support and nothing else."""
+        """β, if the weights are softmax(β e) over the support and nothing else; otherwise None."""
         return None
 
     def forward(
@@ -321,7 +321,7 @@ class AbstractAlignment(AbstractPart):
 
 
 class AbstractRead(AbstractPart):
-    """Weights and values become a context. A read keeps no leaf; a row without weights reads zeros.
+    """Turns weights and values into a context. A read keeps no leaf; a row without weights reads zeros.
 
     `prepare` returns the values, (B, S, G, V) with G a divisor of H.
     """
@@ -329,10 +329,15 @@ class AbstractRead(AbstractPart):
     context_size: int
     declaration = "is_sum"
     is_sum: bool = False
-    """Whether the context is `finish` of the sums Σ_j α_j v_j, heads side by side, v being what `prepare` gave."""
+    """Whether the context is `finish` of the sums Σ_j α_j v_j of the prepared values v, heads concatenated."""
+
+    @property
+    def observes_context(self) -> bool:
+        """False: a read keeps no leaf."""
+        return False
 
     def finish(self, sums: Float[Tensor, "R HV"], weights: Float[Tensor, "R ..."]) -> Float[Tensor, "R V"]:
-        """The context of the sums; a row whose weights are all 0 gets zeros."""
+        """The context from the sums; a row whose weights are all 0 gets zeros."""
         return sums
 
     def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
@@ -340,8 +345,42 @@ class AbstractRead(AbstractPart):
         raise NotImplementedError
 
 
+class AbstractWrapper(AbstractPart):
+    """A part around another part of its kind, `inner`, which does everything that the wrapper does not override."""
+
+    @property
+    def inner(self) -> AbstractPart:
+        """The part that is wrapped."""
+        raise NotImplementedError
+
+    def refuse(self, parts: Parts) -> str | None:
+        """Why the inner part refuses."""
+        return self.inner.refuse(parts)
+
+    def prepare(self, source: Source) -> Tree:
+        """What the inner part needs of a source."""
+        return self.inner.prepare(source)
+
+    def initial(self, memory: Memory, num_rows: int) -> Tree:
+        """The inner part's leaf before the first step."""
+        return self.inner.initial(memory, num_rows)
+
+    def observe(self, attended: Attended, look: Look, leaf: Tree) -> Tree:
+        """The inner part's leaf after the read."""
+        return self.inner.observe(attended, look, leaf)
+
+    def observe_at(self, places: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
+        """The inner part's leaf after the read, from the weights at these places."""
+        return self.inner.observe_at(places, attended, look, leaf)
+
+    @property
+    def observes_all(self) -> bool:
+        """Whether the inner part needs the weights of all positions."""
+        return self.inner.observes_all
+
+
 class Parts(NamedTuple):
-    """The parts of a mechanism."""
+    """The parts of a mechanism; a part that refuses the others reads them from here."""
 
     score: AbstractScore
     window: AbstractWindow
@@ -350,5 +389,5 @@ class Parts(NamedTuple):
 
 
 def initial_position(num_rows: int, device: torch.device) -> Tensor:
-    """Zero steps taken, (R,) long."""
+    """`State.position` before the first step: zeros, (R,) long."""
     return torch.zeros(num_rows, dtype=torch.long, device=device)

@@ -1,4 +1,4 @@
-"""One vector that does several jobs: key, value, and what predicts."""
+"""Vectors that are divided into a key, a value and a part that predicts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from regard.shapes import Bool, Float, Int, describe
 
 
 class Divided(AbstractComposite):
-    """A mechanism over vectors h = [k; v; p] with its verbs: k is compared, v is read, p is left to whoever predicts.
+    """A mechanism over vectors h = [k; v; p]: k is compared, v is read, and p is left for the model's prediction.
 
-    Values and queries are given whole: of values k becomes the keys and v the values, of queries k asks. `divide` gives
-    the parts. With two sizes h = [k; v], and v predicts too; with one size h does everything.
+    `prepare` takes whole vectors h and uses their k as keys and their v as values; `step` and `forward` take whole
+    vectors h and use their k as queries. `divide` returns k, v and p. With two sizes h = [k; v], and v also serves as
+    p; with one size h serves as all three.
 
     Args:
         mechanism: compares queries and keys of the first size and reads values of the second.
@@ -85,7 +86,7 @@ class Divided(AbstractComposite):
     def extend(
         self, memory: Memory, values: Float[Tensor, "B S2 D"], *, mask: Bool[Tensor, "B S2"] | None = None
     ) -> Memory:
-        """A memory that has grown by further h, as that of a language model does after every step."""
+        """The memory with further h, as a language model extends it after every step."""
         keys, read, _ = self.divide(values)
         return self.mechanism.extend(memory, read, keys=keys, mask=mask)
 
@@ -103,9 +104,9 @@ class Divided(AbstractComposite):
         alignment: bool = False,
         generator: Generator | None = None,
     ) -> tuple[Attended, State]:
-        """One look of h (R, D)."""
+        """One step with queries h (R, D)."""
         return self.mechanism.step(
-            self._ask(query), memory, state, inputs=inputs, alignment=alignment, generator=generator
+            self._query(query), memory, state, inputs=inputs, alignment=alignment, generator=generator
         )
 
     def forward(
@@ -118,15 +119,15 @@ class Divided(AbstractComposite):
         alignment: bool = False,
         generator: Generator | None = None,
     ) -> tuple[Attended, State]:
-        """All looks of a sequence (R, T, D); agrees with the loop of `step`."""
-        found: tuple[Attended, State] = self.mechanism(
-            self._ask(queries), memory, state, inputs=inputs, alignment=alignment, generator=generator
+        """All steps of a sequence (R, T, D); agrees with the loop of `step`."""
+        result: tuple[Attended, State] = self.mechanism(
+            self._query(queries), memory, state, inputs=inputs, alignment=alignment, generator=generator
         )
-        return found
+        return result
 
     def pool(self, memory: Memory) -> Attended:
-        """What a mechanism without a query sees in each memory."""
+        """The context and alignment of each memory, for a mechanism without a query."""
         return self.mechanism.pool(memory)
 
-    def _ask(self, query: Float[Tensor, "*rows D"]) -> Tensor:
+    def _query(self, query: Float[Tensor, "*rows D"]) -> Tensor:
         return self.divide(query)[0] if self.mechanism.uses_query else query

@@ -1,4 +1,4 @@
-"""Splitting projections into heads, and reading a memory that hypotheses share."""
+"""Splitting projections into heads, and attending to a memory that hypotheses share."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def head_size(size: int, num_heads: int, name: str = "size") -> int:
 
 
 def group_size(num_heads: int, num_key_value_heads: int | None) -> int:
-    """How many heads share a key-value head, or an error that names both counts; None is one each.
+    """How many heads share a key-value head, or an error that names both counts; None means that none share.
 
-    Heads that share stand side by side: head h uses key-value head h // group_size, as in torch and Keras.
+    Adjacent heads share: head h uses key-value head h // group_size, as in torch and Keras.
     """
     groups = num_heads if num_key_value_heads is None else num_key_value_heads
     if groups < 1 or num_heads % groups:
@@ -35,12 +35,12 @@ def split(projected: Float[Tensor, "*rows HD"], num_heads: int) -> Float[Tensor,
 
 
 def share(query: Float[Tensor, "R H D"], keys: Float[Tensor, "B S G D"]) -> Float[Tensor, "B K H D"]:
-    """Rows of queries beside the sentence whose memory they read: (R, H, D) as (B, K, H, D), a view."""
+    """Queries grouped by the sentence whose memory they read: (R, H, D) as (B, K, H, D), a view."""
     return query.view(keys.shape[0], num_hypotheses(query.shape[0], keys.shape[0]), *query.shape[1:])
 
 
 def dot_energies(query: Float[Tensor, "R H D"], keys: Float[Tensor, "B S G D"]) -> Float[Tensor, "R H S"]:
-    """q · k for every head, memory un-tiled; with G < H, heads side by side share a key."""
+    """q · k for every head, without tiling the memory; with G < H, adjacent heads share a key."""
     shared = share(query, keys)
     shared = shared.unflatten(2, (keys.shape[2], group_size(query.shape[1], keys.shape[2])))
     energies = torch.einsum("bkgnd,bsgd->bkgns", shared, keys)
@@ -48,7 +48,7 @@ def dot_energies(query: Float[Tensor, "R H D"], keys: Float[Tensor, "B S G D"]) 
 
 
 def weighted_sum(weights: Float[Tensor, "R H S"], values: Float[Tensor, "B S G V"]) -> Float[Tensor, "R HV"]:
-    """Σ_j α_j v_j for every head, heads side by side, memory un-tiled; with G < H, heads side by side share a value."""
+    """Σ_j α_j v_j of all heads, concatenated, without tiling the memory; with G < H, adjacent heads share a value."""
     shared = weights.view(values.shape[0], num_hypotheses(weights.shape[0], values.shape[0]), *weights.shape[1:])
     shared = shared.unflatten(2, (values.shape[2], group_size(weights.shape[1], values.shape[2])))
     context = torch.einsum("bkgns,bsgv->bkgnv", shared, values)

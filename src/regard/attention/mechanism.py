@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import get_type_hints
 
 import torch
 from torch import Generator, Tensor
@@ -34,26 +34,23 @@ from regard.errors import ShapeError, UnsupportedError
 from regard.layers.eligibility import overridden
 from regard.shapes import Bool, Float, Int, describe, keep_mask, merge_rows, num_hypotheses
 
-KINDS = (AbstractScore, AbstractWindow, AbstractAlignment, AbstractRead)
-"""Of the parts, in the order of `Mechanism.parts`."""
-
 
 class Mechanism(AbstractAttention):
     """An attention mechanism: score → window → alignment → read.
 
-    `step` defines it; `forward` is all steps at once and agrees with the loop of `step`. Nothing is kept on the module
-    between calls: memory and state belong to the caller, so threads may share one mechanism.
+    `step` defines it; `forward` takes all steps at once and agrees with the loop of `step`. Nothing is kept on the
+    module between calls: memory and state belong to the caller, so threads may share one mechanism.
 
-    Invariants: padding gets weight exactly 0; a row that may look at nothing gets zero weights, a zero context and
-    zero gradients; neither the batch nor further padding changes a result.
+    Invariants: padding gets weight exactly 0; a row that may attend to nothing gets zero weights, a zero context and
+    zero gradients; neither the rest of the batch nor further padding changes a result.
 
     Args:
         score, alignment, read: the parts.
-        window: everywhere if None.
-        narrow: whether a step looks only at the positions of the window, which costs its width instead of S and gives
-            the same. None does it where it is possible and less work; True refuses parts that cannot. `explain` says
-            which it is.
-        sources: where the composition was published, if that is not where its parts were; keys as in `cite`.
+        window: all positions if None.
+        narrow: whether a step attends only to the positions of the window, which costs its width instead of S and gives
+            the same result. None does so where it is possible and less work; True is an error if the parts do not allow
+            it. `explain` tells which way is taken.
+        sources: where the composition was published, if not where its parts were; keys as in `cite`.
 
     >>> import torch
     >>> from regard.attention import bahdanau
@@ -82,11 +79,12 @@ class Mechanism(AbstractAttention):
         self.alignment = alignment
         self.read = read
         self.narrow = narrow
-        for (name, part), kind in zip(self.parts._asdict().items(), KINDS):
-            if not isinstance(part, kind):
+        kinds = get_type_hints(Parts)
+        for name, part in self.parts._asdict().items():
+            if not isinstance(part, kind := kinds[name]):
                 raise UnsupportedError(f"{name} must be an {kind.__name__}; got {type(part).__name__}.")
         for part in self.parts:
-            if (reason := part.refuse(self)) is not None:
+            if (reason := part.refuse(self.parts)) is not None:
                 raise UnsupportedError(reason)
         if narrow and (reason := narrowing.ineligible(self.parts)) is not None:
             raise UnsupportedError(f"narrow=True is impossible: {reason}.")
@@ -119,22 +117,22 @@ class Mechanism(AbstractAttention):
 
     @property
     def is_normalised(self) -> bool:
-        """Whether the weights of a row that may look somewhere sum to 1."""
+        """Whether the weights of a row with support sum to 1."""
         return self.alignment.is_normalised and not self.window.has_gain
 
     @property
     def trains_differently(self) -> bool:
-        """Whether training and evaluation differ by design, dropout apart."""
+        """Whether training and evaluation differ by design, apart from dropout."""
         return any(part.trains_differently for part in self.parts)
 
     @property
     def uses_query(self) -> bool:
-        """Whether there is a query; without one, use `pool`."""
+        """Whether any part reads the query; if none does, use `pool`."""
         return any(part.uses_query for part in self.parts)
 
     @property
     def is_random(self) -> bool:
-        """Whether weights are drawn."""
+        """Whether weights are drawn at random."""
         return self.alignment.is_random
 
     def prepare(
@@ -145,12 +143,12 @@ class Mechanism(AbstractAttention):
         mask: Bool[Tensor, "B S"] | None = None,
         lengths: Int[Tensor, " B"] | None = None,
     ) -> Memory:
-        """All that depends only on the source, done once.
+        """The memory: everything that depends only on the source, computed once.
 
         Args:
-            values: (B, S, M), what is read; padded rows are zeroed, whatever they hold.
-            keys: what queries are compared with, when not the values.
-            mask: (B, S) bool, True where a position may be looked at.
+            values: (B, S, M), what is read; padded positions are set to 0, whatever they hold.
+            keys: (B, S, M2), what queries are compared with, if not the values.
+            mask: (B, S) bool, True where a position may be attended to.
             lengths: (B,) integers, instead of a mask.
 
         Raises:
@@ -159,7 +157,7 @@ class Mechanism(AbstractAttention):
         return self._prepare(values, keys, keep_mask(values, mask, lengths) if values.dim() == 3 else None, 0)
 
     def _prepare(self, values: Tensor, keys: Tensor | None, mask: Tensor | None, start: int) -> Memory:
-        """The memory of positions that begin at `start`."""
+        """The memory of positions from `start` on."""
         if values.dim() != 3:
             raise ShapeError("values must be (B, S, M).\n" + describe({"values": ("B S M", values)}))
         same = keys is None
@@ -185,10 +183,10 @@ class Mechanism(AbstractAttention):
         keys: Float[Tensor, "B S2 M2"] | None = None,
         mask: Bool[Tensor, "B S2"] | None = None,
     ) -> Memory:
-        """A memory that has grown by further positions; `S = 0` is a legal beginning and reads zeros.
+        """The memory with further positions; it may have had none (S = 0), which reads zeros.
 
         Raises:
-            UnsupportedError: for a recurrent mechanism, whose state has the old number of positions.
+            UnsupportedError: for a recurrent mechanism, whose state is tied to the number of positions.
         """
         if self.is_recurrent:
             recurrent = [type(part).__name__ for part in self.parts if part.is_recurrent]
@@ -196,14 +194,10 @@ class Mechanism(AbstractAttention):
                 f"The memory of a recurrent mechanism cannot grow: the state of {', '.join(recurrent)} is tied to the "
                 "positions it began with. Prepare the whole memory first."
             )
-        new = self._prepare(values, keys, keep_mask(values, mask), memory.num_positions)
-        if (memory.mask is None) != (new.mask is None):
-            everywhere = [
-                part.read.new_ones(part.read.shape[:2], dtype=torch.bool) if part.mask is None else part.mask
-                for part in (memory, new)
-            ]
-            memory, new = replace(memory, mask=everywhere[0]), replace(new, mask=everywhere[1])
-        return tree.map(lambda old, added: torch.cat([old, added], 1), memory, new)
+        added = self._prepare(values, keys, keep_mask(values, mask), memory.num_positions)
+        if (memory.mask is None) != (added.mask is None):
+            memory, added = _with_mask(memory), _with_mask(added)
+        return tree.map(lambda *leaves: torch.cat(leaves, 1), memory, added)
 
     def initial_state(self, memory: Memory, num_hypotheses: int = 1) -> State:
         """The state before the first step: R = B · num_hypotheses rows."""
@@ -225,15 +219,15 @@ class Mechanism(AbstractAttention):
         alignment: bool = False,
         generator: Generator | None = None,
     ) -> tuple[Attended, State]:
-        """One look.
+        """One step: attends to the memory once for every row.
 
         Args:
             query: (R, Q); R is B times the hypotheses, sentence-major.
             memory: from `prepare`, B rows.
             state: from `initial_state` or the step before.
-            inputs: (R, ...) what the decoder was fed; some transition agents read it.
-            alignment: whether `Attended.alignment` (R, H, S) is filled.
-            generator: for mechanisms that draw.
+            inputs: (R, ...) the decoder's input, which some transition agents read.
+            alignment: whether to return `Attended.alignment` (R, H, S).
+            generator: for mechanisms that draw random numbers.
         """
         return self._step(query, memory, state, inputs=inputs, alignment=alignment, generator=generator, reads=True)
 
@@ -248,10 +242,10 @@ class Mechanism(AbstractAttention):
         generator: Generator | None,
         reads: bool = False,
     ) -> tuple[Attended, State]:
-        """A step, whose context may be left to whoever reads those of many steps."""
+        """A step; without `reads` the context is left empty, for a caller that reads those of all steps together."""
         check_query(query, self.query_size)
         wide = widened(memory, query)
-        if wide is not memory:  # the first state was made of the memory
+        if wide is not memory:  # the first state has the types of the memory
             memory, state = wide, widened(state, query)
         look = Look(query, memory, state.position, inputs, generator)
         places = self._places(look, state.window)
@@ -269,16 +263,16 @@ class Mechanism(AbstractAttention):
         if places is not None and (alignment or any(part.observes_all for part in self.parts)):
             whole = replace(attended, alignment=narrowing.spread(weights, places, memory.num_positions))
         score, window, leaf = (
-            part.observe(whole, look, own)
+            part.observe(whole, look, part_leaf)
             if places is None or part.observes_all
-            else part.observe_at(places, attended, look, own)
-            for part, own in ((self.score, score), (self.window, window), (self.alignment, leaf))
+            else part.observe_at(places, attended, look, part_leaf)
+            for part, part_leaf in ((self.score, score), (self.window, window), (self.alignment, leaf))
         )
         state = State(score, window, leaf, state.position + 1)
         return whole if alignment else replace(attended, alignment=None), state
 
     def _allowed(self, look: Look, leaf: Tree, places: Tensor | None) -> tuple[Support, Tree]:
-        """What the window allows, the memory's mask included, at these places or everywhere, and its leaf."""
+        """What the window and the memory's mask allow, at these places or everywhere, and the window's leaf."""
         allowed, leaf = self.window(look, leaf) if places is None else self.window.at(places, look, leaf)
         mask = look.memory.mask
         if mask is None:
@@ -291,7 +285,7 @@ class Mechanism(AbstractAttention):
         return replace(allowed, support=mask if allowed.support is None else allowed.support & mask), leaf
 
     def _places(self, look: Look, leaf: Tree) -> Tensor | None:
-        """The positions (R, 1 or H, W) that this step looks at, or None for all."""
+        """The positions (R, 1 or H, W) that this step attends to, or None for all."""
         width, num_positions = self.window.width, look.memory.num_positions
         rows = num_hypotheses(look.query.shape[0], look.memory.num_sentences)
         if width is None or narrowing.ineligible_now(self.parts, num_positions, rows, self.narrow) is not None:
@@ -299,44 +293,44 @@ class Mechanism(AbstractAttention):
         return narrowing.find(self.window.start(look, leaf), width, num_positions)
 
     def explain(self, memory: Memory, *, rows_per_sentence: int = 1) -> str:
-        """Whether a step looks at all positions of a memory or only at those of the window, and why.
+        """Whether a step attends to all positions of a memory or only to those of the window, and why.
 
-        Likewise whether `forward` looks for all steps in one operation, which keeps no weights.
+        A second line tells whether `forward` attends to all steps in one operation, which keeps no weights.
 
         Args:
-            rows_per_sentence: hypotheses, times steps where `forward` takes them at once.
+            rows_per_sentence: hypotheses per sentence, times T where `forward` takes all steps at once.
 
         >>> from regard.attention import SlidingWindow, luong
         >>> mechanism = luong(query_size=6, memory_size=6, window=SlidingWindow(back=1, front=1))
         >>> print(mechanism.explain(mechanism.prepare(torch.zeros(1, 200, 6))))
-        narrow: a step looks at 3 of 200 positions
-        sequences: weights of all steps are made; SlidingWindow declares nothing that this path computes
+        narrow: a step attends to 3 of 200 positions
+        sequences: the weights of all steps are computed; SlidingWindow declares nothing that this path computes
         >>> print(luong(query_size=6, memory_size=6).explain(mechanism.prepare(torch.zeros(1, 5, 6))))
-        full: a step looks at all 5 positions; FullWindow has no width and may allow any number of them
+        full: a step attends to all 5 positions; FullWindow has no width and may allow any number of them
         sequences: one operation for all steps, which keeps no weights
         """
         return f"{self._explain_step(memory, rows_per_sentence)}\nsequences: {self._explain_sequence(memory)}"
 
     def _explain_sequence(self, memory: Memory) -> str:
         if self.is_recurrent:
-            return "step by step, since a step depends on those before it"
+            return "step by step, since a step depends on the steps before it"
         reason = self._not_at_once(memory, memory.num_sentences, from_start=True)
         if reason is None:
             return "one operation for all steps, which keeps no weights"
-        return f"weights of all steps are made; {reason}"
+        return f"the weights of all steps are computed; {reason}"
 
     def _not_at_once(self, memory: Memory, num_rows: int, *, from_start: bool) -> str | None:
-        """Why `forward` takes steps, or None where it attends to all of them in one operation."""
+        """Why `forward` does not attend to all steps in one operation, or None where it does."""
         if (name := overridden(self, Mechanism, "step", "_step", "_allowed", "_places")) is not None:
-            return f"{type(self).__name__} has a {name} of its own"
+            return f"{type(self).__name__} overrides {name}"
         return at_once.ineligible_now(self.parts, memory, num_rows, from_start=from_start)
 
     def _explain_step(self, memory: Memory, rows_per_sentence: int) -> str:
         num_positions = memory.num_positions
         reason = narrowing.ineligible_now(self.parts, num_positions, rows_per_sentence, self.narrow)
         if reason is not None:
-            return f"full: a step looks at all {num_positions} positions; {reason}"
-        return f"narrow: a step looks at {min(self.window.width or 0, num_positions)} of {num_positions} positions"
+            return f"full: a step attends to all {num_positions} positions; {reason}"
+        return f"narrow: a step attends to {min(self.window.width or 0, num_positions)} of {num_positions} positions"
 
     def forward(
         self,
@@ -348,10 +342,10 @@ class Mechanism(AbstractAttention):
         alignment: bool = False,
         generator: Generator | None = None,
     ) -> tuple[Attended, State]:
-        """All looks of a sequence of queries (R, T, Q); agrees with the loop of `step`.
+        """All steps of a sequence of queries (R, T, Q); agrees with the loop of `step`.
 
-        A mechanism that is not recurrent takes them at once, as if they were further hypotheses; if nobody asks for
-        weights, as one operation that does not keep them, where there is one (`explain` tells).
+        A mechanism that is not recurrent takes them at once, as if they were further hypotheses. Where no weights are
+        asked for, it attends to all steps in one operation that does not keep them, if its parts allow it (`explain`).
 
         Returns:
             context (R, T, V), alignment (R, H, T, S) if asked for, and the state after the last step.
@@ -407,13 +401,13 @@ class Mechanism(AbstractAttention):
         step = self._step if together else self.step
         looks = []
         for t in range(queries.shape[1]):
-            fed = None if inputs is None else inputs[:, t]
+            step_inputs = None if inputs is None else inputs[:, t]
             attended, state = step(
-                queries[:, t], memory, state, inputs=fed, alignment=alignment or together, generator=generator
+                queries[:, t], memory, state, inputs=step_inputs, alignment=alignment or together, generator=generator
             )
             looks.append(attended)
-        weights: Any = torch.stack([look.alignment for look in looks], 2) if alignment or together else None
-        if together:
+        weights = torch.stack([look.alignment for look in looks], 2) if alignment or together else None
+        if together and weights is not None:
             position = state.position[:, None] + torch.arange(-len(looks), 0, device=queries.device)
             looks_together = Look(queries.flatten(0, 1), memory, position.flatten())
             context = self.read(weights.transpose(1, 2).flatten(0, 1), looks_together).unflatten(0, queries.shape[:2])
@@ -427,20 +421,27 @@ class Mechanism(AbstractAttention):
 
     @property
     def _reads_together(self) -> bool:
-        """Whether what steps say may be read after the last of them, in one product for all."""
+        """Whether the contexts of all steps may be computed after the last step, in one product."""
         if overridden(self, Mechanism, "step") is not None or self.window.width is not None:
             return False
         return not any(part.observes_context for part in self.parts)
 
     def pool(self, memory: Memory) -> Attended:
-        """What a mechanism without a query sees in each memory: context (B, V) and alignment (B, H, S).
+        """The context (B, V) and the alignment (B, H, S) of each memory, for a mechanism without a query.
 
         Raises:
-            UnsupportedError: when a part needs a query.
+            UnsupportedError: if a part needs a query.
         """
         if self.uses_query:
-            asking = [type(part).__name__ for part in self.parts if part.uses_query]
-            raise UnsupportedError(f"{' and '.join(asking)} needs a query: use step or forward.")
+            names = [type(part).__name__ for part in self.parts if part.uses_query]
+            raise UnsupportedError(f"{' and '.join(names)} needs a query: use step or forward.")
         kind = next((weight.dtype for weight in self.parameters()), memory.read.dtype)
         nothing = memory.read.new_zeros(memory.num_sentences, 0, dtype=kind)
         return self.step(nothing, memory, self.initial_state(memory), alignment=True)[0]
+
+
+def _with_mask(memory: Memory) -> Memory:
+    """The memory with a mask, which is True everywhere if it had none."""
+    if memory.mask is not None:
+        return memory
+    return replace(memory, mask=memory.read.new_ones(memory.read.shape[:2], dtype=torch.bool))

@@ -1,9 +1,9 @@
-"""Looking at few positions: a step that costs the width of the window instead of S.
+"""Attending to a few positions: a step that costs the width of the window instead of S.
 
-A window with a `width` W knows where it will be before there are energies. Keys and values of those W positions are
-taken out for each row (and head, if each has its own window), and score, alignment and read get a memory of R rows and
-W positions, which is a memory like any other. Only parts that say `is_positionwise` can be given one. Weights are put
-back into their S places when somebody asks for them.
+A window with a `width` W knows its place before there are energies. The keys and values of its W positions are gathered
+for each row (and for each head, if each has its own window), and score, alignment and read receive a memory of R rows
+and W positions, which is a memory like any other. Only parts that are `is_positionwise` allow this. If the weights are
+asked for, they are scattered to their places among all S.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from regard.attention.contract import Memory, Parts
 from regard.shapes import Float, Int, num_hypotheses
 
 COPY, SHARED, OVERHEAD = 4, 8, 128
-"""What looking at few positions costs, in positions looked at otherwise: each that is taken out counts for `COPY`,
-since it is copied, and as often as rows share a sentence, up to `SHARED` times, since one matrix product would serve
-them all; `OVERHEAD` comes on top. Measured by `benchmarks/windows.py`."""
+"""What a narrow step costs, in units of one position of a full step. A gathered position counts `COPY`, since it is
+copied, times the rows that share a sentence, at most `SHARED`, since in a full step one matrix product would serve them
+all; `OVERHEAD` is added. Measured by `benchmarks/windows.py`."""
 
 
 def ineligible(parts: Parts) -> str | None:
-    """Why a mechanism of these parts can never look at few positions, or None."""
+    """Why a mechanism of these parts can never attend to a few positions only, or None."""
     window = parts.window
     for part in parts:
         if part is not window and not part.is_positionwise:
@@ -34,30 +34,30 @@ def ineligible(parts: Parts) -> str | None:
     return None
 
 
-def ineligible_now(parts: Parts, num_positions: int, rows_per_sentence: int, asked: bool | None) -> str | None:
-    """Why a step looks at all S positions, or None where it looks only at those of the window.
+def ineligible_now(parts: Parts, num_positions: int, rows_per_sentence: int, narrow: bool | None) -> str | None:
+    """Why a step attends to all S positions, or None where it attends only to those of the window.
 
     Args:
-        asked: True or False decide, as far as it is possible; None weighs the work.
+        narrow: the option of `Mechanism`: False decides, True decides where it is possible, None weighs the work.
     """
-    if asked is False:
+    if narrow is False:
         return "narrow=False was asked for"
     if (reason := ineligible(parts)) is not None:
         return reason
     width = parts.window.width
     if width is None:
         return f"{type(parts.window).__name__} does not hold in training"
-    if asked:
+    if narrow:
         return None
     if not isinstance(num_positions, int):
         return "their number is not known while a program for any S is exported"
     if (cost := OVERHEAD + COPY * width * min(rows_per_sentence, SHARED)) > num_positions:
-        return f"taking out {width} would cost as much as looking at {cost}"
+        return f"gathering {width} would cost as much as attending to {cost}"
     return None
 
 
 def find(start: Int[Tensor, "R G"], width: int, num_positions: int) -> Int[Tensor, "R G W"]:
-    """The W places from `start` on, or the first or last W where these pass an end; all S if there are fewer."""
+    """The W places from `start` on, or the first or last W if these pass an end; all S if S < W."""
     if isinstance(num_positions, int):  # otherwise a program for any number of W or more is being exported
         width = min(width, num_positions)
     first = start.clamp(max=num_positions - width).clamp(min=0)
@@ -65,16 +65,15 @@ def find(start: Int[Tensor, "R G"], width: int, num_positions: int) -> Int[Tenso
 
 
 def take(memory: Memory, places: Int[Tensor, "#R #G W"]) -> Memory:
-    """A memory of R rows that holds only these places; the window keeps its own, and the mask is left out."""
-    taken: Memory = tree.map(lambda leaf: _take(leaf, places), replace(memory, window=None, mask=None))
-    return taken
+    """A memory of R rows that holds only these places, without the mask and what the window prepared."""
+    return tree.map(lambda leaf: _take(leaf, places), replace(memory, window=None, mask=None))
 
 
 def _take(leaf: Tensor, places: Int[Tensor, "#R #G W"]) -> Tensor:
     """(B, S, …) as (R, W, …); (B, S, G, …) as (R, W, H, …) when each head has its own places."""
     num_rows, num_heads, width = places.shape
     sentence = sentences(num_rows, leaf.shape[0], places.device)[:, None, None]
-    if leaf.stride(0) < leaf.stride(1):  # time-major, as recurrent encoders leave it: flattened as it lies, not copied
+    if leaf.stride(0) < leaf.stride(1):  # time-major, as recurrent encoders return it: flattened without a copy
         leaf, index = leaf.transpose(0, 1), places * leaf.shape[0] + sentence
     else:
         index = sentence * leaf.shape[1] + places
@@ -100,5 +99,5 @@ def spread(
 
 
 def sentences(num_rows: int, num_sentences: int, device: torch.device) -> Int[Tensor, " R"]:
-    """Whose memory each row reads."""
+    """The sentence whose memory each row reads."""
     return torch.arange(num_rows, device=device) // num_hypotheses(num_rows, num_sentences)

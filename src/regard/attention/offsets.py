@@ -10,7 +10,7 @@ from regard.shapes import Float, Int
 
 
 class OffsetVectors(nn.Module):
-    """A learned vector a_{j-i} for every offset from -k to k; those farther away share the outermost ones.
+    """A learned vector a_{j-i} for every offset from -k to k; offsets beyond ±k share the outermost vectors.
 
     Args:
         max_distance: k.
@@ -28,7 +28,7 @@ class OffsetVectors(nn.Module):
         nn.init.xavier_uniform_(self.vectors)
 
     def index(self, position: Int[Tensor, " R"], weights: Float[Tensor, "R H S"]) -> Int[Tensor, "R H S"]:
-        """Which vector belongs to each energy or weight: that of j - i, with i the row's step.
+        """The index of the vector of each energy or weight, that of offset j - i, with i the row's step.
 
         >>> OffsetVectors(1, 4).index(torch.tensor([0, 2]), torch.zeros(2, 1, 4))
         tensor([[[1, 2, 2, 2]],

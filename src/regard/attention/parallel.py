@@ -1,15 +1,15 @@
-"""Several memories looked at in the same step."""
+"""Attention to several memories in the same step."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Generator, Tensor, nn
 
 from regard import tree
-from regard.attention.contract import Attended
+from regard.attention.contract import Attended, Memory, State
 from regard.attention.mechanism import Mechanism
 from regard.attention.verbs import AbstractComposite
 from regard.errors import ShapeError
@@ -17,13 +17,14 @@ from regard.shapes import Bool, Float, num_hypotheses
 
 
 class Parallel(AbstractComposite):
-    """Several mechanisms with one query, each with a memory of its own; one combined context.
+    """Several mechanisms with the same query, each with its own memory, and one combined context.
 
-    The contexts stand side by side, or with `combination` they become a small memory that this mechanism, whose
-    memory size is their common width, looks at with the same query (hierarchical attention over sources).
+    The contexts are concatenated. With a `combination` they become a small memory instead, to which this mechanism,
+    whose memory size is their common width, attends with the same query (hierarchical attention over sources).
 
-    Values, masks, lengths, memories, states and alignments are tuples, one entry a mechanism; with a combination the
-    alignments have one entry more: (R, H, number of mechanisms), where a source without any position gets no weight.
+    Values, masks, lengths, memories, states and alignments are tuples with one entry for each mechanism. With a
+    combination the alignments have a further entry, (R, H, number of mechanisms); a source without any position gets
+    weight 0 in it.
 
     Source: Zoph & Knight 2016 (aclanthology N16-1004) for two sources; combination: Libovický & Helcl 2017
     (arXiv 1704.06567), section 3.2.
@@ -33,13 +34,13 @@ class Parallel(AbstractComposite):
 
     def __init__(self, mechanisms: Sequence[Mechanism], *, combination: Mechanism | None = None) -> None:
         super().__init__()
-        self.mechanisms: Any = nn.ModuleList(mechanisms)
+        self.mechanisms = cast(Sequence[Mechanism], nn.ModuleList(mechanisms))
         self.combination = combination
         sizes = [mechanism.context_size for mechanism in mechanisms]
         if combination is not None and len(set(sizes)) > 1:
-            raise ShapeError(f"Contexts that become one memory need one width; the mechanisms read {sizes}.")
+            raise ShapeError(f"With a combination all contexts must have the same width; the mechanisms read {sizes}.")
         if combination is not None and combination.is_recurrent:
-            raise ShapeError("A combination looks at new contexts in every step, so it must not be recurrent.")
+            raise ShapeError("A combination attends to new contexts in every step, so it must not be recurrent.")
 
     @property
     def context_size(self) -> int:
@@ -60,90 +61,81 @@ class Parallel(AbstractComposite):
         keys: Sequence[Tensor | None] | None = None,
         mask: Sequence[Tensor | None] | None = None,
         lengths: Sequence[Tensor | None] | None = None,
-    ) -> tuple[Any, ...]:
-        """A memory each."""
-        self._require_one_each(values=values, keys=keys, mask=mask, lengths=lengths)
-        return tuple(
-            mechanism.prepare(
-                values[i],
-                keys=keys[i] if keys is not None else None,
-                mask=mask[i] if mask is not None else None,
-                lengths=lengths[i] if lengths is not None else None,
-            )
-            for i, mechanism in enumerate(self.mechanisms)
-        )
+    ) -> tuple[Memory, ...]:
+        """The memories, one for each mechanism."""
+        arguments = self._one_each(values=values, keys=keys, mask=mask, lengths=lengths)
+        return tuple(mechanism.prepare(**part) for mechanism, part in zip(self.mechanisms, arguments))
 
     def extend(
         self,
-        memory: tuple[Any, ...],
+        memory: tuple[Memory, ...],
         values: Sequence[Tensor],
         *,
         keys: Sequence[Tensor | None] | None = None,
         mask: Sequence[Tensor | None] | None = None,
-    ) -> tuple[Any, ...]:
-        """Every memory grows."""
-        self._require_one_each(memory=memory, values=values, keys=keys, mask=mask)
-        return tuple(
-            mechanism.extend(
-                memory[i],
-                values[i],
-                keys=keys[i] if keys is not None else None,
-                mask=mask[i] if mask is not None else None,
-            )
-            for i, mechanism in enumerate(self.mechanisms)
-        )
+    ) -> tuple[Memory, ...]:
+        """The memories with further positions."""
+        arguments = self._one_each(memory=memory, values=values, keys=keys, mask=mask)
+        return tuple(mechanism.extend(**part) for mechanism, part in zip(self.mechanisms, arguments))
 
-    def _require_one_each(self, **given: Sequence[Any] | None) -> None:
+    def _one_each(self, **arguments: Sequence[Any] | None) -> list[dict[str, Any]]:
+        """The arguments of each mechanism by name."""
         count = len(self.mechanisms)
-        for name, entries in given.items():
+        for name, entries in arguments.items():
             if entries is not None and len(entries) != count:
                 raise ShapeError(f"{name} must be a tuple of {count}, one for each mechanism; got {len(entries)}.")
+        return [
+            {name: None if entries is None else entries[i] for name, entries in arguments.items()} for i in range(count)
+        ]
 
-    def initial_state(self, memory: tuple[Any, ...], num_hypotheses: int = 1) -> tuple[Any, ...]:
-        """A state each."""
+    def initial_state(self, memory: tuple[Memory, ...], num_hypotheses: int = 1) -> tuple[State, ...]:
+        """The states before the first step, one for each mechanism."""
         return tuple(
-            mechanism.initial_state(own, num_hypotheses) for mechanism, own in zip(self.mechanisms, memory, strict=True)
+            mechanism.initial_state(part, num_hypotheses)
+            for mechanism, part in zip(self.mechanisms, memory, strict=True)
         )
 
     def step(
         self,
         query: Float[Tensor, "R Q"],
-        memory: tuple[Any, ...],
-        state: tuple[Any, ...],
+        memory: tuple[Memory, ...],
+        state: tuple[State, ...],
         *,
         inputs: Tensor | None = None,
         alignment: bool = False,
         generator: Generator | None = None,
-    ) -> tuple[Attended, tuple[Any, ...]]:
-        """One look at every memory."""
-        attended, states = [], []
-        for mechanism, own, previous in zip(self.mechanisms, memory, state, strict=True):
-            look, new = mechanism.step(query, own, previous, inputs=inputs, alignment=alignment, generator=generator)
-            attended.append(look)
-            states.append(new)
-        return self._combine(query, memory, attended, alignment), tuple(states)
+    ) -> tuple[Attended, tuple[State, ...]]:
+        """One step: attends to every memory."""
+        results = [
+            mechanism.step(query, part, before, inputs=inputs, alignment=alignment, generator=generator)
+            for mechanism, part, before in zip(self.mechanisms, memory, state, strict=True)
+        ]
+        attended = self._combine(query, memory, [look for look, _ in results], alignment)
+        return attended, tuple(after for _, after in results)
 
     def forward(
         self,
         queries: Float[Tensor, "R T Q"],
-        memory: tuple[Any, ...],
-        state: tuple[Any, ...] | None = None,
+        memory: tuple[Memory, ...],
+        state: tuple[State, ...] | None = None,
         *,
         inputs: Tensor | None = None,
         alignment: bool = False,
         generator: Generator | None = None,
-    ) -> tuple[Attended, tuple[Any, ...]]:
-        """All looks of a sequence; agrees with the loop of `step`."""
+    ) -> tuple[Attended, tuple[State, ...]]:
+        """All steps of a sequence; agrees with the loop of `step`."""
         if state is None:
             state = self.initial_state(memory, num_hypotheses(queries.shape[0], tree.rows(memory)))
-        attended, states = [], []
-        for mechanism, own, previous in zip(self.mechanisms, memory, state, strict=True):
-            look, new = mechanism(queries, own, previous, inputs=inputs, alignment=alignment, generator=generator)
-            attended.append(look)
-            states.append(new)
-        return self._combine(queries, memory, attended, alignment), tuple(states)
+        results = [
+            mechanism(queries, part, before, inputs=inputs, alignment=alignment, generator=generator)
+            for mechanism, part, before in zip(self.mechanisms, memory, state, strict=True)
+        ]
+        attended = self._combine(queries, memory, [look for look, _ in results], alignment)
+        return attended, tuple(after for _, after in results)
 
-    def _combine(self, query: Tensor, sources: tuple[Any, ...], attended: list[Attended], alignment: bool) -> Attended:
+    def _combine(
+        self, query: Tensor, memories: tuple[Memory, ...], attended: list[Attended], alignment: bool
+    ) -> Attended:
         alignments = tuple(look.alignment for look in attended) if alignment else None
         auxiliary = tuple(look.auxiliary for look in attended)
         if self.combination is None:
@@ -152,7 +144,7 @@ class Parallel(AbstractComposite):
         rows = query.shape[:-1]
         flat = query.flatten(0, -2)
         contexts = torch.stack([look.context.flatten(0, -2) for look in attended], 1)
-        memory = self.combination.prepare(contexts, mask=_readable(sources, len(flat)))
+        memory = self.combination.prepare(contexts, mask=_readable(memories, len(flat)))
         look, _ = self.combination.step(flat, memory, self.combination.initial_state(memory), alignment=alignment)
         if alignments is not None:
             weights = look.alignment.unflatten(0, rows)
@@ -160,13 +152,13 @@ class Parallel(AbstractComposite):
         return Attended(look.context.unflatten(0, rows), alignments, auxiliary)
 
 
-def _readable(sources: tuple[Any, ...], num_rows: int) -> Bool[Tensor, "R M"]:
-    """Which of the sources hold anything for each row; an empty one takes no part in a combination."""
-    held = [
-        source.read.new_full((source.num_sentences,), source.num_positions > 0, dtype=torch.bool)
-        if source.mask is None
-        else source.mask.any(1)
-        for source in sources
+def _readable(memories: tuple[Memory, ...], num_rows: int) -> Bool[Tensor, "R M"]:
+    """Which of the memories have a position that each row may attend to; the others take no part in a combination."""
+    columns = [
+        memory.read.new_full((memory.num_sentences,), memory.num_positions > 0, dtype=torch.bool)
+        if memory.mask is None
+        else memory.mask.any(1)
+        for memory in memories
     ]
-    stacked = torch.stack(held, 1)
+    stacked = torch.stack(columns, 1)
     return stacked.repeat_interleave(num_rows // max(len(stacked), 1), 0)

@@ -1,4 +1,4 @@
-"""Memories that were prepared under autocast and are looked at without."""
+"""Memories that were prepared under autocast and are used outside of it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TreeT = TypeVar("TreeT")
 
 
 def widened(narrow: TreeT, like: Tensor | None) -> TreeT:
-    """A tree with half types in the type of a query or a weight, where that is wider and autocast does not see to it.
+    """The tree, whose half types become the type of `like` if that is wider and autocast is off.
 
-    So a memory keeps the type that it was prepared in, half under autocast, and can be used inside and outside.
+    So a memory keeps the type that it was prepared in, half under autocast, and can be used inside and outside of it.
 
     Args:
-        like: the query or the weight; None where there is no weight to read, as in a quantised module.
+        like: a query or a weight; None if there is no weight to read, as in a quantised module.
     """
     if like is None or like.dtype.itemsize < 4 or torch.is_autocast_enabled(like.device.type):
         return narrow

@@ -1,4 +1,4 @@
-"""A sequence that looks at itself."""
+"""A sequence that attends to itself."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from regard.shapes import Bool, Float, Int, keep_mask
 
 
 class SelfAttention(nn.Module):
-    """A mechanism whose queries and memory are one sequence, for use without a decoder.
+    """A mechanism whose queries and memory are the same sequence, for use without a decoder.
 
-    Rows of padding are neither looked at nor look: their contexts and their alignments are zero, whatever they hold.
+    Padding neither attends nor is attended to: its contexts and alignments are zero, whatever it holds.
 
     >>> import torch
     >>> from regard.attention import self_attention
@@ -42,13 +42,13 @@ class SelfAttention(nn.Module):
         lengths: Int[Tensor, " B"] | None = None,
         alignment: bool = False,
     ) -> Attended:
-        """What every position sees: context (B, T, V), and alignment (B, H, T, T) if asked for.
+        """The context of every position (B, T, V), and the alignment (B, H, T, T) if asked for.
 
         Args:
             x: (B, T, D).
             mask: (B, T) bool, True at real positions.
             lengths: (B,) integers, instead of a mask.
-            alignment: whether it is filled.
+            alignment: whether to return it.
         """
         real = keep_mask(x, mask, lengths)
         if real is not None:

@@ -1,4 +1,4 @@
-"""Errors about queries and memories of another size than the mechanism was built for."""
+"""Errors about queries and memories whose size is not the one that the mechanism was built for."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from regard.shapes import describe
 
 
 def check_query(query: Tensor, size: int | None, *, sequence: bool = False) -> None:
-    """One step's queries are (R, Q), those of a sequence (R, T, Q).
+    """Checks that the queries of a step are (R, Q), or those of a sequence (R, T, Q).
 
     Args:
-        size: Q, or None where any number of features will do.
+        size: Q, or None if any number of features will do.
 
     Raises:
         ShapeError: with the sizes and what to call or build instead.
@@ -23,7 +23,7 @@ def check_query(query: Tensor, size: int | None, *, sequence: bool = False) -> N
     shown = describe({"query": ("R T Q" if query.dim() == 3 else "R Q", query)})
     if query.dim() != axes:
         right = (
-            "forward takes the queries of all steps, (R, T, Q)" if sequence else "step takes one query a row, (R, Q)"
+            "forward takes the queries of all steps, (R, T, Q)" if sequence else "step takes one query per row, (R, Q)"
         )
         advice = (
             "For one step call step, or give query[:, None]."
@@ -38,20 +38,20 @@ def check_query(query: Tensor, size: int | None, *, sequence: bool = False) -> N
     )
 
 
-def check_memory(name: str, given: Tensor, size: int | None) -> None:
-    """What is prepared has as many features as the part that projects or reads it was built for.
+def check_memory(name: str, tensor: Tensor, size: int | None) -> None:
+    """Checks that keys or values have the number of features that the part was built for.
 
     Args:
-        name: keys or values.
-        size: M, or None where any number of features will do.
+        name: "keys" or "values".
+        size: M, or None if any number of features will do.
 
     Raises:
         ShapeError: with the sizes and what to build instead.
     """
-    if size is None or given.shape[-1] == size:
+    if size is None or tensor.shape[-1] == size:
         return
     raise ShapeError(
-        f"The mechanism was built for {name} of M={size} features.\n{describe({name: ('B S M', given)})}\n"
-        f"  Build it with memory_size={given.shape[-1]}, or bring the {name} to {size} features "
-        f"(torch.nn.Linear({given.shape[-1]}, {size}))."
+        f"The mechanism was built for {name} of M={size} features.\n{describe({name: ('B S M', tensor)})}\n"
+        f"  Build it with memory_size={tensor.shape[-1]}, or bring the {name} to {size} features "
+        f"(torch.nn.Linear({tensor.shape[-1]}, {size}))."
     )

@@ -1,4 +1,4 @@
-"""What decoders know of attention: the verbs of a mechanism, and what can be asked of it before."""
+"""What decoders know of attention: the verbs of a mechanism, and its properties."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from regard.shapes import Float
 class AbstractAttention(nn.Module):
     """A mechanism, or several that act as one.
 
-    Memories and states are trees that only the attention itself looks into: those of a `Mechanism` are `Memory` and
-    `State`, those of several are tuples.
+    Memories and states are trees that only the attention itself reads: `Memory` and `State` for a `Mechanism`, tuples
+    of them for several.
     """
 
     @property
@@ -29,30 +29,30 @@ class AbstractAttention(nn.Module):
 
     @property
     def is_normalised(self) -> bool:
-        """Whether the weights of a row that may look somewhere sum to 1."""
+        """Whether the weights of a row with support sum to 1."""
         raise NotImplementedError
 
     @property
     def uses_query(self) -> bool:
-        """Whether there is a query; without one, use `pool`."""
+        """Whether any part reads the query; if none does, use `pool`."""
         raise NotImplementedError
 
     @property
     def is_random(self) -> bool:
-        """Whether weights are drawn."""
+        """Whether weights are drawn at random."""
         raise NotImplementedError
 
     @property
     def trains_differently(self) -> bool:
-        """Whether training and evaluation differ by design, dropout apart."""
+        """Whether training and evaluation differ by design, apart from dropout."""
         raise NotImplementedError
 
     def prepare(self, values: Tree, *, mask: Tree = None, lengths: Tree = None) -> Tree:
-        """All that depends on the source only, done once."""
+        """The memory: everything that depends only on the source, computed once."""
         raise NotImplementedError
 
     def extend(self, memory: Tree, values: Tree, *, mask: Tree = None) -> Tree:
-        """A memory that has grown by further positions."""
+        """The memory with further positions."""
         raise NotImplementedError
 
     def initial_state(self, memory: Tree, num_hypotheses: int = 1) -> Tree:
@@ -69,7 +69,7 @@ class AbstractAttention(nn.Module):
         alignment: bool = False,
         generator: Generator | None = None,
     ) -> tuple[Attended, Tree]:
-        """One look."""
+        """One step."""
         raise NotImplementedError
 
     def forward(
@@ -82,39 +82,39 @@ class AbstractAttention(nn.Module):
         alignment: bool = False,
         generator: Generator | None = None,
     ) -> tuple[Attended, Tree]:
-        """All looks of a sequence; agrees with the loop of `step`."""
+        """All steps of a sequence; agrees with the loop of `step`."""
         raise NotImplementedError
 
 
 class AbstractComposite(AbstractAttention):
-    """An attention made of others, which is as they are."""
+    """An attention made of others, whose properties follow from theirs."""
 
     @property
     def inner(self) -> Iterable[AbstractAttention]:
-        """What it is made of."""
+        """The attentions that it is made of."""
         raise NotImplementedError
 
     @property
     def is_recurrent(self) -> bool:
         """Whether any of them is."""
-        return any(one.is_recurrent for one in self.inner)
+        return any(attention.is_recurrent for attention in self.inner)
 
     @property
     def is_normalised(self) -> bool:
         """Whether all of them are."""
-        return all(one.is_normalised for one in self.inner)
+        return all(attention.is_normalised for attention in self.inner)
 
     @property
     def uses_query(self) -> bool:
-        """Whether any of them does."""
-        return any(one.uses_query for one in self.inner)
+        """Whether any of them reads the query."""
+        return any(attention.uses_query for attention in self.inner)
 
     @property
     def is_random(self) -> bool:
-        """Whether any of them draws."""
-        return any(one.is_random for one in self.inner)
+        """Whether any of them draws weights at random."""
+        return any(attention.is_random for attention in self.inner)
 
     @property
     def trains_differently(self) -> bool:
-        """Whether any of them does."""
-        return any(one.trains_differently for one in self.inner)
+        """Whether any of them trains differently."""
+        return any(attention.trains_differently for attention in self.inner)

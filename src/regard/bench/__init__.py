@@ -1,4 +1,4 @@
-"""Speed, measured on this machine: every case against the plain way to the same numbers, the gate first."""
+"""Speed, measured on this machine: every case against plain code for the same job, after a check of its results."""
 
 from regard.bench.case import Aim, Answer, Case, Contest, Work
 from regard.bench.cases import CASES

@@ -1,4 +1,4 @@
-"""Errors of additive energies against float64 over scales of the inputs, beside the plain formula's."""
+"""Errors of additive energies against float64 over scales of the inputs, compared with the plain formula's."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ SIZES = {"B": 4, "T": 40, "S": 50, "D": 512}
 def grad_scale(
     scales: Sequence[float] = SCALES, sizes: Mapping[str, int] = SIZES, dtype: torch.dtype = torch.float32
 ) -> dict[float, dict[str, Error]]:
-    """Errors of energies and of the three gradients, by the standard deviation of query and keys."""
-    found, lengths = {}, dict[str, Any](sizes)
+    """Errors of energies and of the three gradients, for each standard deviation of query and keys."""
+    results, lengths = {}, dict[str, Any](sizes)
     for scale in scales:
         exact, rough = (contest(kind, backward=True, scale=scale, **lengths) for kind in (torch.float64, dtype))
-        found[scale] = errors(rough.sides[OURS](), [rough.sides[PLAIN]()], exact.sides[PLAIN](), exact.terms)
-    return found
+        results[scale] = errors(rough.sides[OURS](), [rough.sides[PLAIN]()], exact.sides[PLAIN](), exact.terms)
+    return results

@@ -1,6 +1,6 @@
-"""What jobs cannot do without, counted: floating-point operations (a multiply-add is two) and bytes in float32.
+"""The least work of jobs: floating-point operations (a multiply-add is two) and bytes in float32.
 
-A backward pass of products costs twice its forward pass: a product for the inputs and one for the weights.
+The backward pass of products costs twice the forward pass: a product for the inputs and one for the weights.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from regard.bench.case import Work
 
 FLOAT = 4
 _FORWARD, _BACKWARD = 6, 10
-"""Operations of a factored tangent: forward a·b, min, 1 + …, the quotient, a multiply-add; backward its two products
+"""Operations of a factored tanh: forward a·b, min, 1 + …, the quotient, a multiply-add; backward its two products
 more, and three sums."""
 
 
 def lstm(rows: int, inputs: int, size: int) -> int:
-    """Products of as many steps of one row."""
+    """The products of `rows` steps."""
     return 2 * rows * 4 * size * (inputs + size)
 
 
@@ -29,14 +29,14 @@ def output(M: int, D: int, N: int) -> Work:
 
 
 def tangents(rows: int, positions: int, size: int, *, backward: bool) -> int:
-    """Additive energies of `rows` queries."""
+    """The additive energies of `rows` queries."""
     return rows * positions * size * (_FORWARD + (_BACKWARD if backward else 0))
 
 
 def energies(B: int, T: int, S: int, D: int, *, backward: bool = False) -> Work:
-    """Only additive energies."""
-    given, made = B * T * D + B * S * D + D, B * T * S
-    passes = (given + made) + (2 * given + made if backward else 0)
+    """Additive energies only."""
+    inputs, results = B * T * D + B * S * D + D, B * T * S
+    passes = (inputs + results) + (2 * inputs + results if backward else 0)
     return Work(tangents(B * T, S, D, backward=backward), FLOAT * passes)
 
 
@@ -49,7 +49,7 @@ def location(B: int, T: int, S: int, Q: int, M: int, D: int, W: int, F: int, *, 
 
 
 def attending(rows: int, S: int, size: int, memory: int) -> int:
-    """A query's projection, its context, and what is read out of both; without the tangents."""
+    """The projection of queries, their contexts and the readout of both, without the energies."""
     return linear(rows, size, size) + linear(rows, S, memory) + linear(rows, size + memory, size)
 
 
@@ -71,7 +71,7 @@ def training_step(B: int, T: int, S: int, E: int, D: int, N: int) -> Work:
 
 
 def beam(B: int, K: int, T: int, S: int, E: int, D: int, N: int) -> Work:
-    """A search of T tokens with K hypotheses of every sentence, its encoder included."""
+    """A search of T tokens with K hypotheses per sentence, including the encoder."""
     rows = B * K * T
     once = 2 * lstm(B * S, E, D) + linear(B * S, 2 * D, D)
     steps = lstm(rows, E + D, D) + attending(rows, S, D, 2 * D) + linear(rows, D, N)

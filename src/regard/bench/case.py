@@ -1,4 +1,4 @@
-"""What a case is: one job, done in several ways over the same numbers."""
+"""A case: one job, done in several ways with the same numbers."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import torch
 from torch import Tensor
 
 Answer = Mapping[str, Tensor]
-"""What a way of doing the job came to, by name: the result first, then gradients."""
+"""The results of a way of doing the job, by name: first the result, then gradients."""
 
 OURS, PLAIN = "regard", "plain"
 
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """A case made ready in one type of number.
+    """A case, prepared for one dtype.
 
     Args:
-        sides: by name, what does the job once; `OURS` first and `PLAIN` last, further ways between them.
-        yardsticks: by name, another job to compare the time with.
-        terms: the size of the terms that a result is summed of, by the result's name; where it is not said, the
-            largest number of the result stands for it.
-        shares_terms: gradients go through one another, as those of a model: the largest of them all stands for the
-            terms of each, since what cancels on the way is in none of them.
+        sides: functions that do the job once, by name; `OURS` first, `PLAIN` last, further ways between them.
+        yardsticks: other jobs to compare the time with, by name.
+        terms: the size of the terms of the sum that a result is, by the result's name; by default the largest number of
+            the result.
+        shares_terms: whether gradients depend on each other, as in a model: then the largest number of all gradients is
+            the size of the terms of each, since terms that cancel on the way are in none of them.
     """
 
     sides: Mapping[str, Callable[[], Answer]]
@@ -35,11 +35,11 @@ class Contest:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a job cannot do without.
+    """The least work of a job.
 
     Args:
         operations: floating-point operations; a multiply-add is two.
-        traffic: bytes of inputs read and of results and gradients written, each once.
+        traffic: bytes of inputs that are read and of results and gradients that are written, each once.
     """
 
     operations: float
@@ -48,11 +48,11 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What a case should show beside another side or yardstick.
+    """The least speed of a case relative to another side or yardstick.
 
     Args:
-        rival: its name.
-        speed: how many times faster than it, at least.
+        rival: the name of that side or yardstick.
+        speed: how many times faster ours should be, at least.
     """
 
     rival: str
@@ -61,21 +61,21 @@ class Aim:
 
 @dataclass(frozen=True)
 class Case:
-    """A job, its sizes, and what it should show.
+    """A job, its sizes, and its aims.
 
     Args:
-        name: what the command line calls it.
+        name: its name on the command line.
         what: the job in words.
-        make: from a type of number and the sizes to a `Contest`; the same numbers each time.
+        make: from a dtype and the sizes to a `Contest`, with the same numbers each time.
         sizes: by dimension letter or name.
-        quick: sizes instead of these for a quick look.
-        gate: sizes instead of these for the gate, where the plain way does not fit into memory.
+        quick: sizes that replace these in a quick run.
+        gate: sizes that replace these in the gate, if the plain way does not fit into memory.
         untimed: sides that do not fit into memory at these sizes.
-        aims: at any number of threads.
-        work: from the sizes; None where nobody counted.
-        measures_memory: whether peaks are measured, too.
-        share: the most of the plain way's extra memory that ours may need.
-        megabytes: the most extra memory that ours may need.
+        aims: they hold for any number of threads.
+        work: computes the work from the sizes; None if it was not counted.
+        measures_memory: whether peak memory is measured, too.
+        share: the largest extra memory of ours, as a share of the plain way's.
+        megabytes: the largest extra memory of ours.
     """
 
     name: str
@@ -92,8 +92,8 @@ class Case:
     megabytes: float | None = None
 
     @property
-    def has_no_room(self) -> bool:
-        """Whether nothing is said about how much memory it may need."""
+    def has_no_memory_aim(self) -> bool:
+        """Whether there is no aim for memory."""
         return self.share is None and self.megabytes is None
 
     def sized(self, *, quick: bool) -> dict[str, int]:
@@ -101,6 +101,6 @@ class Case:
         return {**self.sizes, **(self.quick if quick else {})}
 
     def contest(self, dtype: torch.dtype, sizes: Mapping[str, int]) -> Contest:
-        """The case made ready."""
+        """The case, prepared for a dtype."""
         torch.manual_seed(1)
         return self.make(dtype, **sizes)

@@ -1,4 +1,4 @@
-"""Time, turn by turn: all sides in one process, each round in another order, so that a busy machine is fair to all."""
+"""Measuring time in turns: all sides in one process, in another order each round, so that other load is fair to all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Spread:
 
     @classmethod
     def of(cls, numbers: Sequence[float]) -> Spread:
-        """Of any numbers, one at least.
+        """Of at least one number.
 
         >>> Spread.of([1, 2, 3, 4, 5])
         Spread(median=3, low=2.0, high=4.0)
@@ -43,20 +43,20 @@ def turns(
     turn: float,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Seconds a call of every side, a number each round.
+    """Seconds per call of every side, a number for each round.
 
-    Two calls of each that do not count come first: the first of all may compile or allocate.
+    Each side is first called twice without counting, as the first call may compile or allocate.
 
     Args:
-        rounds: how often each side has its turn.
+        rounds: the number of turns of each side.
         turn: the least seconds of a turn; a fast side is called several times in it.
-        clock: gives the seconds; for work on a GPU, one that waits until the work is done.
+        clock: returns the seconds; for work on a GPU it must wait until the work is done.
     """
     calls = {}
     for name, side in sides.items():
         side()
         calls[name] = max(1, math.ceil(turn / _seconds(side, 1, clock)))
-    found: dict[str, list[float]] = {name: [] for name in sides}
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
     names = list(sides)
     collecting = gc.isenabled()
     gc.collect()
@@ -65,15 +65,15 @@ def turns(
         for number in range(rounds):
             first = number % len(names)
             for name in names[first:] + names[:first]:
-                found[name].append(_seconds(sides[name], calls[name], clock))
+                seconds[name].append(_seconds(sides[name], calls[name], clock))
     finally:
         if collecting:
             gc.enable()
-    return found
+    return seconds
 
 
 def ratio(slow: Sequence[float], fast: Sequence[float]) -> Spread:
-    """How many times faster, round by round."""
+    """How many times faster `fast` is, round by round."""
     return Spread.of([a / b for a, b in zip(slow, fast, strict=True)])
 
 

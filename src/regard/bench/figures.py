@@ -1,4 +1,4 @@
-"""Pictures of growth: a panel a size, both axes logarithmic, the quartiles as a band."""
+"""Pictures of growth: a panel for each size, with logarithmic axes and the quartiles as a band."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The gate: no time is printed for what is wrong.
+"""The gate: no time is reported for wrong results.
 
-A result may be off float64 by twice what the plain ways in the same precision are off, or by twice the precision's
-epsilon times the size of the terms it is summed of, whichever is larger. Results and every gradient have to pass.
+The error of a result against float64 may be twice that of the plain ways in the same precision, or twice the epsilon of
+the precision times the size of the terms of the sum, whichever is larger. Results and all gradients must pass.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Error:
     """The largest absolute error of one result.
 
     Args:
-        ours, plain: of ours and of the plain ways, against the plain way in float64.
-        terms: the size of the terms.
-        epsilon: of the precision.
+        ours, plain: the errors of ours and of the plain ways, against the plain way in float64.
+        terms: the size of the terms of the sum.
+        epsilon: that of the precision.
     """
 
     ours: float
@@ -32,12 +32,12 @@ class Error:
 
     @property
     def allowed(self) -> float:
-        """The most that ours may be off."""
+        """The largest error that ours may have."""
         return 2 * max(self.plain, self.epsilon * self.terms)
 
     @property
     def share(self) -> float:
-        """Of what is allowed; above 1, or NaN, fails."""
+        """Our error as a share of the allowed one; above 1, or NaN, fails."""
         return self.ours / self.allowed if self.allowed else float(self.ours > 0)
 
     @property
@@ -50,27 +50,27 @@ def errors(ours: Answer, plain: Iterable[Answer], truth: Answer, terms: Mapping[
     """The errors of every result and gradient.
 
     Args:
-        ours, plain: in the precision that is judged; of several plain ways the one that is farthest off counts.
-        truth: the plain way's in float64.
-        terms: by name, where they are known; else the largest number of the truth.
+        ours, plain: in the precision that is judged; of several plain ways the largest error counts.
+        truth: the plain way's results in float64.
+        terms: the size of the terms by name; by default the largest number of the truth.
     """
     others = list(plain)
-    found = {}
-    for name, right in truth.items():
-        exact = right.detach().double()
-        off, *others_off = (float((x[name].detach().double() - exact).abs().max()) for x in (ours, *others))
+    result = {}
+    for name, value in truth.items():
+        exact = value.detach().double()
+        error, *other_errors = (float((x[name].detach().double() - exact).abs().max()) for x in (ours, *others))
         epsilon = torch.finfo(others[0][name].dtype).eps
-        found[name] = Error(off, max(others_off), terms.get(name, _largest(right)), epsilon)
-    return found
+        result[name] = Error(error, max(other_errors), terms.get(name, _largest(value)), epsilon)
+    return result
 
 
 def judge(
     case: Case, sizes: Mapping[str, int], dtype: torch.dtype = torch.float32, *, calls: int = 1
 ) -> dict[str, Error]:
-    """Does a case's job our way, plainly, and plainly in float64; all draw the same numbers.
+    """Does the job of a case our way, the plain way, and the plain way in float64, all with the same numbers.
 
     Args:
-        calls: of ours, the last of which is judged; what is recorded is not there in the first.
+        calls: how often ours is called; the last call is judged, as a recorded graph is not used in the first.
     """
     sizes = {**sizes, **{name: min(sizes[name], size) for name, size in case.gate.items()}}
     exact, rough = case.contest(torch.float64, sizes), case.contest(dtype, sizes)
@@ -85,13 +85,13 @@ def judge(
 
 
 def plainly(contest: Contest) -> list[Answer]:
-    """What the plain ways come to: sides whose names begin with `PLAIN`."""
+    """The results of the plain ways, the sides whose names begin with `PLAIN`."""
     return [side() for name, side in contest.sides.items() if name.startswith(PLAIN)]
 
 
-def worst(found: Mapping[str, Error]) -> tuple[str, Error]:
-    """The result that is nearest to failing, or fails worst."""
-    return max(found.items(), key=lambda item: item[1].share if item[1].share == item[1].share else float("inf"))
+def worst(errors: Mapping[str, Error]) -> tuple[str, Error]:
+    """The name and error of the result with the largest share."""
+    return max(errors.items(), key=lambda item: item[1].share if item[1].share == item[1].share else float("inf"))
 
 
 def _largest(x: Tensor) -> float:

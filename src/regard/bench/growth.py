@@ -1,4 +1,4 @@
-"""How cost grows: one size of a case after the other."""
+"""How cost grows with each size of a case."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from regard.bench.clock import Spread, turns
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sweep:
-    """One size of a case that changes while the others stay.
+    """A size of a case that grows while the others are fixed.
 
     Args:
-        case: its name.
-        letter: the size.
-        values: what it takes.
+        case: the name of the case.
+        letter: the size that grows.
+        values: its values.
         others: all other sizes.
     """
 
@@ -52,10 +52,10 @@ QUICK = (Sweep("additive", "T", (5, 10), {**_ENERGIES, "D": 64}),)
 
 
 def measure(sweep: Sweep, *, rounds: int, turn: float) -> dict[str, dict[int, Spread]]:
-    """Seconds of our way and of the plain one, by the value of the size."""
-    found: dict[str, dict[int, Spread]] = {OURS: {}, PLAIN: {}}
+    """Seconds of our and of the plain way, by the value of the size."""
+    spreads: dict[str, dict[int, Spread]] = {OURS: {}, PLAIN: {}}
     for value in sweep.values:
         contest = CASES[sweep.case].contest(torch.float32, {**sweep.others, sweep.letter: value})
-        for side, seconds in turns({name: contest.sides[name] for name in found}, rounds=rounds, turn=turn).items():
-            found[side][value] = Spread.of(seconds)
-    return found
+        for side, seconds in turns({name: contest.sides[name] for name in spreads}, rounds=rounds, turn=turn).items():
+            spreads[side][value] = Spread.of(seconds)
+    return spreads

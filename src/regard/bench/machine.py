@@ -1,4 +1,4 @@
-"""The machine: what it is, and how fast it multiplies and copies."""
+"""A description of the machine, and how fast it multiplies and copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from regard.bench.clock import Spread, turns
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What this machine does a second, measured.
+    """What this machine does per second, measured.
 
     Args:
         operations: of a product of two square matrices.
@@ -30,7 +30,7 @@ class Rates:
     traffic: float
 
     def seconds(self, work: Work) -> float:
-        """The least time for some work: its arithmetic or its traffic, whichever takes longer."""
+        """The least time for this work: that of its arithmetic or of its traffic, whichever is longer."""
         return max(work.operations / self.operations, work.traffic / self.traffic)
 
 
@@ -42,26 +42,27 @@ def measure_rates(
     dtype: torch.dtype = torch.float32,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Rates:
-    """The rates with the threads that torch has now, on its default device.
+    """The rates with the current number of torch's threads, on its default device.
 
     Args:
+        rounds: as in `turns`.
         width: of the matrices.
-        megabytes: that are copied.
+        megabytes: how many are copied.
         dtype: of the matrices.
-        clock: as of `turns`.
+        clock: as in `turns`.
     """
     a, b, out = (torch.randn(width, width).to(dtype) for _ in range(3))
     source = torch.zeros(megabytes << 18)
     target = torch.empty_like(source)
     sides = {"product": lambda: torch.mm(a, b, out=out), "copy": lambda: target.copy_(source)}
-    found = turns(sides, rounds=rounds, turn=0.02, clock=clock)
-    product, copy = (Spread.of(found[name]).median for name in sides)
+    seconds = turns(sides, rounds=rounds, turn=0.02, clock=clock)
+    product, copy = (Spread.of(seconds[name]).median for name in sides)
     return Rates(2 * width**3 / product, 2 * source.nbytes / copy)
 
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Torch, and with it every kernel of regard, computes with so many threads."""
+    """Within it torch, and so every kernel of regard, computes with `count` threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -71,7 +72,7 @@ def threads(count: int) -> Iterator[None]:
 
 
 def describe() -> str:
-    """Processor, cores, load and versions, a line."""
+    """Processor, cores, load and versions, on one line."""
     load = f"load {os.getloadavg()[0]:.1f} before" if hasattr(os, "getloadavg") else "load unknown"
     return (
         f"{_processor()}, {os.cpu_count()} cores, {load}; {platform.system()}, Python {platform.python_version()}, "
@@ -84,5 +85,5 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.machine())
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())

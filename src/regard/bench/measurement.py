@@ -1,4 +1,4 @@
-"""A case measured: the gate, then the clock, then memory."""
+"""Measuring a case: first the gate, then time, then memory."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Effort:
     """How long to measure.
 
     Args:
-        rounds: turns of each side.
-        turn: the least seconds of one.
-        quick: small sizes.
+        rounds: the number of turns of each side.
+        turn: the least seconds of a turn.
+        quick: whether sizes are small.
     """
 
     rounds: int
@@ -34,12 +34,12 @@ FULL, QUICK = Effort(15, 0.1, False), Effort(3, 0.005, True)
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What was found for one case.
+    """The measurement of a case.
 
     Args:
-        errors: of every result and gradient, as the gate saw them.
-        seconds: by the number of threads and the side, a number each round; empty when the gate failed.
-        bytes: at the peak, beyond inputs, results and gradients, by side; empty where it was not measured.
+        errors: of every result and gradient, from the gate.
+        seconds: by the number of threads and the side, a number for each round; empty if the gate failed.
+        bytes: peak memory beyond inputs, results and gradients, by side; empty if it was not measured.
     """
 
     case: Case
@@ -50,12 +50,12 @@ class Measurement:
 
     @property
     def is_full(self) -> bool:
-        """Whether the sizes are those that its aims are about."""
+        """Whether the sizes are those of the aims."""
         return dict(self.sizes) == dict(self.case.sizes)
 
     @property
     def passes(self) -> bool:
-        """Whether the gate let it through."""
+        """Whether it passed the gate."""
         return all(error.passes for error in self.errors.values())
 
 
@@ -73,6 +73,6 @@ def measure(case: Case, counts: tuple[int, ...], effort: Effort) -> Measurement:
         with threads(count):
             seconds[count] = turns({**sides, **contest.yardsticks}, rounds=effort.rounds, turn=effort.turn)
     peaks = {}
-    if case.measures_memory and memory.available() and not (effort.quick and case.has_no_room):
+    if case.measures_memory and memory.available() and not (effort.quick and case.has_no_memory_aim):
         peaks = {side: memory.extra(case.name, side, sizes) for side in (OURS, PLAIN) if side in sides}
     return Measurement(case, sizes, errors, seconds, peaks)

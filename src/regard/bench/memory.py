@@ -1,9 +1,9 @@
-"""Peak memory of one side, in a process of its own: what the system hands out, whoever asks for it.
+"""The peak memory of one side, in a separate process: all memory that the system gives, whoever allocates it.
 
     python -m regard.bench.memory additive plain '{"T": 40}'
 
-prints the bytes beyond inputs, results and gradients. The high-water mark is the kernel's (Linux), so nothing that a
-library keeps to itself is missed; a run at small sizes comes first, so that code and thread pools are not counted.
+prints the bytes beyond inputs, results and gradients. The high-water mark is that of the Linux kernel, so the memory of
+every library counts; a run at small sizes comes first, so that code and thread pools do not count.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def available() -> bool:
-    """Whether this system tells a process its high-water mark and lets it be lowered."""
+    """Whether a process can read and reset its high-water mark on this system."""
     return _RESET.exists() and os.access(_RESET, os.W_OK)
 
 
 def extra(case: str, side: str, sizes: Mapping[str, int]) -> int:
-    """Bytes that a side needs at its peak beyond its inputs, results and gradients; one thread."""
+    """The peak memory of a side beyond its inputs, results and gradients, in bytes, with one thread."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
     command = [sys.executable, "-m", "regard.bench.memory", case, side, json.dumps(dict(sizes))]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    return int(done.stdout)
+    process = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return int(process.stdout)
 
 
 def _measure(name: str, side: str, sizes: Mapping[str, int]) -> int:
@@ -47,8 +47,8 @@ def _measure(name: str, side: str, sizes: Mapping[str, int]) -> int:
     _RESET.write_text("5")
     before = _kilobytes("VmRSS")
     answer = job()
-    kept = sum(tensor.nbytes for tensor in answer.values())
-    return max(0, 1024 * (_kilobytes("VmHWM") - before) - kept)
+    results = sum(tensor.nbytes for tensor in answer.values())
+    return max(0, 1024 * (_kilobytes("VmHWM") - before) - results)
 
 
 def _kilobytes(field: str) -> int:

@@ -1,7 +1,7 @@
-"""The plain way, as it is written by hand in torch: a loop of steps, the tangents of all pairs, tiled beams.
+"""The plain way, written by hand in torch: a loop of steps, tanh of all pairs, tiled beams.
 
-It takes the weights of a model of regard, so both have the same job, and shares no code with it: what it computes is
-what the model is judged by.
+It uses the weights of a model of regard, so that both do the same job, and shares no code with it: the model is judged
+by its results.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Pair = tuple[Tensor, Tensor]
 
 
 class PlainDecoder:
-    """An LSTM decoder with additive attention that recurs, then attends; with input feeding or without.
+    """An LSTM decoder with additive attention after the cell; with or without input feeding.
 
     Args:
-        decoder: whose weights it takes.
+        decoder: the decoder whose weights are used.
     """
 
     def __init__(self, decoder: Any) -> None:
@@ -33,13 +33,13 @@ class PlainDecoder:
         self.score = decoder.attention.score
 
     def keys(self, memory: Tensor) -> Tensor:
-        """(B, S, D), once a source."""
+        """(B, S, D), computed once per source."""
         return F.linear(memory, self.score.key_projection.weight)
 
     def step(self, embedded: Tensor, state: Pair, feed: Tensor | None, keys: Tensor, memory: Tensor) -> tuple[Any, ...]:
-        """What is read out of the cell and its context, and the cell's new state."""
-        fed = embedded if feed is None else torch.cat([embedded, feed], -1)
-        h, c = torch.lstm_cell(fed, state, *self.cell)
+        """The attentional output, and the cell's new state."""
+        cell_input = embedded if feed is None else torch.cat([embedded, feed], -1)
+        h, c = torch.lstm_cell(cell_input, state, *self.cell)
         query = F.linear(h, self.score.query_projection.weight)
         weights = torch.softmax(torch.tanh(query[:, None] + keys) @ self.score.v[0], -1)
         context = torch.bmm(weights[:, None], memory)[:, 0]
@@ -57,7 +57,7 @@ class PlainDecoder:
         return torch.stack(outputs, 1)
 
     def run_at_once(self, embedded: Tensor, memory: Tensor, state: Pair) -> Tensor:
-        """The same for a decoder without input feeding, as torch's LSTM and the tangents of all pairs of all steps."""
+        """The same without input feeding: torch's LSTM over all steps, then tanh of all pairs of all steps."""
         (layer,) = self.decoder.stack.layers
         h, _ = layer(embedded, (state[0][None], state[1][None]))
         query = F.linear(h, self.score.query_projection.weight)
@@ -66,7 +66,7 @@ class PlainDecoder:
         return torch.tanh(self.decoder.readout(torch.cat([h, context], -1)))
 
     def logits(self, features: Tensor) -> Tensor:
-        """What the output layer says; of what it never says, -inf."""
+        """The logits of the output layer; -inf for tokens that it never predicts."""
         head = self.decoder.head
         bias = head.projection.bias.masked_fill(head.never, float("-inf"))
         return F.linear(features, head.projection.weight, bias)
@@ -84,33 +84,33 @@ def encode(model: EncoderDecoder, source: Tensor) -> tuple[Tensor, Pair]:
 def training_step(
     model: EncoderDecoder, source: Tensor, inputs: Tensor, targets: Tensor, *, learning_rate: float, clip_norm: float
 ) -> Callable[[], dict[str, Tensor]]:
-    """A step on a copy of the model: forward, backward, clipping, AdamW. Gives the summed loss and the gradients."""
-    own = copy.deepcopy(model)
-    decoder = PlainDecoder(own.decoder)
-    optimizer = torch.optim.AdamW(own.parameters(), lr=learning_rate, weight_decay=0.0, fused=True)
+    """A step on a copy of the model: forward, backward, clipping, AdamW. Returns the summed loss and the gradients."""
+    copied = copy.deepcopy(model)
+    decoder = PlainDecoder(copied.decoder)
+    optimizer = torch.optim.AdamW(copied.parameters(), lr=learning_rate, weight_decay=0.0, fused=True)
 
     def step() -> dict[str, Tensor]:
         optimizer.zero_grad()
-        memory, state = encode(own, source)
-        embedded = F.embedding(inputs, own.decoder.embedding.table.weight)
+        memory, state = encode(copied, source)
+        embedded = F.embedding(inputs, copied.decoder.embedding.table.weight)
         logits = decoder.logits(decoder.run(embedded, memory, state))
         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
         loss.backward()
-        nn.utils.clip_grad_norm_(own.parameters(), clip_norm)
+        nn.utils.clip_grad_norm_(copied.parameters(), clip_norm)
         optimizer.step()
-        return {"loss": loss.detach() * targets.numel(), **gradients(own)}
+        return {"loss": loss.detach() * targets.numel(), **gradients(copied)}
 
     return step
 
 
 def gradients(model: nn.Module) -> dict[str, Tensor]:
-    """By the parameters' names."""
+    """The gradients by the names of the parameters."""
     return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 
 @torch.inference_mode()
 def beam(model: EncoderDecoder, source: Tensor, *, width: int, length: int, bos: int, eos: int) -> Tensor:
-    """Log-probabilities (B,) of the best outputs of a length that a beam finds: memories tiled, states copied."""
+    """Log-probabilities (B,) of the best outputs of this length, by a beam search with tiled memories."""
     decoder = PlainDecoder(model.decoder)
     memory, state = encode(model, source)
     batch = len(source)
@@ -123,11 +123,11 @@ def beam(model: EncoderDecoder, source: Tensor, *, width: int, length: int, bos:
     for _ in range(length):
         embedded = F.embedding(tokens, model.decoder.embedding.table.weight)
         output, (h, c) = decoder.step(embedded, (h, c), feed, keys, memory)
-        said = decoder.logits(output).log_softmax(-1)
-        said[:, eos] = float("-inf")
-        candidates = (totals[..., None] + said.view(batch, width, -1)).flatten(1)
+        log_probabilities = decoder.logits(output).log_softmax(-1)
+        log_probabilities[:, eos] = float("-inf")
+        candidates = (totals[..., None] + log_probabilities.view(batch, width, -1)).flatten(1)
         totals, places = candidates.topk(width)
-        rows = (first + places // said.shape[1]).flatten()
-        tokens = (places % said.shape[1]).flatten()
+        rows = (first + places // log_probabilities.shape[1]).flatten()
+        tokens = (places % log_probabilities.shape[1]).flatten()
         h, c, feed = h[rows], c[rows], output[rows]
     return totals[:, 0]

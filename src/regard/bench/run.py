@@ -1,4 +1,4 @@
-"""Everything, or what was asked for, from the machine's rates to the report."""
+"""A run of all cases, or of those that were asked for: from the rates of the machine to the report."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ def run(
     """Measures and reports.
 
     Args:
-        names: of cases, `errors` or `growth`; all when there are none.
-        threads: each case is timed with each of these.
-        quick: small sizes and few rounds: whether it works, not how fast it is.
-        pictures: where pictures of growth go: `<pictures>_<case>.svg`; None draws none.
-        say: told what is being done.
+        names: names of cases, `errors` or `growth`; all if empty.
+        threads: the numbers of threads; each case is timed with each of them.
+        quick: small sizes and few rounds, to see whether it works, not how fast it is.
+        pictures: pictures of growth are drawn to `<pictures>_<case>.svg`; none if None.
+        say: called with a line about each step.
 
     Returns:
         The report in Markdown, and whether everything passed its gate.
 
     Raises:
-        RegardError: for a name that is not known.
+        RegardError: for an unknown name.
     """
     for name in names:
         if name not in NAMES:
             near = nearest(name, NAMES)
             hint = did_you_mean(near) if near else f"there are {', '.join(NAMES)}"
             raise RegardError(f"There is no case {name!r}; {hint}")
-    wanted = list(names) or list(NAMES)
+    chosen = list(names) or list(NAMES)
     counts = tuple(dict.fromkeys(threads))
     effort = QUICK if quick else FULL
     parts = [f"{datetime.date.today()}, {machine.describe()}", "## The machine's rates"]
@@ -58,30 +58,30 @@ def run(
             rates[count] = machine.measure_rates(rounds=effort.rounds)
     parts.append(report.rates(rates))
     measured = []
-    for case in (CASES[name] for name in wanted if name in CASES):
+    for case in (CASES[name] for name in chosen if name in CASES):
         say(f"{case.name}: {case.what}")
         measured.append(measure(case, counts, effort))
     if measured:
         parts += _cases(measured, rates, effort)
-    passes = all(one.passes for one in measured)
-    if ERRORS in wanted:
+    passes = all(measurement.passes for measurement in measured)
+    if ERRORS in chosen:
         say("errors over scales of the inputs")
-        found = grad_scale(sizes={**SIZES, **({"D": 64} if quick else {})})
-        passes = passes and all(error.passes for errors in found.values() for error in errors.values())
-        parts += ["## Errors of additive energies by the scale of the inputs", report.accuracy(found)]
-    if GROWTH in wanted:
+        results = grad_scale(sizes={**SIZES, **({"D": 64} if quick else {})})
+        passes = passes and all(error.passes for errors in results.values() for error in errors.values())
+        parts += ["## Errors of additive energies by the scale of the inputs", report.accuracy(results)]
+    if GROWTH in chosen:
         parts += _growth(counts[0], effort, pictures, say)
     return "\n\n".join(parts) + "\n", passes
 
 
 def _cases(measured: Sequence[Measurement], rates: Mapping[int, machine.Rates], effort: Effort) -> list[str]:
     title = f"## Time: medians of {effort.rounds} turns" + (
-        ", quick: sizes and rounds that prove nothing" * effort.quick
+        ", quick: small sizes and few rounds, which prove nothing" * effort.quick
     )
     parts = [title, report.times(measured), "## The gate", report.gates(measured)]
-    if any(one.case.work and one.seconds for one in measured):
-        parts += ["## Beside the least time that the counted work can take", report.limits(measured, rates)]
-    if any(one.bytes for one in measured):
+    if any(measurement.case.work and measurement.seconds for measurement in measured):
+        parts += ["## Compared with the least time for the counted work", report.limits(measured, rates)]
+    if any(measurement.bytes for measurement in measured):
         parts += [
             "## Memory at the peak beyond inputs, results and gradients, one thread",
             report.memories(measured),
@@ -102,6 +102,6 @@ def _growth(count: int, effort: Effort, pictures: Path | None, say: Say) -> list
 
         assert pictures is not None
         path = pictures.with_name(f"{pictures.name}_{case}.svg")
-        figures.draw(path, CASES[case].what, {s: found for s, found in grown.items() if s.case == case})
+        figures.draw(path, CASES[case].what, {sweep: sides for sweep, sides in grown.items() if sweep.case == case})
         parts.append(f"![{case}: milliseconds as each size grows]({path.name})")
     return parts

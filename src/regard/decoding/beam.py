@@ -29,15 +29,16 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Follows the `beam` most probable unfinished hypotheses of every sentence at once.
 
-    At each step every alive hypothesis may end: its end of sentence is admitted whatever its rank, and the `num_best`
-    best finished ones by penalised score are kept. Beside them the `beam` most probable continuations live on. A
-    sentence stops when none of them can still beat the last of `num_best` finished ones, however many certain tokens
-    followed (`AbstractPenalty.bound`), so waiting longer, as for a whole beam of finished ones, would return the same.
-    At the maximum length unfinished hypotheses fill up behind the finished ones. Where every alive hypothesis is
-    impossible and none has finished, those alive one step before are returned.
+    At each step every hypothesis of the beam may end: its end of sentence is admitted whatever its rank, and the
+    `num_best` finished hypotheses with the highest penalised scores are kept. Besides, the `beam` most probable
+    continuations form the next beam. A sentence stops when none of them can beat the last of the `num_best` finished
+    ones, even if all further tokens were certain (`AbstractPenalty.bound`). Searching on, for example until a whole
+    beam has finished, would therefore return the same. At the maximum length the list is filled up with unfinished
+    hypotheses. If every hypothesis of the beam has become impossible and none has finished, the beam of the step before
+    is returned.
 
-    A beam of 1 is greedy search by definition: the end of sentence is taken only when it is the most probable token.
-    By the rule above it would be admitted at every step.
+    A beam of 1 is greedy search by definition: the end of sentence is taken only when it is the most probable token. By
+    the rule above it would be admitted at every step.
 
     Args and Raises: as in `search`.
     """
@@ -64,12 +65,12 @@ def beam_search(
     sentence = torch.tensor([b for b, row in enumerate(places) for _ in row], device=nodes.device)
     place = torch.tensor([p for row in places for p in row], device=nodes.device)
     stops: list[StopReason] = ["eos" if p < best else "length" for p in place.tolist()]
-    found = iter(frontier.history.read(nodes[sentence, place], scores[sentence, place].tolist(), stops))
-    return [[next(found) for _ in row] for row in places]
+    hypotheses = iter(frontier.history.read(nodes[sentence, place], scores[sentence, place].tolist(), stops))
+    return [[next(hypotheses) for _ in row] for row in places]
 
 
 def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores and last nodes of every sentence, (B, num_best + beam): finished ones, then unfinished ones."""
+    """Scores and last nodes of every sentence, (B, num_best + beam): first of finished hypotheses, then of the beam."""
     penalty, eos, beam, best = options.penalty, frontier.eos, options.beam, _best(options, remaining)
     count, history = len(frontier), frontier.history
     totals = torch.full((count, frontier.width), NEVER, dtype=frontier.precision, device=remaining.device)
@@ -79,16 +80,16 @@ def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Ten
     final = totals.new_full((count, best + beam), NEVER)
     final_nodes = frontier.nodes.new_full((count, best + beam), ROOT)
     while len(frontier):
-        said = frontier.advance()
+        log_probabilities = frontier.advance()
         length = frontier.step
-        shaped = process(said, frontier.tokens, options.processors)
+        processed = process(log_probabilities, frontier.tokens, options.processors)
         dead = totals == NEVER
         may_end = length > options.min_length
 
         if may_end:
-            rows = torch.arange(len(said), device=said.device).view_as(totals)
-            ends = history.grow(frontier.nodes, torch.full_like(rows, eos), said[:, eos].clone(), rows)
-            ended = (totals + shaped[:, eos].view_as(totals)).masked_fill(dead, NEVER)
+            rows = torch.arange(len(log_probabilities), device=log_probabilities.device).view_as(totals)
+            ends = history.grow(frontier.nodes, torch.full_like(rows, eos), log_probabilities[:, eos].clone(), rows)
+            ended = (totals + processed[:, eos].view_as(totals)).masked_fill(dead, NEVER)
             frontier.require_numbers(ended)
             finished, order = torch.cat([finished, penalty.score(ended, length)], 1).sort(
                 dim=1, descending=True, stable=True
@@ -96,16 +97,16 @@ def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Ten
             finished_nodes = torch.cat([finished_nodes, ends], 1).gather(1, order)[:, :best]
             finished = finished[:, :best]
 
-        values, tokens = largest(shaped, beam, without=eos)
+        values, tokens = largest(processed, beam, without=eos)
         candidates = (totals.view(-1, 1) + values).masked_fill(dead.view(-1, 1), NEVER).view(len(frontier), -1)
         new_totals, places = largest(_widened(candidates, beam, NEVER), beam)
         frontier.require_numbers(new_totals[:, :1])  # NaN comes first
         places = places.clamp_(max=candidates.shape[1] - 1)
         tokens = tokens.view(len(frontier), -1).gather(1, places)
-        first = torch.arange(0, len(said), frontier.width, device=said.device)[:, None]
+        first = torch.arange(0, len(log_probabilities), frontier.width, device=log_probabilities.device)[:, None]
         parents = places.floor_divide_(values.shape[1]).add_(first)
-        new_nodes = history.grow(frontier.nodes.flatten()[parents], tokens, said[parents, tokens], parents)
-        del said, shaped  # the next step's are as large: they take this place
+        new_nodes = history.grow(frontier.nodes.flatten()[parents], tokens, log_probabilities[parents, tokens], parents)
+        del log_probabilities, processed  # so that those of the next step take their place
 
         extinct = new_totals[:, 0] == NEVER
         leaving = extinct | (remaining <= length)
@@ -120,10 +121,10 @@ def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Ten
             left = frontier.sentences[leaving]
             final[left] = torch.cat([finished, unfinished], 1)[leaving]
             final_nodes[left] = torch.cat([finished_nodes, last], 1)[leaving]
-            kept = (~leaving).nonzero()[:, 0]
-            frontier.move(parents[kept], tokens[kept], new_nodes[kept], kept)
+            staying = (~leaving).nonzero()[:, 0]
+            frontier.move(parents[staying], tokens[staying], new_nodes[staying], staying)
             totals, finished, finished_nodes, remaining = (
-                x[kept] for x in (new_totals, finished, finished_nodes, remaining)
+                x[staying] for x in (new_totals, finished, finished_nodes, remaining)
             )
         else:
             frontier.move(parents, tokens, new_nodes)
@@ -132,10 +133,10 @@ def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Ten
 
 
 def _best(options: Search, limits: Tensor) -> int:
-    """How many finished hypotheses are kept: no more than can end, a beam of them at every step."""
+    """How many finished hypotheses are kept: at most as many as can end, a beam at every step."""
     return min(options.num_best, options.beam * int(limits.max()))
 
 
 def _widened(rows: Tensor, width: int, value: float) -> Tensor:
-    """(B, W) with so many columns at least."""
+    """(B, W) with at least `width` columns, filled with `value`."""
     return rows if rows.shape[1] >= width else pad(rows, (0, width - rows.shape[1]), value=value)

@@ -1,4 +1,4 @@
-"""The front door of all searches."""
+"""`search`, which calls the search that its options ask for."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ def search(
     max_length: int | Tensor,
     alignment: bool = False,
 ) -> list[list[Hypothesis]]:
-    """Searches outputs for a batch of prepared sources.
+    """Searches for the outputs of a batch of prepared sources.
 
-    The decoder is used in the mode it is in: call `.eval()` first, or its dropout is active. Nothing is set on it, so
-    threads may share it. A sentence's result does not depend on the others in its batch (sampling excepted).
+    The mode of the decoder is not changed: call `.eval()` first, otherwise its dropout is active. Nothing is set on it,
+    so threads may share it. The result of a sentence does not depend on the rest of its batch (except in sampling).
 
     Args:
         decoder: a module with the verbs of `regard.models.contract.Decoder`, or a `SimpleDecoder`.
         memory: `decoder.prepare(encoded)`, B rows in every leaf.
-        options: `Search` (beam or greedy) or `Sampling`; None: `Search()`.
-        bos: the id that is fed first.
+        options: `Search` (beam or greedy) or `Sampling`; `Search()` if None.
+        bos: the id that is the first input.
         eos: the id that ends a sentence.
-        max_length: the most tokens, the end of sentence included: one number, or (B,) a limit per sentence.
-        alignment: whether hypotheses carry their alignments, a row per token; a decoder without attention has none.
+        max_length: the largest number of tokens, including the end of sentence: a number, or (B,), one per sentence.
+        alignment: whether hypotheses have their alignments, a row per token; a decoder without attention has none.
 
     Returns:
-        Per sentence, best first: `num_best` hypotheses or fewer, or `num_samples` samples. Their tensors do not
-        belong to inference mode, so they may be trained on.
+        For each sentence, best first: at most `num_best` hypotheses, or `num_samples` samples. Their tensors are no
+        inference tensors, so they may be used in training.
 
     Raises:
         ShapeError: for outputs or limits of a wrong shape.
-        RegardError: for NaN, logits in place of log-probabilities, an eos outside the vocabulary.
+        RegardError: for NaN, logits instead of log-probabilities, or an eos outside the vocabulary.
     """
     if isinstance(options, Sampling):
         return sample(decoder, memory, options, bos=bos, eos=eos, max_length=max_length, alignment=alignment)

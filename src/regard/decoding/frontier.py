@@ -1,4 +1,4 @@
-"""Where a search stands: the rows that are alive, their state, and the sentences they belong to."""
+"""The frontier of a search: its live hypotheses, their state, and the sentences that they belong to."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from regard.shapes import describe
 
 
 class Frontier:
-    """B sentences of `width` hypotheses, fed to the decoder step by step. One search owns it; nothing outlives it.
+    """B sentences of `width` hypotheses each, which the decoder extends step by step. It belongs to one search.
 
-    A decoder that has a twin for searches (`for_search`) is asked for one of so many rows, with its memory, unless it
-    has been given a step of its own. Where hypotheses begin alike, the twin takes the first step for one of each
-    sentence.
+    If the decoder has a twin for searches (`for_search`), the twin takes the steps, unless `step` was replaced on the
+    instance. If all hypotheses begin alike, the twin takes the first step only once per sentence.
 
-    The memory keeps a row per sentence. When hypotheses move, the state's rows follow their parents; when sentences
-    leave, memory and state lose their rows, so `sentences` says which of the original ones each row of memory is.
+    The memory has a row per sentence. When hypotheses are extended, the rows of the state follow their parents; when
+    sentences are finished, memory and state drop their rows, so `sentences` maps the rows of the memory to the original
+    sentences.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class Frontier:
         count = tree.rows(memory)
         device = next(tree.leaves(memory)).device
         self.decoder = decoder
-        offered = getattr(type(decoder), "for_search", None)
-        if offered is not None and "step" not in getattr(decoder, "__dict__", {}):
-            self.decoder, memory = offered(decoder, memory, count * width)
+        for_search = getattr(type(decoder), "for_search", None)
+        if for_search is not None and "step" not in getattr(decoder, "__dict__", {}):
+            self.decoder, memory = for_search(decoder, memory, count * width)
             width = 1 if begins_alike and self.decoder is not decoder else width
         self.memory, self.width, self.eos = memory, width, eos
         self.state = self.decoder.initial_state(memory, width)
@@ -92,7 +92,7 @@ class Frontier:
 
     def _check(self, log_probabilities: Tensor) -> None:
         if not 0 <= self.eos < log_probabilities.shape[1]:
-            raise RegardError(f"eos={self.eos} is no token: the decoder knows N={log_probabilities.shape[1]} tokens.")
+            raise RegardError(f"eos={self.eos} is not a token: the decoder has N={log_probabilities.shape[1]} tokens.")
         total = float(log_probabilities.logsumexp(1).exp().max())
         if total > 1.1:
             raise RegardError(
@@ -101,7 +101,7 @@ class Frontier:
             )
 
     def require_numbers(self, chosen: Tensor) -> None:
-        """Refuses NaN among the chosen log-probabilities, (B, ...): a search through them would mean nothing."""
+        """Raises an error for NaN among the chosen log-probabilities, (B, ...), with which a search is meaningless."""
         if bool(chosen.isnan().any()):
             sentence = int(self.sentences[chosen.isnan().flatten(1).any(1).nonzero()[0, 0]])
             raise RegardError(
@@ -109,18 +109,18 @@ class Frontier:
                 "diverge, or is a source empty or fully masked?"
             )
 
-    def move(self, rows: Tensor, tokens: Tensor, nodes: Tensor, kept: Tensor | None = None) -> None:
-        """Goes on with hypotheses that extend `rows`.
+    def move(self, rows: Tensor, tokens: Tensor, nodes: Tensor, staying: Tensor | None = None) -> None:
+        """Replaces the hypotheses by others that extend them.
 
         Args:
-            rows: (B', K) flat rows of the present state that the new hypotheses follow.
-            tokens: (B', K) what is fed to the next step.
-            nodes: (B', K) where the new hypotheses stand in the history.
-            kept: (B',) which of the present sentences stay; None: all.
+            rows: (B', K), the flat rows of the state that the new hypotheses extend.
+            tokens: (B', K), the inputs of the next step.
+            nodes: (B', K), the nodes of the new hypotheses in the history.
+            staying: (B',), the indices of the sentences that go on; all if None.
         """
-        if kept is not None:
-            self.sentences = self.sentences[kept]
-            self.memory = tree.reorder(self.memory, kept)
+        if staying is not None:
+            self.sentences = self.sentences[staying]
+            self.memory = tree.reorder(self.memory, staying)
         self.state = tree.reorder(self.state, rows.flatten())
         self.inputs = tokens.flatten()
         self.nodes = nodes
@@ -130,7 +130,7 @@ class Frontier:
 
 
 def length_limits(max_length: int | Tensor, memory: Tree) -> Tensor:
-    """(B,) long: the most tokens of each sentence.
+    """(B,) long: the largest number of tokens of each sentence.
 
     Raises:
         ShapeError: for a tensor that is not (B,) integers.
@@ -143,5 +143,5 @@ def length_limits(max_length: int | Tensor, memory: Tree) -> Tensor:
             f"max_length must be an int or (B={count},) integers.\n" + describe({"max_length": ("B", limits)})
         )
     if count and int(limits.min()) < 1:
-        raise RegardError(f"max_length={int(limits.min())}: a sentence needs room for 1 token at least.")
+        raise RegardError(f"max_length={int(limits.min())}: a sentence needs room for at least 1 token.")
     return limits.long().expand(count)

@@ -24,7 +24,7 @@ def greedy_search(
 ) -> list[list[Hypothesis]]:
     """Takes the most probable token at every step, the lower id among equals; one hypothesis per sentence.
 
-    Args and Raises: as in `search`. Options with a beam other than 1 are refused.
+    Args and Raises: as in `search`. A beam other than 1 is an error.
     """
     options = Search(beam=1) if options is None else options
     if options.beam != 1:

@@ -1,4 +1,4 @@
-"""What a search has said: one node per token, each pointing at the one before it."""
+"""The tokens of a search: one node per token, each with a pointer to the node before it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ ROOT = -1
 
 
 class History:
-    """Nodes by level (output step), and each level's alignments; nothing is copied until hypotheses are read.
+    """Nodes by level (output step), and the alignments of each level; nothing is copied until hypotheses are read.
 
-    A node keeps its parent, its token, the token's log-probability, and the row that the decoder had at that step:
-    there lies its alignment, wherever the hypothesis moves afterwards.
+    A node has its parent, its token, the token's log-probability, and its row at that step, in which its alignment
+    stays wherever the hypothesis moves later.
     """
 
     def __init__(self) -> None:
@@ -28,12 +28,12 @@ class History:
         self._count = 0
 
     def open_level(self, alignments: Mapping[str, Tensor]) -> None:
-        """Begins an output step whose alignments are (R, H, S) by name."""
+        """Begins an output step; its alignments are (R, H, S) by name."""
         self._starts.append(self._count)
         self._alignments.append(alignments)
 
     def grow(self, parents: Tensor, tokens: Tensor, log_probabilities: Tensor, rows: Tensor) -> Tensor:
-        """Adds nodes to the level, all arguments of one shape; returns the nodes' numbers in that shape."""
+        """Adds nodes to the level; all arguments have one shape. Returns the numbers of the nodes, in that shape."""
         self._nodes.append((parents.flatten(), tokens.flatten(), log_probabilities.flatten(), rows.flatten()))
         first, self._count = self._count, self._count + parents.numel()
         return torch.arange(first, self._count, device=parents.device).view(parents.shape)
@@ -54,11 +54,11 @@ class History:
         anywhere = path.clamp(min=0)
         alignments = self._gather(rows[anywhere])
         totals = log_probabilities[anywhere].double().masked_fill_(~real, 0).sum(1).tolist()
-        along = path[real]
-        said, costs = (every[along].cpu().split(lengths) for every in (tokens, log_probabilities))
+        chosen = path[real]
+        sequences, costs = (values[chosen].cpu().split(lengths) for values in (tokens, log_probabilities))
         return [
             Hypothesis(
-                tokens=said[m],
+                tokens=sequences[m],
                 log_probability=totals[m],
                 score=scores[m],
                 stop_reason=stops[m],
@@ -69,7 +69,7 @@ class History:
         ]
 
     def _gather(self, rows: Tensor) -> dict[str, Tensor]:
-        """(M, H, T, S) by name, from rows (M, T); behind a hypothesis's end they hold rows of no meaning."""
+        """(M, H, T, S) by name, from rows (M, T); after the end of a hypothesis their content is arbitrary."""
         levels = self._alignments[: rows.shape[1]]
         gathered = {}
         for name in levels[0]:

@@ -11,7 +11,7 @@ from regard.decoding.processor import Processor
 from regard.errors import ConfigError
 
 MOST = 1_000_000
-"""Hypotheses of a sentence: more would only fill the memory."""
+"""The largest number of hypotheses or samples per sentence; more would exhaust the memory."""
 
 
 def _require(condition: bool, name: str, value: object, advice: str) -> None:
@@ -32,16 +32,17 @@ class Search:
     """Options of beam search, and of greedy search, which is `beam=1`.
 
     Args:
-        beam: hypotheses kept per sentence at each step.
-        num_best: hypotheses returned per sentence, fewer where fewer exist. It may exceed the beam, except when greedy.
-        length_penalty: "none", "average", "gnmt", or a penalty of your own.
-        alpha: strength of the gnmt penalty; no other uses it.
-        min_length: tokens before the end of sentence is allowed, not counting it. A sentence whose maximum length
-            is smaller ends by length.
-        processors: change the next token's log-probabilities, in order (`regard.decoding.Processor`).
+        beam: the number of hypotheses that are kept per sentence at each step.
+        num_best: the number of hypotheses that are returned per sentence; fewer if fewer exist. It may exceed the beam,
+            except in greedy search.
+        length_penalty: "none", "average", "gnmt", or your own penalty.
+        alpha: the strength of the gnmt penalty; the others ignore it.
+        min_length: the number of tokens that must precede the end of sentence. A sentence whose maximum length is
+            smaller ends by length.
+        processors: they change the log-probabilities of the next token, in order (`regard.decoding.Processor`).
 
     Raises:
-        ConfigError: for a value that makes no sense.
+        ConfigError: for an invalid value.
 
     >>> Search(beam=4, length_penalty="average").penalty
     AveragePenalty()
@@ -59,13 +60,13 @@ class Search:
             _require(_is_whole(getattr(self, name)), name, getattr(self, name), "give a whole number.")
         for name in ("beam", "num_best"):
             _require(getattr(self, name) <= MOST, name, getattr(self, name), f"give {MOST:,} or fewer.")
-        _require(self.beam >= 1, "beam", self.beam, "give the hypotheses kept per sentence, 1 (greedy) or more.")
-        _require(self.num_best >= 1, "num_best", self.num_best, "give the hypotheses returned, 1 or more.")
+        _require(self.beam >= 1, "beam", self.beam, "give a number of hypotheses, 1 (greedy) or more.")
+        _require(self.num_best >= 1, "num_best", self.num_best, "give a number of hypotheses, 1 or more.")
         _require(
             self.beam > 1 or self.num_best == 1,
             "num_best",
             self.num_best,
-            "greedy search (beam=1) finds one hypothesis; give a wider beam.",
+            "greedy search (beam=1) returns one hypothesis; give a wider beam.",
         )
         _require(
             isinstance(self.length_penalty, AbstractPenalty) or self.length_penalty in ("none", "average", "gnmt"),
@@ -77,33 +78,34 @@ class Search:
             _is_number(self.alpha) and math.isfinite(self.alpha) and self.alpha >= 0,
             "alpha",
             self.alpha,
-            "give 0 (no penalty) or more; 0.6 is usual.",
+            "give 0 (no penalty) or more; 0.6 is common.",
         )
-        _require(self.min_length >= 0, "min_length", self.min_length, "give a count of tokens, 0 or more.")
+        _require(self.min_length >= 0, "min_length", self.min_length, "give a number of tokens, 0 or more.")
 
     @property
     def penalty(self) -> AbstractPenalty:
         """The penalty that `length_penalty` and `alpha` name."""
         if isinstance(self.length_penalty, AbstractPenalty):
             return self.length_penalty
-        named = {"none": NoPenalty(), "average": AveragePenalty(), "gnmt": GnmtPenalty(self.alpha)}
-        return named[self.length_penalty]
+        penalties = {"none": NoPenalty(), "average": AveragePenalty(), "gnmt": GnmtPenalty(self.alpha)}
+        return penalties[self.length_penalty]
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Options of sampling; temperature, top_k and top_p shape only the draw, never a returned log-probability.
+    """Options of sampling; temperature, top_k and top_p change only the draw, never the returned log-probabilities.
 
     Args:
-        num_samples: independent samples per sentence; the same one may come twice.
-        temperature: log-probabilities are divided by it; below 1 sharper, above 1 flatter.
-        top_k: only the k most probable tokens are drawn; None: all.
-        top_p: only the most probable tokens that together reach this probability (at the temperature) are drawn.
-        seed: makes a call repeatable. What is drawn for a sentence may depend on its batch. None: torch's global state.
+        num_samples: the number of independent samples per sentence; a sample may occur twice.
+        temperature: log-probabilities are divided by it; below 1 they become sharper, above 1 flatter.
+        top_k: only the k most probable tokens are drawn from; all if None.
+        top_p: only the most probable tokens that together reach this probability (at the temperature) are drawn from.
+        seed: makes a call repeatable, though the samples of a sentence may depend on its batch. If None, torch's global
+            generator is used.
         min_length, processors: as in `Search`.
 
     Raises:
-        ConfigError: for a value that makes no sense.
+        ConfigError: for an invalid value.
     """
 
     num_samples: int = 1
@@ -122,7 +124,7 @@ class Sampling:
             1 <= self.num_samples <= MOST,
             "num_samples",
             self.num_samples,
-            f"give the samples per sentence, 1 or more, {MOST:,} at most.",
+            f"give the number of samples per sentence, from 1 to {MOST:,}.",
         )
         _require(
             _is_number(self.temperature) and math.isfinite(self.temperature) and self.temperature > 0,
@@ -130,11 +132,11 @@ class Sampling:
             self.temperature,
             "give a number above 0; for the most probable token at every step use Search(beam=1).",
         )
-        _require(self.top_k is None or self.top_k >= 1, "top_k", self.top_k, "give a count of tokens, 1 or more.")
+        _require(self.top_k is None or self.top_k >= 1, "top_k", self.top_k, "give a number of tokens, 1 or more.")
         _require(
             _is_number(self.top_p) and 0 < self.top_p <= 1,
             "top_p",
             self.top_p,
             "give a probability above 0, up to 1 (all tokens).",
         )
-        _require(self.min_length >= 0, "min_length", self.min_length, "give a count of tokens, 0 or more.")
+        _require(self.min_length >= 0, "min_length", self.min_length, "give a number of tokens, 0 or more.")

@@ -10,18 +10,18 @@ from torch import Tensor
 
 
 class AbstractPenalty(ABC):
-    """Ranks hypotheses from their log-probability and length; the end of sentence counts as a token.
+    """Ranks hypotheses by their log-probability and length; the end of sentence counts as a token.
 
-    A score must rise with the log-probability. `bound` is right for scores that rise, fall or stand still with the
-    length only; a penalty that turns in between overrides it.
+    A score must increase with the log-probability. `bound` is correct for scores that are monotonic in the length;
+    other penalties must override it.
     """
 
     @abstractmethod
     def score(self, log_probability: Tensor, length: Tensor | int) -> Tensor:
-        """The score, of the shape of `log_probability`; a length of 0 (nothing was said) is legal."""
+        """The score, of the shape of `log_probability`; the length may be 0 (no tokens)."""
 
     def bound(self, log_probability: Tensor, length: int, max_length: Tensor) -> Tensor:
-        """The best score that an unfinished hypothesis of `length` tokens can reach, all others being certain."""
+        """The highest score that an unfinished hypothesis of `length` tokens can reach, if all others are certain."""
         return torch.maximum(self.score(log_probability, length + 1), self.score(log_probability, max_length))
 
 

@@ -1,4 +1,4 @@
-"""What changes the next token's log-probabilities before a search looks at them."""
+"""Processors, which change the next token's log-probabilities before a search uses them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NEVER = float("-inf")
 class Processor(Protocol):
     """Any callable from (R, N) log-probabilities and the (R, t) tokens so far, without bos, to new log-probabilities.
 
-    It changes what is chosen and how hypotheses are ranked; `Hypothesis.log_probability` stays the model's own.
-    It returns a new tensor. What it returns must not exceed 0, or a beam may stop too early. Rows are those still
-    alive, so it sees neither the sentence's number nor its source.
+    It changes which tokens are chosen and how hypotheses are ranked; `Hypothesis.log_probability` stays the model's. It
+    must return a new tensor, whose values do not exceed 0, otherwise a beam may stop too early. Rows are the hypotheses
+    that are still searched, so a processor knows neither the sentence nor its source.
     """
 
     def __call__(self, log_probabilities: Tensor, tokens: Tensor, /) -> Tensor: ...
@@ -27,23 +27,23 @@ class Processor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NoRepeat:
-    """Forbids every token that would repeat `size` tokens in a row that the hypothesis already has."""
+    """Forbids every token that would complete an n-gram of `size` tokens that the hypothesis already has."""
 
     size: int
 
     def __post_init__(self) -> None:
         if self.size < 1:
-            raise ConfigError(f"NoRepeat(size={self.size}): size counts tokens in a row; give 1 or more.")
+            raise ConfigError(f"NoRepeat(size={self.size}): size is the length of an n-gram; give 1 or more.")
 
     def __call__(self, log_probabilities: Tensor, tokens: Tensor, /) -> Tensor:
         length = tokens.shape[1]
         if length < self.size:
             return log_probabilities
-        runs = tokens.unfold(1, self.size, 1)
+        ngrams = tokens.unfold(1, self.size, 1)
         latest = tokens[:, length - self.size + 1 :]
-        row, place = (runs[..., :-1] == latest[:, None]).all(-1).nonzero(as_tuple=True)
+        row, place = (ngrams[..., :-1] == latest[:, None]).all(-1).nonzero(as_tuple=True)
         result = log_probabilities.clone()
-        result[row, runs[row, place, -1]] = NEVER
+        result[row, ngrams[row, place, -1]] = NEVER
         return result
 
 
@@ -57,8 +57,8 @@ def process(
         result = processor(result, tokens)
         if result.shape != log_probabilities.shape:
             raise ShapeError(
-                f"The processor {processor!r} must return log-probabilities of the shape it was given.\n"
-                + describe({"given": ("R N", log_probabilities), "returned": ("R N", result)})
+                f"The processor {processor!r} must return log-probabilities of the shape of its input.\n"
+                + describe({"input": ("R N", log_probabilities), "returned": ("R N", result)})
             )
     if forbidden is not None:
         result = result.clone()

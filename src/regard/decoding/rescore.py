@@ -1,4 +1,4 @@
-"""Teacher-forced passes over given tokens: to check a search, to score with another model, to align."""
+"""Teacher-forced passes over given tokens: to check a search, to score with another model, or to align."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def rescore(
 ) -> list[list[Hypothesis]]:
     """The same hypotheses with log-probabilities and alignments from `decoder.forward`.
 
-    One pass for the best of every sentence, one for the second best, and so on, so that no source is tiled. Scores
-    and stop reasons stay what the search gave.
+    There is a pass for the best hypothesis of every sentence, one for the second best, and so on, so that no source is
+    tiled. Scores and stop reasons stay those of the search.
 
     Args:
         memory: B rows.
@@ -33,26 +33,28 @@ def rescore(
         index = torch.tensor(sentences, device=next(tree.leaves(memory)).device)
         chosen = [hypotheses[b][rank] for b in sentences]
         forced = _force(decoder, tree.reorder(memory, index), [h.tokens for h in chosen], bos)
-        for b, old, (costs, alignments) in zip(sentences, chosen, forced):
+        for b, hypothesis, (costs, alignments) in zip(sentences, chosen, forced):
             total = float(costs.double().sum())
-            results[b].append(replace(old, log_probability=total, token_log_probabilities=costs, alignments=alignments))
+            results[b].append(
+                replace(hypothesis, log_probability=total, token_log_probabilities=costs, alignments=alignments)
+            )
     return results
 
 
 def force_align(
     decoder: Decoder, memory: Tree, targets: Sequence[Tensor | Sequence[int]], *, bos: int, eos: int
 ) -> list[Hypothesis]:
-    """What the decoder thinks of given outputs, and where it looks while it says them.
+    """The log-probabilities and alignments of given outputs.
 
     Args:
         memory: B rows.
-        targets: B sequences of ids without bos. Append eos for its log-probability and alignment row.
+        targets: B sequences of ids without bos. Append eos to get its log-probability and alignment, too.
 
     Returns:
-        A hypothesis per target, its score the log-probability; `stop_reason` is "eos" when the target ends in eos.
+        A hypothesis per target, whose score is the log-probability; `stop_reason` is "eos" if the target ends with eos.
 
     Raises:
-        RegardError: for an id that the decoder does not know.
+        RegardError: for an id outside the vocabulary.
     """
     _require_rows(memory, len(targets), "targets")
     if not targets:
@@ -76,7 +78,7 @@ def _require_rows(memory: Tree, count: int, name: str) -> None:
 def _force(
     decoder: Decoder, memory: Tree, targets: Sequence[Tensor], bos: int
 ) -> list[tuple[Tensor, dict[str, Tensor]]]:
-    """(T,) token log-probabilities and (H, T, S) alignments by name, for a target per row of memory."""
+    """Token log-probabilities (T,) and alignments (H, T, S) by name, of a target for each row of memory."""
     device = next(tree.leaves(memory)).device
     lengths = [len(target) for target in targets]
     padded = torch.full((len(targets), max(1, *lengths) + 1), bos, device=device)
@@ -84,14 +86,15 @@ def _force(
         row[1 : len(target) + 1] = target.to(device)
     with torch.inference_mode():
         output = decoder.forward(padded[:, :-1], memory, alignment=True)
-    said = output.log_probabilities
-    if said is None:
+    log_probabilities = output.log_probabilities
+    if log_probabilities is None:
         raise UnsupportedError("The decoder returns values, not tokens; only log-probabilities can be rescored.")
+    num_tokens = log_probabilities.shape[2]
     for row, target in enumerate(targets):
-        wrong = [i for i in target.tolist() if not 0 <= i < said.shape[2]]
+        wrong = [i for i in target.tolist() if not 0 <= i < num_tokens]
         if wrong:
-            raise RegardError(f"Target {row} has the id {wrong[0]}, but the decoder knows N={said.shape[2]} tokens.")
-    costs = said.gather(2, padded[:, 1:, None])[..., 0].cpu()
+            raise RegardError(f"Target {row} has the id {wrong[0]}, but the decoder has N={num_tokens} tokens.")
+    costs = log_probabilities.gather(2, padded[:, 1:, None])[..., 0].cpu()
     alignments = {name: weights.cpu() for name, weights in output.alignments.items()}
     return [
         (costs[m, :length].clone(), {name: weights[m, :, :length].clone() for name, weights in alignments.items()})

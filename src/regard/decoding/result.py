@@ -1,4 +1,4 @@
-"""What a search returns, and what a task makes of it for its user."""
+"""The result of a search, and the prediction that a task makes from it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ StopReason = Literal["eos", "length"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hypothesis:
-    """One output of a search, T tokens long. Its tensors are ordinary ones, on the CPU.
+    """An output of a search, T tokens long. Its tensors are ordinary tensors on the CPU.
 
     Args:
         tokens: (T,) long, without bos; the end of sentence is the last one exactly when `stop_reason` is "eos".
-        log_probability: the sum of `token_log_probabilities`: what the model says, whatever the options.
-        score: what ranks: processors and length penalty included.
-        stop_reason: "eos", or "length" where the maximum length (or a dead end: no token left) cut it.
+        log_probability: the sum of `token_log_probabilities`, those of the model, whatever the options.
+        score: the number by which hypotheses are ranked, with processors and length penalty.
+        stop_reason: "eos", or "length" if the maximum length was reached or no token was possible.
         token_log_probabilities: (T,).
-        alignments: by name, (H, T, S), a row for every token, the end of sentence included; empty unless asked for.
-            S is the batch's, padding included.
+        alignments: by name, (H, T, S), a row for every token including the end of sentence; empty if not asked for. S
+            is that of the batch, including padding.
     """
 
     tokens: Tensor
@@ -44,17 +44,17 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
-    """What a user gets for one item.
+    """The output for one item.
 
     Args:
-        source_tokens: S strings, what the columns of an alignment stand for.
-        tokens: T strings, what its rows stand for; "</s>" included where it was produced.
-        text: the output as it is read.
+        source_tokens: S strings, the columns of an alignment.
+        tokens: T strings, its rows; including "</s>" where it was produced.
+        text: the output as text.
         score, log_probability, stop_reason: as in `Hypothesis`.
         alignment: (T, S) of the decoder's main attention, or None.
         alignments: by name, (H, T, S).
         warnings: what the user should know about this item.
-        alternatives: the next best predictions, best first.
+        alternatives: further predictions, best first.
     """
 
     source_tokens: list[str]
@@ -80,14 +80,14 @@ class Prediction:
 
 
 def main_alignment(alignments: Mapping[str, Tensor], decoder: object = None) -> Tensor | None:
-    """The (T, S) alignment that a prediction shows: the decoder's `main_attention`, else the last; mean of heads.
+    """The alignment (T, S) that a prediction shows: the decoder's `main_attention` or else the last; mean of heads.
 
     Args:
         alignments: by name, (H, T, S).
         decoder: may name its `main_attention`.
 
     Raises:
-        RegardError: when the decoder names one that is not there.
+        RegardError: if there is no alignment of that name.
     """
     if not alignments:
         return None

@@ -1,4 +1,4 @@
-"""Rows that go on by themselves, each choosing its own next token: greedy search and sampling."""
+"""Greedy search and sampling, in which every hypothesis chooses its next token by itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def roll_out(
 ) -> list[list[Hypothesis]]:
     """`width` hypotheses per sentence, best first; `choose` picks tokens (R,) from log-probabilities (R, N).
 
-    A row whose every token is impossible stops where it is, with `stop_reason` "length".
+    A hypothesis for which every token is impossible stops, with `stop_reason` "length".
     """
     count = tree.rows(memory)
     if count == 0:
@@ -55,20 +55,20 @@ def roll_out(
         last = frontier.nodes
         scores, nodes, ended = totals.clone(), last.clone(), ~going
         while len(frontier):
-            said = frontier.advance()
-            shaped = process(
-                said,
+            log_probabilities = frontier.advance()
+            processed = process(
+                log_probabilities,
                 frontier.tokens,
                 options.processors,
                 forbidden=eos if frontier.step <= options.min_length else None,
             )
-            tokens = choose(shaped).view_as(last)
+            tokens = choose(processed).view_as(last)
             rows = torch.arange(tokens.numel(), device=tokens.device).view_as(tokens)
-            values = shaped[rows, tokens].masked_fill(~going, 0.0)
+            values = processed[rows, tokens].masked_fill(~going, 0.0)
             frontier.require_numbers(values)
             going = going & (values > NEVER)
-            last = torch.where(going, frontier.history.grow(last, tokens, said[rows, tokens], rows), last)
-            del said, shaped  # the next step's are as large: they take this place
+            last = torch.where(going, frontier.history.grow(last, tokens, log_probabilities[rows, tokens], rows), last)
+            del log_probabilities, processed  # so that those of the next step take their place
             totals = torch.where(going, totals + values, totals)
             lengths = lengths + going
             finished = going & (tokens == eos)
@@ -81,11 +81,11 @@ def roll_out(
             left = frontier.sentences[leaving]
             scores[left] = penalty.score(totals[leaving], lengths[leaving])
             nodes[left] = last[leaving]
-            kept = (~leaving).nonzero()[:, 0]
-            frontier.move(rows[kept], tokens[kept], last[kept], kept)
-            totals, lengths, going, last, remaining = (x[kept] for x in (totals, lengths, going, last, remaining))
+            staying = (~leaving).nonzero()[:, 0]
+            frontier.move(rows[staying], tokens[staying], last[staying], staying)
+            totals, lengths, going, last, remaining = (x[staying] for x in (totals, lengths, going, last, remaining))
         scores, order = scores.sort(dim=1, descending=True, stable=True)
         nodes, ended = nodes.gather(1, order), ended.gather(1, order)
     stops: list[StopReason] = ["eos" if e else "length" for e in ended.flatten().tolist()]
-    found = frontier.history.read(nodes.flatten(), scores.flatten().tolist(), stops)
-    return [found[b * width : (b + 1) * width] for b in range(count)]
+    hypotheses = frontier.history.read(nodes.flatten(), scores.flatten().tolist(), stops)
+    return [hypotheses[b * width : (b + 1) * width] for b in range(count)]

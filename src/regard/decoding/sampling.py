@@ -1,4 +1,4 @@
-"""Sampling: outputs drawn from what the model says."""
+"""Sampling: outputs drawn from the model's distribution."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def sample(
 ) -> list[list[Hypothesis]]:
     """Draws `num_samples` hypotheses per sentence and sorts them, best first.
 
-    The first of several is therefore no fair draw; `num_samples=1` gives one. A log-probability is that of the model,
-    before temperature, top_k and top_p.
+    As they are sorted, the first of several is not a fair draw; `num_samples=1` gives one. Log-probabilities are those
+    of the model, before temperature, top_k and top_p.
 
     Args and Raises: as in `search`.
-        generator: instead of a seed, on the memory's device; a decoder that draws (hard attention) uses it, too.
+        generator: instead of a seed, on the device of the memory; a decoder that draws (hard attention) uses it, too.
     """
     options = Sampling() if options is None else options
     if options.seed is not None:
@@ -43,9 +43,9 @@ def sample(
         generator = torch.Generator(device).manual_seed(options.seed)
 
     def draw(log_probabilities: Tensor) -> Tensor:
-        kept = truncated(heated(log_probabilities, options.temperature), options.top_k, options.top_p)
-        noise = torch.empty_like(kept).exponential_(generator=generator)
-        return (kept - noise.clamp(min=torch.finfo(noise.dtype).tiny).log()).argmax(1)
+        logits = truncated(heated(log_probabilities, options.temperature), options.top_k, options.top_p)
+        noise = torch.empty_like(logits).exponential_(generator=generator)
+        return (logits - noise.clamp(min=torch.finfo(noise.dtype).tiny).log()).argmax(1)
 
     return roll_out(
         decoder,
@@ -63,7 +63,7 @@ def sample(
 
 
 def heated(log_probabilities: Tensor, temperature: float) -> Tensor:
-    """log p / τ, but for a number a row: the largest becomes 0, so that as τ falls only the most probable stay.
+    """log p / τ, shifted so that the largest of each row is 0: as τ goes to 0, only the most probable tokens remain.
 
     >>> heated(torch.tensor([[0.5, 0.25, 0.25]]).log(), 1e-39).exp()
     tensor([[1., 0., 0.]])
@@ -80,8 +80,8 @@ def truncated(log_probabilities: Tensor, top_k: int | None = None, top_p: float 
     """Keeps the `top_k` most probable tokens, and of these the fewest that reach `top_p`; others get -inf.
 
     Args:
-        log_probabilities: (R, N), not necessarily normalised: `top_p` is a share of what `top_k` left. At least one
-            token a row is kept.
+        log_probabilities: (R, N), not necessarily normalised: `top_p` is a share of what `top_k` keeps. At least one
+            token per row is kept.
 
     >>> truncated(torch.tensor([[0.5, 0.3, 0.2]]).log(), top_p=0.7).exp()
     tensor([[0.5000, 0.3000, 0.0000]])

@@ -1,4 +1,4 @@
-"""A decoder made of two functions."""
+"""A decoder that is made of two functions."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from regard.shapes import describe, num_hypotheses
 
 
 class SimpleDecoder:
-    """Gives every search to a model of your own, from two functions that know nothing of beams.
+    """Makes a decoder for every search from two functions, which need to know nothing about beams.
 
-    `init(source)` returns `(memory, state)`, trees of B rows: what stays and what changes from step to step.
+    `init(source)` returns `(memory, state)`, trees of B rows: the memory is constant, the state changes at every step.
     `step(ids, memory, state)` returns `(log_probabilities, state)`, or `(log_probabilities, state, alignment)` with
-    (R, S) or (R, H, S) weights, which appear as "attention". All it sees has the same number of rows R: this class
-    repeats the sentences for their hypotheses, and the search reorders.
+    weights (R, S) or (R, H, S), which appear as "attention". All its arguments have the same number of rows R: this
+    class repeats the sentences for their hypotheses, and the search reorders them.
 
     Args:
         init, step: the functions.
-        expand_memory: whether `step` gets memory with R rows, a copy at each step. False gives it B rows, for a
-            step that reads the hypotheses of a sentence together (`query.view(B, K, -1)`).
+        expand_memory: whether `step` receives a memory of R rows, a copy at each step. With False it has B rows, for a
+            step that processes the hypotheses of a sentence together (`query.view(B, K, -1)`).
 
     >>> chain = torch.tensor([[0.1, 0.7, 0.2], [0.4, 0.1, 0.5]]).log()  # row: last token; column: next; 2 ends
     >>> decoder = SimpleDecoder(lambda source: (source, None), lambda ids, memory, _: (chain[ids], None))
@@ -44,7 +44,7 @@ class SimpleDecoder:
         self._init, self._step, self._expand_memory = init, step, expand_memory
 
     def prepare(self, encoded: Any) -> Tree:
-        """What `init` makes of the source: the memory and the first state, B rows."""
+        """The result of `init`: the memory and the first state, B rows."""
         memory, state = self._init(encoded)
         return (memory, state)
 
@@ -55,7 +55,7 @@ class SimpleDecoder:
     def step(
         self, inputs: Tensor, memory: Tree, state: Tree, *, alignment: bool = False, generator: Generator | None = None
     ) -> tuple[DecoderOutput, Tree]:
-        """One call of the step function; it draws, if it does, from torch's global state."""
+        """One call of the step function; any random numbers come from torch's global generator."""
         source = memory[0]
         if self._expand_memory:
             source = _repeat(source, num_hypotheses(len(inputs), tree.rows(memory)))
@@ -70,17 +70,17 @@ class SimpleDecoder:
     ) -> DecoderOutput:
         """The loop of steps over inputs (B, T)."""
         if inputs.dim() != 2 or inputs.shape[1] == 0:
-            raise ShapeError("inputs must be (B, T) ids, at least one.\n" + describe({"inputs": ("B T", inputs)}))
+            raise ShapeError("inputs must be (B, T) ids with T ≥ 1.\n" + describe({"inputs": ("B T", inputs)}))
         state = self.initial_state(memory)
-        said: list[Any] = []
-        seen: list[Mapping[str, Tensor]] = []
+        log_probabilities: list[Any] = []
+        alignments: list[Mapping[str, Tensor]] = []
         for ids in inputs.unbind(1):
             output, state = self.step(ids, memory, state, alignment=alignment)
-            said.append(output.log_probabilities)
-            seen.append(output.alignments)
+            log_probabilities.append(output.log_probabilities)
+            alignments.append(output.alignments)
         return DecoderOutput(
-            log_probabilities=torch.stack(said, 1),
-            alignments={name: torch.stack([weights[name] for weights in seen], 2) for name in seen[0]},
+            log_probabilities=torch.stack(log_probabilities, 1),
+            alignments={name: torch.stack([weights[name] for weights in alignments], 2) for name in alignments[0]},
         )
 
 

@@ -1,4 +1,4 @@
-"""From a padded batch of alignments to the plain matrices that measures are defined on."""
+"""From a padded batch of alignments to the matrices without padding that measures are defined on."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Measured = Any
 
 
 class Padding(TypedDict, total=False):
-    """Which part of a padded alignment is real; without any of it, everything is.
+    """Which part of a padded alignment is real; all of it by default.
 
-    Each is given for the first leading axes: an alignment (B, H, T, S) takes lengths of shape () or (B,) or (B, H),
-    and masks of shape (S,) or (B, S) or (B, H, S). Positions that are left out are cut away before anything is
-    measured, so positions are counted among those that stay.
+    Each argument covers the first leading axes: an alignment (B, H, T, S) takes lengths of shape () or (B,) or (B, H),
+    and masks of shape (S,) or (B, S) or (B, H, S). Padding is removed before anything is measured, so positions are
+    counted among the real ones.
 
     Args:
         source_length: integers between 0 and S. At most one of source_length and source_mask.
@@ -38,11 +38,11 @@ class Padding(TypedDict, total=False):
 
 
 def measure(function: Callable[[Matrix], float], alignment: Any, **padding: Unpack[Padding]) -> Measured:
-    """Applies a measure of one matrix to an alignment of any number of leading axes, padding cut away.
+    """Applies a measure of a matrix to an alignment with any number of leading axes, after removing padding.
 
     Args:
         function: from a matrix (T, S) to a number.
-        alignment: (..., T, S) numpy array, tensor or nested lists; finite, none below 0.
+        alignment: (..., T, S) numpy array, tensor or nested lists; finite and not negative.
 
     Raises:
         ShapeError: for fewer than two axes, or lengths and masks that do not fit.
@@ -51,7 +51,7 @@ def measure(function: Callable[[Matrix], float], alignment: Any, **padding: Unpa
     weights = as_array(alignment)
     if weights.ndim < 2:
         raise ShapeError(
-            f"An alignment has at least the axes (T, S); got shape {weights.shape}.\n"
+            f"An alignment must have at least the axes (T, S); got shape {weights.shape}.\n"
             "  For a single step (S,) use alignment[None]."
         )
     leading, (steps, positions) = weights.shape[:-2], weights.shape[-2:]
@@ -62,7 +62,7 @@ def measure(function: Callable[[Matrix], float], alignment: Any, **padding: Unpa
 
 
 def as_array(values: Any) -> NDArray[Any]:
-    """A numpy array from an array, nested lists or a tensor, of any device and type; weights become float64."""
+    """A numpy array from an array, nested lists or a tensor of any device and type; floating types become float64."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.double() if values.is_floating_point() else values
@@ -78,22 +78,22 @@ def as_array(values: Any) -> NDArray[Any]:
 def _keep(name: str, size: int, leading: tuple[int, ...], length: Any, mask: Any) -> NDArray[np.bool_]:
     """(..., size) bool, True at real positions."""
     if length is not None and mask is not None:
-        raise ShapeError(f"Give {name}_length or {name}_mask, not both: each says what is real.")
+        raise ShapeError(f"Give {name}_length or {name}_mask, not both: each says which positions are real.")
     if length is None and mask is None:
         return np.ones((*leading, size), bool)
     if length is not None:
-        given, axes = as_array(length), as_array(length).shape
-        if given.dtype.kind not in "iu" or (given.size and not 0 <= given.min() <= given.max() <= size):
-            raise ShapeError(f"{name}_length must be integers between 0 and {size}; got {given.tolist()}.")
-        keep = np.arange(size) < given[..., None]
+        lengths, axes = as_array(length), as_array(length).shape
+        if lengths.dtype.kind not in "iu" or (lengths.size and not 0 <= lengths.min() <= lengths.max() <= size):
+            raise ShapeError(f"{name}_length must be integers between 0 and {size}; got {lengths.tolist()}.")
+        keep = np.arange(size) < lengths[..., None]
     else:
         keep, axes = as_array(mask), as_array(mask).shape[:-1]
         if keep.dtype != bool or keep.shape[-1:] != (size,):
             raise ShapeError(f"{name}_mask must be (..., {size}) bool, True where real; got {keep.shape} {keep.dtype}.")
     if axes != leading[: len(axes)]:
         raise ShapeError(
-            f"{name}_{'mask' if length is None else 'length'} is given for the first leading axes of the alignment.\n"
-            f"  alignment leads with {leading}, got {axes}"
+            f"{name}_{'mask' if length is None else 'length'} must have the first leading axes of the alignment.\n"
+            f"  the alignment's leading axes are {leading}, got {axes}"
         )
     return np.broadcast_to(keep.reshape(*axes, *(1,) * (len(leading) - len(axes)), size), (*leading, size))
 

@@ -1,7 +1,7 @@
 """Measures of the path: the position of the largest weight at each target step.
 
-The first of equal weights is taken; a step without any weight has no place on the path and is passed over. So scale
-does not matter, and rows need not sum to 1.
+The first of equal weights counts; a step without any weight is left out. So the scale does not matter, and rows need
+not sum to 1.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from regard.health.padding import Matrix, Measured, Padding, measure
 
 
 def monotonicity(alignment: Any, **padding: Unpack[Padding]) -> Measured:
-    """The share of moves along the path that do not go back; staying counts as not going back.
+    """The share of the path's moves that do not go back; staying is not going back.
 
-    1 for a path of one step, NaN for a path of none.
+    1 for a path of one step, NaN for an empty path.
 
     >>> monotonicity([[1, 0, 0], [0, 0, 1], [0, 1, 0]])
     0.5
@@ -28,11 +28,11 @@ def monotonicity(alignment: Any, **padding: Unpack[Padding]) -> Measured:
 def skips(alignment: Any, **padding: Unpack[Padding]) -> Measured:
     """The number of source positions that the path jumps over and never visits.
 
-    The path enters from before the first position, so positions left out at the beginning count; those behind the
-    furthest position reached do not (the path stopped early: see `coverage`). A path of fewer steps than positions
-    must skip. 0 for a path of no step.
+    The path starts before the first position, so positions that are left out at the beginning count; those after the
+    last position that it reaches do not (for a path that stops early see `coverage`). A path of fewer steps than
+    positions must skip. 0 for an empty path.
 
-    >>> skips([[1, 0, 0, 0], [0, 0, 1, 0]])  # position 1; position 3 was never passed
+    >>> skips([[1, 0, 0, 0], [0, 0, 1, 0]])  # position 1; position 3 is beyond the path
     1
     """
     return measure(_skips, alignment, **padding)
@@ -42,8 +42,8 @@ def repeats(alignment: Any, *, longest_stay: int | None = None, **padding: Unpac
     """The number of source positions that the path leaves and comes back to.
 
     Args:
-        longest_stay: also count positions where the path stays for more than this many steps in a row (in speech, a
-            phoneme that never ends). A position counts once, whatever the reason.
+        longest_stay: if given, positions where the path stays for more than this many steps in a row count, too (in
+            speech, a phoneme that never ends). A position counts once, whatever the reason.
 
     >>> repeats([[1, 0], [0, 1], [1, 0]])
     1
@@ -54,7 +54,7 @@ def repeats(alignment: Any, *, longest_stay: int | None = None, **padding: Unpac
 
 
 def _path(a: Matrix) -> NDArray[np.intp]:
-    """The positions looked at most, one for each step that has weight."""
+    """The position of the largest weight of each step that has weight."""
     return a[a.any(axis=1)].argmax(axis=1) if a.size else np.empty(0, np.intp)
 
 

@@ -15,7 +15,7 @@ from regard.health.weight import coverage, diagonality, entropy, focus_rate, nor
 
 @dataclass(frozen=True, slots=True)
 class AlignmentHealth:
-    """What the measures of `regard.health` say; plain numbers, or arrays shaped like the alignment's leading axes."""
+    """The measures of `regard.health`: plain numbers, or arrays shaped like the leading axes of the alignment."""
 
     focus_rate: Measured
     diagonality: Measured
@@ -28,14 +28,14 @@ class AlignmentHealth:
     repeats: Measured
 
     def mean(self) -> AlignmentHealth:
-        """The mean of each number over all leading axes; items without anything to measure (NaN) are left out."""
-        found = (np.asarray(value, float) for value in self._values())
-        known = (value[~np.isnan(value)] for value in found)
-        return AlignmentHealth(*(float(value.mean()) if value.size else float("nan") for value in known))
+        """The mean of each number over all leading axes; items where it is undefined (NaN) are left out."""
+        arrays = (np.asarray(value, float) for value in self._values())
+        defined = (array[~np.isnan(array)] for array in arrays)
+        return AlignmentHealth(*(float(array.mean()) if array.size else float("nan") for array in defined))
 
     @property
     def text(self) -> str:
-        """One line for people; several alignments are shown by their mean."""
+        """One line of text; several alignments are shown by their mean."""
         count = np.size(self.focus_rate)
         if np.ndim(self.focus_rate):
             return f"mean of {count}: {self.mean().text}" if count else "no alignments"

@@ -10,17 +10,17 @@ import numpy as np
 from regard.health.padding import Matrix, Measured, Padding, measure
 
 NOTHING = float("nan")
-"""What a mean over nothing is. `numpy.nanmean` over several alignments leaves such items out."""
+"""The mean of nothing. `numpy.nanmean` over several alignments leaves such items out."""
 
 
 def focus_rate(alignment: Any, **padding: Unpack[Padding]) -> Measured:
-    """The mean over target steps of the largest weight: 1 where every step looks at one position.
+    """The mean over target steps of the largest weight: 1 if every step attends to one position.
 
-    Weights are taken as they are: a row that sums to less than 1 cannot reach 1, a row without weight counts 0.
-    Uniform attention gives 1/S. NaN where T or S is 0.
+    Weights are not normalised: a row that sums to less than 1 cannot reach 1, a row without weight counts as 0.
+    Uniform attention gives 1/S. NaN if T or S is 0.
 
-    Source: Ren et al. 2019, FastSpeech, section 3.3, eq. 5 (F; their S is our T and their T our S); the number that
-        ESPnet's speech synthesis reports as focus rate.
+    Source: Ren et al. 2019, FastSpeech, section 3.3, eq. 5 (F; their S is our T and their T our S); ESPnet's speech
+        synthesis reports it as focus rate.
 
     >>> focus_rate([[1.0, 0.0], [0.5, 0.5]])
     0.75
@@ -29,16 +29,16 @@ def focus_rate(alignment: Any, **padding: Unpack[Padding]) -> Measured:
 
 
 def diagonality(alignment: Any, **padding: Unpack[Padding]) -> Measured:
-    """How near the weight lies to the diagonal: 1 on it, 0 for uniform attention, below 0 for worse than uniform.
+    """How near the weights are to the diagonal: 1 on it, 0 for uniform attention, below 0 if worse than uniform.
 
-    Step t stands at y = (t + ½)/T and position s at x = (s + ½)/S of the unit square. A weight's distance from the
-    diagonal is |x - y| beyond half a cell of the coarser axis, max(0, |x - y| - ½·max(1/T, 1/S)): so a staircase
-    through a matrix that is not square is still on the diagonal. With D the mean distance over steps,
+    Step t is at y = (t + ½)/T and position s at x = (s + ½)/S of the unit square. The distance of a weight from the
+    diagonal is |x - y| beyond half a cell of the coarser axis, max(0, |x - y| - ½·max(1/T, 1/S)), so that a staircase
+    through a matrix that is not square counts as diagonal. With D the mean distance over steps,
 
         diagonality = 1 - D(alignment) / D(uniform).
 
-    Rows are normalised to sum to 1; a row without weight counts as uniform. Where T or S is 1 there is no direction
-    to miss: 1. NaN where T or S is 0.
+    Rows are normalised to sum to 1; a row without weight counts as uniform. The result is 1 if T or S is
+    1, as there is no direction, and NaN if T or S is 0.
 
     >>> diagonality([[1.0, 0.0], [0.0, 1.0]]), diagonality([[0.5, 0.5], [0.5, 0.5]])
     (1.0, 0.0)
@@ -47,9 +47,9 @@ def diagonality(alignment: Any, **padding: Unpack[Padding]) -> Measured:
 
 
 def coverage(alignment: Any, *, threshold: float = 0.5, **padding: Unpack[Padding]) -> Measured:
-    """The share of source positions that received a total weight of at least `threshold` over all steps.
+    """The share of source positions whose total weight over all steps is at least `threshold`.
 
-    Weights are taken as they are. 0 where T is 0; NaN where S is 0.
+    Weights are not normalised. 0 if T is 0; NaN if S is 0.
 
     >>> coverage([[1.0, 0.0, 0.0], [0.25, 0.75, 0.0]])
     0.6666666666666666
@@ -60,9 +60,9 @@ def coverage(alignment: Any, *, threshold: float = 0.5, **padding: Unpack[Paddin
 
 
 def soft_coverage(alignment: Any, **padding: Unpack[Padding]) -> Measured:
-    """The mean over source positions of the total weight received, cut off at 1: coverage without a threshold.
+    """The mean over source positions of their total weight, at most 1 each: coverage without a threshold.
 
-    Weights are taken as they are; T steps cannot cover more than T/S. 0 where T is 0; NaN where S is 0.
+    Weights are not normalised; T steps cannot cover more than T/S. 0 if T is 0; NaN if S is 0.
 
     Source: the quantity whose logarithm is the coverage penalty of Wu et al. 2016, GNMT, eq. 14.
 
@@ -75,9 +75,9 @@ def soft_coverage(alignment: Any, **padding: Unpack[Padding]) -> Measured:
 
 
 def entropy(alignment: Any, **padding: Unpack[Padding]) -> Measured:
-    """The mean over target steps of the entropy of a row, in nats: 0 where each step looks at one position.
+    """The mean over target steps of the entropy of a row, in nats: 0 if each step attends to one position.
 
-    Rows are normalised to sum to 1; a row without weight counts as uniform. At most log S. NaN where T or S is 0.
+    Rows are normalised to sum to 1; a row without weight counts as uniform. At most log S. NaN if T or S is 0.
 
     >>> round(entropy([[1.0, 0.0], [0.5, 0.5]]), 4)  # half of log 2
     0.3466
@@ -86,7 +86,7 @@ def entropy(alignment: Any, **padding: Unpack[Padding]) -> Measured:
 
 
 def normalised_entropy(alignment: Any, **padding: Unpack[Padding]) -> Measured:
-    """`entropy` over log S: between 0 and 1, comparable across lengths. 0 where S is 1.
+    """`entropy` over log S: between 0 and 1, comparable across lengths. 0 if S is 1.
 
     >>> normalised_entropy([[1.0, 0.0], [0.5, 0.5]])
     0.5
@@ -97,8 +97,8 @@ def normalised_entropy(alignment: Any, **padding: Unpack[Padding]) -> Measured:
 
 
 def _distributions(a: Matrix) -> Matrix:
-    """Rows that sum to 1; uniform where a row has no weight."""
-    largest = a.max(axis=1, keepdims=True)  # first, so that denormal weights divide well
+    """Rows that sum to 1; a row without weight becomes uniform."""
+    largest = a.max(axis=1, keepdims=True)  # divides by it first, for denormal weights
     scaled = np.divide(a, largest, out=np.ones_like(a), where=largest > 0)
     return scaled / scaled.sum(axis=1, keepdims=True)
 

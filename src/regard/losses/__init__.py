@@ -1,4 +1,4 @@
-"""Losses: what outputs and alignments are trained on."""
+"""Losses for outputs and alignments."""
 
 from regard.losses.coverage import coverage_loss, doubly_stochastic
 from regard.losses.cross_entropy import cross_entropy

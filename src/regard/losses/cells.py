@@ -1,4 +1,4 @@
-"""Which cells of alignments count: those of real target steps and real source positions."""
+"""The cells of an alignment that count: those of real target steps and real source positions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def real_cells(
             continue
         if mask.shape != (batch, width) or mask.dtype != torch.bool:
             raise ShapeError(
-                f"{name} must be ({letters.replace(' ', ', ')}) bool, True where it is real.\n"
+                f"{name} must be ({letters.replace(' ', ', ')}) bool, True at real positions.\n"
                 + describe(shown | {name: (letters, mask)})
             )
         cells = cells & (mask[:, None] if letters == "B S" else mask[:, :, None])
@@ -40,11 +40,11 @@ def real_cells(
 
 
 def real_weights(alignments: Float[Tensor, "B H T S"], cells: Bool[Tensor, "B T S"]) -> Float[Tensor, "B H T S"]:
-    """Weights in float32 or wider, 0 outside the real cells whatever stands there."""
+    """Weights in float32 or wider, 0 outside the real cells, whatever they hold."""
     working = alignments.to(torch.promote_types(alignments.dtype, torch.float32))
     return working.masked_fill(~cells[:, None], 0)
 
 
 def mean_over(total: Float[Tensor, ""], count: Tensor | int) -> Float[Tensor, ""]:
-    """total / count, 0 where there is nothing to count."""
+    """total / count, or 0 if count is 0."""
     return total / torch.as_tensor(count, device=total.device).clamp(min=1)

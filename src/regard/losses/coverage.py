@@ -1,4 +1,4 @@
-"""Looking twice, and looking everywhere."""
+"""Losses of coverage: against attending twice, and for attending everywhere."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def coverage_loss(
     source_mask: Bool[Tensor, "B S"] | None = None,
     target_mask: Bool[Tensor, "B T"] | None = None,
 ) -> Float[Tensor, ""]:
-    """The mean over real steps and heads of Σ_j min(α_tj, c_tj), c_t = Σ_{t' < t} α_t': a price for looking twice.
+    """The mean over real steps and heads of Σ_j min(α_tj, c_tj), c_t = Σ_{t' < t} α_t': against attending twice.
 
-    c_1 = 0, so a first step costs nothing, and a step at most 1.
+    The first step has c_1 = 0 and costs nothing; every step costs at most 1.
 
     Returns:
         0-d, in float32 or wider; 0 when no cell is real.
@@ -40,12 +40,12 @@ def doubly_stochastic(
     *,
     rate: float | None = 1.0,
 ) -> Float[Tensor, ""]:
-    """The mean over sentences and heads of Σ_j (τ - Σ_t α_tj)²: every position is to be looked at, in total, by τ.
+    """The mean over sentences and heads of Σ_j (τ - Σ_t α_tj)²: the total weight of every position should be τ.
 
-    arctic-captions sums over all steps, padded ones included; here only real ones count. The caller multiplies by λ.
+    arctic-captions sums over all steps, including padding; here only real steps count. The caller multiplies by λ.
 
     Args:
-        rate: τ; None for T_b / S_b of each sentence, the equal share that weights which sum to 1 can reach.
+        rate: τ; None for T_b / S_b of each sentence, which weights that sum to 1 can reach.
 
     Returns:
         0-d, in float32 or wider; 0 when no cell is real.
@@ -56,8 +56,8 @@ def doubly_stochastic(
     tensor(2.)
     """
     cells = real_cells(alignments, source_mask, target_mask)
-    looked = real_weights(alignments, cells).sum(2)
+    total = real_weights(alignments, cells).sum(2)
     source, steps = cells.any(1)[:, None], cells.any(2).sum(1)[:, None, None]
-    wanted = steps.to(looked.dtype) / source.sum(2, keepdim=True).clamp(min=1) if rate is None else rate
-    missed = (wanted - looked).masked_fill(~source, 0)
-    return mean_over(missed.square().sum(), source.any(2).sum() * alignments.shape[1])
+    target = steps.to(total.dtype) / source.sum(2, keepdim=True).clamp(min=1) if rate is None else rate
+    difference = (target - total).masked_fill(~source, 0)
+    return mean_over(difference.square().sum(), source.any(2).sum() * alignments.shape[1])

@@ -17,11 +17,11 @@ def cross_entropy(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Sums over real positions of the smoothed loss and of the plain negative log-likelihood, in nats.
 
-    loss = (1 - ε)·(-log p(y)) + ε·mean over the N' tokens with log p > -∞ of (-log p): tokens that cannot be said
-    (the extended ids a source lacks) take no share.
+    loss = (1 - ε)·(-log p(y)) + ε·mean over the N' tokens with log p > -∞ of (-log p): impossible tokens
+    (the extended ids that a source lacks) have no share.
 
     Args:
-        targets: (B, T) ids; what stands at masked positions does not matter.
+        targets: (B, T) ids; those at masked positions do not matter.
         mask: (B, T), True at real positions.
         smoothing: ε.
 

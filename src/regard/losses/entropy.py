@@ -1,4 +1,4 @@
-"""How sure attention is."""
+"""The entropy of attention."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def attention_entropy(
 ) -> Float[Tensor, ""]:
     """The mean over real steps and heads of -Σ_j α_tj log α_tj: added to a loss, it makes attention sharper.
 
-    Weights of exactly 0 add nothing and have no gradient.
+    Weights of exactly 0 contribute nothing and have no gradient.
 
     Returns:
         0-d, in nats, in float32 or wider; 0 when no cell is real.

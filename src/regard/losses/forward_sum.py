@@ -1,4 +1,4 @@
-"""All monotonic alignments at once."""
+"""The sum over all monotonic alignments."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ def forward_sum(
     *,
     blank: float = -1.0,
 ) -> Float[Tensor, ""]:
-    """-log of the probability that steps read all of the source in order, summed over all such ways, a position.
+    """-log of the probability that the steps read the whole source in order, summed over all such paths, per position.
 
-    The softmax over real positions and a blank, whose energy is fixed, says what each step reads; a way takes every
-    position at least once, in order, with blanks anywhere between: CTC with the source as its labels 1 … S_b. The mean
-    over sentences and heads; a sentence with fewer steps than positions has no way, costs nothing and is not counted.
+    Each step reads a position or a blank, with probabilities that are the softmax over the real positions and a blank
+    of fixed energy. A path reads every position at least once, in order, with blanks anywhere: this is CTC with the
+    source as its labels 1 … S_b. The result is the mean over sentences and heads; a sentence with fewer steps than
+    positions has no path, costs nothing and is not counted.
 
     Args:
-        energies: (B, H, T, S), or log-weights: what is constant over positions matters only against the blank.
-        source_mask, target_mask: real positions and steps; the real ones stand at the left.
-        blank: energy of the blank.
+        energies: (B, H, T, S), or log-weights: a constant over positions matters only relative to the blank.
+        source_mask, target_mask: True at real positions and steps, which must be on the left.
+        blank: the energy of the blank.
 
     Returns:
-        0-d, in nats a position, in float32 or wider; 0 when no sentence has a way.
+        0-d, in nats per position, in float32 or wider; 0 if no sentence has a path.
 
     Raises:
         ShapeError: for masks with a gap, or energies that are not (B, H, T, S).
@@ -44,9 +45,7 @@ def forward_sum(
     lengths = [mask.sum(1) for mask in (cells.any(1), cells.any(2))]
     for name, mask, letters in (("source_mask", source_mask, "B S"), ("target_mask", target_mask, "B T")):
         if mask is not None and bool((mask[:, 1:] & ~mask[:, :-1]).any()):
-            raise ShapeError(
-                f"{name} must have its real ones at the left, without a gap.\n" + describe({name: (letters, mask)})
-            )
+            raise ShapeError(f"{name} must be True on the left, without a gap.\n" + describe({name: (letters, mask)}))
     heads, (sources, targets) = energies.shape[1], lengths
     possible = ((sources > 0) & (sources <= targets)).repeat_interleave(heads)
     if energies.numel() == 0:
@@ -55,16 +54,16 @@ def forward_sum(
     working = working.masked_fill(~cells.any(2)[:, None, :, None], 0)
     nothing = torch.finfo(working.dtype).min / 2  # ctc_loss has no gradient where a log-probability is -inf
     working = working.masked_fill(~cells.any(1)[:, None, None], nothing)
-    said = functional.pad(working, (1, 0), value=blank).log_softmax(-1).flatten(0, 1)
-    labels = torch.arange(1, energies.shape[3] + 1, device=energies.device).expand(len(said), -1)
+    log_probabilities = functional.pad(working, (1, 0), value=blank).log_softmax(-1).flatten(0, 1)
+    labels = torch.arange(1, energies.shape[3] + 1, device=energies.device).expand(len(log_probabilities), -1)
     sources, targets = sources.repeat_interleave(heads), targets.repeat_interleave(heads)
     losses = functional.ctc_loss(
-        said.transpose(0, 1),
+        log_probabilities.transpose(0, 1),
         labels,
         targets.masked_fill(~possible, energies.shape[2]),
         sources.masked_fill(~possible, 0),
         reduction="none",
         zero_infinity=True,
     )
-    each = (losses / sources.clamp(min=1)).masked_fill(~possible, 0)
-    return mean_over(each.sum(), possible.sum())
+    per_position = (losses / sources.clamp(min=1)).masked_fill(~possible, 0)
+    return mean_over(per_position.sum(), possible.sum())

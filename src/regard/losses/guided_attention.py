@@ -1,4 +1,4 @@
-"""A prior for attention near the diagonal."""
+"""A loss that guides attention to the diagonal."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ def guided_attention(
 ) -> Float[Tensor, ""]:
     """The mean over real cells and heads of α_tj W_tj, with W_tj = 1 - exp(-(j/S_b - t/T_b)² / 2g²).
 
-    S_b and T_b are each sentence's own lengths, so padding changes nothing. Whoever predicts r frames a step gives
-    the mask of the steps. For text and speech, whose alignments are nearly diagonal; a penalty on what is not.
+    S_b and T_b are the lengths of each sentence, so padding changes nothing. A model that predicts several frames per
+    step gives the mask of the steps. The loss suits speech synthesis, whose alignments are nearly diagonal.
 
     Args:
-        alignments: (B, H, T, S) as decoders return them; some of the heads, `alignments[:, :2]`, if not all are to be
-            guided.
-        width: g; the paper's 0.2. ESPnet and Coqui have 0.4, and multiply the loss by a weight.
+        alignments: (B, H, T, S) as decoders return them; `alignments[:, :2]` guides only two of the heads.
+        width: g; 0.2 in the paper. ESPnet and Coqui have 0.4, and multiply the loss by a weight.
 
     Returns:
         0-d, in float32 or wider; 0 when no cell is real.
@@ -46,6 +45,6 @@ def guided_attention(
 
 
 def _places(mask: Bool[Tensor, "B N"], dtype: torch.dtype) -> Float[Tensor, "B N"]:
-    """How many real ones stand before each one, as a part of all of them, wherever the real ones stand."""
+    """The number of real positions before each one, divided by their total; real positions need not be adjacent."""
     count = mask.cumsum(1).to(dtype)
     return (count - 1) / count[:, -1:].clamp(min=1)

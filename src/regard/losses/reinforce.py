@@ -1,4 +1,4 @@
-"""Learning from a reward what was drawn, and the baseline that it is compared with."""
+"""REINFORCE: learning from the reward of drawn positions, and a baseline for the reward."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ def reinforce(
 ) -> Float[Tensor, ""]:
     """-Σ_t Σ_h [(reward - baseline) · log p(drawn) + λ H(p)], the mean over sentences.
 
-    Its gradient is that of the expected reward, estimated from one draw; reward and baseline are constants. What was
-    not drawn has a log-probability of 0 and takes no part. The baseline may depend on anything but the draw.
+    Its gradient is an estimate, from one draw, of the gradient of the negative expected reward; reward and baseline are
+    constants. Rows that were not drawn have a log-probability of 0 and no effect. The baseline may depend on anything
+    but the draw.
 
     Args:
         log_probability, entropy: (B, T, H), `Choice.log_probability` and `Choice.entropy` of a whole sequence, or
             (B, 1, H) of a step.
-        reward: (B,) for a sentence, as its log-probability, or (B, T) for each step.
+        reward: (B,) for each sentence, e.g. its log-probability, or (B, T) for each step.
         baseline: a number, 0-d (`MovingBaseline.value`), or of the reward's shape.
         target_mask: (B, T), True at real steps.
-        entropy_weight: λ, where entropy is given: how much draws are to stay even; arctic-captions has 0.002.
+        entropy_weight: λ, if entropy is given; it keeps the draws even. arctic-captions has 0.002.
 
     Returns:
-        0-d, in float32 or wider, to be minimised. Its value means nothing, its gradient does. 0 without real steps.
+        0-d, in float32 or wider, to be minimised; only its gradient is meaningful. 0 without real steps.
 
     Raises:
         ShapeError: for a reward or a mask that does not fit.
@@ -49,7 +50,7 @@ def reinforce(
         raise ShapeError("log_probability must be (B, T, H) and reward (B,) or (B, T).\n" + describe(shown))
     if target_mask is not None and (target_mask.shape != log_probability.shape[:2] or target_mask.dtype != torch.bool):
         raise ShapeError(
-            "target_mask must be (B, T) bool, True where it is real.\n"
+            "target_mask must be (B, T) bool, True at real steps.\n"
             + describe(shown | {"target_mask": ("B T", target_mask)})
         )
     working = torch.promote_types(log_probability.dtype, torch.float32)
@@ -63,9 +64,9 @@ def reinforce(
 
 
 class MovingBaseline(nn.Module):
-    """b, the moving mean of rewards: b ← d b + (1 - d) mean(reward), 0 at first.
+    """b, the moving mean of rewards: b ← d b + (1 - d) mean(reward), initially 0.
 
-    It moves only in `update`, never in a forward pass. b is a buffer: a module that holds it saves and continues it.
+    It changes only in `update`, never in a forward pass. b is a buffer, so it is saved with the module that holds it.
 
     Args:
         decay: d.
@@ -88,11 +89,11 @@ class MovingBaseline(nn.Module):
 
     @torch.no_grad()
     def update(self, reward: Tensor, mask: Bool[Tensor, "*rows"] | None = None) -> Float[Tensor, ""]:
-        """b as it was before these rewards, which is what they are to be compared with; then it moves.
+        """Updates b and returns its value from before, with which these rewards are to be compared.
 
         Args:
-            reward: of any shape. A mean that is not finite, and one of nothing, leaves b as it is.
-            mask: of the reward's shape, True where it counts.
+            reward: of any shape. If its mean is not finite, or it is empty, b does not change.
+            mask: of the shape of the reward, True where it counts.
         """
         before = self.value.clone()
         real = torch.ones_like(reward, dtype=torch.bool) if mask is None else mask

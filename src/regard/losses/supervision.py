@@ -1,4 +1,4 @@
-"""Alignments that are known."""
+"""Supervision of attention by reference alignments."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from regard.shapes import Bool, Float, describe
 
 def alignment_supervision(
     alignments: Float[Tensor, "B H T S"],
-    known: Tensor,
+    reference: Tensor,
     source_mask: Bool[Tensor, "B S"] | None = None,
     target_mask: Bool[Tensor, "B T"] | None = None,
 ) -> Float[Tensor, ""]:
-    """The mean over supervised steps and heads of -Σ_j α*_tj log α_tj, with α* the known alignment.
+    """The mean over supervised steps and heads of -Σ_j α*_tj log α_tj, with α* the reference.
 
-    A step without a known alignment is skipped. Attention is not divided by its sum.
+    A step without a reference is skipped. The weights are not normalised.
 
     Args:
         alignments: (B, H, T, S); `alignments[:, :1]` to supervise only one head.
-        known: (B, T, S) numbers or bool, each step divided by its sum over real positions, so links may be 0 and 1;
-            steps of zeros have no supervision. Or (B, T) integers: a position, or below 0 for none; positions that are
-            not real count as none, too.
+        reference: (B, T, S) numbers or bool; each step is divided by its sum over real positions, so links may be 0 and
+            1, and steps of zeros have no reference. Or (B, T) integers: a position, or a number below 0 for none;
+            positions that are padding count as none, too.
 
     Numerics: a weight below the smallest normal number of its type counts as that number, without a gradient: the loss
-    is finite, but cannot call back weights that are exactly 0 (sparse or hard attention, or a window).
+    is finite, but cannot increase weights that are exactly 0 (sparse or hard attention, or a window).
 
     Returns:
         0-d, in nats, in float32 or wider; 0 when no step is supervised.
 
     Raises:
-        ShapeError: for a known alignment of another shape or type.
+        ShapeError: for a reference of another shape or type.
 
     Source: Liu et al. 2016 (arXiv 1609.04186); Chen et al. 2016 (arXiv 1607.01628).
 
@@ -42,22 +42,22 @@ def alignment_supervision(
     """
     cells = real_cells(alignments, source_mask, target_mask)
     weights = real_weights(alignments, cells)
-    wanted = _distribution(known, alignments, cells).to(weights.dtype)
+    target = _distribution(reference, alignments, cells).to(weights.dtype)
     smallest = torch.finfo(weights.dtype).tiny
     surprise = -weights.clamp(min=smallest).log()
-    supervised = wanted.any(2).sum()
-    return mean_over((wanted[:, None] * surprise).sum(), supervised * alignments.shape[1])
+    supervised = target.any(2).sum()
+    return mean_over((target[:, None] * surprise).sum(), supervised * alignments.shape[1])
 
 
-def _distribution(known: Tensor, alignments: Tensor, cells: Tensor) -> Tensor:
-    """The known alignment (B, T, S), each step with a sum of 1 or 0 over real cells."""
-    if known.shape == cells.shape:
-        wanted = known.to(torch.promote_types(alignments.dtype, torch.float32)).masked_fill(~cells, 0)
-        total = wanted.sum(2, keepdim=True)
-        return wanted / total.masked_fill(total == 0, 1)
-    if known.shape == cells.shape[:2] and not known.is_floating_point() and known.dtype != torch.bool:
-        return (torch.arange(cells.shape[2], device=known.device) == known[..., None]) & cells
+def _distribution(reference: Tensor, alignments: Tensor, cells: Tensor) -> Tensor:
+    """The reference (B, T, S), each step with a sum of 1 or 0 over real cells."""
+    if reference.shape == cells.shape:
+        weights = reference.to(torch.promote_types(alignments.dtype, torch.float32)).masked_fill(~cells, 0)
+        total = weights.sum(2, keepdim=True)
+        return weights / total.masked_fill(total == 0, 1)
+    if reference.shape == cells.shape[:2] and not reference.is_floating_point() and reference.dtype != torch.bool:
+        return (torch.arange(cells.shape[2], device=reference.device) == reference[..., None]) & cells
     raise ShapeError(
-        "known must be (B, T, S) weights, or (B, T) integer positions with -1 for none.\n"
-        + describe({"alignments": ("B H T S", alignments), "known": ("B T S", known)})
+        "reference must be (B, T, S) weights, or (B, T) integer positions with -1 for none.\n"
+        + describe({"alignments": ("B H T S", alignments), "reference": ("B T S", reference)})
     )

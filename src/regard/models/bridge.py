@@ -1,4 +1,4 @@
-"""What makes a decoder's first state, and the fixed context vector of decoders without attention."""
+"""The decoder's first state, and the fixed context vector of decoders without attention."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ ContextKind = Literal["last", "mean", "maximum", "learned"]
 
 
 class Bridge(nn.Module):
-    """From an encoder's last states to a decoder's first state.
+    """Computes a decoder's first state from an encoder's last states.
 
     dense: h_0 = tanh(W x + b) and, for an LSTM, c_0 = W' x + b', with x the last states of an encoder layer (both
-    directions, h and c): layer l counts from the top, and a deeper decoder uses the lowest encoder layer again.
-    copy: the states as they are. zero: nothing is told.
+    directions, h and c). Layers are matched from the top; a deeper decoder uses the lowest encoder layer several times.
+    copy: the states themselves. zero: zeros.
 
-    With `context_size` x is a fixed context vector instead. Of several sources, `source` tells the decoder how to
-    begin: the first one by default.
+    With `context_size` x is a fixed context vector instead. With several sources x comes from number `source`.
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2, s_0 = tanh(W_s h_1); Sutskever et al. 2014 copy.
     """
@@ -48,14 +47,14 @@ class Bridge(nn.Module):
         lowest = encoder.num_layers - decoder.num_layers
         self.lower_layers = [max(0, lowest + layer) for layer in range(decoder.num_layers)]
         if kind == "copy":
-            here = (encoder.cell, encoder.output_size)
-            there = (decoder.cell, decoder.size)
+            last = (encoder.cell, encoder.output_size)
+            first = (decoder.cell, decoder.size)
             if context_size is not None:
-                raise ShapeError("bridge 'copy' copies last states; a context vector is brought in by 'dense'.")
-            if here != there:
+                raise ShapeError("bridge 'copy' copies last states; with a context vector use 'dense'.")
+            if last != first:
                 raise ShapeError(
-                    f"bridge 'copy' needs the same cell and width on both sides: the encoder's states are {here[0]} "
-                    f"with {here[1]} features, the decoder's {there[0]} with {there[1]}. Use 'dense'."
+                    "bridge 'copy' needs the same cell and width in encoder and decoder: the encoder's states are "
+                    f"{last[0]} with {last[1]} features, the decoder's {first[0]} with {first[1]}. Use 'dense'."
                 )
         width = encoder.output_size * encoder.num_tensors if context_size is None else context_size
         self.maps = nn.ModuleList(
@@ -73,7 +72,7 @@ class Bridge(nn.Module):
             return ((zeros,) * self.num_tensors,) * self.num_layers
         if context is None and final is None:
             raise UnsupportedError(
-                f"bridge {self.kind!r} needs an encoder's last states, and this one has none; use bridge 'zero'."
+                f"bridge {self.kind!r} needs the encoder's last states, and this encoder has none; use bridge 'zero'."
             )
         states = []
         for layer, lower in enumerate(self.lower_layers):
@@ -88,8 +87,8 @@ class Bridge(nn.Module):
 class FixedContext(nn.Module):
     """The context vector c = q(h_1 … h_S) of a decoder without attention.
 
-    last: the top layer's last state (backward: first); mean and maximum: over the real positions; learned: a weighted
-    mean with learned weights (`attention.self_pooling`). A source without positions gives zeros.
+    last: the top layer's last state (of the backward direction its first); mean and maximum: over the real positions;
+    learned: a weighted mean with learned weights (`attention.self_pooling`). A source without positions gives zeros.
 
     Args:
         size: M, the width of the memory and of c.

@@ -1,4 +1,4 @@
-"""What encoders give, what decoders return, and the verbs of a decoder. Search and training need nothing else."""
+"""What encoders and decoders return, and the verbs of a decoder. Search and training need nothing else."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Tree = Any
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """An encoded source, raw: nothing in it depends on the decoder. Tuples for several sources.
+    """An encoded source, which does not depend on the decoder. With several sources the first three are tuples.
 
     Args:
-        memory: (B, S, M) the encoder's outputs; zero where padded.
+        memory: (B, S, M), the encoder's outputs; zero at padding.
         mask: (B, S) bool, True at real positions, or None.
-        final_state: tree of B rows: what a bridge makes the decoder's first state from.
-        source_ids: (B, S) extended ids of the source tokens, for copying; or None.
-        extension: (B, X) bool: which of the X extended ids each source has; or None.
+        final_state: a tree of B rows, from which a bridge computes the decoder's first state.
+        source_ids: (B, S), extended ids of the source tokens, for copying; or None.
+        extension: (B, X) bool, which of the X extended ids each source has; or None.
     """
 
-    memory: Any
-    mask: Any = None
+    memory: Tree
+    mask: Tree = None
     final_state: Tree = None
     source_ids: Tensor | None = None
     extension: Tensor | None = None
@@ -32,7 +32,7 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class DecoderOutput:
-    """What a decoder says: log-probabilities of tokens, or values.
+    """A decoder's output: log-probabilities of tokens, or values.
 
     Args:
         log_probabilities: (R, N or N + X) after a step, (B, T, N or N + X) after a sequence; None for values.
@@ -53,11 +53,11 @@ class Decoder(Protocol):
 
     `main_attention` names the alignment that a prediction shows; without it the last of `alignments` is shown. A
     decoder may also have `cross_entropy(inputs, memory, targets, mask=None, *, smoothing=0.0)`, the sums of
-    `losses.cross_entropy` over its teacher-forced outputs, which training then asks for in place of `forward`.
+    `losses.cross_entropy` over its teacher-forced outputs, which training then calls instead of `forward`.
     """
 
-    def prepare(self, encoded: Any) -> Tree:
-        """The memory: all that depends on the source alone, B rows in every leaf."""
+    def prepare(self, encoded: Encoded) -> Tree:
+        """The memory: everything that depends only on the source, B rows in every leaf."""
         ...
 
     def initial_state(self, memory: Tree, num_hypotheses: int = 1) -> Tree:
@@ -73,5 +73,5 @@ class Decoder(Protocol):
     def forward(
         self, inputs: Tensor, memory: Tree, *, alignment: bool = False, generator: Generator | None = None
     ) -> DecoderOutput:
-        """All steps, teacher-forced; inputs (B, T) ids or (B, T, F) values are [BOS] + the target without its last."""
+        """All steps, teacher-forced: inputs (B, T) ids or (B, T, F) values are [BOS] and the target but its last."""
         ...

@@ -1,8 +1,6 @@
-"""Encoders: from a source to what decoders look at."""
+"""Encoders: from a source to the memory that decoders attend to."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -14,12 +12,12 @@ from regard.shapes import Bool, keep_mask
 class RecurrentEncoder(nn.Module):
     """A recurrent stack over embedded inputs: h_1 … h_S, and every layer's last state.
 
-    Right on padded and unsorted batches: padded positions are zero in the memory, and the final state is that of each
-    row's own last (backward: first) real position. A row without any position has a state of zeros.
+    Batches may be padded and unsorted: the memory is zero at padding, and the final state of each row is that of its
+    last real position (of the backward direction: its first). A row without any position has a state of zeros.
 
     Args:
         embedding: from inputs (B, S) ids or (B, S, F) values to (B, S, E).
-        stack: over E features; mostly bidirectional.
+        stack: over E features; usually bidirectional.
     """
 
     def __init__(self, embedding: nn.Module, stack: RecurrentStack) -> None:
@@ -33,7 +31,7 @@ class RecurrentEncoder(nn.Module):
         return self.stack.output_size
 
     def encode(self, inputs: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> Encoded:
-        """Encodes a batch of sources, right-padded where the mask (True at real positions) says so.
+        """Encodes a batch of sources, right-padded; the mask is True at real positions.
 
         Raises:
             ShapeError: for a mask of another shape or type, or one that is not right-padded.
@@ -46,6 +44,6 @@ class RecurrentEncoder(nn.Module):
         """Which way a batch takes and why."""
         return self.stack.explain()
 
-    def forward(self, inputs: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> Any:
+    def forward(self, inputs: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> Encoded:
         """As `encode`."""
         return self.encode(inputs, mask)

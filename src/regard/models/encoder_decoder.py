@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Generator, Tensor, nn
 
-from regard.models.contract import DecoderOutput
+from regard.models.contract import DecoderOutput, Tree
 from regard.shapes import Bool
 
 
@@ -21,8 +21,8 @@ class EncoderDecoder(nn.Module):
         self.encoder = encoder
         self.decoder = decoder
 
-    def prepare(self, source: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> Any:
-        """The decoder's memory of a batch of sources: all that search needs."""
+    def prepare(self, source: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> Tree:
+        """The decoder's memory of a batch of sources, which is all that a search needs."""
         return self.decoder.prepare(self.encoder.encode(source, mask))
 
     def forward(
@@ -38,7 +38,7 @@ class EncoderDecoder(nn.Module):
 
         Args:
             source: (B, S) ids or (B, S, F) values.
-            inputs: (B, T) ids or (B, T, F) values: [BOS] + the target without its last.
+            inputs: (B, T) ids or (B, T, F) values: [BOS] and the target but its last.
             mask: (B, S) bool, True at real source positions.
         """
         return self.decoder(inputs, self.prepare(source, mask), alignment=alignment, generator=generator)

@@ -1,4 +1,4 @@
-"""The cross-entropy of what a decoder says, with and without its log-probabilities."""
+"""The cross-entropy of a decoder's outputs, with and without its log-probabilities."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from regard.shapes import Bool, Int
 
 
 def is_plain(head: nn.Module) -> TypeGuard[TokenHead]:
-    """Whether the loss of a head's features needs no log-probabilities."""
+    """Whether the loss can be computed from the head's inputs, without log-probabilities."""
     return isinstance(head, TokenHead) and head.is_plain
 
 
 def cross_entropy_of(
     output: DecoderOutput, targets: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"] | None, *, smoothing: float
 ) -> tuple[Tensor, Tensor]:
-    """The sums of `losses.cross_entropy` for log-probabilities that are there."""
+    """The sums of `losses.cross_entropy` from log-probabilities."""
     if output.log_probabilities is None:
-        raise UnsupportedError("Values have no cross-entropy: this decoder is continuous. Compare its values instead.")
+        raise UnsupportedError(
+            "This decoder is continuous, and values have no cross-entropy. Compare its values with the targets instead."
+        )
     return cross_entropy(output.log_probabilities, targets, mask, smoothing=smoothing)

@@ -1,17 +1,16 @@
-"""The names under which a decoder gives its alignments."""
+"""The names of a decoder's alignments."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from torch import Tensor
 
 from regard.attention import Parallel
+from regard.attention.contract import Tree
 from regard.attention.verbs import AbstractAttention
 
 
-def named(name: str, weights: Any) -> dict[str, Tensor]:
-    """One alignment by its name; those of several memories as name.0, name.1, …; nothing for None.
+def named(name: str, weights: Tree) -> dict[str, Tensor]:
+    """An alignment by its name; a tuple of those of several memories as name.0, name.1, …; nothing for None.
 
     >>> named("attention", None)
     {}

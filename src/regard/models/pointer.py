@@ -1,4 +1,4 @@
-"""The pointer: a decoder that can also say the words of its source."""
+"""The pointer: a decoder that can copy words of its source."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class PointerMemory:
 
 
 class PointerDecoder(nn.Module):
-    """A recurrent decoder that generates a token of its vocabulary or copies one of the source.
+    """A recurrent decoder that generates a token of its vocabulary or copies a token of the source.
 
     p = σ(w [c; s; x] + b),  P(y) = p · P_vocabulary(y) + (1 - p) · Σ_{j: source_j = y} α_j, with c the context, s the
     cell's state, x the embedded input and α the alignment, the mean of its heads.
 
-    Source tokens outside the N of the vocabulary have extended ids N … N + X - 1, per sentence. Log-probabilities
-    have width N + X, -∞ for extended ids that a source lacks; an extended id that is fed back is embedded as unknown.
-    Where α sums to less than 1 (nothing may be looked at, MoChA), the rest is generated; where to more (GMM), it is
-    divided by its sum. p is `auxiliary["generate"]`.
+    Source tokens outside the vocabulary of N have extended ids N … N + X - 1, per sentence. Log-probabilities have
+    width N + X and are -∞ for extended ids that a source lacks; as an input an extended id is embedded as unknown. If α
+    sums to less than 1 (an empty support, MoChA), the rest goes to generation; if it sums to more (GMM), it is divided
+    by its sum. p is `auxiliary["generate"]`.
 
     Args:
         core: with attention over one source, in either order, and a `TokenEmbedding`.
 
-    Source: See, Liu & Manning 2017 (arXiv 1704.04368), section 2.2 (their s_t is an LSTM's h alone here).
+    Source: See, Liu & Manning 2017 (arXiv 1704.04368), section 2.2 (here s_t is only the h of an LSTM).
     """
 
     def __init__(self, core: RecurrentDecoder) -> None:
@@ -52,11 +52,11 @@ class PointerDecoder(nn.Module):
         self.gate = nn.Linear(core.attention.context_size + core.stack.size + core.embedding.size, 1)
 
     def prepare(self, encoded: Encoded) -> PointerMemory:
-        """All that depends only on the source, B rows.
+        """Everything that depends only on the source, B rows.
 
         Raises:
             UnsupportedError: without `source_ids`.
-            ShapeError: where they do not fit the memory or the extension.
+            ShapeError: if they do not fit the memory or the extension.
         """
         ids, extension = encoded.source_ids, encoded.extension
         if ids is None:
@@ -69,10 +69,10 @@ class PointerDecoder(nn.Module):
             raise ShapeError("source_ids must be (B, S) and extension (B, X).\n" + describe(shown))
         if encoded.mask is not None:
             ids = ids.masked_fill(~encoded.mask, 0)
-        known = self.core.embedding.table.num_embeddings
-        if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= known + extension.shape[1]):
+        num_tokens = self.core.embedding.table.num_embeddings
+        if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= num_tokens + extension.shape[1]):
             raise ShapeError(
-                f"source_ids must lie between 0 and N + X - 1, N={known} and X={extension.shape[1]}; got "
+                f"source_ids must lie between 0 and N + X - 1, N={num_tokens} and X={extension.shape[1]}; got "
                 f"{int(ids.min())} to {int(ids.max())}. The extension needs a column for every extended id."
             )
         return PointerMemory(self.core.prepare(encoded), ids, extension)
@@ -91,43 +91,44 @@ class PointerDecoder(nn.Module):
         generator: Generator | None = None,
     ) -> tuple[DecoderOutput, RecurrentState]:
         """One output step from inputs (R,), extended ids."""
-        found, state = self.core.advance(inputs, memory.core, state, alignment=True, generator=generator)
-        return self._say(found, memory, alignment), state
+        features, state = self.core.advance(inputs, memory.core, state, alignment=True, generator=generator)
+        return self._output(features, memory, alignment), state
 
     def for_search(self, memory: PointerMemory, num_rows: int) -> tuple[PointerDecoder, PointerMemory]:
-        """A twin whose steps are quicker for as many rows, without gradients, and the memory for them."""
+        """A twin whose steps are faster for R = `num_rows`, without gradients, and the memory for it."""
         return twin(self, num_rows), memory
 
     def forward(
         self, inputs: Tensor, memory: PointerMemory, *, alignment: bool = False, generator: Generator | None = None
     ) -> DecoderOutput:
         """All steps, teacher-forced: inputs (B, T), extended ids."""
-        return self._say(self.core.run(inputs, memory.core, alignment=True, generator=generator), memory, alignment)
+        features = self.core.run(inputs, memory.core, alignment=True, generator=generator)
+        return self._output(features, memory, alignment)
 
     def explain(self) -> str:
         """Which ways `forward` and searches take and why."""
         return f"{self.core._explain_training()}; searches take `step`: what is copied wants weights and contexts"
 
-    def _say(self, found: RecurrentFeatures, memory: PointerMemory, alignment: bool) -> DecoderOutput:
-        said = self.core.say(found)
-        assert said.log_probabilities is not None
-        assert found.context is not None
+    def _output(self, features: RecurrentFeatures, memory: PointerMemory, alignment: bool) -> DecoderOutput:
+        output = self.core.say(features)
+        assert output.log_probabilities is not None
+        assert features.context is not None
         assert self.core.attention is not None
-        weights = found.alignment.mean(1).to(said.log_probabilities.dtype)
-        odds = self.gate(torch.cat([found.context, found.cell, found.embedded], -1)).to(weights.dtype)
+        weights = features.alignment.mean(1).to(output.log_probabilities.dtype)
+        odds = self.gate(torch.cat([features.context, features.cell, features.embedded], -1)).to(weights.dtype)
         generate, copy = logsigmoid(odds), logsigmoid(-odds)
         total = weights.sum(-1, keepdim=True)
         if self.core.attention.is_normalised:
             rest = (total == 0).to(weights.dtype)
         else:
             weights, rest = weights / total.clamp(min=1), (1 - total).clamp(min=0)
-        unknown = memory.extension.shape[1]
-        copied = _mass(weights, memory.source_ids, said.log_probabilities.shape[-1] + unknown)
-        spoken = log_add(generate, copy + safe_log(rest)) + said.log_probabilities
+        num_extended = memory.extension.shape[1]
+        copied = _mass(weights, memory.source_ids, output.log_probabilities.shape[-1] + num_extended)
+        generated = log_add(generate, copy + safe_log(rest)) + output.log_probabilities
         return replace(
-            said,
-            log_probabilities=log_add(pad(spoken, (0, unknown), value=float("-inf")), copy + safe_log(copied)),
-            alignments=said.alignments if alignment else {},
+            output,
+            log_probabilities=log_add(pad(generated, (0, num_extended), value=float("-inf")), copy + safe_log(copied)),
+            alignments=output.alignments if alignment else {},
             auxiliary={"generate": generate.exp()[..., 0]},
         )
 

@@ -1,4 +1,4 @@
-"""Which way a Transformer knows of positions: vectors that are added to embeddings, or what attention does."""
+"""The positions of a Transformer: vectors that are added to embeddings, or an option of its attention."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Positions = Added | InsideAttention
 def divide_positions(
     positions: Positions | None, size: int, max_length: int | None
 ) -> tuple[nn.Module | None, InsideAttention | None]:
-    """What is added to embeddings, and what self-attention is told; one of the two, or neither.
+    """The module that is added to embeddings, and the option of self-attention; at least one of the two is None.
 
     Args:
-        positions: by name.
+        positions: their name, or None.
         size: D.
-        max_length: how many positions are learned; None for all others.
+        max_length: the number of positions that `learned` has; None for all others.
     """
     if (positions == "learned") != (max_length is not None):
         raise UnsupportedError(
-            f"positions={positions!r} and max_length={max_length}: learned positions need a max_length, and no others "
-            "have one."
+            f"positions={positions!r} and max_length={max_length}: learned positions need a max_length; leave it out "
+            "with all others."
         )
     if positions is None or positions in get_args(InsideAttention):
         return None, positions  # type: ignore[return-value]
@@ -37,5 +37,5 @@ def divide_positions(
         return SinusoidalPositions(size), None
     if positions == "scaled_sinusoidal":
         return ScaledPositions(SinusoidalPositions(size)), None
-    known = [*get_args(Added), *get_args(InsideAttention)]
-    raise UnsupportedError(f"positions={positions!r} must be one of {', '.join(known)}, or None.")
+    names = [*get_args(Added), *get_args(InsideAttention)]
+    raise UnsupportedError(f"positions={positions!r} must be one of {', '.join(names)}, or None.")

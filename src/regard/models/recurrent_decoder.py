@@ -1,8 +1,9 @@
-"""The recurrent decoder: with attention before or after the cell, with or without feedback, or without attention."""
+"""The recurrent decoder: attention before or after the cell, with or without input feeding, or no attention."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -17,7 +18,7 @@ from regard.layers.cells.cell import Cell
 from regard.layers.dropout import Dropout
 from regard.layers.eligibility import ineligible, overridden
 from regard.layers.recurrent import CellState, RecurrentStack
-from regard.layers.twin import twin
+from regard.layers.twin import ENOUGH, twin
 from regard.models import fused
 from regard.models.bridge import Bridge, FixedContext
 from regard.models.contract import DecoderOutput, Encoded
@@ -33,7 +34,7 @@ Query = Literal["output", "state"]
 
 @dataclass(frozen=True, slots=True)
 class RecurrentMemory:
-    """What depends only on the source: the attention's memory, the first cell state, the fixed context (B, M)."""
+    """Everything that depends only on the source: attention's memory, first cell state, fixed context (B, M)."""
 
     attention: Tree
     first_state: CellState
@@ -42,7 +43,7 @@ class RecurrentMemory:
 
 @dataclass(frozen=True, slots=True)
 class RecurrentState:
-    """The cell's state, the attention's state, and what is fed back: the last attentional output (R, D)."""
+    """The cell's state, the attention's state, and with input feeding the last attentional output (R, D)."""
 
     cell: CellState
     attention: Tree
@@ -51,50 +52,50 @@ class RecurrentState:
 
 @dataclass(frozen=True, slots=True)
 class RecurrentFeatures:
-    """What is known before the head speaks, of a step (R, …) or of a sequence (B, T, …).
+    """Everything before the head, of a step (R, …) or of a sequence (B, T, …).
 
     Args:
-        output: õ, what the head reads, D features.
+        output: õ, the input of the head, D features.
         cell: s, the top layer's state, D features.
-        context: c, or None where nothing is fed but the input.
+        context: c; None for a fixed context that is only in the first state.
         embedded: x, the embedded input.
-        alignment: (R, H, S) or (B, H, T, S), a tuple of them from `Parallel`; None unless asked for.
+        alignment: (R, H, S) or (B, H, T, S), a tuple of them from `Parallel`; None if it was not asked for.
     """
 
     output: Tensor
     cell: Tensor
     context: Tensor | None
     embedded: Tensor
-    alignment: Any
+    alignment: Tree
 
 
 class RecurrentDecoder(nn.Module):
     """A recurrent decoder.
 
     recur_then_attend (Luong):    s_t = cell([x_t; õ_{t-1}], s_{t-1}),  c_t = attend(s_t),  õ_t = tanh(W [s_t; c_t]);
-    õ_{t-1} only with `input_feeding`; without it all steps of `forward` run at once, unless all states are the query.
+    õ_{t-1} only with `input_feeding`; without it `forward` runs all steps at once, unless the query is the whole state.
     attend_then_recur (Bahdanau): c_t = attend(s_{t-1}),  s_t = cell([x_t; c_t], s_{t-1}),
     õ_t = tanh(W [s_t; x_t; c_t]).
-    Without attention: s_t = cell([x_t; c], s_{t-1}),  õ_t = tanh(W [s_t; c]), where c is fed with `every_step`; else
-    c is only in the first state and õ_t = s_t.
-    x_t is the embedded input, and the head makes the output from õ_t.
+    Without attention: s_t = cell([x_t; c], s_{t-1}),  õ_t = tanh(W [s_t; c]) with `every_step`; otherwise c is only in
+    the first state, and õ_t = s_t.
+    x_t is the embedded input; the head computes the output from õ_t.
 
     Args:
         embedding: from inputs to (…, E); has `size`.
-        stack: one direction, over E features and what is fed back (`input_size` tells how many).
+        stack: one direction, over E features and those that are fed back (`input_size` tells how many).
         head: from (…, D) to log-probabilities, or to values with `continuous`.
-        bridge: the first state from the encoder's.
+        bridge: computes the first state from the encoder's last states.
         attention: a `Mechanism` or `Parallel`; None for a fixed context.
-        context: the fixed context vector, where there is no attention.
-        query: what attention is asked with, s_t or s_{t-1}: the top layer's `output`, or the `state` of all layers side
-            by side, h and, of an LSTM, c (`query_size` tells how many features).
-        every_step: the fixed context is fed at every step; else it makes the first state only.
+        context: the fixed context vector, if there is no attention.
+        query: attention's query, of s_t or s_{t-1}: the top layer's `output`, or the whole `state`: h of all layers
+            and, for an LSTM, c, concatenated (`query_size` tells how many features).
+        every_step: whether the fixed context is an input of every step; otherwise it is only in the first state.
         dropout: on õ before the head.
-        continuous: outputs are `values`.
+        continuous: whether outputs are `values`.
 
-    Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2 (with tanh for their maxout); Luong, Pham & Manning
-    2015 (arXiv 1508.04025), sections 3 and 3.3; Cho et al. 2014 (arXiv 1406.1078) without attention; all states as the
-    query: Vinyals et al. 2015 (arXiv 1412.7449), section 2.
+    Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2 (with tanh instead of their maxout); Luong, Pham &
+    Manning 2015 (arXiv 1508.04025), sections 3 and 3.3; Cho et al. 2014 (arXiv 1406.1078) without attention; the whole
+    state as the query: Vinyals et al. 2015 (arXiv 1412.7449), section 2.
     """
 
     embedding: Any
@@ -124,7 +125,7 @@ class RecurrentDecoder(nn.Module):
         if query not in ("output", "state"):
             raise UnsupportedError(f"query={query!r} must be 'output' or 'state'.")
         if attention is None and query != "output":
-            raise UnsupportedError(f"query={query!r}: without attention nothing is asked.")
+            raise UnsupportedError(f"query={query!r}: without attention there is no query.")
         self.embedding = embedding
         self.stack = stack
         self.head = head
@@ -138,9 +139,11 @@ class RecurrentDecoder(nn.Module):
         self.input_feeding = attention is not None and input_feeding and order == "recur_then_attend"
         self.continuous = continuous
         self.dropout = Dropout(dropout)
-        seen: int = attention.context_size if attention is not None else context.size if context and every_step else 0
-        also: int = self.embedding.size if attention is not None and order == "attend_then_recur" else 0
-        self.readout = nn.Linear(stack.size + also + seen, stack.size) if seen else None
+        context_size = context.size if context is not None and every_step else 0
+        if attention is not None:
+            context_size = attention.context_size
+        input_size: int = self.embedding.size if attention is not None and order == "attend_then_recur" else 0
+        self.readout = nn.Linear(stack.size + input_size + context_size, stack.size) if context_size else None
 
     @staticmethod
     def input_size(
@@ -153,7 +156,7 @@ class RecurrentDecoder(nn.Module):
         input_feeding: bool = True,
         every_step: bool = False,
     ) -> int:
-        """The number of features the cell is fed, for these options."""
+        """The number of the cell's input features, for these options."""
         if attention is None:
             return embedding_size + (context.size if context is not None and every_step else 0)
         if order == "attend_then_recur":
@@ -162,18 +165,18 @@ class RecurrentDecoder(nn.Module):
 
     @staticmethod
     def query_size(size: int, num_layers: int = 1, *, cell: Cell, query: Query = "output") -> int:
-        """The number of features that attention is asked with, for these options."""
+        """Q, the number of features of attention's query, for these options."""
         return size if query == "output" else size * num_layers * (2 if cell == "lstm" else 1)
 
     def prepare(self, encoded: Encoded) -> RecurrentMemory:
-        """All that depends only on the source, B rows."""
+        """Everything that depends only on the source, B rows."""
         if self.attention is not None:
             memory = self.attention.prepare(encoded.memory, mask=encoded.mask)
             return RecurrentMemory(memory, self.bridge(encoded), None)
         assert self.context is not None
         context = self.context(encoded)
-        told = None if self.context.kind == "last" else context
-        return RecurrentMemory(None, self.bridge(encoded, told), context if self.every_step else None)
+        first_state = self.bridge(encoded, None if self.context.kind == "last" else context)
+        return RecurrentMemory(None, first_state, context if self.every_step else None)
 
     def initial_state(self, memory: RecurrentMemory, num_hypotheses: int = 1) -> RecurrentState:
         """The state before the first step."""
@@ -193,8 +196,8 @@ class RecurrentDecoder(nn.Module):
         generator: Generator | None = None,
     ) -> tuple[DecoderOutput, RecurrentState]:
         """One output step from inputs (R,) ids or (R, F) values."""
-        found, state = self.advance(inputs, memory, state, alignment=alignment, generator=generator)
-        return self.say(found), state
+        features, state = self.advance(inputs, memory, state, alignment=alignment, generator=generator)
+        return self.say(features), state
 
     def forward(
         self, inputs: Tensor, memory: RecurrentMemory, *, alignment: bool = False, generator: Generator | None = None
@@ -205,11 +208,11 @@ class RecurrentDecoder(nn.Module):
         return self.say(self.run(inputs, memory, alignment=alignment, generator=generator))
 
     def for_search(self, memory: RecurrentMemory, num_rows: int) -> tuple[Any, Any]:
-        """A twin whose steps are quicker for as many rows, without gradients, and the memory for them."""
+        """A twin whose steps are faster for R = `num_rows`, without gradients, and the memory for it."""
         memory = widened(memory, next(self.stack.parameters(), None))
         if self._ineligible_for_search(memory, num_rows) is None:
-            found = search.SearchTwin(self, memory, num_rows)
-            return found, found.begin()
+            fused_twin = search.SearchTwin(self, memory, num_rows)
+            return fused_twin, fused_twin.begin()
         return twin(self, num_rows), memory
 
     def cross_entropy(
@@ -222,9 +225,9 @@ class RecurrentDecoder(nn.Module):
         smoothing: float = 0.0,
         generator: Generator | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The sums of `losses.cross_entropy` over teacher-forced outputs, where it can be without log-probabilities.
+        """The sums of `losses.cross_entropy` over teacher-forced outputs, without log-probabilities where possible.
 
-        A subclass, whose outputs may be its own, and another head are asked for theirs.
+        A subclass may compute other outputs, and so may another head: there `forward` is called.
 
         Args:
             inputs: (B, T) ids or (B, T, F) values.
@@ -258,13 +261,13 @@ class RecurrentDecoder(nn.Module):
         if embedded.dim() != 3:
             raise ShapeError(all_steps(inputs))
         state = self.initial_state(memory)
-        if self._own_step is not None or self.feeds_back is not None:
+        if self._overridden_step is not None or self.feeds_back is not None:
             return self._in_order(inputs, embedded, memory, state, alignment, generator)
         return self._at_once(embedded, memory, state, alignment, generator)
 
     @property
-    def _own_step(self) -> str | None:
-        """The method of a subclass or of the instance that makes a step another one than this class's, or None."""
+    def _overridden_step(self) -> str | None:
+        """The method that a subclass or the instance overrides and that changes a step, or None."""
         return overridden(self, RecurrentDecoder, "advance", "_advance", "_query")
 
     def _take_steps(
@@ -287,7 +290,7 @@ class RecurrentDecoder(nn.Module):
         alignment: bool,
         generator: Generator | None,
     ) -> RecurrentFeatures:
-        """Something is fed back, so steps are taken one by one, in one node of the graph where there is one."""
+        """Takes the steps one by one, since something is fed back; as one node of the graph if the parts allow it."""
         if self._ineligible_for_pass(embedded) is None:
             output, cells, contexts, weights = fused.run(
                 self.attention,
@@ -305,28 +308,28 @@ class RecurrentDecoder(nn.Module):
                 f"torch.export cannot loop over any number of steps T, and here {self.feeds_back}. Export `step` and "
                 "loop over it, or export forward for a fixed T."
             )
-        given = embedded if overridden(self, RecurrentDecoder, "advance") is None else inputs
+        sequence = embedded if overridden(self, RecurrentDecoder, "advance") is None else inputs
         steps = []
-        for x in (given if length else given.new_zeros(len(given), 1, *given.shape[2:])).unbind(1):
-            if given is embedded:
-                found, state = self._advance(x, memory, state, alignment, generator)
+        for x in (sequence if length else sequence.new_zeros(len(sequence), 1, *sequence.shape[2:])).unbind(1):
+            if sequence is embedded:
+                features, state = self._advance(x, memory, state, alignment, generator)
             else:
-                found, state = self.advance(x, memory, state, alignment=alignment, generator=generator)
-            steps.append(found)
+                features, state = self.advance(x, memory, state, alignment=alignment, generator=generator)
+            steps.append(features)
         whole = tree.map(lambda *leaves: torch.stack(leaves, 1)[:, :length], *steps)
         return replace(whole, alignment=tree.map(lambda weights: weights.transpose(1, 2), whole.alignment))
 
-    def say(self, found: RecurrentFeatures) -> DecoderOutput:
-        """What the head makes of features."""
-        outputs = self.head(self.dropout(found.output))
-        alignments = named("attention", found.alignment)
+    def say(self, features: RecurrentFeatures) -> DecoderOutput:
+        """The output of the head."""
+        outputs = self.head(self.dropout(features.output))
+        alignments = named("attention", features.alignment)
         if self.continuous:
             return DecoderOutput(values=outputs, alignments=alignments)
         return DecoderOutput(log_probabilities=outputs, alignments=alignments)
 
     @property
     def feeds_back(self) -> str | None:
-        """Why steps are taken one by one; None where all run at once."""
+        """Why steps are taken one by one, or None if all run at once."""
         if self.attention is None:
             return None
         if self.order == "attend_then_recur":
@@ -341,11 +344,11 @@ class RecurrentDecoder(nn.Module):
         own = "in searches hypotheses share what they follow" if reason is None else f"searches take `step`: {reason}"
         return f"{self._explain_training()}; {own}"
 
-    def _ineligible_for_search(self, *given: Any) -> str | None:
-        """Why searches have no step of their own, or None."""
+    def _ineligible_for_search(self, memory: RecurrentMemory | None = None, num_rows: int = ENOUGH) -> str | None:
+        """Why searches take `step` and not the fused step, or None."""
         if type(self) is not RecurrentDecoder:
             return f"{type(self).__name__} has its own"
-        return search.refuse(self, *given)
+        return search.refuse(self, memory, num_rows)
 
     def _explain_training(self) -> str:
         if (name := overridden(self, RecurrentDecoder, "step", "advance", "_advance", "_query")) is not None:
@@ -361,8 +364,8 @@ class RecurrentDecoder(nn.Module):
         """Why steps that feed back are not one node of the graph, or None."""
         if self.query != "output":
             return "the fused pass asks only with the output"
-        if self._own_step is not None:
-            return f"{type(self).__name__} has a {self._own_step} of its own"
+        if self._overridden_step is not None:
+            return f"{type(self).__name__} has a {self._overridden_step} of its own"
         if overridden(self, RecurrentDecoder, "_read_out") is not None:
             return f"{type(self).__name__} has a _read_out of its own"
         return fused.refuse(self.attention, self.stack, self.readout, embedded)
@@ -377,27 +380,27 @@ class RecurrentDecoder(nn.Module):
     ) -> tuple[RecurrentFeatures, RecurrentState]:
         """One step from embedded inputs (R, E)."""
         if self.attention is None:
-            context, fed = memory.context, embedded
+            context, cell_input = memory.context, embedded
             if context is not None:
                 context = context.repeat_interleave(embedded.shape[0] // max(context.shape[0], 1), 0)
-                fed = torch.cat([embedded, context], -1)
-            output, cell = self.stack.step(fed, state.cell)
+                cell_input = torch.cat([embedded, context], -1)
+            output, cell = self.stack.step(cell_input, state.cell)
             return self._read_out(output, context, embedded), RecurrentState(cell, None, None)
-        options: dict[str, Any] = {"inputs": embedded, "alignment": alignment, "generator": generator}
+        attend = partial(self.attention.step, inputs=embedded, alignment=alignment, generator=generator)
         if self.order == "attend_then_recur":
             query = self._query(state.cell[-1][0], state.cell)
-            attended, looked = self.attention.step(query, memory.attention, state.attention, **options)
+            attended, attention = attend(query, memory.attention, state.attention)
             output, cell = self.stack.step(torch.cat([embedded, attended.context], -1), state.cell)
         else:
-            fed = embedded if state.feed is None else torch.cat([embedded, state.feed], -1)
-            output, cell = self.stack.step(fed, state.cell)
+            cell_input = embedded if state.feed is None else torch.cat([embedded, state.feed], -1)
+            output, cell = self.stack.step(cell_input, state.cell)
             query = self._query(output, cell)
-            attended, looked = self.attention.step(query, memory.attention, state.attention, **options)
-        found = self._read_out(output, attended.context, embedded, attended.alignment)
-        return found, RecurrentState(cell, looked, found.output if self.input_feeding else None)
+            attended, attention = attend(query, memory.attention, state.attention)
+        features = self._read_out(output, attended.context, embedded, attended.alignment)
+        return features, RecurrentState(cell, attention, features.output if self.input_feeding else None)
 
     def _query(self, output: Tensor, cell: CellState) -> Tensor:
-        """What attention is asked with: the top layer's output, or the states of all layers."""
+        """Attention's query: the top layer's output, or the states of all layers."""
         return output if self.query == "output" else torch.cat([part for layer in cell for part in layer], -1)
 
     def _at_once(
@@ -408,12 +411,12 @@ class RecurrentDecoder(nn.Module):
         alignment: bool,
         generator: Generator | None,
     ) -> RecurrentFeatures:
-        """Nothing is fed back, so the cell runs over the whole target and attention looks for all steps at once."""
-        context, fed = memory.context, embedded
+        """Runs the cell over the whole target and attends to all steps at once, since nothing is fed back."""
+        context, cell_input = memory.context, embedded
         if context is not None:
             context = context[:, None].expand(-1, embedded.shape[1], -1)
-            fed = torch.cat([embedded, context], -1)
-        output, _ = self.stack(fed, state.cell)
+            cell_input = torch.cat([embedded, context], -1)
+        output, _ = self.stack(cell_input, state.cell)
         if self.attention is None:
             return self._read_out(output, context, embedded)
         attended, _ = self.attention(
@@ -422,10 +425,11 @@ class RecurrentDecoder(nn.Module):
         return self._read_out(output, attended.context, embedded, attended.alignment)
 
     def _read_out(
-        self, cell: Tensor, context: Tensor | None, embedded: Tensor, alignment: Any = None
+        self, cell: Tensor, context: Tensor | None, embedded: Tensor, alignment: Tree = None
     ) -> RecurrentFeatures:
+        """The attentional output from the cell's state, and what it was computed from."""
         output = cell
         if self.readout is not None and context is not None:
-            also = [embedded] if self.attention is not None and self.order == "attend_then_recur" else []
-            output = torch.tanh(self.readout(torch.cat([cell, *also, context], -1)))
+            x = [embedded] if self.attention is not None and self.order == "attend_then_recur" else []
+            output = torch.tanh(self.readout(torch.cat([cell, *x, context], -1)))
         return RecurrentFeatures(output, cell, context, embedded, alignment)

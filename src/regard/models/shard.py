@@ -34,27 +34,27 @@ ENTRY_POINTS = (
     "locate",
     "project",
 )
-"""The verbs by which modules call each other; those of a module that has them are its entry points."""
+"""The verbs by which modules call each other; the ones that a module has are its entry points."""
 _INSIDE: ContextVar[frozenset[int]] = ContextVar("regard_inside", default=frozenset())
-"""The sharded modules (by `id`) one of whose entry points is being called, so that their weights are there."""
+"""The ids of the sharded modules that are inside one of their entry points, so that their weights are gathered."""
 
 
 def register_entry_points(model: nn.Module) -> nn.Module:
-    """Lets the verbs of a model that `fully_shard` has divided gather their weights, as its `forward` does.
+    """Makes every verb of a model that `fully_shard` has divided gather the weights, as `forward` does.
 
     FSDP gathers a module's weights when the module is called, and frees them afterwards. Models here have more verbs:
-    `encode` and `prepare` once a source, `step` in searches, `cross_entropy` in training. Call this once, after the
-    last `fully_shard`; then training steps and searches work as on one process, whatever was sharded: the model,
-    encoder and decoder, or each layer. Modules are then called one by one, without the fast ways that read weights.
+    `encode` and `prepare` once per source, `step` in searches, `cross_entropy` in training. Call this once, after the
+    last `fully_shard`; then training steps and searches work as in one process, whether the model, its encoder and
+    decoder, or each layer was sharded. Modules are then called one by one, without the fast paths that read weights.
 
-    Weights are gathered by all processes together, so all have to take the same steps: as many batches each, and
-    searches of the same sentences, or within `FSDPModule.unshard` of the whole model.
+    All processes gather weights together, so all must take the same steps: the same number of batches, and searches of
+    the same sentences. Otherwise search within `FSDPModule.unshard` of the whole model.
 
     Returns:
         The model.
 
     Raises:
-        UnsupportedError: where nothing in the model is sharded.
+        UnsupportedError: if nothing in the model is sharded.
     """
     from torch.distributed.fsdp import FSDPModule, register_fsdp_forward_method
 
@@ -74,20 +74,20 @@ def register_entry_points(model: nn.Module) -> nn.Module:
 
 
 def _managed(owner: nn.Module) -> list[nn.Module]:
-    """A sharded module and the modules inside, down to the next sharded ones."""
+    """A sharded module and the modules inside it, except those inside a further sharded module."""
     from torch.distributed.fsdp import FSDPModule
 
-    found, todo = [owner], list(owner.children())
+    managed, todo = [owner], list(owner.children())
     while todo:
         module = todo.pop(0)
         if not isinstance(module, FSDPModule):
-            found.append(module)
+            managed.append(module)
             todo.extend(module.children())
-    return found
+    return managed
 
 
 def _entry(owner: nn.Module, direct: Callable[..., Any], gathering: Callable[..., Any]) -> Callable[..., Any]:
-    """The method itself where the owner's weights are there already, else one that gathers and frees them."""
+    """The method, which first gathers the owner's weights, and then frees them, unless they are gathered already."""
 
     @wraps(direct)
     def enter(*args: Any, **kwargs: Any) -> Any:
@@ -108,7 +108,7 @@ def _entry(owner: nn.Module, direct: Callable[..., Any], gathering: Callable[...
 
 
 def _flat(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method from and to tensors side by side: FSDP looks for them in tuples and dicts, not in dataclasses."""
+    """The method with tensors as separate arguments and results, since FSDP does not find those in dataclasses."""
 
     def call(form: Any, *tensors: Tensor) -> tuple[Any, ...]:
         args, kwargs = _unite(form, tensors)
@@ -120,10 +120,10 @@ def _flat(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Place:
-    """Where a tensor stood; no dataclass, as FSDP would look for tensors in one.
+    """The place of a tensor in a form; not a dataclass, since FSDP would search one for tensors.
 
     Args:
-        index: among the tensors.
+        index: of the tensor in the list.
     """
 
     def __init__(self, index: int) -> None:
@@ -131,7 +131,7 @@ class _Place:
 
 
 def _divide(value: Any, tensors: list[Tensor]) -> Any:
-    """A value with places for its tensors, which join the list."""
+    """The form of a value: each tensor is replaced by its place, and appended to the list."""
 
     def take(tensor: Tensor) -> _Place:
         tensors.append(tensor)
@@ -141,11 +141,12 @@ def _divide(value: Any, tensors: list[Tensor]) -> Any:
 
 
 def _unite(form: Any, tensors: Sequence[Tensor]) -> Any:
+    """The value of a form: each place is replaced by its tensor."""
     return _mapped(form, _Place, lambda place: tensors[place.index])
 
 
 def _mapped(value: Any, kind: type, function: Callable[[Any], Any]) -> Any:
-    """A value whose parts of a type are replaced, in tuples, lists, dicts and dataclasses."""
+    """The value with `function` applied to its parts of type `kind`, in tuples, lists, dicts and dataclasses."""
     if isinstance(value, kind):
         return function(value)
     if isinstance(value, tuple | list):

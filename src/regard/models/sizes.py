@@ -1,4 +1,4 @@
-"""What is said when a decoder is fed one step where it takes all, or all where it takes one."""
+"""Error texts for a decoder that receives one step instead of all, or all instead of one."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from regard.shapes import describe
 
 
 def one_step(inputs: Tensor) -> str:
-    """To whoever calls `step` with a sequence."""
+    """For a call of `step` with a sequence."""
     return (
-        f"step takes one input a row: (R,) ids or (R, F) values.\n{_show(inputs)}\n"
+        f"step takes one input per row: (R,) ids or (R, F) values.\n{_show(inputs)}\n"
         "  For a whole target call the decoder itself (forward); for step t give inputs[:, t]."
     )
 
 
 def all_steps(inputs: Tensor) -> str:
-    """To whoever calls `forward` with one step."""
+    """For a call of `forward` with one step."""
     return (
         f"forward takes the inputs of all steps: (B, T) ids or (B, T, F) values.\n{_show(inputs)}\n"
         "  For one step call step, or give inputs[:, None]."

@@ -1,4 +1,4 @@
-"""The Transformer: encoder, decoder, and both as they were published."""
+"""The Transformer: its encoder and decoder, and functions that build them as they were published."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from regard.shapes import Bool, Int, keep_mask
 
 @dataclass(frozen=True, slots=True)
 class TransformerState:
-    """What persists from step to step: a `LayerState` a layer, and the number of steps taken, (R,) long."""
+    """What persists from step to step: a `LayerState` for each layer, and the number of steps taken, (R,) long."""
 
     layers: tuple[LayerState, ...]
     position: Int[Tensor, " R"]
@@ -37,13 +37,13 @@ class TransformerState:
 class TransformerEncoder(nn.Module):
     """Layers of self-attention over embedded inputs. There is no final state: a recurrent decoder starts from zeros.
 
-    Padding is never looked at, and its outputs are zero.
+    Padding is never attended to, and its outputs are zero.
 
     Args:
         embedding: from inputs (B, S) ids or (B, S, F) values to D features; has `size`.
         layers: at least one.
-        positions: what is added to embeddings (`PositionedEmbedding`); None where the layers know of positions.
-        norm: that of the layers; with `pre` a last layer norm follows them.
+        positions: what is added to embeddings (`PositionedEmbedding`); None if the layers take care of positions.
+        norm: as in the layers; with `pre` a final layer norm follows them.
         dropout: of embeddings and positions.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762).
@@ -85,19 +85,19 @@ class TransformerEncoder(nn.Module):
 
 
 class TransformerDecoder(nn.Module):
-    """Layers that look at the steps so far and at the source.
+    """Layers that attend to the steps so far and to the source.
 
-    The memory of the source (a tuple, one a layer) is prepared once, has B rows and is shared by the hypotheses of a
-    beam. The memory of the steps so far lives in the state, R rows, and grows. Cross-attention's alignments are
-    called cross.0, cross.1, …, and the last layer's is the main one; those of self-attention are not reported, for
-    their width grows from step to step.
+    The memory of the source (a tuple with one entry per layer) is prepared once, has B rows and is shared by the
+    hypotheses of a beam. The memory of the steps so far is part of the state, has R rows and grows. The alignments of
+    cross-attention are called cross.0, cross.1, …, and that of the last layer is the main one; those of self-attention
+    are not returned, since their width grows from step to step.
 
     Args:
         embedding: from inputs to D features; has `size`.
         layers: at least one.
         head: from D features to log-probabilities; `TokenHead(..., tied=embedding)` shares the embedding's matrix.
         positions: as in `TransformerEncoder`.
-        norm: that of the layers; with `pre` a last layer norm follows them.
+        norm: as in the layers; with `pre` a final layer norm follows them.
         dropout: of embeddings and positions.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762).
@@ -131,7 +131,7 @@ class TransformerDecoder(nn.Module):
         like = next(leaf for leaf in tree.leaves(memory) if leaf.is_floating_point())
         nothing = like.new_zeros(rows, 0, self.embedding.size)
         layers = tuple(
-            layer.initial_state(own, num_hypotheses, nothing) for layer, own in zip(self.layers, memory, strict=True)
+            layer.initial_state(part, num_hypotheses, nothing) for layer, part in zip(self.layers, memory, strict=True)
         )
         return TransformerState(layers, initial_position(rows, like.device))
 
@@ -149,14 +149,14 @@ class TransformerDecoder(nn.Module):
             raise ShapeError(one_step(inputs))
         x = self.embedding(inputs, state.position)
         weights, states = [], []
-        for layer, own, previous in zip(self.layers, memory, state.layers, strict=True):
-            x, seen, new = layer.step(x, own, previous, alignment=alignment, generator=generator)
-            weights.append(seen)
-            states.append(new)
-        return self._say(x, weights), TransformerState(tuple(states), state.position + 1)
+        for layer, part, before in zip(self.layers, memory, state.layers, strict=True):
+            x, layer_weights, after = layer.step(x, part, before, alignment=alignment, generator=generator)
+            weights.append(layer_weights)
+            states.append(after)
+        return self._output(x, weights), TransformerState(tuple(states), state.position + 1)
 
     def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[TransformerDecoder, tuple[Tree, ...]]:
-        """A twin whose steps are quicker for as many rows, without gradients, and the memory for them."""
+        """A twin whose steps are faster for R = `num_rows`, without gradients, and the memory for it."""
         return twin(self, num_rows), widened(memory, next(self.layers.parameters()))
 
     def forward(
@@ -168,7 +168,7 @@ class TransformerDecoder(nn.Module):
         generator: Generator | None = None,
     ) -> DecoderOutput:
         """All steps at once, teacher-forced: inputs (B, T) ids or (B, T, F) values."""
-        return self._say(*self._run(inputs, memory, alignment, generator))
+        return self._output(*self._run(inputs, memory, alignment, generator))
 
     def cross_entropy(
         self,
@@ -180,9 +180,9 @@ class TransformerDecoder(nn.Module):
         smoothing: float = 0.0,
         generator: Generator | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The sums of `losses.cross_entropy` over teacher-forced outputs, where it can be without log-probabilities.
+        """The sums of `losses.cross_entropy` over teacher-forced outputs, without log-probabilities where possible.
 
-        A subclass, whose outputs may be its own, and another head are asked for theirs.
+        A subclass may compute other outputs, and so may another head: there `forward` is called.
 
         Args:
             inputs: (B, T) ids or (B, T, F) values.
@@ -202,21 +202,22 @@ class TransformerDecoder(nn.Module):
 
     def _run(
         self, inputs: Tensor, memory: tuple[Tree, ...], alignment: bool, generator: Generator | None
-    ) -> tuple[Tensor, list[Any]]:
-        """What the last layer makes of all steps, before its norm, and the alignments of every layer."""
+    ) -> tuple[Tensor, list[Tree]]:
+        """The last layer's outputs of all steps, before the final norm, and the alignments of every layer."""
         if inputs.dim() < 2:
             raise ShapeError(all_steps(inputs))
         x = self.embedding(inputs, torch.arange(inputs.shape[1], device=inputs.device))
         weights = []
-        for layer, own in zip(self.layers, memory, strict=True):
-            x, seen = layer(x, own, alignment=alignment, generator=generator)
-            weights.append(seen)
+        for layer, part in zip(self.layers, memory, strict=True):
+            x, layer_weights = layer(x, part, alignment=alignment, generator=generator)
+            weights.append(layer_weights)
         return x, weights
 
-    def _say(self, x: Tensor, weights: Sequence[Any]) -> DecoderOutput:
+    def _output(self, x: Tensor, weights: Sequence[Tree]) -> DecoderOutput:
+        """The output of the head, with the alignments of every layer."""
         alignments: dict[str, Tensor] = {}
-        for index, seen in enumerate(weights):
-            alignments |= named(f"cross.{index}", seen)
+        for index, layer_weights in enumerate(weights):
+            alignments |= named(f"cross.{index}", layer_weights)
         return DecoderOutput(log_probabilities=self.head(self.norm(x)), alignments=alignments)
 
 
@@ -235,12 +236,12 @@ def transformer_encoder(
     """An encoder of multi-head self-attention; the published one has D = 512 and `norm="post"`.
 
     Args:
-        num_key_value_heads: how many heads keys and values of self-attention have; all if None.
+        num_key_value_heads: how many heads the keys and values of self-attention have; all if None.
         positions: `sinusoidal`, `scaled_sinusoidal` (times a learned number) or `learned` vectors are added to the
             embeddings. `rotary`, `linear_bias`, `buckets`, `relative` and `transformer_xl` are options of the
-            self-attention (`multi_head`) in each layer, with weights of their own where there are any (T5 shares its
-            buckets' biases between layers), and nothing is added. None: order is not known.
-        max_length: how many positions are learned, only with `learned`.
+            self-attention (`multi_head`), and nothing is added; each layer has its own weights for them (T5 shares the
+            biases of its buckets between layers). None: the encoder does not know the order of its inputs.
+        max_length: the number of positions, only with `learned`.
 
     Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762).
     """
@@ -278,9 +279,9 @@ def transformer_decoder(
 
     Args:
         memory_size: M, the width of the encoder's outputs.
-        num_key_value_heads: how many heads keys and values of self- and cross-attention have; all if None.
+        num_key_value_heads: how many heads the keys and values of self- and cross-attention have; all if None.
         positions, max_length: as in `transformer_encoder`; self-attention is causal, and cross-attention has no
-            positions. With None the number of positions looked at is all that tells of order.
+            positions. With None only the number of positions that are attended to depends on the order.
 
     Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762).
     """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 from torch import Generator, Tensor, nn
 
@@ -16,10 +17,10 @@ from regard.shapes import Bool, Float
 
 @dataclass(frozen=True, slots=True)
 class LayerState:
-    """What a decoder layer remembers; R rows.
+    """The state of a decoder layer; R rows.
 
     Args:
-        memory: the self-attention's memory of the steps so far; it grows by one position a step.
+        memory: the self-attention's memory of the steps so far; it grows by one position per step.
         attention: the self-attention's state.
         cross_attention: the cross-attention's state.
     """
@@ -30,14 +31,14 @@ class LayerState:
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward, each in a residual.
+    """Self-attention, then feed-forward, each in a residual connection.
 
     Args:
         size: D, of input and output.
         attention: a mechanism whose queries, memory and context have D features.
         feed_forward_size: the width inside the feed-forward sublayer.
-        norm: where the layer norm stands, before a sublayer or after the sum.
-        dropout: of what sublayers add, and inside the feed-forward sublayer.
+        norm: where the layer norm is, before a sublayer (`pre`) or after the sum (`post`).
+        dropout: on the sublayers' outputs, and inside the feed-forward sublayer.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.1.
     """
@@ -54,10 +55,10 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.attention = attention
         self.feed_forward = FeedForward(size, feed_forward_size, dropout=dropout)
-        self.residuals: Any = nn.ModuleList(Residual(size, norm=norm, dropout=dropout) for _ in range(2))
+        self.residuals = residuals(2, size, norm=norm, dropout=dropout)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None) -> Float[Tensor, "B S D"]:
-        """Outputs (B, S, D); nothing looks at masked positions."""
+        """Outputs (B, S, D); masked positions are not attended to."""
         around_attention, around_feed_forward = self.residuals
         inner = around_attention.enter(x)
         attended, _ = self.attention(inner, self.attention.prepare(inner, mask=mask))
@@ -66,11 +67,11 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention over the steps so far, cross-attention over the source, feed-forward, each in a residual.
+    """Self-attention over the steps so far, cross-attention over the source, feed-forward, each residual.
 
     Args:
         size: D, of input and output.
-        attention: a mechanism that never looks ahead (`CausalWindow`) and is not recurrent, for its memory grows.
+        attention: a causal mechanism (`CausalWindow`) that is not recurrent, since its memory grows.
         cross_attention: any `Mechanism` or `Parallel` with queries and context of D features.
         feed_forward_size, norm, dropout: as in `EncoderLayer`.
 
@@ -90,20 +91,25 @@ class DecoderLayer(nn.Module):
         super().__init__()
         if attention.is_recurrent:
             raise UnsupportedError(
-                "Self-attention looks at a memory that grows, so it must not be recurrent: a recurrent mechanism's "
+                "Self-attention attends to a memory that grows, so it must not be recurrent: a recurrent mechanism's "
                 "state is tied to the positions it began with. Use it as cross_attention."
             )
         self.size = size
         self.attention = attention
         self.cross_attention = cross_attention
         self.feed_forward = FeedForward(size, feed_forward_size, dropout=dropout)
-        self.residuals: Any = nn.ModuleList(Residual(size, norm=norm, dropout=dropout) for _ in range(3))
+        self.residuals = residuals(3, size, norm=norm, dropout=dropout)
 
     def initial_state(self, memory: Tree, num_hypotheses: int, nothing: Float[Tensor, "R 0 D"]) -> LayerState:
-        """The state before the first step: a self-memory without positions."""
-        own = self.attention.prepare(nothing)
+        """The state before the first step, with a memory of no steps.
+
+        Args:
+            memory: the cross-attention's.
+            nothing: the steps so far, of which there are none.
+        """
+        steps = self.attention.prepare(nothing)
         return LayerState(
-            own, self.attention.initial_state(own), self.cross_attention.initial_state(memory, num_hypotheses)
+            steps, self.attention.initial_state(steps), self.cross_attention.initial_state(memory, num_hypotheses)
         )
 
     def step(
@@ -114,17 +120,17 @@ class DecoderLayer(nn.Module):
         *,
         alignment: bool = False,
         generator: Generator | None = None,
-    ) -> tuple[Float[Tensor, "R D"], Any, LayerState]:
+    ) -> tuple[Float[Tensor, "R D"], Tree, LayerState]:
         """One step: the output, the cross-attention's alignment if asked for, and the new state."""
         around_attention, around_cross_attention, _ = self.residuals
         inner = around_attention.enter(x)
-        own = self.attention.extend(state.memory, inner[:, None])
-        attended, looked = self.attention.step(inner, own, state.attention, generator=generator)
+        steps = self.attention.extend(state.memory, inner[:, None])
+        attended, attention = self.attention.step(inner, steps, state.attention, generator=generator)
         x = around_attention.leave(x, attended.context)
-        seen, crossed = self.cross_attention.step(
+        attended, cross_attention = self.cross_attention.step(
             around_cross_attention.enter(x), memory, state.cross_attention, alignment=alignment, generator=generator
         )
-        return self._finish(x, seen.context), seen.alignment, LayerState(own, looked, crossed)
+        return self._finish(x, attended.context), attended.alignment, LayerState(steps, attention, cross_attention)
 
     def forward(
         self,
@@ -133,18 +139,23 @@ class DecoderLayer(nn.Module):
         *,
         alignment: bool = False,
         generator: Generator | None = None,
-    ) -> tuple[Float[Tensor, "B T D"], Any]:
+    ) -> tuple[Float[Tensor, "B T D"], Tree]:
         """All steps at once: the outputs, and the cross-attention's alignment if asked for."""
         around_attention, around_cross_attention, _ = self.residuals
         inner = around_attention.enter(x)
         attended, _ = self.attention(inner, self.attention.prepare(inner), generator=generator)
         x = around_attention.leave(x, attended.context)
-        seen, _ = self.cross_attention(
+        attended, _ = self.cross_attention(
             around_cross_attention.enter(x), memory, alignment=alignment, generator=generator
         )
-        return self._finish(x, seen.context), seen.alignment
+        return self._finish(x, attended.context), attended.alignment
 
     def _finish(self, x: Tensor, context: Tensor) -> Tensor:
         _, around_cross_attention, around_feed_forward = self.residuals
         x = around_cross_attention.leave(x, context)
         return around_feed_forward.leave(x, self.feed_forward(around_feed_forward.enter(x)))
+
+
+def residuals(count: int, size: int, *, norm: Norm, dropout: float) -> Sequence[Residual]:
+    """The residual connections of a layer's sublayers, a `ModuleList`."""
+    return cast(Sequence[Residual], nn.ModuleList(Residual(size, norm=norm, dropout=dropout) for _ in range(count)))

@@ -1,4 +1,4 @@
-"""Assertions that say what differs, where and by how much."""
+"""Assertions whose texts say what differs, where and by how much."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def require(condition: bool, message: str) -> None:
 
 
 def require_close(actual: Tensor, expected: Tensor, what: str, tolerance: float) -> None:
-    """Two tensors agree to an absolute and relative tolerance; NaN agrees with nothing, infinity with itself.
+    """Requires that two tensors agree to a tolerance, absolute and relative; NaN equals nothing, infinity itself.
 
     >>> require_close(torch.tensor([1.0, 2.5]), torch.tensor([1.0, 2.0]), "context", 1e-6)
     Traceback (most recent call last):
@@ -42,7 +42,7 @@ def require_close(actual: Tensor, expected: Tensor, what: str, tolerance: float)
 
 
 def require_close_trees(actual: Any, expected: Any, what: str, tolerance: float) -> None:
-    """Two trees have the same tensors."""
+    """Requires that two trees have the same tensors."""
     ours, theirs = list(tree.leaves(actual)), list(tree.leaves(expected))
     require(len(ours) == len(theirs), f"{what} has {len(ours)} tensors instead of {len(theirs)}.")
     for index, (a, b) in enumerate(zip(ours, theirs, strict=True)):
@@ -50,6 +50,6 @@ def require_close_trees(actual: Any, expected: Any, what: str, tolerance: float)
 
 
 def require_finite(actual: Tensor, what: str) -> None:
-    """A tensor without NaN and infinity."""
+    """Requires a tensor without NaN and infinity."""
     bad = ~torch.isfinite(actual)
     require(not bool(bad.any()), f"{what} has {int(bad.sum())} numbers of {bad.numel()} that are NaN or infinite.")

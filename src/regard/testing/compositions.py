@@ -1,4 +1,4 @@
-"""Any with any: mechanisms drawn from every score, window, alignment and read, and what is refused."""
+"""Mechanisms composed of any score, window, alignment and read, and the compositions that are refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEADS = (1, 2)
 
 @dataclass(frozen=True)
 class Composition:
-    """A score, a window, an alignment and a read, with so many heads."""
+    """A score, a window, an alignment and a read, with a number of heads."""
 
     parts: tuple[PartCase, ...]
     num_heads: int
@@ -33,17 +33,17 @@ class Composition:
         return " · ".join([*(part.name for part in self.parts), heads])
 
     def make(self) -> Mechanism:
-        """The mechanism, the same weights every time.
+        """The mechanism, with the same weights every time.
 
         Raises:
-            UnsupportedError: when a part refuses the others.
+            UnsupportedError: if a part refuses the others.
         """
         torch.manual_seed(0)
         return compose([part.make(self.num_heads) for part in self.parts], self.parts)
 
     @property
     def case(self) -> MechanismCase:
-        """As a case for the laws and the oracles."""
+        """The composition as a case for the laws and the oracles."""
         exempt = {law: reason for part in self.parts for law, reason in part.exempt.items()}
         return MechanismCase(self.name, (), self.make, PART_SIZE, PART_SIZE, PART_SIZE, exempt=exempt)
 
@@ -53,13 +53,13 @@ def parts_of(kind: Kind) -> list[PartCase]:
     return [part for part in PARTS if part.kind == kind]
 
 
-def compose(made: Sequence[Any], cases: Sequence[PartCase]) -> Mechanism:
-    """A mechanism of parts of all kinds."""
-    return Mechanism(**{case.kind: part for case, part in zip(cases, made, strict=True)})
+def compose(parts: Sequence[Any], cases: Sequence[PartCase]) -> Mechanism:
+    """A mechanism of parts, one of each kind."""
+    return Mechanism(**{case.kind: part for case, part in zip(cases, parts, strict=True)})
 
 
 def compositions() -> Iterator[Composition]:
-    """Every score with every window, alignment and read, with one head and with two; refused ones too."""
+    """Every score with every window, alignment and read, with one head and with two; also those that are refused."""
     for heads in HEADS:
         for parts in itertools.product(*map(parts_of, KINDS)):
             yield Composition(parts, heads)
@@ -68,50 +68,51 @@ def compositions() -> Iterator[Composition]:
 @cache
 def judged() -> tuple[tuple[Composition, str | None], ...]:
     """Every composition with the reason why it is refused, or None; each part is made once."""
-    made = {(case.kind, case.name, heads): case.make(heads) for heads in HEADS for case in PARTS}
-    found: list[tuple[Composition, str | None]] = []
-    for one in compositions():
+    parts = {(case.kind, case.name, heads): case.make(heads) for heads in HEADS for case in PARTS}
+    results: list[tuple[Composition, str | None]] = []
+    for composition in compositions():
+        cases = composition.parts
         try:
-            compose([made[case.kind, case.name, one.num_heads] for case in one.parts], one.parts)
-            found.append((one, None))
+            compose([parts[case.kind, case.name, composition.num_heads] for case in cases], cases)
+            results.append((composition, None))
         except UnsupportedError as error:
-            found.append((one, str(error)))
-    return tuple(found)
+            results.append((composition, str(error)))
+    return tuple(results)
 
 
 def accepted() -> list[Composition]:
-    """What is not refused."""
-    return [one for one, reason in judged() if reason is None]
+    """The compositions that are not refused."""
+    return [composition for composition, reason in judged() if reason is None]
 
 
 def cover_pairs(seed: int = 0) -> list[Composition]:
-    """A small draw of what is not refused, in which every two parts that go together meet, with 1 head or with 2.
+    """A small random choice of accepted compositions that has every accepted pair of parts, with 1 or 2 heads.
 
-    Another seed draws other company for every pair.
+    Another seed combines every pair with other parts.
     """
     draw = torch.Generator().manual_seed(seed)
     candidates = accepted()
     order = torch.randperm(len(candidates), generator=draw).tolist()
-    missing = {pair for one in candidates for pair in _pairs(one)}
+    missing = {pair for composition in candidates for pair in _pairs(composition)}
     chosen = []
-    for wanted in range(6, 0, -1):
+    for least in range(6, 0, -1):
         for index in order:
-            new = missing & _pairs(candidates[index])
-            if len(new) >= wanted:
-                missing -= new
+            covered = missing & _pairs(candidates[index])
+            if len(covered) >= least:
+                missing -= covered
                 chosen.append(candidates[index])
     return chosen
 
 
 def refusals() -> dict[tuple[str, str], str]:
-    """What never goes together, as pairs of parts (`score: mixture`), with the reason that a part gives."""
+    """The pairs of parts (`score: mixture`) that are always refused, with the reason that a part gives."""
     reasons: dict[tuple[str, str], list[str | None]] = {}
-    for one, reason in judged():
-        for pair in _pairs(one):
+    for composition, reason in judged():
+        for pair in _pairs(composition):
             reasons.setdefault(pair, []).append(reason)
-    return {pair: found[0] for pair, found in sorted(reasons.items()) if found[0] is not None and None not in found}
+    return {pair: texts[0] for pair, texts in sorted(reasons.items()) if texts[0] is not None and None not in texts}
 
 
-def _pairs(one: Composition) -> set[tuple[str, str]]:
-    names = [f"{part.kind}: {part.name}" for part in one.parts]
+def _pairs(composition: Composition) -> set[tuple[str, str]]:
+    names = [f"{part.kind}: {part.name}" for part in composition.parts]
     return set(itertools.combinations(names, 2))

@@ -1,4 +1,4 @@
-"""What is public, and what of it THE LIST does not show."""
+"""The public things of the package, and those that no case of THE LIST shows."""
 
 from __future__ import annotations
 
@@ -14,60 +14,59 @@ from regard import attention, layers, losses, models, ops
 from regard.layers import twin
 from regard.testing.cases import CASES, MECHANISMS, PARTS
 
-_TWIN = "made from a layer for a search, and held to it by tests of its own"
+_TWIN = "made from a layer for a search; its own tests compare the two"
 ASSEMBLIES: dict[Any, str] = {
-    attention.peers.ClampedForwardAlignment: "it breaks laws of padding by design, and has ESPnet's numbers",
-    models.EncoderDecoder: "an encoder and a decoder, each with cases of its own",
-    ops.largest: "a choice without derivatives, with tests of its own",
-    ops.plain: "a switch, with tests of its own",
-    models.register_entry_points: "tried in two processes by a test of its own",
-    ops.log_softmax: "writes over what it is given, without derivatives; with tests of its own",
+    attention.peers.ClampedForwardAlignment: "it breaks laws of padding by design; ESPnet's numbers test it",
+    models.EncoderDecoder: "an encoder and a decoder, each of which has its own cases",
+    ops.largest: "a choice without derivatives, which has its own tests",
+    ops.plain: "a switch, which has its own tests",
+    models.register_entry_points: "its own test needs two processes",
+    ops.log_softmax: "it overwrites its input and has no derivatives; it has its own tests",
     twin.PackedHead: _TWIN,
     twin.PackedLinear: _TWIN,
     twin.PackedStack: _TWIN,
 }
-"""What needs no case, and why."""
+"""The things that need no case, and why."""
 
 UNDRAWN: dict[type, str] = {
     attention.peers.UnmaskedAlignment: "it breaks laws of padding by design",
     attention.peers.ClampedForwardAlignment: "it breaks laws of padding by design",
 }
-"""Parts that no composition is drawn from, and why."""
+"""Parts that are in no composition, and why."""
 
 
 def public() -> list[Any]:
     """Every public part, recipe, mechanism, operation, loss, layer, encoder and decoder of the package."""
     parts = [part for part in _defined_in(attention) if issubclass(part, attention.AbstractPart)]
     operations = [getattr(ops, name) for name in ops.__all__ if name not in ("explain", "IMPLEMENTATIONS")]
-    found = [*parts, *attention.RECIPES.values(), attention.Mechanism, attention.Parallel, *operations]
+    things: list[Any] = [*parts, *attention.RECIPES.values(), attention.Mechanism, attention.Parallel, *operations]
     for room in (layers, losses, models):
-        found += [part for part in _defined_in(room) if issubclass(part, nn.Module)]
-        found += [thing for name in room.__all__ if inspect.isfunction(thing := getattr(room, name))]
-    return [thing for thing in dict.fromkeys(found) if thing not in ASSEMBLIES]
+        things += [part for part in _defined_in(room) if issubclass(part, nn.Module)]
+        things += [thing for name in room.__all__ if inspect.isfunction(thing := getattr(room, name))]
+    return [thing for thing in dict.fromkeys(things) if thing not in ASSEMBLIES]
 
 
 def missing() -> list[str]:
-    """Names of public things that no case shows."""
+    """The names of public things that no case shows."""
     shown = {thing for case in CASES for thing in case.shows}
     return [thing.__name__ for thing in public() if thing not in shown]
 
 
 def heads_missing() -> list[str]:
-    """Parts that can have several heads and lack a case with one head or with several."""
+    """The names of parts that can have several heads, without a case with one head or without one with several."""
     counts: dict[type, set[bool]] = {}
     for case in MECHANISMS:
-        made = case.make()
-        mechanisms = [m for m in made.modules() if isinstance(m, attention.Mechanism)]
+        mechanisms = [m for m in case.make().modules() if isinstance(m, attention.Mechanism)]
         for part in case.shows:
             if inspect.isclass(part) and issubclass(part, attention.AbstractPart):
                 counts.setdefault(part, set()).update(
                     m.num_heads > 1 for m in mechanisms if any(isinstance(x, part) for x in m.modules())
                 )
-    return [part.__name__ for part, seen in counts.items() if "num_heads" in _arguments(part) and len(seen) < 2]
+    return [part.__name__ for part, several in counts.items() if "num_heads" in _arguments(part) and len(several) < 2]
 
 
 def parts_missing() -> list[str]:
-    """Public parts that no composition is drawn from."""
+    """The names of public parts that are in no composition."""
     drawn = {type(part.make(1)) for part in PARTS}
     parts = [part for part in _defined_in(attention) if issubclass(part, attention.AbstractPart)]
     return [part.__name__ for part in parts if part not in drawn and part not in UNDRAWN]

@@ -50,26 +50,26 @@ def check_decoder(
     only: Iterable[str] | None = None,
     exempt: Mapping[str, str] | None = None,
 ) -> None:
-    """Proves that a decoder keeps the contract; give a tiny one, in float64, with 3 to 6 tokens.
+    """Checks that a decoder keeps the contract; give a tiny one, in float64, with 3 to 6 tokens.
 
-    The decoder itself is not touched: a copy is examined in evaluation mode, its weights moved a little.
+    The decoder itself is not changed: a copy is examined in evaluation mode, and its weights are moved a little.
 
     Args:
         decoder: a module with the verbs of `regard.models.Decoder`.
-        sources: two or more sentences of different length, `Source` or whatever `encode` takes: trees of tensors.
-        num_tokens: how many ids may be fed, for a decoder of tokens.
-        num_features: F, for a decoder of values. One of the two is given.
-        bos, eos: ids of the first input and of the end.
-        encode: makes what `decoder.prepare` takes, from sentences and a number of further columns of padding.
+        sources: two or more sentences of different length: `Source`, or other trees of tensors that `encode` accepts.
+        num_tokens: the number of input ids, for a decoder of tokens.
+        num_features: F, for a decoder of values. Give one of the two.
+        bos, eos: the ids of the first input and of the end.
+        encode: computes the argument of `decoder.prepare` from sentences and a number of further columns of padding.
         only: names of laws (`DECODER_LAWS`) to check; all if None.
-        exempt: from the name of a law that does not hold by design to the reason.
+        exempt: laws that do not hold by design, with the reasons.
 
     Raises:
-        AssertionError: names the first law that is broken, what it says, and where it broke.
-        ValueError: for an unknown law, an exemption without a reason, fewer than two sources.
+        AssertionError: for a broken law; the text has its name and docstring, and the difference.
+        ValueError: for an unknown law, an exemption without a reason, or fewer than two sources.
     """
     if (num_tokens is None) == (num_features is None):
-        raise ValueError("Give num_tokens for a decoder of tokens or num_features for one of values.")
+        raise ValueError("Give num_tokens for a decoder of tokens or num_features for a decoder of values.")
     if len(sources) < 2:
         raise ValueError(f"Give two sources or more, of different length; got {len(sources)}.")
     names = chosen_laws(DECODER_LAWS, only, exempt)

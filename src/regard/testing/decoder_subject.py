@@ -1,4 +1,4 @@
-"""What the laws of decoders examine: a decoder, sources, and what is fed to it."""
+"""The subject of the laws of decoders: a decoder, its sources and its inputs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from regard.models import DecoderOutput
 
 @dataclass(frozen=True)
 class DecoderSubject:
-    """A decoder under examination, tokens (`num_tokens`) or values (`num_features`) being what it is fed.
+    """A decoder under examination; its inputs are tokens (`num_tokens`) or values (`num_features`).
 
-    Sentence b is fed the same wherever it stands: its inputs are drawn from its own seed.
+    Sentence b has the same inputs in any batch: they are drawn from its own seed.
     """
 
     decoder: Any
@@ -35,34 +35,34 @@ class DecoderSubject:
         return self.num_tokens is not None
 
     def prepare(self, sentences: Sequence[int], padding: int = 0, sources: Sequence[Any] | None = None) -> Any:
-        """The memory of these sentences, or of the sources given in their place."""
+        """The memory of these sentences, or of `sources` if given."""
         sources = [self.sources[b] for b in sentences] if sources is None else sources
         return self.decoder.prepare(self.encode(sources, padding))
 
     def inputs(self, rows: Sequence[int], steps: int) -> Tensor:
-        """(R, T) ids, bos first, or (R, T, F) values, of these rows (seeds)."""
-        drawn = []
+        """The inputs of these rows (seeds): (R, T) ids that begin with bos, or (R, T, F) values."""
+        inputs = []
         for row in rows:
             generator = torch.Generator().manual_seed(100 + row)
             if self.num_tokens is not None:
                 ids = torch.randint(self.num_tokens, (steps,), generator=generator)
                 ids[:1] = self.bos
-                drawn.append(ids)
+                inputs.append(ids)
             else:
                 like = next(leaf for leaf in tree.leaves(self.sources[0]) if leaf.is_floating_point())
-                drawn.append(
+                inputs.append(
                     torch.randn(steps, self.num_features or 1, generator=generator, dtype=torch.float64).to(like)
                 )
-        return torch.stack(drawn)
+        return torch.stack(inputs)
 
     def loop(
         self, memory: Any, inputs: Tensor, *, num_hypotheses: int = 1, state: Any = None
     ) -> tuple[DecoderOutput, Any]:
-        """The loop of `step` over inputs (R, T) or (R, T, F), with alignments; and the state afterwards."""
+        """The loop of `step` over inputs (R, T) or (R, T, F), with alignments, and the final state."""
         state = self.decoder.initial_state(memory, num_hypotheses) if state is None else state
         outputs = []
-        for fed in inputs.unbind(1):
-            output, state = self.decoder.step(fed, memory, state, alignment=True)
+        for x in inputs.unbind(1):
+            output, state = self.decoder.step(x, memory, state, alignment=True)
             outputs.append(output)
         first = outputs[0]
         return DecoderOutput(
@@ -74,14 +74,14 @@ class DecoderSubject:
 
 
 def seen(output: DecoderOutput) -> dict[str, Tensor]:
-    """All tensors of an output by name; the heads of alignments come after the steps, so that rows and steps lead."""
-    found = {
+    """All tensors of an output by name; alignments are (R, T, H, S), so that rows and steps come first."""
+    tensors = {
         "log_probabilities": output.log_probabilities,
         "values": output.values,
         **{f"auxiliary {name}": tensor for name, tensor in output.auxiliary.items()},
         **{f"alignment {name}": tensor.transpose(1, 2) for name, tensor in output.alignments.items()},
     }
-    return {name: tensor for name, tensor in found.items() if tensor is not None}
+    return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
 
 def _stack(tensors: Sequence[Tensor | None]) -> Tensor | None:

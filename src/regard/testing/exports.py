@@ -1,6 +1,6 @@
-"""Whether what torch.export makes of things on THE LIST serves other lengths than that of its example.
+"""Checks that result that torch.export makes of cases are right for other lengths than that of the example.
 
-Sizes are symbols there, which checks of shapes against annotations would fix: use it in a process without them.
+Sizes are symbols in an export, and checks of annotations would fix them: use this in a process without such checks.
 """
 
 from __future__ import annotations
@@ -21,38 +21,40 @@ from regard.testing.source import encode
 
 MAXIMUM, TOLERANCE = 300, 1e-9
 FIXED = {"dynamic convolution": "torch asks for a relation between sizes that it cannot prove"}
-"""Mechanisms whose step is exported for a fixed S only, by the beginning of their names, and why."""
+"""Mechanisms whose step can be exported only for a fixed S, by the beginning of their names, and why."""
 
 
 def names() -> list[str]:
-    """Everything that `check` knows: a way and a case's name."""
-    found = [f"step: {case.name}" for case in MECHANISMS if _has_one_source(case) and not _is_fixed(case)]
-    found += [f"sequence: {case.name}" for case in MECHANISMS if _has_one_source(case) and not case.make().is_recurrent]
-    found += [f"encoder: {case.name}" for case in ENCODERS]
-    return found + [f"decoder: {case.name}" for case in DECODERS if not _feeds_back(case)]
+    """All arguments of `check`: a kind of program and the name of a case."""
+    result = [f"step: {case.name}" for case in MECHANISMS if _has_one_source(case) and not _is_fixed(case)]
+    result += [
+        f"sequence: {case.name}" for case in MECHANISMS if _has_one_source(case) and not case.make().is_recurrent
+    ]
+    result += [f"encoder: {case.name}" for case in ENCODERS]
+    return result + [f"decoder: {case.name}" for case in DECODERS if not _feeds_back(case)]
 
 
 def check(name: str) -> None:
-    """Exports it once, and compares program and module for several lengths.
+    """Exports a case once, and compares the program with the module for several lengths.
 
     Args:
         name: one of `names`.
 
     Raises:
-        AssertionError: for numbers that differ.
-        Exception: torch's, where it cannot export it.
+        AssertionError: for results that differ.
+        Exception: of torch, if it cannot export the case.
     """
-    way, _, wanted = name.partition(": ")
+    kind, _, case_name = name.partition(": ")
     cases: dict[str, tuple[Any, Callable[[Any], None]]] = {
         "step": (MECHANISMS, _step),
         "sequence": (MECHANISMS, _sequence),
         "encoder": (ENCODERS, _encoder),
         "decoder": (DECODERS, _decoder),
     }
-    known, function = cases[way]
+    candidates, function = cases[kind]
     torch.manual_seed(0)
     with torch.no_grad():
-        function(next(case for case in known if case.name == wanted))
+        function(next(case for case in candidates if case.name == case_name))
 
 
 class _Steps(nn.Module):
@@ -73,11 +75,11 @@ class _Steps(nn.Module):
         if queries.dim() == 3:
             attended, _ = self.mechanism(queries, memory, inputs=inputs, alignment=True)
             return attended.context, attended.alignment
-        found, state = [], self.mechanism.initial_state(memory)
+        outputs, state = [], self.mechanism.initial_state(memory)
         for _ in range(2):
             attended, state = self.mechanism.step(queries, memory, state, inputs=inputs, alignment=True)
-            found += [attended.context, attended.alignment]
-        return tuple(found)
+            outputs += [attended.context, attended.alignment]
+        return tuple(outputs)
 
 
 def _step(case: MechanismCase) -> None:
@@ -101,7 +103,7 @@ def _sequence(case: MechanismCase) -> None:
 
 
 def _least(module: _Steps) -> int:
-    """The fewest positions: 3 of readers, whose recurrence has one step less; a narrow window's width."""
+    """The least S: 2; 3 for readers, whose recurrence has S - 1 steps; and the width of a narrow window."""
     least = 3 if any(isinstance(part, AbstractReader) for part in module.modules()) else 2
     return max(least, module.mechanism.window.width or 0) if module.mechanism.narrow else least
 
@@ -148,7 +150,7 @@ def _decoder(case: DecoderCase) -> None:
 
 
 def _compare(module: nn.Module, inputs: Callable[[int], tuple[Any, ...]], shapes: Any, least: int) -> None:
-    """The program of one example beside the module, for the least length and two others."""
+    """Compares the program of one example with the module, for the least length and two others."""
     program = export(module, inputs(max(6, least + 1)), dynamic_shapes=shapes).module()
     for length in (least, least + 7, 40):
         example = inputs(length)
@@ -166,8 +168,8 @@ def _source(case: MechanismCase, length: int) -> tuple[Tensor, Tensor]:
 
 
 def _has_one_source(case: MechanismCase) -> bool:
-    made = case.make()
-    return isinstance(case.memory_size, int) and not isinstance(made, Parallel) and bool(made.uses_query)
+    mechanism = case.make()
+    return isinstance(case.memory_size, int) and not isinstance(mechanism, Parallel) and bool(mechanism.uses_query)
 
 
 def _is_fixed(case: MechanismCase) -> bool:
@@ -175,5 +177,5 @@ def _is_fixed(case: MechanismCase) -> bool:
 
 
 def _feeds_back(case: DecoderCase) -> bool:
-    """Whether T has to be fixed, or outputs are no log-probabilities."""
+    """Whether T must be fixed, or outputs are not log-probabilities."""
     return case.num_tokens is None or any(getattr(part, "feeds_back", None) for part in case.make().modules())

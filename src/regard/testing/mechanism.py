@@ -31,23 +31,23 @@ def check_mechanism(
     only: Iterable[str] | None = None,
     exempt: Mapping[str, str] | None = None,
 ) -> None:
-    """Proves that a mechanism keeps the contract, with small drawn sources; takes a second or two on a CPU.
+    """Checks that a mechanism keeps the contract, with small random sources; takes a second or two on a CPU.
 
-    The mechanism itself is not touched: a copy is converted, its weights are moved a little away from their
-    beginnings (biases that start at zero hide faults), and it is put into evaluation mode.
+    The mechanism itself is not changed: a copy is converted and put into evaluation mode, and its weights are moved a
+    little from their initial values (biases that start at zero hide errors).
 
     Args:
-        mechanism: a `Mechanism`, a `Parallel`, or a module of your own with the same verbs.
+        mechanism: a `Mechanism`, a `Parallel`, or your own module with the same verbs.
         query_size: Q; any number for a mechanism without a query.
-        memory_size: M, or for several memories a size each.
-        input_size: F, when `step` reads `inputs`.
-        key_size: M2, when queries are compared with keys of their own instead of the values; one memory only.
-        dtype: float64 or float32; gradients are always checked in float64, half types besides.
+        memory_size: M, or a sequence with the M of each of several memories.
+        input_size: F, if `step` reads `inputs`.
+        key_size: M2, if keys are given besides the values; only for a single memory.
+        dtype: float64 or float32; gradients are always checked in float64, and half types are checked, too.
         only: names of laws (`LAWS`) to check; all if None.
-        exempt: from the name of a law that does not hold by design to the reason.
+        exempt: laws that do not hold by design, with the reasons.
 
     Raises:
-        AssertionError: names the first law that is broken, what it says, and where it broke.
+        AssertionError: for a broken law; the text has its name and docstring, and the difference.
         ValueError: for an unknown law, an exemption without a reason, or another dtype.
 
     >>> from regard.attention import bahdanau
@@ -77,25 +77,25 @@ def chosen_laws(
     names = list(laws_by_name if only is None else only)
     for name in [*names, *exempt]:
         if name not in laws_by_name:
-            raise ValueError(f"{name!r} is no law. The laws are: {', '.join(laws_by_name)}.")
+            raise ValueError(f"{name!r} is not a law. The laws are: {', '.join(laws_by_name)}.")
     if unexplained := [name for name, reason in exempt.items() if not reason.strip()]:
         raise ValueError(f"An exemption needs a reason: {', '.join(unexplained)}.")
     return [name for name in names if name not in exempt]
 
 
 def keep_law(name: str, law: Callable[[SubjectT], None], subject: SubjectT, described: str) -> None:
-    """Checks one law; whatever goes wrong is an AssertionError that names it."""
+    """Checks a law; any error becomes an AssertionError that names the law."""
     try:
         law(subject)
     except Exception as error:
-        said = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+        reason = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
         raise AssertionError(
-            f"{described} breaks the law {name}.\n  It says: {law.__doc__}\n  Found: {said}"
+            f"{described} breaks the law {name}.\n  It says: {law.__doc__}\n  Found: {reason}"
         ) from error
 
 
 def move_weights(module: nn.Module) -> None:
-    """Moves all weights a little away from their beginnings: a bias that starts at zero hides faults."""
+    """Moves all weights a little from their initial values, since a bias that starts at zero hides errors."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in module.parameters():

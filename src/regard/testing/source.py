@@ -1,4 +1,4 @@
-"""Encoded sources for decoders under examination: one sentence each, and batches of them."""
+"""Encoded sources for decoders under examination: single sentences, and batches of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regard.models import Encoded
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What an encoder says of one sentence.
+    """The output of an encoder for one sentence.
 
     Args:
         values: (S, M), or a tuple of them for several memories.
@@ -40,11 +40,13 @@ def draw_source(
     final_sizes: Any = None,
     dtype: torch.dtype = torch.float64,
 ) -> Source:
-    """A sentence of normal numbers; one seed gives one sentence.
+    """A sentence of normal numbers, which depends only on its seed.
 
     Args:
-        length, memory_size: S and M; a tuple of each for several memories.
-        final_sizes: a tree (tuples) of sizes of the final state, as `((4, 4),)` for an LSTM layer; None: no state.
+        length, memory_size: S and M; tuples of them for several memories.
+        seed: of the numbers.
+        final_sizes: a tree (tuples) of the sizes of the final state, such as `((4, 4),)` for an LSTM layer; no state if
+            None.
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -65,7 +67,7 @@ def draw_source(
 
 
 def encode(sources: Sequence[Source], padding: int = 0) -> Encoded:
-    """A batch, as an encoder would give it, padded to its longest sentence and `padding` columns more.
+    """A batch as an encoder would return it, padded to its longest sentence plus `padding` columns.
 
     >>> encode([draw_source(2, 3, seed=0), draw_source(4, 3, seed=1)], padding=1).mask.int()
     tensor([[1, 1, 0, 0, 0],

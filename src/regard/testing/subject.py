@@ -1,4 +1,4 @@
-"""What the laws of attention examine: a mechanism, its sizes, and what is drawn for it."""
+"""The subject of the laws of attention: a mechanism, its sizes, and random sources and queries for it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Sources:
 
 @dataclass(frozen=True)
 class Looks:
-    """What a mechanism saw in T steps: contexts (R, T, V), an (R, H, T, S) a memory, and the state afterwards."""
+    """The results of T steps: contexts (R, T, V), alignments (R, H, T, S) of each memory, and the final state."""
 
     contexts: Tensor
     alignments: tuple[Tensor, ...]
@@ -42,9 +42,9 @@ class Looks:
 
 @dataclass(frozen=True)
 class Subject:
-    """A mechanism under examination, with one memory or, as `Parallel`, several.
+    """A mechanism under examination, with one memory or, like `Parallel`, several.
 
-    Sentence b is the same wherever it stands: its numbers are drawn from its own seed.
+    Sentence b is the same in any batch: its numbers are drawn from its own seed.
     """
 
     mechanism: Any
@@ -68,40 +68,40 @@ class Subject:
 
         Args:
             lengths: a number for each sentence; 0 is legal for a single memory.
-            sentences: who the rows are (seeds); 0, 1, … if None.
+            sentences: the sentences (seeds) of the rows; 0, 1, … if None.
             padding: further columns of padding.
             scale: a factor on the values.
         """
         sentences = range(len(lengths)) if sentences is None else sentences
         values, masks = [], []
         for index, size in enumerate(self.memory_sizes):
-            own = [length + index if length else 0 for length in lengths]
-            width = max(own, default=0) + padding
-            rows = torch.full((len(own), width, size), 77.0, dtype=self.dtype)
-            for row, (sentence, length) in enumerate(zip(sentences, own)):
+            longer = [length + index if length else 0 for length in lengths]
+            width = max(longer, default=0) + padding
+            rows = torch.full((len(longer), width, size), 77.0, dtype=self.dtype)
+            for row, (sentence, length) in enumerate(zip(sentences, longer)):
                 rows[row, :length] = self.draw(length, size, seed=1000 * (sentence + 1) + index) * scale
             values.append(rows)
-            masks.append(torch.arange(width) < torch.tensor(own, dtype=torch.long)[:, None])
+            masks.append(torch.arange(width) < torch.tensor(longer, dtype=torch.long)[:, None])
         return Sources(tuple(values), tuple(masks))
 
     def queries(self, rows: int | Sequence[int], steps: int, *, scale: float = 1.0) -> Tensor:
-        """Queries (R, T, Q), of these rows (seeds); a row has the same queries wherever it stands."""
+        """Queries (R, T, Q), of these rows (seeds); a row has the same queries in any batch."""
         seeds = range(rows) if isinstance(rows, int) else rows
         size = self.query_size if self.mechanism.uses_query else 0
-        drawn = [self.draw(steps, size, seed=7_000_000 + seed) * scale for seed in seeds]
-        return torch.stack(drawn) if drawn else torch.zeros(0, steps, size, dtype=self.dtype)
+        queries = [self.draw(steps, size, seed=7_000_000 + seed) * scale for seed in seeds]
+        return torch.stack(queries) if queries else torch.zeros(0, steps, size, dtype=self.dtype)
 
     def inputs(self, queries: Tensor) -> Tensor | None:
-        """What the decoder was fed, (R, T, F), from the queries' numbers; None for mechanisms that do not read it."""
+        """The decoder's inputs (R, T, F), computed from the queries; None for mechanisms that do not read them."""
         if self.input_size is None:
             return None
-        spread = queries.new_ones(queries.shape[-1], self.input_size)
-        return torch.sin(queries @ spread + torch.arange(self.input_size))
+        ones = queries.new_ones(queries.shape[-1], self.input_size)
+        return torch.sin(queries @ ones + torch.arange(self.input_size))
 
     def keys(self, sources: Sources) -> Tensor | None:
         """Keys (B, S, M2), each from its value; None for mechanisms that compare with the values.
 
-        Padding holds what it holds in the values, by itself: no gradient goes there.
+        Padding of the keys holds what padding of the values holds, without a gradient.
         """
         if self.key_size is None:
             return None
@@ -119,10 +119,10 @@ class Subject:
     def loop(self, memory: Any, queries: Tensor, *, num_hypotheses: int = 1, state: Any = None) -> Looks:
         """The loop of `step` over queries (R, T, Q)."""
         state = self.mechanism.initial_state(memory, num_hypotheses) if state is None else state
-        fed, steps = self.inputs(queries), []
+        inputs, steps = self.inputs(queries), []
         for t in range(queries.shape[1]):
             attended, state = self.mechanism.step(
-                queries[:, t], memory, state, inputs=None if fed is None else fed[:, t], alignment=True
+                queries[:, t], memory, state, inputs=None if inputs is None else inputs[:, t], alignment=True
             )
             steps.append(attended)
         alignments = zip(*(as_tuple(attended.alignment) for attended in steps))
@@ -139,15 +139,15 @@ class Subject:
         return Looks(attended.context, as_tuple(attended.alignment), state, attended.auxiliary)
 
     def gradients(self, loss: Tensor, *tensors: Tensor) -> list[Tensor]:
-        """Gradients with respect to tensors and then to all parameters; zeros where there is no way."""
-        wanted = [*tensors, *self.mechanism.parameters()]
+        """Gradients of tensors and then of all parameters; zeros where the loss does not depend on them."""
+        leaves = [*tensors, *self.mechanism.parameters()]
         if not loss.requires_grad:
-            return [torch.zeros_like(x) for x in wanted]
-        found = torch.autograd.grad(loss, wanted, retain_graph=True, allow_unused=True)
-        return [torch.zeros_like(x) if g is None else g for x, g in zip(wanted, found)]
+            return [torch.zeros_like(x) for x in leaves]
+        gradients = torch.autograd.grad(loss, leaves, retain_graph=True, allow_unused=True)
+        return [torch.zeros_like(x) if g is None else g for x, g in zip(leaves, gradients)]
 
     def probe(self, looks: Looks, row: int, lengths: Sequence[int]) -> Tensor:
-        """A number that depends on all that a row saw, the same function wherever the row stands."""
+        """A number that depends on all results of a row; the same function in any batch."""
         context = looks.contexts[row]
         total = (context * self.draw(*context.shape, seed=5)).sum()
         for weights, length in zip(looks.alignments, lengths):
@@ -157,7 +157,7 @@ class Subject:
 
 
 def as_tuple(alignment: Any) -> tuple[Tensor, ...]:
-    """The alignments of one memory or of several as a tuple, empty when they were not asked for."""
+    """The alignments of one memory or of several as a tuple; empty if they were not asked for."""
     if alignment is None:
         return ()
     return alignment if isinstance(alignment, tuple) else (alignment,)

@@ -1,4 +1,4 @@
-"""Tiny decoders in float64 with their sources: small enough for gradients of differences and exhaustive search."""
+"""Tiny decoders in float64 and their sources, small enough for finite differences and exhaustive search."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Features(nn.Linear):
 
     @property
     def size(self) -> int:
-        """The number of features that come out."""
+        """The number of output features."""
         return self.out_features
 
 
@@ -50,9 +50,9 @@ def recurrent(
     """A recurrent decoder of four tokens, or of two features with `continuous`."""
     torch.manual_seed(1)
     context = options.get("context")
-    told = {key: value for key, value in options.items() if key != "bridge"}
-    fed = RecurrentDecoder.input_size(embedding_size, size, attention=attention, **told)
-    stack = RecurrentStack(fed, size, num_layers, cell=cell)
+    input_options = {key: value for key, value in options.items() if key != "bridge"}
+    input_size = RecurrentDecoder.input_size(embedding_size, size, attention=attention, **input_options)
+    stack = RecurrentStack(input_size, size, num_layers, cell=cell)
     encoder = RecurrentStack(1, MEMORY_SIZE // 2, cell=cell, bidirectional=True)
     width = None if context is None or context.kind == "last" else MEMORY_SIZE
     bridge = Bridge(encoder, stack, options.pop("bridge", "dense"), context_size=width)
@@ -111,7 +111,7 @@ def sources_to_copy(ids: Sequence[Sequence[int]] = ((1, 4, 2, 5, 4), (4, 0, 3)))
     Id 4 stands for another word in each, twice in the first.
     """
     copied = []
-    for source, own in zip(sources(), ids, strict=True):
-        extra = max(max(own) - NUM_TOKENS + 1, 0)
-        copied.append(Source(source.values, source.final_state, torch.tensor(own), torch.ones(extra, dtype=torch.bool)))
+    for source, tokens in zip(sources(), ids, strict=True):
+        extension = torch.ones(max(max(tokens) - NUM_TOKENS + 1, 0), dtype=torch.bool)
+        copied.append(Source(source.values, source.final_state, torch.tensor(tokens), extension))
     return tuple(copied)

@@ -1,4 +1,4 @@
-"""Pictures: an alignment as PNG, SVG, PDF or a page of its own, its data as a file, and curves."""
+"""Pictures: an alignment as PNG, SVG, PDF or an HTML page, its data as a file, and curves."""
 
 from regard.viz.aligned import Aligned, Reading
 from regard.viz.curves import plot_curves

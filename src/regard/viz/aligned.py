@@ -1,4 +1,4 @@
-"""What is drawn and saved: an alignment with its tokens, read from arrays or predictions, padding cut away."""
+"""An alignment with its tokens, as it is drawn and saved: read from arrays or predictions, without padding."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Reading(TypedDict, total=False):
     """How an alignment is read.
 
     Args:
-        heads: of predictions, also show every head of every entry of `alignments`.
-        end_symbol: False leaves out the rows and columns of "</s>"; the picture says how much weight lay there.
-        source_length, target_length: how many positions and steps are real; the rest is left out.
-        source_mask, target_mask: (S,) and (T,) bool, True where real; at most one of length and mask.
+        heads: whether to show also every head of every entry of `alignments` of a prediction.
+        end_symbol: False leaves out the rows and columns of "</s>"; the picture says how much weight they had.
+        source_length, target_length: the number of real positions and steps; the rest is left out.
+        source_mask, target_mask: (S,) and (T,) bool, True where real; give a length or a mask, not both.
     """
 
     heads: bool
@@ -42,9 +42,9 @@ class Aligned:
     Args:
         alignment: (T, S), or (H, T, S) or (L, H, T, S) weights.
         source_tokens, tokens: S and T labels, or None.
-        alignments: further ones by name, (T, S) or (H, T, S).
-        text: what the prediction says, or None.
-        left_out: the share of weight on columns of the end symbol that were left out; None where none were.
+        alignments: further alignments by name, (T, S) or (H, T, S).
+        text: the text of the prediction, or None.
+        left_out: the share of the weight in columns of the end symbol that were left out; None if none were.
     """
 
     alignment: Weights
@@ -55,7 +55,7 @@ class Aligned:
     left_out: float | None = None
 
     def panels(self) -> list[tuple[str, Weights]]:
-        """Name and weights (T, S) of every head and layer, counted from 0; the name of a single one is empty."""
+        """Name and weights (T, S) of every head and layer, counted from 0; the name of a single panel is empty."""
         return [panel for name, weights in self._named() for panel in _split(name, weights)]
 
     def _named(self) -> Iterator[tuple[str, Weights]]:
@@ -64,46 +64,46 @@ class Aligned:
 
 
 def read(alignment: Any, source_tokens: Any = None, target_tokens: Any = None, **how: Unpack[Reading]) -> list[Aligned]:
-    """The alignments that are meant, cut to what is to be seen.
+    """The alignments of the arguments, without padding and what is left out.
 
     Args:
         alignment: an array or tensor (T, S), (H, T, S) or (L, H, T, S); or an object with `alignment`, `source_tokens`
-            and `tokens` as a `Prediction` has them; or a list of such objects.
-        source_tokens, target_tokens: S and T labels; one less than that and the last is the end symbol.
+            and `tokens` like a `Prediction`; or a list of such objects.
+        source_tokens, target_tokens: S and T labels; with one label less the last position is the end symbol.
 
     Raises:
         ShapeError: for other shapes and numbers of tokens.
-        RegardError: where there is nothing to see.
+        RegardError: if there is nothing to show.
     """
-    several = isinstance(alignment, list | tuple) and all(hasattr(one, "alignment") for one in alignment)
+    several = isinstance(alignment, list | tuple) and all(hasattr(item, "alignment") for item in alignment)
     if not several and not hasattr(alignment, "alignment"):
         return [_cut({"": as_weights(alignment)}, source_tokens, target_tokens, None, **how)]
     if several and not (source_tokens is None and target_tokens is None):
-        raise RegardError("Several predictions bring their own tokens; leave out source_tokens and target_tokens.")
-    found = []
-    for index, one in enumerate(alignment if several else [alignment]):
-        if one.alignment is None:
+        raise RegardError("Several predictions have their own tokens; leave out source_tokens and target_tokens.")
+    items = []
+    for index, item in enumerate(alignment if several else [alignment]):
+        if item.alignment is None:
             warnings.warn(f"Prediction {index} has no alignment and is left out.", UserWarning, stacklevel=3)
             continue
-        further = dict(getattr(one, "alignments", None) or {}) if how.get("heads") else {}
-        weights = {"": as_weights(one.alignment)} | {name: as_weights(value) for name, value in further.items()}
-        sources = getattr(one, "source_tokens", None) if source_tokens is None else source_tokens
-        targets = getattr(one, "tokens", None) if target_tokens is None else target_tokens
-        found.append(_cut(weights, sources, targets, getattr(one, "text", None), **how))
-    if not found:
+        further = dict(getattr(item, "alignments", None) or {}) if how.get("heads") else {}
+        weights = {"": as_weights(item.alignment)} | {name: as_weights(value) for name, value in further.items()}
+        sources = getattr(item, "source_tokens", None) if source_tokens is None else source_tokens
+        targets = getattr(item, "tokens", None) if target_tokens is None else target_tokens
+        items.append(_cut(weights, sources, targets, getattr(item, "text", None), **how))
+    if not items:
         raise RegardError("There is no alignment to show: predict with alignments, or give an array (T, S).")
-    return found
+    return items
 
 
 def largest_weight(items: Sequence[Aligned]) -> float:
-    """The largest finite weight of all panels; 1 where none is above 0."""
+    """The largest finite weight of all panels; 1 if none is above 0."""
     finite = [weights[np.isfinite(weights)] for item in items for _, weights in item.panels()]
     largest = max((float(weights.max()) for weights in finite if weights.size), default=0.0)
     return largest if largest > 0 else 1.0
 
 
 def as_numbers(values: Any) -> Weights:
-    """Numbers from an array, nested lists or a tensor of any device: float32 or float64 stay, others become float32."""
+    """Numbers of an array, nested lists or a tensor of any device; float32 and float64 stay, others become float32."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.float() if values.is_floating_point() and values.itemsize < 4 else values
@@ -120,7 +120,7 @@ def as_numbers(values: Any) -> Weights:
 
 
 def as_weights(values: Any) -> Weights:
-    """The numbers of an alignment of two to four axes."""
+    """The numbers of an alignment with two to four axes."""
     weights = as_numbers(values)
     if not 2 <= weights.ndim <= 4 or 0 in weights.shape[:-2]:
         raise ShapeError(f"An alignment is (T, S), (H, T, S) or (L, H, T, S); got shape {weights.shape}.")
@@ -162,20 +162,20 @@ def _cut(
         if sources is None and targets is None:
             warnings.warn("end_symbol=False does nothing without tokens.", UserWarning, stacklevel=4)
         rows, targets = _without_end(rows, targets)
-        kept, sources = _without_end(columns, sources)
-        if kept.size < columns.size:
-            every = sum(float(np.nansum(w[..., rows[:, None], columns])) for w in weights.values())
-            rest = sum(float(np.nansum(w[..., rows[:, None], kept])) for w in weights.values())
-            left_out = 1 - rest / every if every else 0.0
-        columns = kept
-    seen = {name: w[..., rows[:, None], columns] for name, w in weights.items()}
-    return Aligned(seen.pop(""), sources, targets, seen, text, left_out)
+        staying, sources = _without_end(columns, sources)
+        if staying.size < columns.size:
+            total = sum(float(np.nansum(w[..., rows[:, None], columns])) for w in weights.values())
+            rest = sum(float(np.nansum(w[..., rows[:, None], staying])) for w in weights.values())
+            left_out = 1 - rest / total if total else 0.0
+        columns = staying
+    selected = {name: w[..., rows[:, None], columns] for name, w in weights.items()}
+    return Aligned(selected.pop(""), sources, targets, selected, text, left_out)
 
 
 def _real(name: str, size: int, length: int | None, mask: Any) -> NDArray[np.intp]:
-    """The indices of what is no padding."""
+    """The indices of real positions."""
     if length is not None and mask is not None:
-        raise ShapeError(f"Give {name}_length or {name}_mask, not both: each says what is real.")
+        raise ShapeError(f"Give {name}_length or {name}_mask, not both: each says which positions are real.")
     if mask is not None:
         keep = np.asarray(mask.cpu() if hasattr(mask, "cpu") else mask)
         if keep.shape != (size,) or keep.dtype != bool:
@@ -191,7 +191,7 @@ def _real(name: str, size: int, length: int | None, mask: Any) -> NDArray[np.int
 
 
 def _labels(name: str, size: int, tokens: Sequence[str] | None, real: NDArray[np.intp]) -> tuple[str, ...] | None:
-    """One label for each real position, from labels of the real or of all positions, with or without the end symbol."""
+    """A label for each real position, from labels of the real or of all positions, with or without the end symbol."""
     if tokens is None:
         return None
     if not isinstance(tokens, Iterable):

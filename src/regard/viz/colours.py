@@ -1,4 +1,4 @@
-"""The colours of weights: equal steps of weight are equal steps of colour, in OKLab, for light and for dark pages."""
+"""The colours of weights, for light and dark pages: equal steps of weight are equal steps of colour in OKLab."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def ramp(count: int = 256, *, dark: bool = False) -> NDArray[np.float64]:
     array([1., 1., 1.])
     """
     fine = _path(np.linspace(0, 1, 4096), dark)
-    walked = np.concatenate([[0], np.linalg.norm(np.diff(fine, axis=0), axis=1).cumsum()])
-    where = np.interp(np.linspace(0, walked[-1], count), walked, np.linspace(0, 1, len(fine)))
-    return _srgb(_path(where, dark))
+    lengths = np.concatenate([[0], np.linalg.norm(np.diff(fine, axis=0), axis=1).cumsum()])
+    u = np.interp(np.linspace(0, lengths[-1], count), lengths, np.linspace(0, 1, len(fine)))
+    return _srgb(_path(u, dark))
 
 
 def hexadecimal(colours: NDArray[np.float64]) -> list[str]:
@@ -33,7 +33,7 @@ def hexadecimal(colours: NDArray[np.float64]) -> list[str]:
 
 
 def _path(u: NDArray[np.float64], dark: bool) -> NDArray[np.float64]:
-    """OKLab colours (n, 3) along the way from 0 to 1; without colour at both ends."""
+    """OKLab colours (n, 3) of the path at u between 0 and 1; both ends are grey."""
     start, end = DARK if dark else LIGHT
     ink = 1 - u if dark else u
     hue = np.radians(HUES[0] + (HUES[1] - HUES[0]) * ink)

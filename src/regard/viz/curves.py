@@ -1,4 +1,4 @@
-"""A line chart: a number against another, a few curves."""
+"""A line chart of a few curves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.viz.aligned import as_numbers
 from regard.viz.plot import PICTURES, suffix_of
 
 STROKES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Okabe and Ito's colours, told apart with any colour vision."""
+"""Okabe and Ito's colours, which can be distinguished with any colour vision."""
 MARKERS = "osD^vPX"
 
 
@@ -23,10 +23,10 @@ def plot_curves(
     y_label: str,
     title: str | None = None,
 ) -> Path:
-    """Draws curves into a .png, .svg or .pdf file, as the error against the length of a sentence.
+    """Draws curves into a .png, .svg or .pdf file, for example errors against the lengths of sentences.
 
     Args:
-        curves: from a name to (x, y), two sequences or tensors of one length; points that are not finite are left out.
+        curves: (x, y) by name, two sequences or tensors of the same length; points that are not finite are left out.
 
     Returns:
         The path.
@@ -49,15 +49,13 @@ def plot_curves(
     axes = figure.add_subplot()
     strokes, whole = [], True
     for index, (name, (x, y)) in enumerate(curves.items()):
-        across, up = as_numbers(x), as_numbers(y)
-        if across.shape != up.shape or across.ndim != 1:
-            raise RegardError(
-                f"curves[{name!r}]: x and y must be as long as each other; got {across.shape}, {up.shape}."
-            )
-        (stroke,) = axes.plot(across, up, marker=MARKERS[index % len(MARKERS)], markersize=4, linewidth=1.6)
+        x, y = as_numbers(x), as_numbers(y)
+        if x.shape != y.shape or x.ndim != 1:
+            raise RegardError(f"curves[{name!r}]: x and y must have the same length; got {x.shape}, {y.shape}.")
+        (stroke,) = axes.plot(x, y, marker=MARKERS[index % len(MARKERS)], markersize=4, linewidth=1.6)
         stroke.set_color(STROKES[index % len(STROKES)])
         strokes.append(stroke)
-        whole = whole and bool((across == across.round()).all())
+        whole = whole and bool((x == x.round()).all())
     if whole:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(type_.drawable(x_label))

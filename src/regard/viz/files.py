@@ -22,8 +22,8 @@ def save_alignment(
     """Writes arrays and tokens, as `plot_alignment` would show them, to a .json or .npz file.
 
     JSON is `{"format": ..., "items": [{"alignment": [[...]], "source_tokens": [...], "tokens": [...], ...}]}` with
-    null for what is no finite number. NPZ has the same names behind the number of the item, `0/alignment`,
-    `0/source_tokens`, and is loaded without pickles.
+    null for numbers that are not finite. NPZ has the same names after the number of the item, `0/alignment`,
+    `0/source_tokens`, and is loaded without pickle.
 
     Args:
         alignment, source_tokens, target_tokens, **how: as in `plot_alignment`.
@@ -41,10 +41,10 @@ def save_alignment(
 
 
 def load_alignment(path: str | Path) -> list[Aligned]:
-    """The alignments of a file that `save_alignment` wrote; `plot_alignment` takes them as they are.
+    """The alignments of a file that `save_alignment` wrote; `plot_alignment` accepts them.
 
     Raises:
-        DataError: for a file that is no such file.
+        DataError: for any other file.
     """
     source = Path(path)
     _writer(source)
@@ -52,13 +52,13 @@ def load_alignment(path: str | Path) -> list[Aligned]:
         return _from_json(source) if source.suffix.lower() == ".json" else _from_npz(source)
     except OSError as error:
         raise DataError(f"{source}: cannot be read: {error.strerror or error}.") from None
-    except Exception as error:  # readers of damaged archives raise whatever their parts raise
+    except Exception as error:  # a damaged archive may raise anything
         reason = f"{type(error).__name__}: {error}"
         raise DataError(f"{source}: not a file written by save_alignment ({reason:.200}).") from error
 
 
 def check_name(path: Path) -> None:
-    """Refuses what no file can be called: a text with U+0000, or with half a surrogate pair."""
+    """Raises an error for a path that no file can have: with U+0000 or half a surrogate pair."""
     try:
         os.lstat(path)
     except OSError:
@@ -68,7 +68,7 @@ def check_name(path: Path) -> None:
 
 
 def write(items: Sequence[Aligned], path: Path) -> None:
-    """Writes what was read already."""
+    """Writes alignments."""
     writer = _writer(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     writer(items, path)
@@ -79,7 +79,7 @@ def _writer(path: Path) -> Any:
     writers = {".json": _to_json, ".npz": _to_npz}
     if path.suffix.lower() not in writers:
         raise RegardError(
-            f"{path}: arrays and tokens are kept in .json or .npz files; got {path.suffix or 'no suffix'!r}."
+            f"{path}: arrays and tokens are saved as .json or .npz files; got {path.suffix or 'no suffix'!r}."
         )
     return writers[path.suffix.lower()]
 
@@ -102,12 +102,12 @@ def _to_json(items: Sequence[Aligned], path: Path) -> None:
 
 
 def _listed(weights: Weights) -> Any:
-    """Nested lists; each number is the shortest that reads back as the same weight."""
+    """Nested lists; each number is the shortest that reads back as the same weight, or None if it is not finite."""
     if np.isfinite(weights).all():
         return weights.tolist()
-    known = weights.astype(object)
-    known[~np.isfinite(weights)] = None
-    return known.tolist()
+    numbers = weights.astype(object)
+    numbers[~np.isfinite(weights)] = None
+    return numbers.tolist()
 
 
 def _from_json(path: Path) -> list[Aligned]:
@@ -153,19 +153,19 @@ def _from_npz(path: Path) -> list[Aligned]:
         items: list[Aligned] = []
         while f"{len(items)}/alignment" in arrays:
             start = f"{len(items)}/"
-            found = {name.removeprefix(start): arrays[name] for name in arrays if name.startswith(start)}
+            fields = {name.removeprefix(start): arrays[name] for name in arrays if name.startswith(start)}
             items.append(
                 Aligned(
-                    found["alignment"],
-                    _tokens(found.get("source_tokens")),
-                    _tokens(found.get("tokens")),
+                    fields["alignment"],
+                    _tokens(fields.get("source_tokens")),
+                    _tokens(fields.get("tokens")),
                     {
                         name.removeprefix("alignments/"): w
-                        for name, w in found.items()
+                        for name, w in fields.items()
                         if name.startswith("alignments/")
                     },
-                    str(found["text"]) if "text" in found else None,
-                    float(found["left_out"]) if "left_out" in found else None,
+                    str(fields["text"]) if "text" in fields else None,
+                    float(fields["left_out"]) if "left_out" in fields else None,
                 )
             )
     return items

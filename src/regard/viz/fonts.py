@@ -1,4 +1,4 @@
-"""Which fonts a picture needs for its labels, and which characters no font on this machine can draw."""
+"""The fonts that a picture needs for its labels, and the characters that no font on this machine can draw."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from matplotlib import font_manager
 from regard.viz.labels import is_silent, visible
 
 BASE = "DejaVu Sans"
-"""Comes with matplotlib; draws Latin, Greek, Cyrillic, Hebrew, Arabic letters and the phonetic alphabet."""
+"""It comes with matplotlib and draws Latin, Greek, Cyrillic, Hebrew, Arabic letters and the phonetic alphabet."""
 MISSING = "□"
 
 
 class Typesetter:
-    """Fonts for a set of texts, found once.
+    """The fonts for a set of texts.
 
     Args:
-        texts: everything that is to be drawn. Characters beyond the base font are looked for in the fonts that
-            matplotlib finds on this machine. One warning names those that are in none.
+        texts: everything that is to be drawn. Characters that the base font lacks are searched in the fonts that
+            matplotlib finds on this machine. A single warning names those that no font has.
 
     Attributes:
         families: the fonts, the base font first.
-        stand_ins: the labels that stand for tokens which cannot be drawn.
+        stand_ins: the labels that replace tokens which cannot be drawn.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.stand_ins: set[str] = set()
-        wanted = {ord(character) for text in texts for character in text} - _characters(_file(BASE))
+        missing = {ord(character) for text in texts for character in text} - _characters(_file(BASE))
         self.families = [BASE]
-        for name, path in _installed() if wanted else ():
-            if found := wanted & _characters(path):
+        for name, path in _installed() if missing else ():
+            if drawn := missing & _characters(path):
                 self.families.append(name)
-                wanted -= found
-            if not wanted:
+                missing -= drawn
+            if not missing:
                 break
-        silent = {code for code in wanted if is_silent(chr(code))}
-        wanted -= silent
-        self._lost: dict[int, str | None] = dict.fromkeys(wanted, MISSING) | dict.fromkeys(silent)
-        if wanted:
-            some = " ".join(f"U+{code:04X}" for code in sorted(wanted)[:5])
+        silent = {code for code in missing if is_silent(chr(code))}
+        missing -= silent
+        self._lost: dict[int, str | None] = dict.fromkeys(missing, MISSING) | dict.fromkeys(silent)
+        if missing:
+            examples = " ".join(f"U+{code:04X}" for code in sorted(missing)[:5]) + ", …" * (len(missing) > 5)
             warnings.warn(
-                f"No installed font draws {len(wanted)} of the characters ({some}{', …' if len(wanted) > 5 else ''}); "
+                f"No installed font draws {len(missing)} of the characters ({examples}); "
                 f"they are shown as {MISSING}, tokens with them by a code point or, as #n, by their number. Install a "
                 "font for the script, or write .html: browsers have fonts.",
                 UserWarning,
@@ -55,8 +55,8 @@ class Typesetter:
         return text.translate(self._lost)
 
     def labels(self, tokens: Sequence[str] | None) -> tuple[str, ...] | None:
-        """Labels of tokens that can be drawn and read: where there is no font, the code point of a single character, or
-        # and the number of a longer token, which is no wider than the label would have been."""
+        """Labels of tokens that can be drawn: without a font the code point of a token of one character, or # and the
+        number of a longer token, which is not wider than the token."""
         return None if tokens is None else tuple(self._label(visible(token), i) for i, token in enumerate(tokens))
 
     def _label(self, token: str, number: int) -> str:
@@ -74,7 +74,7 @@ def _file(family: str) -> str:
 
 @lru_cache(maxsize=1)
 def _installed() -> tuple[tuple[str, str], ...]:
-    """Family and file of the installed upright fonts; none of those that draw a place-holder for everything."""
+    """Family and file of the installed upright fonts, except those that draw a placeholder for every character."""
     upright = (
         entry
         for entry in font_manager.fontManager.ttflist
@@ -87,5 +87,5 @@ def _installed() -> tuple[tuple[str, str], ...]:
 def _characters(path: str) -> frozenset[int]:
     try:
         return frozenset(font_manager.get_font(path).get_charmap())
-    except (OSError, RuntimeError):  # a file that is gone, or no font that FreeType reads
+    except (OSError, RuntimeError):  # the file is gone, or FreeType cannot read it
         return frozenset()

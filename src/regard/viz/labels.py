@@ -1,4 +1,4 @@
-"""Tokens as labels: what cannot be seen is made visible, what is too long is cut, what is too dense is thinned."""
+"""Tokens as labels: invisible characters are made visible, long labels are cut, dense labels are thinned out."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import unicodedata
 from collections.abc import Sequence
 
 END_SYMBOL = "</s>"
-"""The label of a last row or column that the tokens do not name, and what `end_symbol=False` leaves out."""
+"""The label of the last row or column if there is no token for it; `end_symbol=False` leaves it out."""
 
 _SIGNS = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 _NAMES = {
     "\u00a0": "NBSP", "\u00ad": "SHY", "\u034f": "CGJ", "\u061c": "ALM", "\u200b": "ZWSP", "\u200c": "ZWNJ",
     "\u200d": "ZWJ", "\u200e": "LRM", "\u200f": "RLM", "\u2060": "WJ", "\ufeff": "BOM",
 }  # fmt: skip
-"""The usual abbreviations of characters that cannot be seen; others are shown by their code point."""
+"""The usual abbreviations of invisible characters; others are shown by their code point."""
 _JOINERS = "\u200c\u200d"
 VIRAMA = 9
-"""The combining class of the signs that take a consonant's vowel away."""
+"""The combining class of the signs that remove the vowel of a consonant."""
 _DRAWN = frozenset(map(chr, (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD)))
-"""Format characters that are drawn, as the Arabic sign of a number."""
+"""Format characters that are drawn, such as the Arabic number sign."""
 
 
 def visible(token: str) -> str:
     """The token with spaces, line ends, control and format characters shown by a sign, an abbreviation or a code point.
 
-    What cannot be seen but shapes the characters beside it stays as it is within a word: joiners between characters or
-    after a virama, selectors of variants and emoji tags. Where it stands for itself it is named.
+    Invisible characters that affect their neighbours stay within a word: joiners between characters or after a virama,
+    variation selectors and emoji tags. Elsewhere they are shown by name.
 
     >>> visible("a b\\n"), visible("\\x00"), visible("\\u200b"), visible("")
     ('a␣b⏎', '‹U+0000›', '‹ZWSP›', '∅')
@@ -37,7 +37,7 @@ def visible(token: str) -> str:
 
 
 def visible_words(text: str) -> str:
-    """Running text: as `visible`, but spaces stay spaces."""
+    """As `visible`, but spaces stay spaces."""
     return " ".join(visible(word) for word in text.split(" ") if word)
 
 
@@ -57,14 +57,14 @@ def _is_hidden(character: str) -> bool:
 
 
 def _is_selector(character: str) -> bool:
-    """Selectors of variants, the grapheme joiner, and the tags of which some flags are made."""
+    """Variation selectors, the grapheme joiner, and the tags of which some flags are made."""
     code = ord(character)
     variants = code == 0x34F or 0x180B <= code <= 0x180F or 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF
     return variants or 0xE0020 <= code <= 0xE007F
 
 
 def _is_within(token: str, place: int) -> bool:
-    """Whether a hidden character shapes those beside it."""
+    """Whether a hidden character affects its neighbours."""
     before = token[:place].rstrip(_JOINERS)[-1:]
     if not before or (_is_hidden(before) and not _is_selector(before)):
         return False
@@ -77,27 +77,27 @@ def _is_within(token: str, place: int) -> bool:
 
 
 def is_silent(character: str) -> bool:
-    """Whether the character only shapes those beside it, and needs no glyph."""
+    """Whether the character only affects its neighbours and needs no glyph."""
     return character in _JOINERS or _is_selector(character)
 
 
 def clusters(text: str) -> list[str]:
-    """What a reader takes for single characters: with their marks, joined emoji, the two letters of a flag.
+    """The characters as a reader counts them: with their marks, joined emoji, the two letters of a flag.
 
     Source: Unicode Standard Annex 29, its extended grapheme clusters, without the rules for Hangul letters.
 
     >>> [len(cluster) for cluster in clusters("e\\u0301a\U0001f469\\u200d\U0001f467\U0001f1eb\U0001f1f7")]
     [2, 1, 3, 2]
     """
-    found: list[str] = []
+    result: list[str] = []
     for character in text:
-        last = found[-1] if found else ""
-        flag = all(0x1F1E6 <= ord(one) <= 0x1F1FF for one in last + character) and len(last) == 1
+        last = result[-1] if result else ""
+        flag = all(0x1F1E6 <= ord(letter) <= 0x1F1FF for letter in last + character) and len(last) == 1
         if last and (_extends(character) or last[-1] == "\u200d" or flag):
-            found[-1] += character
+            result[-1] += character
         else:
-            found.append(character)
-    return found
+            result.append(character)
+    return result
 
 
 def _extends(character: str) -> bool:
@@ -114,12 +114,12 @@ def shortened(label: str, width: int = 24) -> str:
     """
     if len(label) <= width:
         return label
-    signs = clusters(label)
-    return label if len(signs) <= width else "".join(signs[: width - 1]) + "…"
+    characters = clusters(label)
+    return label if len(characters) <= width else "".join(characters[: width - 1]) + "…"
 
 
 def columns(label: str) -> int:
-    """How many columns of a terminal the label takes: an estimate of its width."""
+    """The number of terminal columns of the label, an estimate of its width."""
     return sum(
         0
         if unicodedata.category(character) in ("Mn", "Me") or is_silent(character)
@@ -129,7 +129,7 @@ def columns(label: str) -> int:
 
 
 def stride(spacing: float, needed: float) -> int:
-    """Label every how manieth cell, as 1, 2, 5, 10, 20, ..., so that labels stand at least `needed` apart.
+    """The least n of 1, 2, 5, 10, 20, … for which labels of every n-th cell are at least `needed` apart.
 
     >>> stride(0.3, 0.15), stride(0.1, 0.15), stride(0.01, 0.15)
     (1, 2, 20)
@@ -143,5 +143,5 @@ def stride(spacing: float, needed: float) -> int:
 
 
 def numbered(tokens: Sequence[str] | None, size: int) -> list[str]:
-    """Visible labels of `size` cells; their numbers from 0 where there are no tokens."""
+    """Visible labels of `size` cells; numbers from 0 if there are no tokens."""
     return [str(i) for i in range(size)] if tokens is None else [visible(token) for token in tokens]

@@ -1,4 +1,4 @@
-"""Where panels stand on a page, in inches from the top left: a grid whose tracks fit their labels."""
+"""The places of panels on a page, in inches from the top left: a grid whose rows and columns fit their labels."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from regard.viz.aligned import Aligned, Weights
 from regard.viz.labels import columns, numbered, shortened, stride, visible_words
 
 POINTS = 8.0
-"""Size of labels."""
+"""The size of labels."""
 LINE = 0.13
-"""Least distance between labels in inches."""
+"""The least distance between labels, in inches."""
 LARGEST_CELL = 0.42
 SINGLE, PAGE = 7.5, 11.0
-"""The most that the matrix of a single panel, or all matrices in a row of a page, may take."""
+"""The largest width of a single panel's matrix, and of all matrices in a row of a page."""
 SLANT = math.sin(math.radians(45))
 
 
@@ -25,9 +25,9 @@ class Axis:
 
     Args:
         length: of the matrix along this side.
-        ticks: the labels that are shown, by position; none where another panel of the row or column shows them.
-        stride: the distance from one label to the next.
-        slanted: whether labels are too long to lie side by side.
+        ticks: the labels that are shown, by position; none if another panel of the row or column shows them.
+        stride: the number of positions from one label to the next.
+        slanted: whether labels are slanted, since they are too long.
     """
 
     length: float
@@ -37,13 +37,13 @@ class Axis:
 
     @property
     def widest(self) -> float:
-        """The room for the widest label, in inches."""
+        """The width of the widest label, in inches."""
         return max(map(width_of, self.ticks.values()), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A matrix with its name and its place: left and top of the matrix itself."""
+    """A matrix with its name and its place; `left` and `top` are those of the matrix without its labels."""
 
     name: str
     weights: Weights
@@ -59,17 +59,17 @@ def width_of(label: str) -> float:
 
 
 def arrange(items: Sequence[Aligned]) -> tuple[list[Panel], float, float]:
-    """Panels in their places, with the width and height that they take together."""
-    found = [(i, item, *panel) for i, item in enumerate(items) for panel in item.panels()]
+    """The panels in their places, and their total width and height."""
+    contents = [(i, item, *panel) for i, item in enumerate(items) for panel in item.panels()]
     across = _tracks(items)
-    limit = SINGLE if len(found) == 1 else min(SINGLE / 1.5, max(1.0, PAGE / across))
+    limit = SINGLE if len(contents) == 1 else min(SINGLE / 1.5, max(1.0, PAGE / across))
     panels = []
-    for index, (number, item, name, weights) in enumerate(found):
-        alone = len(items) > 1
-        if alone:
+    for index, (number, item, name, weights) in enumerate(contents):
+        labelled = len(items) > 1
+        if labelled:
             name = shortened(visible_words(" · ".join(part for part in (str(number + 1), item.text, name) if part)), 40)
         panels.append(
-            _panel(item, name, weights, limit, top=alone or index < across, left=alone or index % across == 0)
+            _panel(item, name, weights, limit, top=labelled or index < across, left=labelled or index % across == 0)
         )
     rows = [panels[i : i + across] for i in range(0, len(panels), across)]
     lefts, width = _along([[row[i] for row in rows if i < len(row)] for i in range(min(across, len(panels)))])
@@ -83,7 +83,7 @@ def arrange(items: Sequence[Aligned]) -> tuple[list[Panel], float, float]:
 
 
 def _tracks(items: Sequence[Aligned]) -> int:
-    """How many panels stand side by side: the heads of a layer, all of one of several predictions, else a square."""
+    """The number of panels in a row: the heads of a layer, all panels of a prediction, or as many as make a square."""
     if len(items) == 1 and not items[0].alignments and items[0].alignment.ndim == 4:
         return max(1, items[0].alignment.shape[1])
     counts = {len(item.panels()) for item in items}
@@ -114,7 +114,7 @@ def _axis(length: float, labels: tuple[str, ...], every: int, *, slanted: bool =
 
 
 def _side(size: int, cell: float, limit: float) -> float:
-    """The length of a side; the shorter side of a long matrix is stretched to a third of the longer one."""
+    """The length of a side; the shorter side of a long matrix is at least a third of the longer one."""
     return max(size * cell, min(size * LARGEST_CELL, limit / 3), 0.3)
 
 
@@ -129,7 +129,7 @@ def _above(axis: Axis) -> float:
 
 
 def _along(tracks: Sequence[Sequence[Panel]]) -> tuple[list[float], float]:
-    """The left of the matrices in each column, and the width of all."""
+    """The left edge of the matrices in each column, and the total width."""
     lefts: list[float] = []
     right = 0.0
     for track in tracks:

@@ -1,4 +1,4 @@
-"""An alignment as one HTML file: its data, its style and its script inside, no request to anywhere."""
+"""An alignment as one HTML file that contains its data, style and script and sends no requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regard.viz.colours import hexadecimal, ramp
 from regard.viz.labels import END_SYMBOL, numbered
 
 UNIT = 10_000
-"""Weights are kept as whole numbers of 1/UNIT."""
+"""Weights are stored as integers, in units of 1/UNIT."""
 
 
 def page(items: Sequence[Aligned], *, title: str | None = None, highest: float = 1.0, largest: bool = False) -> str:
@@ -26,7 +26,7 @@ def page(items: Sequence[Aligned], *, title: str | None = None, highest: float =
     Args:
         title: the page's heading.
         highest: the weight of the strongest colour.
-        largest: whether that is the largest weight; the scale says so.
+        largest: whether `highest` is the largest weight; the scale says so.
     """
     heading = printable(title or "Alignment")
     data = {
@@ -56,7 +56,7 @@ def _item(index: int, item: Aligned) -> dict[str, Any]:
 
 
 def _whole(weights: Weights) -> list[int | None]:
-    """Row after row in units; None for what is no finite number."""
+    """Weights in units, row by row; None if not finite."""
     flat = weights.astype(np.float64).ravel()
     finite = np.isfinite(flat)
     whole: list[int | None] = np.where(finite, flat * UNIT, 0).round().astype(np.int64).tolist()
@@ -66,6 +66,6 @@ def _whole(weights: Weights) -> list[int | None]:
 
 
 def _embedded(data: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """JSON that cannot end the script element around it."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

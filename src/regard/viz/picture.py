@@ -1,6 +1,6 @@
 """An alignment as a matplotlib figure: source across, its labels on top, target downwards.
 
-Nothing global is touched (no pyplot, no rcParams), so pictures may be drawn in several threads and without a display.
+It changes nothing global (no pyplot, no rcParams), so pictures may be drawn in several threads and without a display.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from regard.viz.sheet import GAP, Sheet, is_crowded, sheet, without_heads
 
 DPI = 150
 GRID_FROM = 0.12
-"""Cells of at least this many inches are separated by thin lines."""
+"""Cells of at least this size, in inches, are separated by thin lines."""
 INK, FAINT = "#1b1f24", "#6b7480"
 
 
 def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float = 1.0, largest: bool = False) -> Figure:
     """The figure of one or more alignments on one page.
 
-    Where one has many heads, they are small multiples below the picture of the whole.
+    If one has many heads, they are shown as small multiples below the main picture.
 
     Args:
-        title: above everything.
-        highest: the weight that has the darkest colour. The colour bar shows an arrow where weights lie above it.
+        title: the text above everything.
+        highest: the weight of the darkest colour. The colour bar has an arrow if there are weights above it.
         largest: whether `highest` is the largest weight; the colour bar says so.
     """
     title = visible_words(title or "")
@@ -106,7 +106,7 @@ def _matrix(axes: Axes, panel: Panel, colours: Colormap, scale: Normalize) -> No
 
 
 def _small_multiples(axes: Axes, heads: Sheet, shade: ScalarMappable, type_: Typesetter) -> None:
-    """All of them as one picture, in inches; hundreds of axes would take many seconds."""
+    """Draws all small multiples into one image, as hundreds of axes would take many seconds."""
     (width, height), (right, bottom) = heads.cell, heads.size
     tall, wide, gap = (round(inches * DPI) for inches in (height, width, GAP))
     canvas = np.ones((len(heads.rows) * (tall + gap) - gap, heads.num_columns * (wide + gap) - gap, 4))
@@ -131,16 +131,16 @@ def _small_multiples(axes: Axes, heads: Sheet, shade: ScalarMappable, type_: Typ
 
 
 def _stretched(weights: Weights, rows: int, columns: int) -> Weights:
-    """Exactly `rows` by `columns` dots: the largest weight of those that one stands for, or one over several dots."""
+    """Weights as exactly `rows` by `columns` dots: each the largest of several weights, or a part of one."""
     if not weights.size:
         return np.zeros((rows, columns))
     small = pooled(weights, rows, columns)
-    y, x = (np.arange(size) * given // size for size, given in zip((rows, columns), small.shape, strict=True))
+    y, x = (np.arange(size) * count // size for size, count in zip((rows, columns), small.shape, strict=True))
     return small[np.ix_(y, x)]
 
 
 def pooled(weights: Weights, rows: int, columns: int) -> Weights:
-    """At most `rows` by `columns` cells, each the largest weight of those it stands for: no peak is lost."""
+    """At most `rows` by `columns` cells, each the largest of the weights that it replaces, so that no peak is lost."""
     for axis, most in ((-2, rows), (-1, columns)):
         size = weights.shape[axis]
         if size > most:
@@ -168,7 +168,7 @@ def _ticks(axes: Axes, panel: Panel, type_: Typesetter) -> None:
 
 
 def set_text(text: Text, type_: Typesetter) -> None:
-    """Text as it stands: no mathematics between $ signs."""
+    """Makes a text literal, without mathematics between $ signs, and sets its fonts."""
     text.set_parse_math(False)
     text.set_usetex(False)
     text.set_fontfamily(type_.families)
@@ -177,9 +177,9 @@ def set_text(text: Text, type_: Typesetter) -> None:
 def _colour_bar(
     figure: Figure, axes: Axes, shade: ScalarMappable, items: Sequence[Aligned], highest: float, *, largest: bool
 ) -> None:
-    seen = [weights[np.isfinite(weights)] for item in items for _, weights in item.panels()]
-    over = any((weights > highest * (1 + 1e-6)).any() for weights in seen)
-    under = any((weights < 0).any() for weights in seen)
+    finite = [weights[np.isfinite(weights)] for item in items for _, weights in item.panels()]
+    over = any((weights > highest * (1 + 1e-6)).any() for weights in finite)
+    under = any((weights < 0).any() for weights in finite)
     extend: Any = {(0, 0): "neither", (0, 1): "max", (1, 0): "min", (1, 1): "both"}[under, over]
     bar = figure.colorbar(shade, cax=axes, extend=extend, ticks=np.linspace(0, highest, 5))
     bar.outline.set(edgecolor="#9aa3ad", linewidth=0.6)
@@ -189,13 +189,13 @@ def _colour_bar(
 
 
 def _texts(item: Aligned) -> Iterator[str]:
-    """Everything of an alignment that may be drawn."""
+    """All texts of an alignment that may be drawn."""
     yield from map(visible, (*(item.source_tokens or ()), *(item.tokens or ())))
     yield from map(visible_words, (item.text or "", *item.alignments))
 
 
 def _caption(items: Sequence[Aligned], panels: Sequence[Panel], type_: Typesetter) -> str:
-    """What the picture does not show."""
+    """A line about what the picture cannot show."""
     words = ["source across, target down"] if len(panels) > 1 else []
     ticks = [label for panel in panels for side in (panel.across, panel.down) for label in side.ticks.values()]
     if not type_.stand_ins.isdisjoint(ticks):
@@ -212,5 +212,5 @@ def _caption(items: Sequence[Aligned], panels: Sequence[Panel], type_: Typesette
             f"{END_SYMBOL} left out: {max(left_out):.1%} of the weight{' at most' * (len(left_out) > 1)} lay on it"
         )
     if any(not np.isfinite(weights).all() for item in items for _, weights in item.panels()):
-        words.append("red: no finite number")
+        words.append("red: not a finite number")
     return " · ".join(words)

@@ -1,4 +1,4 @@
-"""Drawing an alignment into a file; the suffix says which kind."""
+"""Draws an alignment into a file of the kind that its suffix names."""
 
 from __future__ import annotations
 
@@ -27,26 +27,27 @@ def plot_alignment(
 ) -> tuple[Path, ...]:
     """Draws an alignment: source across with its labels on top, target downwards, darker is more weight.
 
-    PNG, SVG and PDF show everything on one page, heads and layers or several predictions as a grid; more than 24 heads
-    are small multiples below the picture of the prediction, or of their mean. HTML is one file that asks nothing of
-    anybody: it shows the weight under the pointer or the arrow keys as a number, and lets choose among predictions,
-    heads and layers. Weights are shown as they are: one scale of colours for all of a file, from 0 to `highest`.
+    PNG, SVG and PDF show everything on one page: heads and layers or several predictions are a grid; more than 24 heads
+    are small multiples below the picture of the prediction, or of the mean of the heads. HTML is one file that sends no
+    requests: it shows the weight under the pointer or the arrow keys as a number, and has a choice of predictions,
+    heads and layers. Weights are not normalised: the whole file has one scale of colours, from 0 to `highest`.
 
     Args:
-        alignment: an array or tensor (T, S), (H, T, S) or (L, H, T, S); or a `Prediction`, or what `load_alignment`
-            gives, that brings its tokens; or a list of those.
-        path: ends in .png, .svg, .pdf or .html; folders are made where they are missing.
-        source_tokens, target_tokens: S and T labels, numbers without them. One label less than positions: the last
-            position is the end symbol.
-        title: above the picture.
+        alignment: an array or tensor (T, S), (H, T, S) or (L, H, T, S); or a `Prediction` or a result of
+            `load_alignment`, which have their own tokens; or a list of those.
+        path: ends in .png, .svg, .pdf or .html; missing folders are created.
+        source_tokens, target_tokens: S and T labels; numbers if None. If there is one label less than positions, the
+            last position is the end symbol.
+        title: the text above the picture.
         highest: the weight of the darkest colour. Weights above it look the same, and the colour bar says so. "largest"
-            takes the largest weight that the file shows, for alignments that are soft everywhere: colours of two files
-            can no longer be compared then.
-        data: also write arrays and tokens as shown beside the picture, `x.json` or `x.npz` (see `save_alignment`).
+            is the largest weight of the file, for alignments that are soft everywhere; then the colours of two files
+            cannot be compared.
+        data: if given, arrays and tokens are also written beside the picture, as `x.json` or `x.npz` (see
+            `save_alignment`).
         **how: `heads`, `end_symbol`, `source_length`, `target_length`, `source_mask`, `target_mask`, as in `Reading`.
 
     Returns:
-        The paths of the files written.
+        The paths of the written files.
 
     Raises:
         ShapeError: for shapes, tokens, lengths or masks that do not fit together.
@@ -81,12 +82,12 @@ def plot_alignment(
     return target, beside
 
 
-def suffix_of(path: Path, known: Sequence[str]) -> str:
-    """The suffix in lower case; an error that lists the known ones for any other."""
+def suffix_of(path: Path, suffixes: Sequence[str]) -> str:
+    """The suffix in lower case, which must be one of `suffixes`."""
     check_name(path)
     suffix = path.suffix.lower()
-    if suffix not in known:
+    if suffix not in suffixes:
         raise RegardError(
-            f"{path}: the suffix says the kind of file; expected one of {' '.join(known)}, got {suffix!r}."
+            f"{path}: the suffix says the kind of file; expected one of {' '.join(suffixes)}, got {suffix!r}."
         )
     return suffix

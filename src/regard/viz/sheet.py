@@ -15,13 +15,13 @@ from regard.viz.labels import shortened, visible_words
 MANY = 24
 """More heads than this are shown as small multiples below the picture of their mean."""
 WIDTH = 11.0
-"""The most that small multiples side by side may take, in inches."""
+"""The largest width of a row of small multiples, in inches."""
 LARGEST, SMALLEST, GAP = 0.9, 0.3, 0.06
-"""The sides of a small multiple, and what lies between two, in inches."""
+"""The largest and the smallest side of a small multiple, and the gap between two, in inches."""
 GRAIN = 0.02
-"""Sides are multiples of it, and so whole numbers of dots."""
+"""Sides are multiples of this, so that they are whole numbers of dots; in inches."""
 SIGN = 0.075
-"""Width of a character of their labels in inches."""
+"""The width of a character of a label, in inches."""
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,19 @@ class Sheet:
     """Small multiples in rows.
 
     Args:
-        rows: label and heads (T, S) of each row; a row holds at most as many as fit the width of a page.
+        rows: label and heads (T, S) of each row; a row has at most as many heads as fit the width of a page.
     """
 
     rows: Sequence[tuple[str, Sequence[Weights]]]
 
     @property
     def num_columns(self) -> int:
-        """The heads of the longest row."""
+        """The number of heads of the longest row."""
         return max(len(heads) for _, heads in self.rows)
 
     @cached_property
     def cell(self) -> tuple[float, float]:
-        """Width and height of each: the shape of the largest alignment, but not taller than 3:2 nor wider than 2:1."""
+        """Width and height of a small multiple: the shape of the largest alignment, at most 3:2 tall and 2:1 wide."""
         steps, positions = np.max([heads[0].shape for _, heads in self.rows], axis=0)
         width = min(LARGEST, WIDTH / self.num_columns - GAP)
         height = width * float(np.clip(steps / max(positions, 1), 0.5, 1.5))
@@ -49,12 +49,12 @@ class Sheet:
 
     @property
     def margin(self) -> float:
-        """The room for the labels of the rows."""
+        """The width of the labels of the rows."""
         return 0.1 + SIGN * max(len(label) for label, _ in self.rows)
 
     @property
     def size(self) -> tuple[float, float]:
-        """Width and height of the matrices together."""
+        """Total width and height of the matrices."""
         width, height = self.cell
         return self.num_columns * (width + GAP) - GAP, len(self.rows) * (height + GAP) - GAP
 
@@ -72,7 +72,7 @@ def without_heads(item: Aligned) -> Aligned:
 
 
 def sheet(items: Sequence[Aligned]) -> Sheet:
-    """The heads of all alignments in rows, numbered where there are several alignments."""
+    """The heads of all alignments in rows, which are numbered if there are several alignments."""
     rows: list[tuple[str, Sequence[Weights]]] = []
     for number, item in enumerate(items, start=1):
         start = [str(number)] if len(items) > 1 else []
@@ -95,7 +95,7 @@ def _layers(heads: Weights) -> Iterator[tuple[str, Weights]]:
 
 
 def _wrapped(label: str, heads: Sequence[Weights]) -> Iterator[tuple[str, Sequence[Weights]]]:
-    """A row in as many as it takes; each says which heads it has where there are several."""
+    """A row, divided into several if it is too long; their labels then say which heads they have."""
     most = int(WIDTH / (SMALLEST + GAP))
     count = math.ceil(len(heads) / most)
     for index in range(count):

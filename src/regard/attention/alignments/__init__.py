@@ -1,4 +1,4 @@
-"""Energies and what came before become weights (R, H, S)."""
+"""Turning energies, and the weights of earlier steps, into weights (R, H, S)."""
 
 from regard.attention.alignments.chunkwise import ChunkwiseAlignment
 from regard.attention.alignments.exponential import ExponentialAlignment

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 
-from regard.attention.contract import AbstractAlignment, Look, Tree
+from regard.attention.contract import AbstractAlignment, Look, Parts, Tree
 from regard.shapes import Bool, Float
 
 
 class ExponentialAlignment(AbstractAlignment):
     """α_j = exp(e_j), 0 outside the support: for scores that are log-densities, such as `MixtureScore`.
 
-    A row sums to what the density puts on real positions, so to less than 1 once a mixture runs past the end.
+    A row sums to the mass that the density has on real positions: less than 1 once a mixture moves past the end.
     """
 
     is_normalised = False
     is_positionwise = True
 
-    def refuse(self, mechanism: Any) -> str | None:
-        """Weights that are no densities have no bound."""
-        if not mechanism.window.is_bounded:
+    def refuse(self, parts: Parts) -> str | None:
+        """Refuses energies that are not log-densities, as their weights have no bound."""
+        if not parts.window.is_bounded:
             return (
-                f"{type(mechanism.window).__name__} adds a bias that has no bound, and neither has exp(e) then: "
+                f"{type(parts.window).__name__} adds a bias without a bound, so exp(e) has no bound either: "
                 "ExponentialAlignment needs densities. Use SoftmaxAlignment."
             )
-        if mechanism.score.is_log_density:
+        if parts.score.is_log_density:
             return None
         return (
-            f"exp(e) of a {type(mechanism.score).__name__} has no bound: ExponentialAlignment needs a score whose "
+            f"exp(e) of a {type(parts.score).__name__} has no bound: ExponentialAlignment needs a score whose "
             "energies are log-densities, such as MixtureScore. Use SoftmaxAlignment."
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,13 +10,13 @@ from torch import Tensor
 from regard import ops
 from regard.attention.alignments.transition import TransitionAgent
 from regard.attention.beginning import first_alignment
-from regard.attention.contract import AbstractAlignment, Attended, Look, Memory, Tree
+from regard.attention.contract import AbstractAlignment, Attended, Look, Memory, Parts, Tree
 from regard.shapes import Bool, Float
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where attention is, and how likely it moves on.
+    """Where attention is, and the probability that it moves on.
 
     Args:
         alignment: α̂, (R, H, S).
@@ -34,16 +33,16 @@ class ForwardAlignment(AbstractAlignment):
     α̂_t(n) = m_t(n) y_t(n) / Σ_k m_t(k) y_t(k),  m_t(n) = (1 - u_{t-1}) α̂_{t-1}(n) + u_{t-1} α̂_{t-1}(n-1),
     y_t = softmax(e_t) over the support. α̂_0 is 1 at the first position.
 
-    Without an agent u is 1/2 always, which is the paper's α̂_{t-1}(n) + α̂_{t-1}(n-1). With one u_0 = 1/2, and u_t is
-    known only after step t. Where a window allows no position that can be reached, attention begins anew with y_t; a
-    row that saw nothing stays where it was.
+    Without an agent u is always 1/2, which gives the paper's α̂_{t-1}(n) + α̂_{t-1}(n-1). With an agent u_0 = 1/2, and
+    u_t is computed after step t. Where the support has no position that can be reached, attention restarts from y_t; a
+    row without support stays where it was.
 
     Args:
-        num_heads: H, every head moves by itself.
-        agent: tells u_t from the context, what the decoder was fed, and the query.
+        num_heads: H; each head moves by itself.
+        agent: computes u_t from the context, the decoder's input and the query.
 
-    Numerics: a softmax of e + log m (`ops.forward_alignment`), which is what the first author's code does; energies of
-    any size leave a distribution.
+    Numerics: a softmax of e + log m (`ops.forward_alignment`), as in the first author's code; energies of any size give
+    a distribution.
 
     Source: Zhang, Ling & Dai 2018 (arXiv 1807.06736).
     """
@@ -64,29 +63,29 @@ class ForwardAlignment(AbstractAlignment):
         self.agent = agent
         self.uses_query = agent is not None
 
-    def refuse(self, mechanism: Any) -> str | None:
-        """Every head has a place, and an agent knows how wide the context is."""
-        if mechanism.score.num_heads != self.num_heads:
+    def refuse(self, parts: Parts) -> str | None:
+        """Refuses another number of heads, and a context of another width than the agent's."""
+        if parts.score.num_heads != self.num_heads:
             return (
-                f"ForwardAlignment knows the places of {self.num_heads} heads and the score has "
-                f"{mechanism.score.num_heads}: give it num_heads={mechanism.score.num_heads}."
+                f"ForwardAlignment follows {self.num_heads} heads and the score has "
+                f"{parts.score.num_heads}: give it num_heads={parts.score.num_heads}."
             )
-        if self.agent is not None and mechanism.read.context_size != self.agent.context_size:
+        if self.agent is not None and parts.read.context_size != self.agent.context_size:
             return (
-                f"The transition agent sees contexts of {self.agent.context_size} features and the read gives "
-                f"{mechanism.read.context_size}: build it with context_size={mechanism.read.context_size}."
+                f"The transition agent takes contexts of {self.agent.context_size} features and the read gives "
+                f"{parts.read.context_size}: build it with context_size={parts.read.context_size}."
             )
         return None
 
     def initial(self, memory: Memory, num_rows: int) -> Progress:
-        """α̂_0, all at the first position that may be looked at, and u_0 = 1/2."""
+        """α̂_0, all at the first position that may be attended to, and u_0 = 1/2."""
         start = first_alignment("first", memory, num_rows, self.num_heads)
         return Progress(start, start.new_full((num_rows, self.num_heads), 0.5))
 
     def move(
         self, energies: Float[Tensor, "R H S"], leaf: Progress, support: Bool[Tensor, "R G S"] | None
     ) -> Float[Tensor, "R H S"]:
-        """α̂_t of α̂_{t-1} and u_{t-1}."""
+        """α̂_t from α̂_{t-1} and u_{t-1}."""
         return ops.forward_alignment(energies, leaf.alignment, leaf.move, support)
 
     def forward(

@@ -1,4 +1,4 @@
-"""All of the weight at one position."""
+"""All of the weight on one position."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from regard.shapes import Bool, Float
 
 
 class HardmaxAlignment(AbstractAlignment):
-    """α_j = 1 where e_j is largest in the support, the first of equal ones; 0 elsewhere.
+    """α_j = 1 where e_j is the largest in the support (the first of equal ones), 0 elsewhere.
 
-    The weights have no gradient, so the score learns nothing from what is read: as tf.contrib.seq2seq's
-    `probability_fn="hardmax"`. With `straight_through` it learns as if they were softmax's weights.
+    The weights have no gradient, so the score learns nothing from the context, as with tf.contrib.seq2seq's
+    `probability_fn="hardmax"`. With `straight_through` it learns as if the weights were softmax(e).
 
     Args:
-        straight_through: whether gradients are those of softmax(e), which are not the true ones (zero).
+        straight_through: whether gradients are those of softmax(e) instead of the true ones, zero.
 
     Source: straight-through: Bengio, Léonard & Courville 2013 (arXiv 1308.3432), section 3.
     """

@@ -10,19 +10,20 @@ from regard.shapes import Bool, Float
 
 
 class MonotonicAlignment(AbstractReader):
-    """From where it stopped last, a reader passes positions from left to right and stops at one.
+    """In each step a reader goes from left to right, from where it stopped last, and stops at one position.
 
-    p_ij = σ(e_ij + r + ε_ij) is the probability of stopping at j once there, and α_i is where it stops in expectation
+    p_ij = σ(e_ij + r + ε_ij) is the probability of stopping at j on arrival. α_i is the expected stop
     (`ops.expected_monotonic_alignment`), or with `hard` the first position with p > 1/2
-    (`ops.hard_monotonic_alignment`). It starts at the first position; those outside the support are passed.
+    (`ops.hard_monotonic_alignment`). The reader starts at the first position and skips those outside the support.
 
     Args:
-        num_heads: H, every head reads by itself.
-        bias: r; below 0 the reader tends to read on. Learned from there, for all heads, unless `learned_bias` is off.
-        noise: the deviation of the normal ε, only in training; it makes p come near 0 and 1, as `hard` needs it.
-        hard: whether the reader decides: never, in evaluation, or always (then energies have no gradient).
+        num_heads: H; each head reads by itself.
+        bias: r; below 0 the reader tends to read on. With `learned_bias` it is the initial value, shared by all heads.
+        noise: the standard deviation of the normal ε, only in training; it drives p towards 0 and 1, which `hard`
+            needs.
+        hard: when the reader takes hard decisions: never, in evaluation, or always (then energies have no gradient).
         remaining: the probability of passing all positions is `lost`, so that a row sums to less than 1 and a hard
-            reader past the end sees nothing from then on; or the `last` position of the support gets it.
+            reader past the end reads nothing from then on; or it is given to the `last` position of the support.
 
     Source: Raffel et al. 2017 (arXiv 1704.00784), sections 2.2 to 2.5; `last`: fairseq's mass preservation.
     """
@@ -46,11 +47,11 @@ class MonotonicAlignment(AbstractReader):
     def advance(
         self, chance: Float[Tensor, "R H S"], previous: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None
     ) -> Float[Tensor, "R H S"]:
-        """Where the reader stops."""
+        """α_i: the hard or the expected stop."""
         if support is not None:
             chance = chance.masked_fill(~support, 0)
         return ops.hard_monotonic_alignment(chance, previous) if self.decides else self.expect(chance, previous)
 
     def expect(self, chance: Float[Tensor, "R H S"], previous: Float[Tensor, "R H S"]) -> Float[Tensor, "R H S"]:
-        """Where the reader stops in expectation."""
+        """α_i: the expected stop."""
         return ops.expected_monotonic_alignment(chance, previous)

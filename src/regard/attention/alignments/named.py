@@ -15,17 +15,17 @@ AlignmentName = Literal["softmax", "sparsemax", "entmax15", "entmax", "hardmax",
 
 
 def alignment_named(name: AlignmentName, *, sharpening: float = 1.0, num_heads: int = 1) -> AbstractAlignment:
-    """The alignment that looks at one step's energies and is called so.
+    """The alignment of this name; all of them depend on the energies of one step only.
 
     Args:
-        name: `softmax`; `sparsemax`, `entmax15` (α = 1.5) and `entmax` (every head learns its α), with weights of
-            exactly 0; `hardmax`, only one position (learned as if it were softmax: straight-through); `sigmoid`, every
-            position by itself, and `smoothed_sigmoid`, divided by the sum.
+        name: `softmax`; `sparsemax`, `entmax15` (α = 1.5) and `entmax` (each head learns its α), with weights of
+            exactly 0; `hardmax`, only one position (with straight-through gradients); `sigmoid`, each position by
+            itself; `smoothed_sigmoid`, sigmoids divided by their sum.
         sharpening: a factor on the energies.
-        num_heads: how many there are.
+        num_heads: H, for `entmax`.
 
     Raises:
-        UnsupportedError: for another name, and for hardmax with sharpening, which changes nothing.
+        UnsupportedError: for an unknown name, and for hardmax with sharpening, which changes nothing.
 
     >>> alignment_named("sparsemax", sharpening=2.0).sharpening
     2.0

@@ -1,14 +1,14 @@
-"""What readers share that go from left to right and never back."""
+"""The base of readers that go from left to right and never back."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from regard.attention.beginning import first_alignment
-from regard.attention.contract import AbstractAlignment, Look, Memory, Tree
+from regard.attention.contract import AbstractAlignment, Look, Memory, Parts, Tree
 from regard.errors import UnsupportedError
 from regard.shapes import Bool, Float
 
@@ -20,12 +20,13 @@ class AbstractReader(AbstractAlignment):
     """A reader that begins at the first position and decides at each with p_ij = σ(e_ij + r + ε_ij).
 
     Args:
-        num_heads: H, every head reads by itself.
-        bias: r; learned from there, for all heads, unless `learned_bias` is off.
-        noise: the deviation of the normal ε, only in training; it makes p come near 0 and 1, as `hard` needs it.
-        hard: whether p is 0 or 1, what it is nearer to: never, in evaluation, or always (then energies have no
-            gradient).
-        remaining: the probability of going beyond the last position is `lost`, or the `last` of the support gets it.
+        num_heads: H; each head reads by itself.
+        bias: r; with `learned_bias` it is the initial value, shared by all heads.
+        noise: the standard deviation of the normal ε, only in training; it drives p towards 0 and 1, which `hard`
+            needs.
+        hard: when p is rounded to 0 or 1: never, in evaluation, or always (then energies have no gradient).
+        remaining: the probability of going beyond the last position is `lost`, or is given to the `last` position of
+            the support.
     """
 
     is_recurrent = True
@@ -35,10 +36,10 @@ class AbstractReader(AbstractAlignment):
     ) -> None:
         super().__init__()
         if noise < 0:
-            raise ValueError(f"noise={noise} is a deviation: 0 or more.")
-        for name, value, known in (("hard", hard, get_args(Hard)), ("remaining", remaining, get_args(Remaining))):
-            if value not in known:
-                raise UnsupportedError(f"{name}={value!r} must be one of {', '.join(map(repr, known))}.")
+            raise ValueError(f"noise={noise} is a standard deviation: it must be 0 or more.")
+        for name, value, names in (("hard", hard, get_args(Hard)), ("remaining", remaining, get_args(Remaining))):
+            if value not in names:
+                raise UnsupportedError(f"{name}={value!r} must be one of {', '.join(map(repr, names))}.")
         self.num_heads = num_heads
         self.bias: float | nn.Parameter = nn.Parameter(torch.tensor(float(bias))) if learned_bias else bias
         self.noise = noise
@@ -50,20 +51,20 @@ class AbstractReader(AbstractAlignment):
 
     @property
     def decides(self) -> bool:
-        """Whether p is 0 or 1 in this mode."""
+        """Whether p is rounded to 0 or 1 in this mode."""
         return self.hard == "always" or (self.hard == "evaluation" and not self.training)
 
-    def refuse(self, mechanism: Any) -> str | None:
-        """Every head has a reader."""
-        if mechanism.score.num_heads == self.num_heads:
+    def refuse(self, parts: Parts) -> str | None:
+        """Refuses a score that has another number of heads."""
+        if parts.score.num_heads == self.num_heads:
             return None
         return (
-            f"There are readers for {self.num_heads} heads and the score has {mechanism.score.num_heads}: give "
-            f"{type(self).__name__} num_heads={mechanism.score.num_heads}."
+            f"There are readers for {self.num_heads} heads and the score has {parts.score.num_heads}: give "
+            f"{type(self).__name__} num_heads={parts.score.num_heads}."
         )
 
     def initial(self, memory: Memory, num_rows: int) -> Tensor:
-        """α_0: all mass at the first position that may be looked at, (R, H, S)."""
+        """α_0: all mass on the first position that may be attended to, (R, H, S)."""
         return first_alignment("first", memory, num_rows, self.num_heads)
 
     def advance(
@@ -75,7 +76,7 @@ class AbstractReader(AbstractAlignment):
     def forward(
         self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tensor
     ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
-        """α (R, H, S), which is the leaf too."""
+        """α (R, H, S), which is also the leaf."""
         working = energies.to(torch.promote_types(energies.dtype, torch.float32)) + self.bias
         if self.training and self.noise > 0:
             drawn = torch.randn(working.shape, generator=look.generator, dtype=working.dtype, device=working.device)

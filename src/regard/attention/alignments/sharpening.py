@@ -8,7 +8,7 @@ from regard.shapes import Float
 
 
 def checked(sharpening: float) -> float:
-    """The factor, or an error that says what it must be."""
+    """The factor, if it is above 0; otherwise an error."""
     if sharpening <= 0:
         raise ValueError(f"sharpening={sharpening} must be above 0.")
     return sharpening

@@ -1,4 +1,4 @@
-"""Every position by itself: the sigmoid, and smoothing."""
+"""Each position by itself: the sigmoid, and smoothing."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from regard.shapes import Bool, Float
 class SigmoidAlignment(AbstractAlignment):
     """α_j = σ(β e_j + r), or with `normalised` the smoothing α_j = σ(β e_j + r) / Σ_k σ(β e_k + r).
 
-    Unlike softmax, smoothing does not let one large energy silence all others, and both see a constant in the energies.
+    Unlike in a softmax, one large energy does not suppress all others, and a constant added to the energies changes the
+    weights.
 
     Args:
         normalised: whether the weights of a row are divided by their sum.
-        bias: where r, which is learned, starts; None for none.
+        bias: the initial value of r, which is learned; None for no r.
         sharpening: β.
 
-    Numerics: smoothing is computed as the softmax of log σ, which neither vanishes nor overflows.
+    Numerics: smoothing is computed as the softmax of log σ, which neither underflows nor overflows.
 
     Source: smoothing: Chorowski et al. 2015 (arXiv 1506.07503), section 2.3.
     """

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard import ops
 from regard.attention.alignments.sharpening import checked, sharpen
-from regard.attention.contract import AbstractAlignment, Look, Tree
+from regard.attention.contract import AbstractAlignment, Look, Parts, Tree
 from regard.shapes import Bool, Float
 
 
 class SparsemaxAlignment(AbstractAlignment):
-    """α = the distribution over the support that is nearest to β e: max(β e_j - τ, 0), whose sum is 1.
+    """The distribution over the support that is nearest to β e: α_j = max(β e_j - τ, 0), with τ such that Σ α_j = 1.
 
     Args:
-        sharpening: β; above 1 the weights are more peaked, and fewer.
+        sharpening: β; above 1 the weights are more peaked, and fewer are above 0.
 
     Source: Martins & Astudillo 2016 (arXiv 1602.02068), section 2.
     """
@@ -39,12 +38,12 @@ class SparsemaxAlignment(AbstractAlignment):
 
 
 class EntmaxAlignment(AbstractAlignment):
-    """α-entmax: weights max((α - 1) β e_j - τ, 0)^{1/(α - 1)}, whose sum is 1; softmax at α = 1, sparsemax at 2.
+    """α-entmax: weights max((α - 1) β e_j - τ, 0)^{1/(α - 1)} that sum to 1; softmax for α = 1, sparsemax for α = 2.
 
     Args:
         alpha: α, 1 or more; 1.5 is fast.
-        learned: whether each head learns its own α = 1 + σ(a), between 1 and 2, from `alpha` on.
-        num_heads: with `learned`, how many there are.
+        learned: whether each head learns its own α = 1 + σ(a), between 1 and 2; `alpha` is then the initial value.
+        num_heads: H, with `learned`.
         sharpening: β, a factor on the energies.
 
     Source: Peters, Niculae & Martins 2019 (arXiv 1905.05702); learned: Correia, Niculae & Martins 2019
@@ -58,7 +57,7 @@ class EntmaxAlignment(AbstractAlignment):
     ) -> None:
         super().__init__()
         if alpha < 1 or (learned and not 1 < alpha < 2):
-            between = "between 1 and 2 to be learned from there" if learned else "1 (softmax) or more"
+            between = "between 1 and 2 to be learned" if learned else "1 (softmax) or more"
             raise ValueError(f"alpha={alpha} must be {between}.")
         self.fixed_alpha = alpha
         self.num_heads = num_heads
@@ -69,14 +68,14 @@ class EntmaxAlignment(AbstractAlignment):
 
     @property
     def alpha(self) -> Tensor | float:
-        """α, (H, 1) where it is learned."""
+        """α; (H, 1) if it is learned."""
         if self.alpha_logits is None:
             return self.fixed_alpha
         return 1 + self.alpha_logits.to(torch.promote_types(self.alpha_logits.dtype, torch.float32)).sigmoid()
 
-    def refuse(self, mechanism: Any) -> str | None:
-        """Every head has its own α."""
-        heads = mechanism.score.num_heads
+    def refuse(self, parts: Parts) -> str | None:
+        """Refuses a score that has another number of heads, if α is learned."""
+        heads = parts.score.num_heads
         if self.alpha_logits is None or heads == self.num_heads:
             return None
         return (

@@ -1,4 +1,4 @@
-"""Hard attention: one position, drawn."""
+"""Hard attention: one position, drawn at random."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from regard.shapes import Bool, Float, Int
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What hard attention chose, in float32 or wider; after a sequence each is (R, T, H).
+    """The positions that hard attention chose, in float32 or wider; after a sequence each field is (R, T, H).
 
     Args:
-        index: (R, H) long, the position that was read; -1 where it was the expectation, or where there is none.
-        log_probability: (R, H), log p of that position, 0 where the index is -1: what `losses.reinforce` raises.
+        index: (R, H) long, the position that was read; -1 where the expectation was read, or the support is empty.
+        log_probability: (R, H), log p of that position, which `losses.reinforce` increases; 0 where the index is -1.
         entropy: (R, H), of p, in nats.
     """
 
@@ -31,16 +31,16 @@ class Choice:
 class StochasticAlignment(AbstractAlignment):
     """In training α is 1 at one position, drawn from p = softmax(e / temperature), and 0 elsewhere.
 
-    What was drawn is a constant: nothing is learned through the weights. The score learns from the auxiliary, a
-    `Choice`, by `losses.reinforce`; a training that leaves it out trains all but the score. In evaluation the most
-    probable position is read, the first of equal ones, and nothing is drawn.
+    The drawn weights are constants, so no gradient flows through them. The score learns from the auxiliary, a `Choice`,
+    by `losses.reinforce`; without this loss everything but the score is trained. In evaluation the most probable
+    position is read (the first of equal ones), and nothing is drawn.
 
-    Draws come from the `generator` of the call, one number a row and head, however long the source is.
+    Draws use the `generator` of the call: one number for each row and head, however long the source is.
 
     Args:
         temperature: above 1 the draws are more even.
-        mix: how often, in training, a row gets its expectation α = p instead, which is learned from as usual; the
-            paper's lower variance with 0.5.
+        mix: the probability that a row in training takes its expectation α = p instead, which is differentiable; the
+            paper uses 0.5 to reduce variance.
         evaluation: "argmax", or "expectation" for α = p.
 
     Source: Xu et al. 2015 (arXiv 1502.03044), section 4.1 (their s_t is our α).
@@ -90,7 +90,7 @@ class StochasticAlignment(AbstractAlignment):
 
 
 def _draw(probabilities: Float[Tensor, "R H S"], generator: Generator | None) -> Float[Tensor, "R H S"]:
-    """1 at a position drawn for each row and head: where the mass up to it first exceeds a drawn part of all."""
+    """1 at the drawn position of each row and head, the first whose cumulative mass exceeds a random part of all."""
     if probabilities.shape[-1] == 0:
         return torch.zeros_like(probabilities)
     mass = probabilities.cumsum(-1)

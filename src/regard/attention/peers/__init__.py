@@ -1,22 +1,22 @@
-"""Mechanisms as other implementations have them: for weights that were trained there, and for comparisons.
+"""Mechanisms as other implementations compute them: for weights that were trained there, and for comparisons.
 
-What only an imitation needs is here and nowhere else. `like=` of a recipe names the implementation:
+Code that only an imitation needs is here. The option `like` of a recipe names the implementation:
 
 | recipe | `like` | what it changes |
 |---|---|---|
-| `coverage` | `espnet` | AttCov: the sum begins with uniform weights; sharpening 2 |
-| `dynamic_convolution` | `coqui` | padding is normalised over, and has 10⁻⁸ afterwards |
+| `coverage` | `espnet` | AttCov: the sum starts from uniform weights; sharpening 2 |
+| `dynamic_convolution` | `coqui` | the softmax includes padding, whose weights then become 10⁻⁸ |
 | `forward_attention` | `coqui` | `RestartingForwardAlignment`; its location score is `UnmovedLocationScore` without b |
 | `forward_attention` | `espnet` | AttForward, AttForwardTA: `ClampedForwardAlignment` |
-| `gmm` | `coqui` | GravesAttention: `SigmoidMixtureScore`; padding has 10⁻⁸ |
+| `gmm` | `coqui` | GravesAttention: `SigmoidMixtureScore`; the weight of padding is 10⁻⁸ |
 | `location_sensitive` | `coqui` | Tacotron 1 and 2: both channels, no b, smoothing with a bias of v |
 | `location_sensitive` | `espnet` | AttLoc: a uniform start, which does not stay in the sum; sharpening 2 |
 | `location_sensitive` | `nvidia` | Tacotron 2: both channels, no b |
-| `location_sensitive` | `speechbrain` | the previous weights, a uniform start, no gradient to the steps before |
+| `location_sensitive` | `speechbrain` | the previous weights, a uniform start, no gradient to earlier steps |
 | `monotonic` | `tfa_parallel` | `ClippedMonotonicAlignment`: mode `parallel`, which loses mass in long sources |
-| `show_attend_tell` | `sgrvinod` | a rectifier in place of the tangent |
+| `show_attend_tell` | `sgrvinod` | a rectifier in place of tanh |
 
-Options that are given stay as they are given. Windows of others are `argmax_window`.
+Options of the recipe that are given take precedence. `argmax_window` has the windows of other implementations.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ IMITATIONS: dict[str, dict[str, Callable[..., Mechanism]]] = {
     "monotonic": {"tfa_parallel": tensorflow_addons.monotonic},
     "show_attend_tell": {"sgrvinod": sgrvinod.show_attend_tell},
 }
-"""Who builds a recipe as another implementation has it; each is given the options of the recipe that were given."""
+"""For each recipe and implementation, the function that builds it from the options that were given."""
 
 __all__ = [
     "IMITATIONS",

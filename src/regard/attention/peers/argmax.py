@@ -1,4 +1,4 @@
-"""Windows that follow the peak, as others have them."""
+"""Windows around the peak of the last step's weights, as in other implementations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PEERS: dict[str, dict[str, Any]] = {
 def argmax_window(like: Peer, *, reach: int | None = None, num_heads: int = 1) -> ArgmaxWindow:
     """The window of a paper or of another implementation.
 
-    | name | p at first | allowed | what p follows |
+    | name | p at first | allowed | p is |
     |---|---|---|---|
     | `chorowski` | 0 | p - reach … p + reach | the median; `reach` must be given |
     | `coqui` | -1, then 0 | p - 2 … p + 5, so 0 … 4 at first | the maximum |
@@ -38,12 +38,12 @@ def argmax_window(like: Peer, *, reach: int | None = None, num_heads: int = 1) -
     | `mozilla` | 0 | p - 3 … p + 5 | the maximum |
     | `rayhane_monotonic` | 0 | p … p + 6 | the maximum |
     | `rayhane_window` | 0 | p - 4 … p + 2 | the maximum |
-    | `tensorflow_tts` | 0 | p - 2 … p + 4 (their win_front=2 is behind p, win_back=4 before it) | the maximum |
+    | `tensorflow_tts` | 0 | p - 2 … p + 4 (their win_front=2 is before p, their win_back=4 after it) | the maximum |
 
-    Each row follows its own p; those of coqui and mozilla take that of the first item for the whole batch, so they
-    agree for one item. In its first step coqui also raises the energy of position 0 to the highest there is: the p
-    that follows from it, 0, is kept here, but the weights of that step are the energies' own. All but `chorowski`
-    hold only in synthesis: wrap them in `InEvaluation`.
+    Here each row follows its own p. Coqui's and Mozilla's code use the p of the first item for the whole batch, so they
+    agree with ours for a batch of one. In its first step Coqui's code also raises the energy of position 0 to the
+    maximum; here p becomes 0 as there, but the weights of that step are not changed. All but `chorowski` apply only in
+    synthesis: wrap them in `InEvaluation`.
 
     >>> window = argmax_window("coqui")
     >>> window.back, window.front, window.first
@@ -52,7 +52,7 @@ def argmax_window(like: Peer, *, reach: int | None = None, num_heads: int = 1) -
     if like != "chorowski" and like not in _PEERS:
         raise ValueError(f"like={like!r} must be one of {', '.join(sorted([*_PEERS, 'chorowski']))}.")
     if (like == "chorowski") != (reach is not None):
-        raise ValueError(f"reach={reach}: 'chorowski' has no width of its own and needs one; the others have theirs.")
+        raise ValueError(f"reach={reach}: 'chorowski' needs a reach; the others have a fixed one.")
     if reach is not None:
         return ArgmaxWindow(back=reach, front=reach, centre="median", num_heads=num_heads)
     window = ArgmaxWindow(**_PEERS[like], num_heads=num_heads)

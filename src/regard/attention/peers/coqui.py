@@ -23,13 +23,13 @@ from regard.shapes import Bool, Float
 
 FLOOR, ELSEWHERE = 1e-8, 1e-7
 SMOOTH = ("sigmoid", "smoothed_sigmoid")
-"""Alignments that see a bias of v."""
+"""Alignments whose weights depend on a bias of v."""
 
 
 class RestartingForwardAlignment(ForwardAlignment):
     """Forward attention with m_t + 1e-8 instead of m_t; α̂_0 is 1e-7 at the other positions.
 
-    The agent has no hidden layer and does not see what was fed.
+    The agent has no hidden layer and does not use the decoder's input.
     """
 
     def initial(self, memory: Memory, num_rows: int) -> Progress:
@@ -45,7 +45,7 @@ class RestartingForwardAlignment(ForwardAlignment):
 
 
 def location_sensitive(**options: Any) -> Mechanism:
-    """The attention of its Tacotron 1 and 2."""
+    """The attention of Coqui's Tacotron 1 and 2."""
     changed: dict[str, Any] = {"location": "both", "alignment": "smoothed_sigmoid", "bias": False}
     chosen = changed | options
     return recipes.location_sensitive(**({"output_bias": chosen["alignment"] in SMOOTH} | chosen))
@@ -63,7 +63,7 @@ def forward_attention(
     window: AbstractWindow | None = None,
     **filters: Any,
 ) -> Mechanism:
-    """`OriginalAttention` with forward attention; the agent does not see what is fed, whatever `input_size` is."""
+    """`OriginalAttention` with forward attention; the agent never uses the decoder's input, even with `input_size`."""
     plain = recipes.forward_attention(
         query_size=query_size, memory_size=memory_size, size=size, score=score, num_heads=num_heads, **filters
     )
@@ -79,15 +79,15 @@ def forward_attention(
 
 
 def dynamic_convolution(**options: Any) -> Mechanism:
-    """Its sentences depend on how far they are padded; bshall's original and the default agree."""
+    """Results depend on how far sentences are padded; bshall's original agrees with the recipe's default instead."""
     plain = recipes.dynamic_convolution(**options)
     return Mechanism(plain.score, UnmaskedAlignment(plain.alignment), plain.read, plain.window)
 
 
 def gmm(*, query_size: int, memory_size: int, num_components: int = 5, num_heads: int = 1, **others: Any) -> Mechanism:
-    """GravesAttention: its own form of a logistic mixture, a hidden layer as wide as the query, dropout on ω̂."""
+    """GravesAttention: another form of the logistic mixture, a hidden layer as wide as the query, dropout on ω̂."""
     for name, value in others.items():
-        raise UnsupportedError(f"{name}={value!r}: like='coqui' has its own, leave it out.")
+        raise UnsupportedError(f"{name}={value!r}: like='coqui' fixes this option; leave it out.")
     score = SigmoidMixtureScore(query_size, num_heads=num_heads, num_components=num_components)
     read = WeightedSum(memory_size, num_heads=num_heads)
     return Mechanism(score, UnmaskedAlignment(ExponentialAlignment()), read)

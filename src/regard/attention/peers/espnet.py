@@ -22,31 +22,32 @@ UNIFORM: dict[str, Any] = {"first_alignment": "uniform", "sharpening": 2.0}
 class ClampedForwardAlignment(ForwardAlignment):
     """α̂_t = max(m_t y_t, 1e-6), without an agent max(2 m_t y_t, 1e-6), divided by its sum over all positions.
 
-    Padding and what lies outside the window get weight, too, which breaks every invariant about padding: for
-    comparisons only. The agent has no hidden layer and tells the probability to stay: W and b here are minus its own.
+    Padding and positions outside the window have weights above 0, which breaks every invariant about padding: use it
+    for comparisons only. The agent has no hidden layer and gives the probability of staying, so our W and b are the
+    negatives of ESPnet's.
     """
 
     def move(
         self, energies: Float[Tensor, "R H S"], leaf: Progress, support: Bool[Tensor, "R G S"] | None
     ) -> Float[Tensor, "R H S"]:
         """The weights; zeros in a row without support."""
-        kept = torch.promote_types(energies.dtype, leaf.alignment.dtype)
-        working = torch.promote_types(kept, torch.float32)
+        dtype = torch.promote_types(energies.dtype, leaf.alignment.dtype)
+        working = torch.promote_types(dtype, torch.float32)
         reach = (2 if self.agent is None else 1) * move_on(leaf.alignment.to(working), leaf.move.to(working))
         weights = (reach * ops.masked_softmax(energies.to(working), support)).clamp(min=LEAST)
         if support is not None:
             weights = weights * support.any(-1, keepdim=True)
-        return (weights / weights.sum(-1, keepdim=True).clamp(min=LEAST)).to(kept)
+        return (weights / weights.sum(-1, keepdim=True).clamp(min=LEAST)).to(dtype)
 
 
 def coverage(**options: Any) -> Mechanism:
-    """AttCov. With filters on the sum, AttCovLoc, it is
+    """AttCov. AttCovLoc, with filters on the sum, is
     `location_sensitive(first_alignment="uniform", accumulate_first=True, sharpening=2)`."""
     return recipes.coverage(**(UNIFORM | options))
 
 
 def location_sensitive(**options: Any) -> Mechanism:
-    """AttLoc; its speech recognition has location="previous"."""
+    """AttLoc; ESPnet's speech recognition uses location="previous"."""
     return recipes.location_sensitive(**(UNIFORM | options))
 
 

@@ -12,7 +12,7 @@ from regard.shapes import Float, merge_rows
 
 
 class RectifiedScore(AbstractScore):
-    """e_j = vᵀ max(W q + U h_j + b, 0): the additive score with a rectifier in place of the hyperbolic tangent.
+    """e_j = vᵀ max(W q + U h_j + b, 0): the additive score with a rectifier in place of tanh.
 
     Args:
         query_size, memory_size: Q and M.

@@ -1,4 +1,4 @@
-"""The mixture of Coqui's Tacotron, with a sigmoid where a logistic distribution has an exponential."""
+"""The mixture of Coqui's Tacotron, which has a sigmoid where a logistic distribution has an exponential."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MARGIN, _LEAST = 1e-5, 1e-8
 class SigmoidMixtureScore(AbstractScore):
     """e_ij = log Σ_c (φ_c(j + 3/2) - φ_c(j + ½)),  φ_c(x) = ω_c / (1 + σ((μ_c - x) / s_c)).
 
-    For models that were trained so:
     (ω̂, ŝ, Δ̂) = V relu(W q + b);  ω = softmax(dropout(ω̂)) + 10⁻⁵, s = softplus(ŝ) + 10⁻⁵, μ grows by softplus(Δ̂).
-    A logistic distribution has exp where this has the sigmoid σ. So the weights of a row sum to about a half at most,
-    and wide bells peak beyond μ; `MixtureScore(family="logistic")` is the right form. A weight of 0 becomes 10⁻⁸.
+    A logistic distribution has exp where this has the sigmoid σ. So the weights of a row sum to about ½ at most, and
+    wide components peak beyond μ; use it only for models that were trained with it. `MixtureScore(family="logistic")`
+    is the correct form. A weight of 0 becomes 10⁻⁸.
 
     Args:
         query_size: Q, also the width of the hidden layer.
@@ -61,5 +61,5 @@ class SigmoidMixtureScore(AbstractScore):
         edges = torch.arange(look.memory.num_positions + 1, device=look.query.device, dtype=leaf.dtype) + 0.5
         passed = torch.sigmoid((mean[..., None] - edges) / deviation[..., None])
         weights = (self.dropout(weight.flatten(1)).view_as(weight).softmax(-1) + _MARGIN)[..., None] / (1 + passed)
-        gained = weights.sum(2).diff(dim=-1)
-        return gained.masked_fill(gained <= 0, _LEAST).log().to(look.query.dtype), mean
+        mass = weights.sum(2).diff(dim=-1)
+        return mass.masked_fill(mass <= 0, _LEAST).log().to(look.query.dtype), mean

@@ -9,6 +9,6 @@ from regard.attention.mechanism import Mechanism
 
 
 def location_sensitive(**options: Any) -> Mechanism:
-    """The previous weights, a uniform start, no gradient from a step to the weights before."""
+    """The previous weights, a uniform start, no gradient from a step to earlier weights."""
     changed: dict[str, Any] = {"location": "previous", "first_alignment": "uniform", "detached": True}
     return recipes.location_sensitive(**(changed | options))

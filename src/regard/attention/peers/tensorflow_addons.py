@@ -17,21 +17,23 @@ READER = ("num_heads", "bias", "learned_bias", "noise", "hard", "remaining")
 
 
 class ClippedMonotonicAlignment(MonotonicAlignment):
-    """Expects as their mode `parallel` does, which loses mass in long sources (`ops.clipped_monotonic_alignment`).
+    """The stop expected by their mode `parallel` (`ops.clipped_monotonic_alignment`), which loses mass in long sources.
 
-    Their mode `recursive` is exact, as `MonotonicAlignment` is, and their mode `hard` is hard="always". Their noise,
-    which is there in evaluation too, is here in training only.
+    Their mode `recursive` is exact, as is `MonotonicAlignment`, and their mode `hard` is hard="always". They add noise
+    in evaluation too; here it is added only in training.
     """
 
     def expect(self, chance: Float[Tensor, "R H S"], previous: Float[Tensor, "R H S"]) -> Float[Tensor, "R H S"]:
-        """Where the reader stops."""
+        """α_i: the expected stop."""
         return ops.clipped_monotonic_alignment(chance, previous)
 
 
 def monotonic(**options: Any) -> Mechanism:
     """BahdanauMonotonicAttention and LuongMonotonicAttention in mode `parallel`."""
     if options.get("hard") == "always":
-        raise UnsupportedError("like='tfa_parallel': a reader that always decides expects nothing; leave it out.")
+        raise UnsupportedError(
+            "like='tfa_parallel': with hard='always' there is no expected alignment; leave one of the two out."
+        )
     plain = recipes.monotonic(**options)
     alignment = ClippedMonotonicAlignment(**{name: options[name] for name in READER if name in options})
     return Mechanism(plain.score, alignment, plain.read, plain.window)

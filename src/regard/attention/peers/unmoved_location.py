@@ -1,4 +1,4 @@
-"""A location score that adds up what forward attention has not moved yet."""
+"""A location score whose sum adds up softmax(e), before forward attention moves it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regard.shapes import Bool, Float, num_hypotheses
 
 @dataclass(frozen=True, slots=True)
 class Unmoved:
-    """What is carried from step to step.
+    """The leaf of `UnmovedLocationScore`.
 
     Args:
         trace: the last weights, and the sum of softmax(e) of all steps.
@@ -29,10 +29,10 @@ class Unmoved:
 
 
 class UnmovedLocationScore(AbstractScore):
-    """`LocationScore` of both channels, whose sum adds up softmax(e) instead of the weights that follow from it.
+    """`LocationScore` with both channels, whose cumulative channel adds up softmax(e) instead of the weights.
 
-    The two are the same under a softmax and part under forward attention, where Coqui TTS does this. A window has no
-    part in the sum.
+    With a softmax alignment the two are the same; with forward attention they differ, and Coqui TTS does this. The
+    window does not affect the sum.
 
     Args:
         query_size, memory_size, size, num_heads, num_filters, kernel_size, bias: as in `LocationScore`.
@@ -88,7 +88,7 @@ class UnmovedLocationScore(AbstractScore):
         return energies, replace(leaf, trace=trace, energies=energies)
 
     def observe(self, attended: Attended, look: Look, leaf: Unmoved) -> Unmoved:
-        """Remembers the step's weights and adds up softmax(e)."""
+        """Stores the step's weights and adds softmax(e) to the sum."""
         trace = self.location.observe(attended, look, leaf.trace)
         added = ops.masked_softmax(leaf.energies, leaf.mask)
         return replace(leaf, trace=replace(trace, cumulative=leaf.trace.cumulative + added))

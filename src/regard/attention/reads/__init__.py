@@ -1,4 +1,4 @@
-"""Weights and values become a context (R, V)."""
+"""Turning weights and values into a context (R, V)."""
 
 from regard.attention.reads.gated import GatedSum
 from regard.attention.reads.relative import RelativeSum

@@ -1,24 +1,24 @@
-"""A weighted sum behind a gate."""
+"""A weighted sum with a gate."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractRead, Look, Source, Tree
+from regard.attention.contract import AbstractRead, AbstractWrapper, Look
 from regard.attention.reads.weighted_sum import WeightedSum
 from regard.shapes import Float
 
 
-class GatedSum(AbstractRead):
-    """c = β · Σ_j α_j h_j with β = σ(W q + b): how much a step needs what is looked at.
+class GatedSum(AbstractWrapper, AbstractRead):
+    """c = β · Σ_j α_j h_j with a gate β = σ(W q + b), which says how much a step needs the context.
 
     Args:
         query_size: Q.
-        memory_size: M; with several heads the gated reads stand side by side (H·M), unless `split_heads` lets each head
-            read its own slice (M).
-        gate: "scalar", one β for each head, or "vector", one for each feature of the context.
+        memory_size: M; the contexts of several heads are concatenated (H·M), unless `split_heads` lets each head read
+            its own slice (M).
+        gate: "scalar", a β for each head, or "vector", a β for each feature of the context.
 
     Source: Xu et al. 2015 (arXiv 1502.03044), section 4.2.1: a scalar (f_β there).
     """
@@ -46,16 +46,13 @@ class GatedSum(AbstractRead):
         self.num_gates = num_heads if gate == "scalar" else self.context_size
         self.gate = nn.Linear(query_size, self.num_gates)
 
-    def refuse(self, mechanism: Any) -> str | None:
-        """As the sum that is gated."""
-        return self.sum.refuse(mechanism)
-
-    def prepare(self, source: Source) -> Tree:
-        """The values, a view."""
-        return self.sum.prepare(source)
+    @property
+    def inner(self) -> WeightedSum:
+        """The sum."""
+        return self.sum
 
     def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
         """The context (R, M or H·M)."""
         context = self.sum(weights, look)
-        opened = self.gate(look.query).sigmoid()
-        return (context.unflatten(1, (self.num_gates, -1)) * opened[..., None]).flatten(1)
+        gate = self.gate(look.query).sigmoid()
+        return (context.unflatten(1, (self.num_gates, -1)) * gate[..., None]).flatten(1)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from regard.attention.contract import AbstractRead, Look, Source, Tree
+from regard.attention.contract import AbstractRead, AbstractWrapper, Look
 from regard.attention.heads import weighted_sum
 from regard.attention.offsets import OffsetVectors
 from regard.attention.reads.weighted_sum import ProjectedSum
@@ -15,14 +13,14 @@ from regard.errors import ShapeError
 from regard.shapes import Float
 
 
-class RelativeSum(AbstractRead):
+class RelativeSum(AbstractWrapper, AbstractRead):
     """c_i = W_o [Σ_j α_ij (W_v h_j + a_{clip(j-i)})] of all heads, with a learned vector a for every offset.
 
     Args:
         memory_size, size, num_heads, num_key_value_heads, output_size, bias: as in `ProjectedSum`.
-        max_distance: k; positions farther away are as those at k.
-        offsets: the vectors; those of a `RelativeDotScore` (its `offsets`) let keys and values share them, as
-            OpenNMT-py does. Vectors of its own if None.
+        max_distance: k; positions farther away count as those at distance k.
+        offsets: the vectors; the `offsets` of a `RelativeDotScore` let keys and values share them, as in OpenNMT-py.
+            New ones if None.
 
     Source: Shaw, Uszkoreit & Vaswani 2018 (arXiv 1803.02155), equation 3 (a^V there).
     """
@@ -54,22 +52,19 @@ class RelativeSum(AbstractRead):
         if self.offsets.vectors.shape[1] != width:
             raise ShapeError(
                 f"The vectors of offsets have {self.offsets.vectors.shape[1]} features and the values of a head "
-                f"{width} (size={size} / num_heads={num_heads}): sharing them needs one width."
+                f"{width} (size={size} / num_heads={num_heads}): to share them, give both the same width."
             )
         self.context_size = self.values.context_size
         self.sources = ("shaw2018", *self.values.sources)
 
-    def refuse(self, mechanism: Any) -> str | None:
-        """As many heads as the score has."""
-        return self.values.refuse(mechanism)
-
-    def prepare(self, source: Source) -> Tree:
-        """W_v h, split into key-value heads."""
-        return self.values.prepare(source)
+    @property
+    def inner(self) -> ProjectedSum:
+        """The read of the values."""
+        return self.values
 
     def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
         """The context (R, output_size)."""
-        none = weights.new_zeros(*weights.shape[:2], len(self.offsets.vectors))
-        by_offset = none.scatter_add(2, self.offsets.index(look.position, weights), weights)
-        reads = torch.einsum("rhc,cv->rhv", by_offset, self.offsets.vectors).flatten(1)
-        return self.values.finish(weighted_sum(weights, look.memory.read) + reads, weights)
+        zeros = weights.new_zeros(*weights.shape[:2], len(self.offsets.vectors))
+        offset_weights = zeros.scatter_add(2, self.offsets.index(look.position, weights), weights)
+        sums = torch.einsum("rhc,cv->rhv", offset_weights, self.offsets.vectors).flatten(1)
+        return self.values.finish(weighted_sum(weights, look.memory.read) + sums, weights)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractRead, Look, Source, Tree
+from regard.attention.contract import AbstractRead, Look, Parts, Source, Tree
 from regard.attention.heads import group_size, head_size, split, weighted_sum
 from regard.shapes import Float
 
@@ -15,7 +13,7 @@ class WeightedSum(AbstractRead):
     """c = Σ_j α_j h_j.
 
     Args:
-        memory_size: M; with several heads each reads all of h_j and the reads stand side by side (H·M), as in Vinyals
+        memory_size: M; each of several heads reads all of h_j and their contexts are concatenated (H·M), as in Vinyals
             et al. 2015, unless `split_heads` lets each head read its own slice (M).
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), equation 5.
@@ -33,9 +31,9 @@ class WeightedSum(AbstractRead):
             head_size(memory_size, num_heads, "memory_size")
         self.context_size = memory_size if split_heads else memory_size * num_heads
 
-    def refuse(self, mechanism: Any) -> str | None:
-        """A score of another number of heads: the context would not be as wide as `context_size` says."""
-        heads = mechanism.score.num_heads
+    def refuse(self, parts: Parts) -> str | None:
+        """Refuses a score that has another number of heads, as the context would not have `context_size`."""
+        heads = parts.score.num_heads
         if heads == self.num_reads:
             return None
         return f"The read has num_heads={self.num_reads} and the score {heads}: give both the same."
@@ -55,9 +53,9 @@ class ProjectedSum(AbstractRead):
     Args:
         memory_size: M.
         size: width of the heads' reads, all heads together.
-        num_key_value_heads: G, how many W_v there are; heads side by side share one. A W_v each if None.
+        num_key_value_heads: G, how many W_v there are; adjacent heads share one. Each head has its own if None.
         output_size: width of the context, `size` if None.
-        bias: whether W_v and W_o have biases; a row that sees nothing gets zeros all the same.
+        bias: whether W_v and W_o have biases; a row without weights gets zeros all the same.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2.2; fewer key-value heads: Ainslie et al. 2023
     (arXiv 2305.13245).
@@ -86,9 +84,9 @@ class ProjectedSum(AbstractRead):
         self.value_projection = nn.Linear(memory_size, width * self.num_key_value_heads, bias=bias)
         self.output_projection = nn.Linear(size, self.context_size, bias=bias)
 
-    def refuse(self, mechanism: Any) -> str | None:
-        """W_o joins as many heads as it was made for."""
-        heads = mechanism.score.num_heads
+    def refuse(self, parts: Parts) -> str | None:
+        """Refuses a score that has another number of heads."""
+        heads = parts.score.num_heads
         if heads == self.num_heads:
             return None
         return f"The read joins {self.num_heads} heads and the score has {heads}: give both the same num_heads."
@@ -102,7 +100,7 @@ class ProjectedSum(AbstractRead):
         return self.finish(weighted_sum(weights, look.memory.read), weights)
 
     def finish(self, sums: Float[Tensor, "R HV"], weights: Float[Tensor, "R ..."]) -> Float[Tensor, "R V"]:
-        """W_o of the heads' sums."""
+        """W_o times the sums of all heads."""
         context = self.output_projection(sums)
         if type(self.output_projection) is nn.Linear and self.output_projection.bias is None:
             return context

@@ -1,4 +1,4 @@
-"""The catalogue: published mechanisms, each a few lines that compose four parts."""
+"""The catalogue of published mechanisms, each a few lines that compose four parts."""
 
 from __future__ import annotations
 

@@ -25,14 +25,14 @@ def bahdanau(
     Args:
         query_size, memory_size: Q and M.
         size: width of the hidden layer.
-        num_heads: several v, each over its own slice of the hidden layer; the reads stand side by side.
+        num_heads: several v, each over its own slice of the hidden layer; the contexts are concatenated.
         normalised: weight normalisation of v, with a bias.
-        alignment: what makes weights of energies (`alignment_named`): softmax, or one with exact zeros, say.
+        alignment: the alignment, by name (`alignment_named`).
         sharpening: a factor on the energies.
-        window: where it may look.
+        window: which positions may be attended to; all if None.
 
-    The paper attends with the old decoder state (`order: attend_then_recur` of a decoder); tf.contrib.seq2seq's
-    BahdanauAttention with the new one.
+    In the paper the query is the decoder state before the step (`order: attend_then_recur` of a decoder); with
+    tf.contrib.seq2seq's BahdanauAttention it is the state after it.
 
     Source: Bahdanau, Cho & Bengio 2015, Neural Machine Translation by Jointly Learning to Align and Translate
     (arXiv 1409.0473).

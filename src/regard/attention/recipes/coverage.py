@@ -25,17 +25,17 @@ def coverage(
     like: Literal["espnet"] | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
-    """Additive attention that knows how much it has seen: e_ij = vᵀ tanh(W q_i + U h_j + w c_ij + b), c_i = Σ α before.
+    """Additive attention with coverage: e_ij = vᵀ tanh(W q_i + U h_j + w c_ij + b), c_i = Σ_{i' < i} α_i'.
 
     Args:
         query_size, memory_size: Q and M.
         size: width of the hidden layer, all heads together.
-        num_heads: each has its own coverage; the reads stand side by side.
-        alignment: what makes weights of energies (`alignment_named`).
+        num_heads: each head has its own coverage; the contexts are concatenated.
+        alignment: the alignment, by name (`alignment_named`).
         sharpening: a factor on the energies.
-        first_alignment: what stands in the sum from the beginning.
+        first_alignment: what the sum starts from: `zeros`, or weights `uniform` over the source.
         like: another implementation (`regard.attention.peers`).
-        window: where it may look.
+        window: which positions may be attended to; all if None.
 
     Source: See, Liu & Manning 2017, Get To The Point: Summarization with Pointer-Generator Networks (arXiv 1704.04368).
     """

@@ -30,19 +30,19 @@ def dynamic_convolution(
     like: Literal["coqui"] | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
-    """Attention only by location, moved by a prior: e_i = vᵀ tanh(U (F * α) + T (G_i * α) + b) + log(P * α).
+    """Attention only by location, with a forward prior: e_i = vᵀ tanh(U (F * α) + T (G_i * α) + b) + log(P * α).
 
-    α are the weights of the step before.
+    α are the weights of the previous step.
 
     Args:
         query_size, memory_size: Q and M.
         size: width of the hidden layers, all heads together.
-        num_heads: each follows its own weights; the reads stand side by side.
-        static_filters, static_kernel, dynamic_filters, dynamic_kernel: of F, and of G_i, which the query makes.
-        reach, alpha, beta: of the prior P, beta-binomial: the largest step, and a mean step of
+        num_heads: each head follows its own weights; the contexts are concatenated.
+        static_filters, static_kernel, dynamic_filters, dynamic_kernel: of F, and of G_i, which is made from the query.
+        reach, alpha, beta: of the beta-binomial prior P: its largest move is reach, its mean
             reach · alpha / (alpha + beta).
         like: another implementation (`regard.attention.peers`).
-        window: where it may look, besides.
+        window: a further window; both apply.
 
     Source: Battenberg et al. 2020, Location-Relative Attention Mechanisms for Robust Long-Form Speech Synthesis
     (arXiv 1910.10288).

@@ -23,16 +23,16 @@ def gmm(
     family: Literal["gaussian", "logistic"] = "gaussian",
     like: Literal["coqui"] | None = None,
 ) -> Mechanism:
-    """Bells that move along the source and never back: α_ij = Σ_c ω_ic N(j; μ_ic, σ_ic²), version V2b.
+    """Mixtures of densities that only move forward along the source: α_ij = Σ_c ω_ic N(j; μ_ic, σ_ic²).
 
     Args:
         query_size, memory_size: Q and M.
         size: width of the hidden layer.
         num_components: C, for each head.
-        num_heads: each moves by itself; the reads stand side by side.
-        version: how weights, steps and widths are made (`MixtureScore`); with b, steps of 1 and widths
-            of 10 to begin with. V0 is Graves', whose weights have no bound.
-        family: of the bells.
+        num_heads: each head moves by itself; the contexts are concatenated.
+        version: how weights, steps and widths are computed (`MixtureScore`); with "b" biases make them start
+            with steps of 1 and widths of 10. V0 is Graves', whose weights have no bound.
+        family: of the densities.
         like: another implementation (`regard.attention.peers`).
 
     Source: Graves 2013, Generating Sequences With Recurrent Neural Networks (arXiv 1308.0850); V2b: Battenberg et al.

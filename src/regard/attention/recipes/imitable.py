@@ -1,4 +1,4 @@
-"""Recipes that can be as another implementation is."""
+"""Recipes that can imitate another implementation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MechanismT = TypeVar("MechanismT")
 
 
 def imitable(recipe: Callable[P, MechanismT]) -> Callable[P, MechanismT]:
-    """The recipe, whose option `like` names another implementation; `regard.attention.peers` builds that one's."""
+    """The recipe; with the option `like` it is built by `regard.attention.peers` as another implementation has it."""
 
     @wraps(recipe)
     def build(*args: P.args, **options: P.kwargs) -> MechanismT:
@@ -22,10 +22,10 @@ def imitable(recipe: Callable[P, MechanismT]) -> Callable[P, MechanismT]:
             return recipe(*args, **options)
         from regard.attention.peers import IMITATIONS
 
-        known = IMITATIONS[recipe.__name__]
-        if like not in known:
-            raise UnsupportedError(f"like={like!r} must be {' or '.join(map(repr, known))}, or None.")
-        made: Any = known[like](**options)
-        return made
+        imitations = IMITATIONS[recipe.__name__]
+        if like not in imitations:
+            raise UnsupportedError(f"like={like!r} must be {' or '.join(map(repr, imitations))}, or None.")
+        mechanism: Any = imitations[like](**options)
+        return mechanism
 
     return build

@@ -33,10 +33,10 @@ def key_value(
         query_size, memory_size: Q, and M of the values.
         key_size: of the keys; M if None.
         size: width of the hidden layer, all heads together.
-        num_heads: several v, each over its own slice of the hidden layer; the reads stand side by side.
-        alignment: what makes weights of energies (`alignment_named`).
+        num_heads: several v, each over its own slice of the hidden layer; the contexts are concatenated.
+        alignment: the alignment, by name (`alignment_named`).
         sharpening: a factor on the energies.
-        window: where it may look.
+        window: which positions may be attended to; all if None.
 
     Source: Daniluk et al. 2017, Frustratingly Short Attention Spans in Neural Language Modeling (arXiv 1702.04521),
     section 2.2.
@@ -51,16 +51,16 @@ def key_value(
 
 
 def key_value_predict(*, size: int, num_parts: Literal[1, 2, 3] = 3, reach: int = 10, num_heads: int = 1) -> Divided:
-    """A language model's look at its own last steps: h = [k; v; p], softmax of wᵀ tanh(W k_i + U k_j), c = Σ α_j v_j.
+    """A language model attends to its last steps: h = [k; v; p], α = softmax(wᵀ tanh(W k_i + U k_j)), c = Σ α_j v_j.
 
-    The memory of step t is h_{t-1} … h_{t-reach}, without h_t; the first step sees nothing and reads zeros. Training:
-    `attention(h, attention.prepare(h))` over a whole sequence; generating: `extend` the memory after every step. What
-    predicts is tanh(W_r c_t + W_x p_t), which is left to the model.
+    Step t attends to h_{t-1} … h_{t-reach}, without h_t; the first step has nothing to attend to and reads zeros. In
+    training call `attention(h, attention.prepare(h))` for a whole sequence; in generation `extend` the memory after
+    every step. The prediction tanh(W_r c_t + W_x p_t) is left to the model.
 
     Args:
         size: of h, which is divided equally.
-        num_parts: 3 for [k; v; p], 2 for [k; v] (v predicts too), 1 for plain attention (h is all of them).
-        reach: how many steps back.
+        num_parts: 3 for [k; v; p], 2 for [k; v] (v serves as p too), 1 for plain attention (h serves as all three).
+        reach: how many earlier steps are attended to.
         num_heads: several w, each over its own slice of the hidden layer.
 
     Source: Daniluk et al. 2017, Frustratingly Short Attention Spans in Neural Language Modeling (arXiv 1702.04521),

@@ -35,33 +35,33 @@ def location_sensitive(
     like: Literal["coqui", "espnet", "nvidia", "speechbrain"] | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
-    """Additive attention that also sees where it was: e_ij = vᵀ tanh(W q_i + U h_j + L f_ij + b), f_i = F * α.
+    """Additive attention that depends on earlier alignments: e_ij = vᵀ tanh(W q_i + U h_j + L f_ij + b), f_i = F * α.
 
     Args:
         query_size, memory_size: Q and M.
         size: width of the hidden layer, all heads together.
-        num_heads: each has its own filters on its own alignments; the reads stand side by side.
-        location: what the filters F see: the `previous` weights, the `cumulative` ones, or `both`.
+        num_heads: each head has its own filters on its own alignments; the contexts are concatenated.
+        location: the input of the filters F: the `previous` weights, the `cumulative` ones, or `both`.
         num_filters, kernel_size: of F.
-        num_previous: how many steps back `previous` reaches, a channel each.
-        first_alignment: what the first step takes for the weights before it: `zeros`, `uniform`, or
+        num_previous: how many previous steps `previous` holds, each a channel.
+        first_alignment: what the first step takes as the weights before it: `zeros`, `uniform`, or
             all on the `first` position.
         accumulate_first: whether that stays in the sum (coverage and location, ESPnet's AttCovLoc).
-        alignment: what makes weights of energies (`alignment_named`): a softmax; Chorowski's smoothing.
+        alignment: the alignment, by name (`alignment_named`); `smoothed_sigmoid` is Chorowski's smoothing.
         sharpening: a factor on the energies.
         bias: whether there is b.
-        output_bias: a bias of v, which a sigmoid sees and a softmax does not.
-        detached: no gradient goes from a step to the weights before it.
+        output_bias: whether v has a bias, which changes a sigmoid and not a softmax.
+        detached: whether gradients stop at the weights of earlier steps.
         like: another implementation (`regard.attention.peers`). Rayhane Mamah's Tacotron 2 and TensorFlowTTS are the
-            default: their further biases add up to b.
-        window: where it may look.
+            default: their several biases add up to b.
+        window: which positions may be attended to; all if None.
 
     Source: Chorowski et al. 2015, Attention-Based Models for Speech Recognition (arXiv 1506.07503); the defaults are
     Tacotron 2's (arXiv 1712.05884).
     """
     smooth = alignment in ("sigmoid", "smoothed_sigmoid")
     if output_bias and not smooth:
-        raise UnsupportedError(f"alignment={alignment!r} does not see a bias of v; leave output_bias out.")
+        raise UnsupportedError(f"alignment={alignment!r} does not depend on a bias of v; leave output_bias out.")
     weights = (
         SigmoidAlignment(normalised=alignment == "smoothed_sigmoid", bias=0.0, sharpening=sharpening)
         if output_bias

@@ -33,14 +33,14 @@ def luong(
         query_size, memory_size: Q and M; equal for `dot`.
         score: dot, general or concat.
         size: width of concat's hidden layer; Q if None. The others have none.
-        learned_scale: dot and general times a learned number, 1 at first.
-        num_heads: each compares its own slice; the reads stand side by side.
-        alignment: what makes weights of energies (`alignment_named`): softmax, or one with exact zeros, say.
+        learned_scale: whether dot and general are multiplied by a learned number, initially 1.
+        num_heads: each head compares its own slice; the contexts are concatenated.
+        alignment: the alignment, by name (`alignment_named`).
         sharpening: a factor on the energies.
-        local: looks only at p - D … p + D: around the step number (`monotonic`), or around a place that the query
-            predicts, with weights that fade like a Gaussian (`predictive`, `PredictiveWindow`). Everywhere if None.
+        local: attends only to p - D … p + D, with p the step number (`monotonic`), or p predicted from the query and
+            weights that fade like a Gaussian (`predictive`, see `PredictiveWindow`). All positions if None.
         reach: D, 10 if None; only with `local`.
-        window: another window, with `local` both hold.
+        window: a further window; with `local` both apply.
 
     Source: Luong, Pham & Manning 2015, Effective Approaches to Attention-based Neural Machine Translation
     (arXiv 1508.04025), section 3.1; local: section 3.2.
@@ -63,9 +63,7 @@ def luong(
         near = _near(local, query_size, 10 if reach is None else reach, num_heads)
         window = near if window is None else Intersection([near, window])
     elif reach is not None:
-        raise UnsupportedError(
-            f"reach={reach} is how far a local window reaches: give local='monotonic' or 'predictive'."
-        )
+        raise UnsupportedError(f"reach={reach} is the reach of a local window: give local='monotonic' or 'predictive'.")
     return Mechanism(
         scoring,
         alignment_named(alignment, sharpening=sharpening, num_heads=num_heads),

@@ -1,4 +1,4 @@
-"""Monotonic attention with infinite look back."""
+"""Monotonic attention with infinite lookback."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def milk(
     num_heads: int = 1,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
-    """A monotonic reader with a soft look back over all that it has passed: `mocha` without a limit to the chunk.
+    """A monotonic reader, and a softmax over all positions up to where it stops: `mocha` with an unlimited chunk.
 
     β_ij = Σ_{k ≥ j} α_ik exp(u_ij) / Σ_{l ≤ k} exp(u_il).
 
     Args:
         query_size, memory_size: Q and M.
         size: width of each score's hidden layer.
-        bias, noise, hard, remaining: the reader's, as in `monotonic`. What is left stops at the `last` position, so
-            that a translator that has read everything attends to all of it.
-        num_heads: each reads by itself; the reads stand side by side.
-        window: where it may look.
+        bias, noise, hard, remaining: the reader's, as in `monotonic`. With `last` a translator that has read the
+            whole source attends to all of it.
+        num_heads: each head reads by itself; the contexts are concatenated.
+        window: which positions may be attended to; all if None.
 
     Source: Arivazhagan et al. 2019, Monotonic Infinite Lookback Attention for Simultaneous Machine Translation
     (arXiv 1906.05218).

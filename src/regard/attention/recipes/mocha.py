@@ -23,17 +23,17 @@ def mocha(
     num_heads: int = 1,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
-    """A monotonic reader with a soft look back over the chunk of w positions that ends where it stops.
+    """A monotonic reader, and a softmax over the chunk of w positions that ends where it stops.
 
     β_ij = Σ_{k=j}^{j+w-1} α_ik exp(u_ij) / Σ_{l=k-w+1}^{k} exp(u_il), α as in `monotonic`, e and u additive.
 
     Args:
         query_size, memory_size: Q and M.
         size: width of each score's hidden layer.
-        chunk_size: w; 1 is monotonic attention, None looks back to the first position (`milk`).
+        chunk_size: w; 1 is monotonic attention, None lets the chunk begin at the first position (`milk`).
         bias, noise, hard, remaining: the reader's, as in `monotonic`.
-        num_heads: each reads by itself; the reads stand side by side.
-        window: where it may look.
+        num_heads: each head reads by itself; the contexts are concatenated.
+        window: which positions may be attended to; all if None.
 
     Source: Chiu & Raffel 2018, Monotonic Chunkwise Attention (arXiv 1712.05382).
     """

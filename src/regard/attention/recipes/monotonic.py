@@ -32,24 +32,24 @@ def monotonic(
     like: Literal["tfa_parallel"] | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
-    """A reader that never goes back: it stops at j with p_ij = σ(e_ij + r), from where it stopped before.
+    """A reader that never goes back: from where it stopped before, it stops at j with probability p_ij = σ(e_ij + r).
 
-    α_ij = p_ij q_ij with q_ij = (1 - p_i,j-1) q_i,j-1 + α_i-1,j: where it stops, in expectation.
+    α_ij = p_ij q_ij with q_ij = (1 - p_i,j-1) q_i,j-1 + α_i-1,j is the expected stop.
 
     Args:
         query_size, memory_size: Q and M; equal for `dot`.
         score: additive (tf.contrib.seq2seq's BahdanauMonotonicAttention), general (its LuongMonotonicAttention: qᵀ W h)
             or dot.
         size: width of the additive score's hidden layer; 128 if None. The others have none.
-        normalised: weight normalisation of the additive score, with a bias, by which energies fit σ.
-        learned_scale: the others times a learned number, 1 at first.
-        num_heads: each reads by itself; the reads stand side by side.
-        bias, learned_bias: r, where it starts, and whether it is learned.
-        noise: the deviation of normal noise on the energies in training; 1 prepares for `hard`.
-        hard: whether the reader decides for the first p > 1/2: never, in evaluation or always.
-        remaining: what the reader passes to the end is `lost`, or the `last` position gets it.
+        normalised: weight normalisation of the additive score, with a bias, which keeps energies in the range of σ.
+        learned_scale: whether dot and general are multiplied by a learned number, initially 1.
+        num_heads: each head reads by itself; the contexts are concatenated.
+        bias, learned_bias: the initial value of r, and whether it is learned.
+        noise: the standard deviation of normal noise on the energies in training; 1 prepares for `hard`.
+        hard: when the reader stops at the first p > 1/2: never, in evaluation or always.
+        remaining: the probability of passing all positions is `lost`, or is given to the `last` position.
         like: another implementation (`regard.attention.peers`); tensorflow-addons' mode `recursive` is None.
-        window: where it may look.
+        window: which positions may be attended to; all if None.
 
     Source: Raffel et al. 2017, Online and Linear-Time Attention by Enforcing Monotonic Alignments (arXiv 1704.00784).
     """

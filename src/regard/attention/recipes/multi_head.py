@@ -1,4 +1,4 @@
-"""Multi-head scaled dot-product attention, and the ways in which it knows of positions."""
+"""Multi-head scaled dot-product attention, with or without positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.attention.windows import BucketBiasWindow, CausalWindow, Intersectio
 from regard.errors import UnsupportedError
 
 Positions = Literal["rotary", "linear_bias", "buckets", "relative", "transformer_xl"]
-"""What of attention knows of positions."""
+"""The kinds of relative positions that attention can use."""
 
 
 def multi_head(
@@ -29,27 +29,27 @@ def multi_head(
     alignment: AlignmentName = "softmax",
     window: AbstractWindow | None = None,
 ) -> Mechanism:
-    """Multi-head attention: softmax((W_q q)ᵀ(W_k h) / √d) reads W_v h in every head, and W_o joins the reads.
+    """Multi-head attention: each head reads W_v h by softmax((W_q q)ᵀ(W_k h) / √d), and W_o joins the heads.
 
-    Self-attention is this mechanism with a sequence as queries and as memory, and then `positions` has a meaning:
+    Self-attention is this mechanism with the same sequence as queries and memory; only then is `positions` meaningful:
 
-    - `rotary`: queries and keys turn with their places (RoFormer, arXiv 2104.09864).
-    - `linear_bias`: -m |i - j| is added, m a slope of each head (ALiBi, arXiv 2108.12409).
+    - `rotary`: queries and keys are rotated by their positions (RoFormer, arXiv 2104.09864).
+    - `linear_bias`: -m |i - j| is added, with a slope m for each head (ALiBi, arXiv 2108.12409).
     - `buckets`: a learned bias for each range of distances is added (T5, arXiv 1910.10683).
     - `relative`: keys and values have learned vectors for offsets up to 16 (Shaw et al., arXiv 1803.02155).
     - `transformer_xl`: sinusoids of the offset, compared with the query (arXiv 1901.02860).
 
-    Other settings of these (the layout of pairs, the number of buckets, …) are those of the parts: compose them.
+    Further settings (the layout of pairs, the number of buckets, …) are options of the parts: compose them yourself.
 
     Args:
         query_size, memory_size: Q and M.
         size: width of all heads together, and of the context.
         num_key_value_heads: how many heads keys and values have, a divisor of num_heads; all if None
             (arXiv 2305.13245).
-        positions: see above; None if what is fed knows of positions, or need not.
-        causal: whether step t may look only at the positions 0 … t.
+        positions: see above; None if the inputs carry positions already, or need none.
+        causal: whether step t may attend only to the positions 0 … t.
         bias: whether the projections have biases.
-        alignment: what makes weights of energies (`alignment_named`): softmax, or one with exact zeros, say.
+        alignment: the alignment, by name (`alignment_named`).
         window: a further window.
 
     Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762), section 3.2.

@@ -1,4 +1,4 @@
-"""A sequence that looks at itself."""
+"""A sequence that attends to itself."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ def self_attention(
     bias: bool = False,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
-    """Scaled dot-product attention of a sequence over itself: softmax((W_q x_i)ᵀ(W_k x_j) / √d) reads W_v x_j.
+    """Scaled dot-product attention of a sequence to itself: softmax((W_q x_i)ᵀ(W_k x_j) / √d) reads W_v x_j.
 
-    Queries and memory are one sequence; `SelfAttention` gives them.
+    Queries and memory are the same sequence; `SelfAttention` takes care of both.
 
     Args:
         size: of x and of the context.
         num_heads: H; d is size / H.
-        positions: what knows of positions, as for `multi_head`.
-        causal: whether a position sees only itself and what is before it.
+        positions: as in `multi_head`.
+        causal: whether a position attends only to itself and those before it.
         bias: whether the projections have biases.
-        window: where it may look, besides.
+        window: a further window; both apply.
 
     Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762), section 3.2.3.
     """

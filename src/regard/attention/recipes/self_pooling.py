@@ -14,7 +14,7 @@ def self_pooling(*, memory_size: int, size: int = 100, num_heads: int = 1) -> Me
     Args:
         memory_size: M.
         size: width of u_j, all heads together.
-        num_heads: several u, each over its own slice; the reads stand side by side.
+        num_heads: several u, each over its own slice; the contexts are concatenated.
 
     Source: Yang et al. 2016, Hierarchical Attention Networks for Document Classification (aclanthology N16-1174).
     """

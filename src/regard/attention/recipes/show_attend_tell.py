@@ -32,15 +32,17 @@ def show_attend_tell(
     The score of hard attention learns from `losses.reinforce` on the auxiliary; cross-entropy gives it no gradient.
 
     Args:
-        query_size, memory_size: Q and M; the paper asks with the old decoder state (`order: attend_then_recur`).
+        query_size, memory_size: Q and M; in the paper the query is the decoder state before the step
+            (`order: attend_then_recur`).
         size: width of the hidden layer.
-        num_heads: several v, each over its own slice of the hidden layer, each with a gate of its own.
+        num_heads: several v, each over its own slice of the hidden layer and with its own gate.
         hard: whether one position is drawn.
-        mix: with `hard`, how often a row gets the expectation instead of a draw in training; 0.5 in arctic-captions.
+        mix: with `hard`, the probability that a row in training takes the expectation instead of a draw; 0.5 in
+            arctic-captions.
         gate: "scalar" as in the paper and in arctic-captions' `selector`, "vector" as in sgrvinod's tutorial, or None.
-        like: another implementation (`regard.attention.peers`). The default is arctic-captions' own, whose bias of v
-            drops out.
-        window: where it may look.
+        like: another implementation (`regard.attention.peers`). The default is that of arctic-captions, whose
+            bias of v has no effect.
+        window: which positions may be attended to; all if None.
 
     Source: Xu et al. 2015, Show, Attend and Tell: Neural Image Caption Generation with Visual Attention
     (arXiv 1502.03044), sections 3.1.2 and 4.

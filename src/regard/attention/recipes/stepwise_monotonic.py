@@ -22,16 +22,16 @@ def stepwise_monotonic(
     remaining: Remaining = "last",
     window: AbstractWindow | None = None,
 ) -> Mechanism:
-    """A reader that stays or goes on by one in every step: α_ij = p_ij α_{i-1,j} + (1 - p_{i,j-1}) α_{i-1,j-1}.
+    """A reader that stays or moves on by one in every step: α_ij = p_ij α_{i-1,j} + (1 - p_{i,j-1}) α_{i-1,j-1}.
 
-    For outputs longer than their source, as frames of speech: every position is read, in order.
+    For outputs that are longer than their source, such as frames of speech: every position is read, in order.
 
     Args:
         query_size, memory_size: Q and M.
         size: width of the score's hidden layer.
-        num_heads: each reads by itself; the reads stand side by side.
+        num_heads: each head reads by itself; the contexts are concatenated.
         bias, noise, hard, remaining: as in `StepwiseAlignment`.
-        window: where it may look.
+        window: which positions may be attended to; all if None.
 
     Source: He, Deng & He 2019, Robust Sequence-to-Sequence Acoustic Modeling with Stepwise Monotonic Attention for
     Neural TTS (arXiv 1906.00672).

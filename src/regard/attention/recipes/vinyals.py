@@ -17,15 +17,15 @@ def vinyals(
     num_heads: int = 1,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
-    """Additive attention by heads of full width: e_j = vᵀ tanh(W₁ h_j + W₂ d + b) in each, the reads side by side.
+    """Additive attention by heads of full width: e_j = vᵀ tanh(W₁ h_j + W₂ d + b), contexts concatenated.
 
-    The query d is all states of the decoder (`query: state` of a decoder; h and c of every layer).
+    The query d is the whole state of the decoder (`query: state` of a decoder; h and c of every layer).
 
     Args:
         query_size, memory_size: Q and M.
         size: width of each head's hidden layer; M if None.
-        num_heads: each has its own W₁, W₂ and v.
-        window: where it may look.
+        num_heads: each head has its own W₁, W₂ and v.
+        window: which positions may be attended to; all if None.
 
     Source: Vinyals et al. 2015, Grammar as a Foreign Language (arXiv 1412.7449), section 2; with several heads,
     attention_decoder of TensorFlow's legacy_seq2seq.

@@ -18,7 +18,7 @@ class AdditiveScore(AbstractScore):
         query_size, memory_size: Q and M.
         size: width of the hidden layer, all heads together; each head has its own v over its own slice.
         normalised: weight normalisation of v (Salimans & Kingma 2016): g starts at √(1 / size), b at 0.
-        bias: a bias b inside the tangent; always there with `normalised`.
+        bias: whether there is a bias b inside the tanh; with `normalised` there always is.
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.1.2 (v_a, W_a, U_a there); normalised: Raffel et al. 2017
     (arXiv 1704.00784), section 2.4, and tf.contrib.seq2seq.
@@ -77,12 +77,12 @@ class AdditiveScore(AbstractScore):
         filters: Float[Tensor, "H F C W"],
         projection: Float[Tensor, "H F D"],
     ) -> Float[Tensor, "R H S"]:
-        """Energies that also see the past: e_j = vᵀ tanh(W q + U h_j + L f_j + b) with f = F * past."""
+        """Energies that also depend on the past: e_j = vᵀ tanh(W q + U h_j + L f_j + b) with f = F * past."""
         query, keys = self._compared(look)
         shared = past.unflatten(0, query.shape[:2])
         return ops.location_energies(query, keys, shared, filters, projection, self.direction).flatten(0, 1)
 
     def _compared(self, look: Look) -> tuple[Float[Tensor, "B K H D"], Float[Tensor, "B S H D"]]:
-        """W q beside the sentence that it asks, and U h."""
+        """W q, grouped by the sentence whose memory it attends to, and U h."""
         keys = look.memory.score
         return share(split(self.query_projection(look.query), self.num_heads), keys), keys

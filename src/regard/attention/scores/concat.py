@@ -37,7 +37,7 @@ class ConcatScore(AbstractScore):
         nn.init.uniform_(self.additive.key_projection.weight, -bound, bound)
 
     def prepare(self, source: Source) -> Tree:
-        """The half of W that meets the memory, applied."""
+        """The half of W that belongs to the memory, times h."""
         return self.additive.prepare(source)
 
     def comparison(self) -> Comparison | None:

@@ -1,4 +1,4 @@
-"""The coverage score: content, and how much of each position was seen already."""
+"""The coverage score: content, and how much weight each position has had so far."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from regard.shapes import Float
 class CoverageScore(AbstractScore):
     """e_ij = vᵀ tanh(W q_i + U h_j + w c_ij + b),  c_i = Σ_{i' < i} α_i'.
 
-    Coverage counts without limit, so a position that was seen twice has 2. The original leaves the term out of the
-    first training step, which is c = 0.
+    Coverage has no upper bound: a position that had all the weight in two steps has c = 2. The original leaves the term
+    out of the first training step, which is c = 0.
 
     Args:
         query_size, memory_size: Q and M.
         size: width of the hidden layer, all heads together; each head has its own coverage and its own w.
-        first_alignment: what stands in the sum from the beginning: `zeros`, or `uniform` over the source (ESPnet).
+        first_alignment: what the sum starts from: `zeros`, or weights `uniform` over the source (ESPnet).
 
     Source: See, Liu & Manning 2017 (arXiv 1704.04368), section 2.3 (W_s, W_h, w_c, b_attn there).
     """
@@ -60,9 +60,9 @@ class CoverageScore(AbstractScore):
 
     def forward(self, look: Look, leaf: Tensor) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        itself = leaf.new_ones(self.num_heads, 1, 1, 1)
+        identity = leaf.new_ones(self.num_heads, 1, 1, 1)  # one filter of width 1
         projection = self.coverage_projection[:, None]
-        return self.content.locate(look, leaf[:, :, None], itself, projection), leaf
+        return self.content.locate(look, leaf[:, :, None], identity, projection), leaf
 
     def observe(self, attended: Attended, look: Look, leaf: Tensor) -> Tensor:
         """Adds the step's weights."""

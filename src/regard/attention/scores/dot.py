@@ -1,4 +1,4 @@
-"""Dot-product scores: as they are (Luong), or between projections and scaled (Vaswani)."""
+"""Dot-product scores: of query and memory themselves (Luong), or of projections and scaled (Vaswani)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.shapes import Float
 
 
 class DotScore(AbstractScore):
-    """e_j = g · qᵀh_j, query and memory as they are.
+    """e_j = g · qᵀh_j, without projections.
 
     Args:
         query_size, memory_size: Q and M, which must be equal; each head compares its own slice of Q / num_heads.
@@ -30,7 +30,7 @@ class DotScore(AbstractScore):
         self.query_size, self.memory_size = query_size, memory_size
         if query_size != memory_size:
             raise ShapeError(
-                f"A dot score compares query and memory as they are: query_size={query_size} and "
+                f"A dot score compares query and memory without projections: query_size={query_size} and "
                 f"memory_size={memory_size} must be equal. Use the bilinear score ('general') for different sizes."
             )
         head_size(query_size, num_heads, "query_size")
@@ -60,7 +60,7 @@ class ScaledDotScore(AbstractScore):
     Args:
         query_size, memory_size: Q and M.
         size: width of the queries' projection, all heads together.
-        num_key_value_heads: G, how many W_k there are; heads side by side share one. A W_k each if None.
+        num_key_value_heads: G, how many W_k there are; adjacent heads share one. Each head has its own if None.
         bias: whether the projections have biases.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.2; fewer key-value heads: Ainslie et al. 2023

@@ -1,4 +1,4 @@
-"""The dynamic convolution score: where attention was, through filters that the query chooses."""
+"""The dynamic convolution score: the previous alignment, through fixed filters and filters made from the query."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from regard.shapes import Float
 class DynamicConvolutionScore(AbstractScore):
     """e_i = vᵀ tanh(U f_i + T g_i + b),  f_i = F * α_{i-1},  g_i = G_i * α_{i-1},  G_i = V tanh(W q_i + b').
 
-    The source is never compared with the query, so there are no keys, and a model hears sources longer than any it was
-    trained with alike. What lies beyond the source counts as zero. It is published with a prior (`ForwardPriorWindow`).
+    The source is never compared with the query, so there are no keys, and sources longer than any in training are
+    treated alike. Positions beyond the source count as zero. It was published with a prior (`ForwardPriorWindow`).
 
     Args:
         query_size: Q.
         size: width of both hidden layers, all heads together.
         static_filters, static_kernel: of F; each head has its own filters on its own alignments.
-        dynamic_filters, dynamic_kernel: of G. Kernels are odd.
-        first_alignment: what the first step sees: all on the `first` position, `uniform`, or `zeros`.
+        dynamic_filters, dynamic_kernel: of G. Kernel sizes are odd.
+        first_alignment: α_0, the weights before the first step: all on the `first` position, `uniform`, or `zeros`.
 
     Source: Battenberg et al. 2020 (arXiv 1910.10288), section 2.3 (their s_i is our q_i).
     """
@@ -49,7 +49,9 @@ class DynamicConvolutionScore(AbstractScore):
         self.query_size = query_size
         for name, kernel in (("static_kernel", static_kernel), ("dynamic_kernel", dynamic_kernel)):
             if kernel % 2 == 0:
-                raise ValueError(f"{name}={kernel} must be odd, so that a filter looks equally far both ways.")
+                raise ValueError(
+                    f"{name}={kernel} must be odd, so that a filter reaches equally far in both directions."
+                )
         width = head_size(size, num_heads)
         self.num_heads = num_heads
         self.kernel_size = dynamic_kernel
@@ -81,8 +83,8 @@ class DynamicConvolutionScore(AbstractScore):
         if look.memory.num_positions == 0:
             return leaf, leaf
         static = self.static_filters(leaf).unflatten(1, (self.num_heads, -1))
-        chosen = self.filter_projection(torch.tanh(self.query_projection(look.query)))
-        filters = chosen.unflatten(1, (self.num_heads, -1, self.kernel_size))
+        flat = self.filter_projection(torch.tanh(self.query_projection(look.query)))
+        filters = flat.unflatten(1, (self.num_heads, -1, self.kernel_size))
         around = functional.pad(leaf, (self.kernel_size // 2,) * 2).unfold(-1, self.kernel_size, 1)
         dynamic = torch.einsum("rhsn,rhfn->rhfs", around, filters)
         hidden = torch.einsum("rhfs,hfd->rhsd", static, self.static_projection) + torch.einsum(
@@ -91,5 +93,5 @@ class DynamicConvolutionScore(AbstractScore):
         return torch.einsum("rhsd,hd->rhs", torch.tanh(hidden + self.bias[:, None]), self.v), leaf
 
     def observe(self, attended: Attended, look: Look, leaf: Tensor) -> Tensor:
-        """Remembers the step's weights."""
+        """Stores the step's weights."""
         return attended.alignment

@@ -19,7 +19,7 @@ Location = Literal["previous", "cumulative", "both"]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Where attention was.
+    """The alignments of earlier steps.
 
     Args:
         recent: (R, H, P, S), the weights of the last P steps, oldest first.
@@ -31,22 +31,23 @@ class Trace:
 
 
 class LocationScore(AbstractScore):
-    """e_ij = vᵀ tanh(W q_i + U h_j + L f_ij + b),  f_i = F * [what attention did before].
+    """e_ij = vᵀ tanh(W q_i + U h_j + L f_ij + b),  f_i = F * [earlier alignments].
 
-    What lies beyond the source counts as zero, so padding changes nothing.
+    Positions beyond the source count as zero, so padding changes nothing.
 
     Args:
         query_size, memory_size: Q and M.
         size: width of the hidden layer, all heads together.
-        location: what the filters F see: the `previous` alignment (Chorowski), the `cumulative` one (Tacotron 2), or
-            `both` as channels.
-        num_filters, kernel_size: of F; each head has its own filters on its own alignments. The kernel is odd.
-        num_previous: how many alignments `previous` is, each a channel, oldest first; `cumulative` takes 1.
-        first_alignment: what the first step sees as the alignments before it: `zeros`, `uniform` over the source, or
+        location: the input of the filters F: the `previous` alignment (Chorowski), the `cumulative` one (Tacotron 2),
+            or `both` as channels.
+        num_filters, kernel_size: of F; each head has its own filters on its own alignments. The kernel size is odd.
+        num_previous: how many alignments `previous` holds, each a channel, oldest first; 1 with `cumulative`.
+        first_alignment: what the first step takes as the alignments before it: `zeros`, `uniform` over the source, or
             all on its `first` position.
-        accumulate_first: whether that stays in the sum; else the second step sees only the first step's weights.
+        accumulate_first: whether that stays in the sum; otherwise the sum of the second step is the first step's
+            weights.
         bias: whether there is b.
-        detached: no gradient goes from a step to the alignments before it.
+        detached: whether gradients stop at the alignments of earlier steps.
 
     Source: Chorowski et al. 2015 (arXiv 1506.07503), section 2 (their V h_j is our U h_j, their U f our L f);
     Shen et al. 2018 (arXiv 1712.05884), section 2.2.
@@ -74,15 +75,17 @@ class LocationScore(AbstractScore):
         super().__init__()
         self.query_size, self.memory_size = query_size, memory_size
         if kernel_size % 2 == 0:
-            raise ValueError(f"kernel_size={kernel_size} must be odd, so that a filter looks equally far both ways.")
+            raise ValueError(
+                f"kernel_size={kernel_size} must be odd, so that a filter reaches equally far in both directions."
+            )
         if location not in get_args(Location):
             raise ValueError(f"location={location!r} must be one of {', '.join(get_args(Location))}.")
         if accumulate_first and location == "previous":
             raise ValueError("accumulate_first=True with location='previous': there is no sum; leave it out.")
         if num_previous < 1 or (num_previous > 1 and location == "cumulative"):
             raise ValueError(
-                f"num_previous={num_previous} with location={location!r}: it must be 1, or with 'previous' and 'both' "
-                "1 or more."
+                f"num_previous={num_previous} with location={location!r}: it must be 1 or more with 'previous' and "
+                "'both', and 1 with 'cumulative'."
             )
         self.num_heads = num_heads
         self.location = location
@@ -110,7 +113,7 @@ class LocationScore(AbstractScore):
         return self.content.prepare(source)
 
     def initial(self, memory: Memory, num_rows: int) -> Trace:
-        """The first alignment, as often as the filters look back."""
+        """The first alignment, repeated P times."""
         first = first_alignment(self.first_alignment, memory, num_rows, self.num_heads)
         recent = first[:, :, None].expand(-1, -1, self.num_previous, -1)
         return Trace(recent, first if self.accumulate_first else torch.zeros_like(first))
@@ -125,7 +128,7 @@ class LocationScore(AbstractScore):
         return self.content.locate(look, past, filters, self.location_projection), leaf
 
     def _channels(self, leaf: Trace, position: Int[Tensor, " R"]) -> Float[Tensor, "R H C S"]:
-        """What the filters see; the first alignment stands for the sum of no weights."""
+        """The input of the filters; before the first step the sum is the first alignment."""
         if self.location == "previous":
             return leaf.recent
         begins = (position == 0)[:, None, None]
@@ -133,6 +136,6 @@ class LocationScore(AbstractScore):
         return cumulative if self.location == "cumulative" else torch.cat([leaf.recent, cumulative], 2)
 
     def observe(self, attended: Attended, look: Look, leaf: Trace) -> Trace:
-        """Remembers the step's weights and adds them up."""
+        """Stores the step's weights and adds them to the sum."""
         weights = attended.alignment.detach() if self.detached else attended.alignment
         return Trace(torch.cat([leaf.recent[:, :, 1:], weights[:, :, None]], 2), leaf.cumulative + weights)

@@ -1,4 +1,4 @@
-"""The mixture score of Graves: bells that move along the source."""
+"""The mixture score of Graves: densities that move along the source."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _NARROWEST = 1e-5
 class MixtureScore(AbstractScore):
     """e_ij = log Σ_c ω_ic B(j; μ_ic, σ_ic),  μ_ic = μ_{i-1,c} + Δ_ic: exp(e) is the alignment, which sums to about 1.
 
-    (ω̂, Δ̂, σ̂) = V tanh(W q + b) become weights, steps and widths:
+    (ω̂, Δ̂, σ̂) = V tanh(W q + b) give the weights, steps and widths of the components:
 
     - V0: ω = exp ω̂, Δ = exp Δ̂, σ = √(exp(-σ̂) / 2), and B has height 1 (Graves); nothing bounds these weights.
     - V1: ω = softmax ω̂, Δ = exp Δ̂, σ = √(exp σ̂).
     - V2: ω = softmax ω̂, Δ = softplus Δ̂, σ = softplus σ̂.
 
-    With `initial_step` and `initial_width` the biases make Δ and σ start there (versions V1b and V2b: 1 and 10).
+    Biases make Δ and σ start at `initial_step` and `initial_width` (versions V1b and V2b: 1 and 10).
     The source is never compared with the query, so there are no keys; positions j count from 0 and μ starts at 0.
 
     Args:
@@ -41,8 +41,8 @@ class MixtureScore(AbstractScore):
         version: as above.
         initial_step, initial_width: Δ and σ before training, in positions; None leaves the biases at zero.
 
-    Numerics: half types are computed in float32. Exponents are cut at 10 (a step of 22,026 positions), widths at 1e-5,
-    energies at half of the least number.
+    Numerics: half types are computed in float32. Exponents are at most 10 (a step of 22,026 positions), widths at least
+    1e-5, energies at least half of the lowest finite number.
 
     Source: Graves 2013 (arXiv 1308.0850), section 5.1 (his κ is our μ, his 1/β our 2σ²); Battenberg et al. 2020
     (arXiv 1910.10288), table 1; logistic: Vasquez & Lewis 2019 (arXiv 1906.01083), section 4.
@@ -65,13 +65,13 @@ class MixtureScore(AbstractScore):
     ) -> None:
         super().__init__()
         self.query_size = query_size
-        for name, told, known in (("family", family, get_args(Family)), ("version", version, get_args(Version))):
-            if told not in known:
-                raise ValueError(f"{name}={told!r} must be one of {', '.join(known)}.")
+        for name, value, names in (("family", family, get_args(Family)), ("version", version, get_args(Version))):
+            if value not in names:
+                raise ValueError(f"{name}={value!r} must be one of {', '.join(names)}.")
         if family == "logistic" and version == "V0":
-            raise ValueError("version='V0' is Graves' bells of height 1, which are Gaussian: take 'V1' or 'V2'.")
+            raise ValueError("version='V0' has Graves' components of height 1, which are Gaussian: use 'V1' or 'V2'.")
         if size < 1:
-            raise ShapeError(f"size={size}: the hidden layer needs 1 feature or more.")
+            raise ShapeError(f"size={size}: the hidden layer needs at least 1 feature.")
         self.num_heads = num_heads
         self.num_components = num_components
         self.family = family
@@ -104,10 +104,10 @@ class MixtureScore(AbstractScore):
         deviation = self._deviation(width)[..., None]
         places = torch.arange(look.memory.num_positions, device=look.query.device, dtype=leaf.dtype)
         distance = (places - mean[..., None]) / deviation
-        bell = self._log_logistic(distance, deviation) if self.family == "logistic" else -0.5 * distance.square()
+        density = self._log_logistic(distance, deviation) if self.family == "logistic" else -0.5 * distance.square()
         if self.family == "gaussian" and self.version != "V0":
-            bell = bell - deviation.log() - 0.5 * math.log(2 * math.pi)
-        energies = torch.logsumexp(log_weight[..., None] + bell, 2)
+            density = density - deviation.log() - 0.5 * math.log(2 * math.pi)
+        energies = torch.logsumexp(log_weight[..., None] + density, 2)
         return energies.clamp(min=torch.finfo(look.query.dtype).min / 2).to(look.query.dtype), mean
 
     def _log_weight(self, raw: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ class RelativeDotScore(AbstractScore):
         query_size, memory_size: Q and M.
         size: width of the queries' projection, all heads together.
         num_key_value_heads: how many heads the keys have, as in `ScaledDotScore`.
-        max_distance: k; positions farther away are as those at k.
+        max_distance: k; positions farther away count as those at distance k.
         bias: whether the projections have biases.
 
     Source: Shaw, Uszkoreit & Vaswani 2018 (arXiv 1803.02155), equation 4 (a^K there). `RelativeSum` is the read.
@@ -53,5 +53,5 @@ class RelativeDotScore(AbstractScore):
         """Energies (R, H, S)."""
         projected = self.content.project(look.query)
         energies = dot_energies(projected, look.memory.score)
-        by_offset = torch.einsum("rhd,cd->rhc", projected, self.offsets.vectors)
-        return energies + by_offset.gather(2, self.offsets.index(look.position, energies)), leaf
+        offset_energies = torch.einsum("rhd,cd->rhc", projected, self.offsets.vectors)
+        return energies + offset_energies.gather(2, self.offsets.index(look.position, energies)), leaf

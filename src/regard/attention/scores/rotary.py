@@ -1,4 +1,4 @@
-"""The scaled dot product of queries and keys that turn with their positions."""
+"""The scaled dot product of queries and keys that are rotated by their positions."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from regard.shapes import Float
 
 
 class RotaryDotScore(AbstractScore):
-    """RoPE: e_ij = (R_i W_q q_i)ᵀ(R_j W_k h_j) / √d, where R_t turns pair p of a head's features by t / base^{2p/d'}.
+    """RoPE: e_ij = (R_i W_q q_i)ᵀ(R_j W_k h_j) / √d, where R_t rotates pair p of a head's features by t / base^{2p/d'}.
 
-    Turned features compare as their offset says: R_iᵀ R_j = R_{j-i}. Keys are turned once, when they are prepared.
+    The energy depends on the offset only, as R_iᵀ R_j = R_{j-i}. Keys are rotated once, when they are prepared.
 
     Args:
         query_size, memory_size: Q and M.
         size: width of the queries' projection, all heads together.
         num_key_value_heads: how many heads the keys have, as in `ScaledDotScore`.
-        layout: which features are a pair: neighbours (`interleaved`, as the paper and x-transformers), or a feature of
-            the first half and one of the second (`half`, as Llama and GPT-NeoX). Weights that were trained with one
-            are wrong with the other.
-        base: of the angles.
-        rotary_size: d', how many features of a head turn, the first ones; all if None.
+        layout: which features form a pair: adjacent ones (`interleaved`, as in the paper and x-transformers), or one
+            of the first half and one of the second (`half`, as in Llama and GPT-NeoX). Weights that were trained with
+            one layout are wrong with the other.
+        base: the base of the angles.
+        rotary_size: d', how many features of a head are rotated, the first ones; all if None.
         bias: whether the projections have biases.
 
     Source: Su et al. 2021 (arXiv 2104.09864), section 3.2.2.
@@ -60,7 +60,7 @@ class RotaryDotScore(AbstractScore):
         if self.rotary_size % 2 or not 0 < self.rotary_size <= width:
             raise ShapeError(
                 f"rotary_size={self.rotary_size} must be even and at most {width}, the width of a head (size={size} / "
-                f"num_heads={num_heads}): features turn in pairs."
+                f"num_heads={num_heads}): features are rotated in pairs."
             )
         if layout not in ("interleaved", "half"):
             raise UnsupportedError(f"layout={layout!r} must be 'interleaved' or 'half'.")
@@ -72,11 +72,11 @@ class RotaryDotScore(AbstractScore):
     def prepare(self, source: Source) -> Tree:
         """R_j W_k h_j, split into key-value heads; j counts from `start`."""
         places = torch.arange(source.start, source.start + source.keys.shape[1], device=source.keys.device)
-        return self._turn(self.content.prepare(source), places)
+        return self._rotate(self.content.prepare(source), places)
 
     def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
-        return dot_energies(self._turn(self.content.project(look.query), look.position), look.memory.score), leaf
+        return dot_energies(self._rotate(self.content.project(look.query), look.position), look.memory.score), leaf
 
-    def _turn(self, x: Tensor, places: Tensor) -> Tensor:
+    def _rotate(self, x: Tensor, places: Tensor) -> Tensor:
         return ops.rotate(x, position_angles(places, self.rotary_size, self.base), self.layout)

@@ -12,14 +12,14 @@ from regard.shapes import Float
 
 
 class TanhDotScore(AbstractScore):
-    """e_j = tanh(W_q q + b_q)ᵀ tanh(W_k h_j + b_k) / √d, with d the width of a head: no energy is beyond ±√d.
+    """e_j = tanh(W_q q + b_q)ᵀ tanh(W_k h_j + b_k) / √d, with d the width of a head: energies lie within ±√d.
 
     Args:
         query_size, memory_size: Q and M.
         size: width of the projections, all heads together.
         bias: whether the projections have biases.
 
-    ESPnet's AttMultiHeadDot, and its AttDot with one head and a sharpening of 2 √d.
+    This is ESPnet's AttMultiHeadDot, and with one head and a sharpening of 2 √d its AttDot.
 
     Source: Chan et al. 2016 (arXiv 1508.01211), equation 9: a dot product of two networks (φ and ψ), here of one layer.
     """

@@ -18,19 +18,20 @@ from regard.shapes import Float
 class TransformerXLScore(AbstractScore):
     """e_ij = [(W_q q_i + u)ᵀ W_k h_j + (W_q q_i + v)ᵀ W_r r_{i-j}] / √d, with r the sinusoids of the offset.
 
-    r_t = [sin(t ω_0), sin(t ω_1), …, cos(t ω_0), cos(t ω_1), …], ω_p = 10000^{-2p/P}. Offsets have their sign: what
-    comes after the query has the opposite sines of what came as long before. (SpeechBrain's RelPosMHAXL gives both the
-    same.)
+    r_t = [sin(t ω_0), sin(t ω_1), …, cos(t ω_0), cos(t ω_1), …], ω_p = 10000^{-2p/P}. Offsets are signed:
+    a position after the query has the opposite sines of a position equally far before it. (SpeechBrain's RelPosMHAXL
+    does not distinguish the two.)
 
     Args:
         query_size, memory_size: Q and M.
         size: width of the queries' projection, all heads together.
-        num_key_value_heads: how many heads the keys have, as in `ScaledDotScore`; W_r has one for every head.
-        position_size: P, even; M if None (the next even number), as in the paper, where both are the model's width.
+        num_key_value_heads: how many heads the keys have, as in `ScaledDotScore`; W_r has its own for every head.
+        position_size: P, even; if None M, or M + 1 if M is odd, as in the paper, where both are the width of the model.
         bias: whether W_q and W_k have biases.
 
-    Numerics: r_{i-j} is never built. By the angles' addition theorem a query turned by i meets the sinusoids of j, so
-    memory is that of the energies. Cost: S·P a head instead of the S·d of the paper's shifted matrix.
+    Numerics: r_{i-j} is never built. By the addition theorem the query is rotated by i and multiplied with the
+    sinusoids of j, so that no tensor is larger than the energies. Cost: S·P per head instead of the S·d of the paper's
+    shifted matrix.
 
     Source: Dai et al. 2019 (arXiv 1901.02860), section 3.3.
     """
@@ -69,14 +70,14 @@ class TransformerXLScore(AbstractScore):
         projected = self.content.project(look.query)
         content, offset = (projected + bias * self.content.scale for bias in (self.content_bias, self.offset_bias))
         energies = dot_energies(content, look.memory.score)
-        return energies + self._by_offset(offset, look.position, energies), leaf
+        return energies + self._offset_energies(offset, look.position, energies), leaf
 
-    def _by_offset(self, query: Tensor, position: Tensor, energies: Tensor) -> Tensor:
-        """qᵀ W_r r_{i-j}: with (x, y) = W_rᵀ q, Σ x sin((i-j)ω) + y cos((i-j)ω), turned by iω, at sines and cosines."""
+    def _offset_energies(self, query: Tensor, position: Tensor, energies: Tensor) -> Tensor:
+        """qᵀ W_r r_{i-j}: with (x, y) = W_rᵀ q, Σ x sin((i-j)ω) + y cos((i-j)ω); (x, y) is rotated by iω."""
         weight = split(response.matrix(self.offset_projection, self.position_size, query).T, self.num_heads)
-        turned = ops.rotate(
+        rotated = ops.rotate(
             torch.einsum("rhd,phd->rhp", query, weight), position_angles(position, self.position_size), "half"
         )
         angles = position_angles(torch.arange(energies.shape[2], device=query.device), self.position_size)
         places = torch.cat([-angles.sin(), angles.cos()], -1).to(query.dtype)
-        return torch.einsum("rhp,sp->rhs", turned, places)
+        return torch.einsum("rhp,sp->rhs", rotated, places)

@@ -1,4 +1,4 @@
-"""Which positions may be looked at, and how likely are they beforehand?"""
+"""Which positions may be attended to, and how likely are they beforehand?"""
 
 from regard.attention.windows.argmax import ArgmaxWindow
 from regard.attention.windows.bucket_bias import BucketBiasWindow

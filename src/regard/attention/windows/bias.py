@@ -1,20 +1,18 @@
-"""Windows that allow all positions and like some distances more than others."""
+"""Windows that allow all positions and prefer some distances."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from regard.attention.contract import AbstractWindow, Look, Support, Tree
+from regard.attention.contract import AbstractWindow, Look, Parts, Support, Tree
 from regard.attention.windows.reach import everywhere
 from regard.errors import ShapeError
 from regard.shapes import Float, Int
 
 
 class AbstractBias(AbstractWindow):
-    """e_ij + b_h(j - i). All positions may be looked at: intersect with `CausalWindow` to hide the future.
+    """e_ij + b_h(j - i). All positions may be attended to: intersect with `CausalWindow` to hide the future.
 
     Args:
         num_heads: H of the score, or 1 for a bias that heads share.
@@ -26,9 +24,9 @@ class AbstractBias(AbstractWindow):
             raise ShapeError(f"num_heads={num_heads} must be 1 or more.")
         self.num_heads = num_heads
 
-    def refuse(self, mechanism: Any) -> str | None:
-        """Every head has its own bias, or there is one."""
-        heads = mechanism.score.num_heads
+    def refuse(self, parts: Parts) -> str | None:
+        """Refuses a score that has another number of heads, unless the heads share one bias."""
+        heads = parts.score.num_heads
         if self.num_heads in (1, heads):
             return None
         return (

@@ -16,18 +16,19 @@ from regard.shapes import Float, Int
 class BucketBiasWindow(AbstractBias):
     """T5's relative positions: e_ij + b_{h, bucket(j - i)}.
 
-    Of the buckets of a direction the first half hold one distance |i - j| each; the others hold ranges that widen
-    logarithmically, and the last one all from `max_distance`. The biases start at 0.
+    In each direction the first half of the buckets hold one distance |i - j| each; the others hold ranges that grow
+    logarithmically, the last one every distance from `max_distance` on. The biases start at 0.
 
     Args:
         num_heads: H of the score, or 1 for a bias that heads share.
-        num_buckets: how many there are in all.
-        max_distance: where the last bucket begins, roughly: ranges are cut as the logarithm says.
+        num_buckets: how many there are, both directions together.
+        max_distance: roughly where the last bucket begins; the logarithm gives the exact boundary.
         bidirectional: half of the buckets for each direction, as in an encoder; otherwise all positions after the
             query share the bucket of distance 0, as in a decoder.
 
     Source: Raffel et al. 2020 (arXiv 1910.10683), section 2.1, and the authors' code, with these differences: there the
-    bias is shared by all layers, energies are not divided by √d, and ranges are cut in float32 (here in integers).
+    bias is shared by all layers, energies are not divided by √d, and boundaries are computed in float32 (here in
+    integers).
     """
 
     sources = ("raffel2020",)
@@ -55,7 +56,7 @@ class BucketBiasWindow(AbstractBias):
         self.biases = nn.Parameter(torch.zeros(num_buckets, num_heads))
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        """As every module's; the boundaries, which are not saved, are made anew: `to_empty` leaves nothing in them."""
+        """Also recomputes the boundaries: they are not saved, and `to_empty` leaves them undefined."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if not self.boundaries.is_meta:
             self.boundaries.copy_(torch.tensor(_boundaries(self.one_way, self.max_distance)))
@@ -79,7 +80,7 @@ class BucketBiasWindow(AbstractBias):
 
 
 def _boundaries(num_buckets: int, max_distance: int) -> list[int]:
-    """Where every bucket but the first begins: n in bucket E + k when log(n/E) / log(max/E) ≥ k / (N - E), E = N/2.
+    """Where each bucket but the first begins: n is in bucket E + k if log(n/E) / log(max/E) ≥ k / (N - E), E = N/2.
 
     >>> _boundaries(8, 64)
     [1, 2, 3, 4, 8, 16, 32]

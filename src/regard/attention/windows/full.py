@@ -1,4 +1,4 @@
-"""No window: all of the source."""
+"""No window: all positions of the source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from regard.shapes import Int
 
 
 class FullWindow(AbstractWindow):
-    """Every position may be looked at."""
+    """Every position may be attended to."""
 
     extent = "all"
 

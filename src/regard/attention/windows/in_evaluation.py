@@ -1,21 +1,19 @@
-"""A window that holds only in evaluation."""
+"""A window that applies only in evaluation."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 
-from regard.attention.contract import AbstractWindow, Attended, Look, Memory, Source, Support, Tree
+from regard.attention.contract import AbstractWindow, AbstractWrapper, Look, Support, Tree
 from regard.shapes import Int
 
 
-class InEvaluation(AbstractWindow):
+class InEvaluation(AbstractWrapper, AbstractWindow):
     """Another window in evaluation mode, and no window at all in training.
 
-    Speech synthesis is held to a window that it was not trained with. The state of the window is carried in training
-    too, so a state may pass from one mode to the other; a window that follows attention therefore makes training take
-    its steps one after the other.
+    Speech synthesis often uses a window that training did not. The state of the window is updated in training too, so
+    that a state may pass from one mode to the other; therefore a recurrent window makes training take its steps one
+    after the other.
 
     >>> import torch
     >>> from regard.attention import ArgmaxWindow, Look, Memory
@@ -38,46 +36,26 @@ class InEvaluation(AbstractWindow):
         self.is_bounded = window.is_bounded
         self.sources = window.sources
 
-    def refuse(self, mechanism: Any) -> str | None:
-        """What the window objects to."""
-        return self.window.refuse(mechanism)
-
-    def prepare(self, source: Source) -> Tree:
-        """What the window keeps."""
-        return self.window.prepare(source)
-
-    def initial(self, memory: Memory, num_rows: int) -> Tree:
-        """The window's leaf."""
-        return self.window.initial(memory, num_rows)
+    @property
+    def inner(self) -> AbstractWindow:
+        """The window."""
+        return self.window
 
     @property
     def width(self) -> int | None:
-        """The window's width; none in training."""
+        """The window's width; None in training."""
         return None if self.training else self.window.width
 
     def start(self, look: Look, leaf: Tree) -> Int[Tensor, "R G"]:
-        """Where the window starts."""
+        """The first position of the window."""
         return self.window.start(look, leaf)
 
     def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
-        """The window's support at these places in evaluation, none in training."""
+        """The window's support at these places; in training no restriction."""
         support, leaf = self.window.at(places, look, leaf)
         return Support() if self.training else support, leaf
 
     def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
-        """The window's support in evaluation, none in training."""
+        """The window's support; in training no restriction."""
         support, leaf = self.window(look, leaf)
         return Support() if self.training else support, leaf
-
-    def observe(self, attended: Attended, look: Look, leaf: Tree) -> Tree:
-        """The window sees the weights in both modes."""
-        return self.window.observe(attended, look, leaf)
-
-    def observe_at(self, places: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
-        """The window sees the weights at these places."""
-        return self.window.observe_at(places, attended, look, leaf)
-
-    @property
-    def observes_all(self) -> bool:
-        """As the window."""
-        return self.window.observes_all

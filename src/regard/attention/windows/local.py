@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from regard.attention.contract import AbstractWindow, Look, Source, Support, Tree
+from regard.attention.contract import AbstractWindow, Look, Parts, Source, Support, Tree
 from regard.attention.heads import head_size, split
 from regard.attention.windows.reach import everywhere
 from regard.shapes import Float, Int, num_hypotheses
 
 
 class PredictiveWindow(AbstractWindow):
-    """The positions j with |j - p| ≤ D may be looked at, p being predicted; weights fade with the distance from p.
+    """The positions j with |j - p| ≤ D around a predicted p may be attended to; weights fade with the distance from p.
 
     p = S · σ(vᵀ tanh(W q));  α_j = align(q, h_j) · exp(-(j - p)² / 2σ²),  σ = D / 2.
 
-    The weights are those of the window alone, the Gaussian is multiplied onto them afterwards and nothing is
-    renormalised: a row sums to less than 1. W and v learn through the Gaussian. S is the length of the item up to its
-    last real position, also after its memory has grown; positions j count from 0. Half types predict in float32, since
-    bfloat16 knows no odd places above 256.
+    Weights are normalised over the window, then multiplied by the Gaussian and not renormalised: a row sums to less
+    than 1. W and v learn through the Gaussian. S is the length of the item up to its last real position, also after its
+    memory was extended; positions j count from 0. With half types p is computed in float32, since bfloat16 has no odd
+    integers above 256.
 
     Args:
         query_size: Q.
         size: width of the hidden layer, all heads together; each head has its own v over its own slice.
         reach: D.
-        num_heads: 1 or as many as the score has; one p holds for all heads.
+        num_heads: as many as the score has, or 1 for a p that all heads share.
 
     Source: Luong, Pham & Manning 2015 (arXiv 1508.04025), section 3.2, `local-p` (equations 9 and 10; our
-    q, W, v are h_t, W_p, v_p there). OpenNMT's Lua code mirrors the Gaussian and shares out weight beyond the ends.
+    q, W, v are h_t, W_p, v_p there). OpenNMT's Lua code mirrors the Gaussian and redistributes weight from beyond the
+    ends.
     """
 
     sources = ("luong2015",)
@@ -49,17 +48,17 @@ class PredictiveWindow(AbstractWindow):
         self.v = nn.Parameter(torch.empty(num_heads, width))
         nn.init.uniform_(self.v, -(width**-0.5), width**-0.5)
 
-    def refuse(self, mechanism: Any) -> str | None:
-        """One p for all heads, or one for each."""
-        if self.num_heads in (1, mechanism.score.num_heads):
+    def refuse(self, parts: Parts) -> str | None:
+        """Refuses a score that has another number of heads, unless the heads share one p."""
+        if self.num_heads in (1, parts.score.num_heads):
             return None
         return (
-            f"The window predicts {self.num_heads} places and the score has {mechanism.score.num_heads} heads: give "
-            f"the window num_heads={mechanism.score.num_heads}, or 1 for all heads together."
+            f"The window predicts {self.num_heads} places and the score has {parts.score.num_heads} heads: give "
+            f"the window num_heads={parts.score.num_heads}, or 1 for a place that they share."
         )
 
     def prepare(self, source: Source) -> Tree:
-        """j + 1 at real positions and 0 at others, (B, S) long; their maximum is the length."""
+        """j + 1 at real positions and 0 at padding, (B, S) long; its maximum is the length."""
         first = source.start + 1
         ends = torch.arange(first, first + source.values.shape[1], device=source.values.device)
         ends = ends.expand(source.values.shape[:2])

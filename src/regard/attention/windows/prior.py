@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from torch import Tensor
 from torch.nn import functional
 
 from regard.attention.beginning import first_alignment
-from regard.attention.contract import AbstractWindow, Attended, Look, Memory, Support, Tree
+from regard.attention.contract import AbstractWindow, Attended, Look, Memory, Parts, Support, Tree
 from regard.ops.logarithm import widen
 
 
@@ -30,11 +29,11 @@ def beta_binomial(num_trials: int, alpha: float, beta: float) -> list[float]:
 
 
 class ForwardPriorWindow(AbstractWindow):
-    """Beforehand attention stays or moves a little to the right: the energies grow by log max(P * α_{i-1}, floor).
+    """A prior for staying or moving a little to the right: log max(P * α_{i-1}, floor) is added to the energies.
 
-    P_k is the probability of moving k positions, beta-binomial with n = `reach`, α = `alpha`, β = `beta`, so with mean
-    n α / (α + β): 1 with the defaults. The floor keeps every position within reach. Each head has its own α, which
-    before the first step is all on the first position.
+    P_k is the probability of moving by k positions: beta-binomial with n = `reach`, α = `alpha` and β = `beta`, whose
+    mean is n α / (α + β), 1 with the defaults. Because of the floor every position can be reached. Each head has its
+    own α_{i-1}, which is all on the first position before the first step.
 
     Args:
         reach: n, the largest step forward.
@@ -61,13 +60,13 @@ class ForwardPriorWindow(AbstractWindow):
         self.floor = floor
         self.num_heads = num_heads
 
-    def refuse(self, mechanism: Any) -> str | None:
-        """Every head moves by itself."""
-        if mechanism.score.num_heads == self.num_heads:
+    def refuse(self, parts: Parts) -> str | None:
+        """Refuses a score that has another number of heads."""
+        if parts.score.num_heads == self.num_heads:
             return None
         return (
-            f"The prior follows the weights of {self.num_heads} heads and the score has {mechanism.score.num_heads}: "
-            f"give the window num_heads={mechanism.score.num_heads}."
+            f"The prior follows the weights of {self.num_heads} heads and the score has {parts.score.num_heads}: "
+            f"give the window num_heads={parts.score.num_heads}."
         )
 
     def initial(self, memory: Memory, num_rows: int) -> Tensor:
@@ -80,10 +79,10 @@ class ForwardPriorWindow(AbstractWindow):
             return Support(), leaf
         wide = widen(leaf)
         moves = wide.new_tensor(self.probabilities[::-1]).expand(self.num_heads, 1, -1)
-        came = functional.pad(wide, (len(self.probabilities) - 1, 0))
-        prior = functional.conv1d(came, moves, groups=self.num_heads)
+        padded = functional.pad(wide, (len(self.probabilities) - 1, 0))
+        prior = functional.conv1d(padded, moves, groups=self.num_heads)
         return Support(log_prior=prior.clamp(min=self.floor).log().to(leaf.dtype)), leaf
 
     def observe(self, attended: Attended, look: Look, leaf: Tensor) -> Tensor:
-        """Remembers the step's weights."""
+        """Stores the step's weights."""
         return attended.alignment

@@ -1,4 +1,4 @@
-"""Windows that reach so far back and so far to the front of a centre."""
+"""Windows that reach a fixed number of positions before and after a centre."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def everywhere(memory: Memory) -> Int[Tensor, "1 1 S"]:
 
 
 class AbstractReach(AbstractWindow):
-    """The positions c - back … c + front around a `centre` c that is known before the energies are.
+    """The positions c - back … c + front around a `centre` c that is known before the energies.
 
     Args:
-        back, front: how far, both ends included; None means without limit. Below 0 an end lies on the other side:
-            `back=3, front=-1` are the three positions before c.
+        back, front: how far the window reaches, both ends included; None means without limit. A number below 0 puts
+            the end on the other side: `back=3, front=-1` are the three positions before c.
     """
 
     def __init__(self, *, back: int | None, front: int | None) -> None:

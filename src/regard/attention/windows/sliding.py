@@ -10,9 +10,9 @@ from regard.shapes import Int
 
 
 class SlidingWindow(AbstractReach):
-    """At step t the positions t - back … t + front may be looked at; None means without limit.
+    """At step t the positions t - back … t + front may be attended to; None means without limit.
 
-    With back = front = D it is Luong's local-m, where target and source advance alike.
+    With back = front = D it is Luong's local-m, which assumes that target and source advance together.
 
     >>> import torch
     >>> from regard.attention import Look, Memory
@@ -31,7 +31,7 @@ class SlidingWindow(AbstractReach):
 
 
 class CausalWindow(SlidingWindow):
-    """At step t the positions 0 … t may be looked at: self-attention that never sees the future."""
+    """At step t the positions 0 … t may be attended to: self-attention that never sees the future."""
 
     extent = "past"
 

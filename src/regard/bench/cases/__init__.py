@@ -1,4 +1,4 @@
-"""All cases, by the names that the command line knows."""
+"""All cases, by their names on the command line."""
 
 from regard.bench.case import Case
 from regard.bench.cases.encoders import ENCODERS

@@ -26,12 +26,15 @@ def contest(
     lengths[0] = S
     mask = torch.arange(S) < lengths[:, None] if padded else None
     probe = draw(B, S, 2 * D, seed=1).float().to(dtype)
-    by = {"inputs": inputs, **dict(layer.named_parameters())}
+    leaves = {"inputs": inputs, **dict(layer.named_parameters())}
 
     def answer(outputs: Tensor) -> Answer:
         if not backward:
             return {"outputs": outputs}
-        return {"outputs": outputs.detach(), **dict(zip(by, torch.autograd.grad(outputs, list(by.values()), probe)))}
+        return {
+            "outputs": outputs.detach(),
+            **dict(zip(leaves, torch.autograd.grad(outputs, list(leaves.values()), probe))),
+        }
 
     def ours() -> Answer:
         with torch.set_grad_enabled(backward):
@@ -44,10 +47,10 @@ def contest(
             packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
             return answer(pad_packed_sequence(layer(packed)[0], batch_first=True, total_length=S)[0])
 
-    with torch.no_grad():  # the largest sums on the way are those of the gates
+    with torch.no_grad():  # the largest sums in between are those of the gates
         outputs = stack(inputs, mask=mask)[0][..., :D]
-        met, weight = torch.cat([inputs, outputs], -1), torch.cat([layer.weight_ih_l0, layer.weight_hh_l0], 1)
-        terms = {"outputs": float((met.abs() @ weight.abs().t()).max())}
+        factors, weight = torch.cat([inputs, outputs], -1), torch.cat([layer.weight_ih_l0, layer.weight_hh_l0], 1)
+        terms = {"outputs": float((factors.abs() @ weight.abs().t()).max())}
     return Contest({OURS: ours, PLAIN: plain}, terms=terms, shares_terms=backward)
 
 

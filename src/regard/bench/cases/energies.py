@@ -1,4 +1,4 @@
-"""Additive energies: in training, in a step of a search, and where nothing of size T·S·D fits."""
+"""Additive energies: in training, in a step of a search, and at sizes where no T·S·D tensor fits into memory."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PRODUCT = "plain, a product with v"
 
 
 def drawn(dtype: torch.dtype, scale: float, B: int, T: int, S: int, D: int) -> list[Tensor]:
-    """Query, keys and v, the same float32 numbers in any type."""
+    """Query, keys and v: the same float32 numbers, in any dtype."""
     tensors = [scale * draw(B, T, D), scale * draw(B, S, D, seed=1), draw(D, seed=2) / D**0.5]
     return [x.float().to(dtype) for x in tensors]
 
 
 def with_product(query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
-    """The plain formula as most write it, with a linear map to one number in place of a sum."""
+    """The plain formula as it is usually written, with a product with v instead of a sum."""
     return torch.tanh(query[:, :, None] + keys[:, None]) @ v
 
 
@@ -39,7 +39,7 @@ def forward_backward(operation: Operation, inputs: Sequence[Tensor], probe: Tens
     """Energies, and the gradients of their sum weighted by the probe."""
     leaves = [x.detach().requires_grad_() for x in inputs]
     energies = operation(*leaves)
-    names = ("by query", "by keys", "by v")
+    names = ("grad_query", "grad_keys", "grad_v")
     return {"energies": energies.detach(), **dict(zip(names, torch.autograd.grad(energies, leaves, probe)))}
 
 
@@ -55,11 +55,11 @@ def contest(
     S: int,
     D: int,
 ) -> Contest:
-    """All ways to the energies; the plain ways are the reference and, for tanh, its like with a product.
+    """All ways to compute the energies; the plain ways are the reference and, for tanh, the same with a product.
 
     Args:
         ours: the operation that is judged.
-        slope: of a leaky rectifier in place of tanh.
+        slope: of a leaky rectifier instead of tanh; None for tanh.
     """
     inputs = drawn(dtype, scale, B, T, S, D)
     probe = draw(B, T, S, seed=3).float().to(dtype)
@@ -67,9 +67,9 @@ def contest(
     most = 1.0 if slope is None else float(query.max() + keys.max())
     terms = {
         "energies": most * float(v.sum()),
-        "by query": float(weights.sum(2).max() * v.max()),
-        "by keys": float(weights.sum(1).max() * v.max()),
-        "by v": most * float(weights.sum()),
+        "grad_query": float(weights.sum(2).max() * v.max()),
+        "grad_keys": float(weights.sum(1).max() * v.max()),
+        "grad_v": most * float(weights.sum()),
     }
     plain = ops.IMPLEMENTATIONS["additive_energies"][-1].function
     form: dict[str, Any] = {} if slope is None else {"activation": "leaky_relu", "slope": slope}

@@ -1,4 +1,4 @@
-"""Location-sensitive attention, as Tacotron 2 has it: steps that see where the steps before them were."""
+"""Location-sensitive attention as in Tacotron 2: each step depends on the alignments of those before it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ from regard.testing.cases.draws import draw
 def contest(
     dtype: torch.dtype, *, backward: bool = True, B: int, T: int, S: int, Q: int, M: int, D: int, W: int, F: int
 ) -> Contest:
-    """T steps of F filters of width W, by the mechanism and as it is written by hand in torch."""
+    """T steps with F filters of width W, by the mechanism and written by hand in torch."""
     torch.manual_seed(1)
     mechanism = location_sensitive(query_size=Q, memory_size=M, size=D, num_filters=F, kernel_size=W).to(dtype)
     score: Any = mechanism.score
     queries, values = (x.float().to(dtype).requires_grad_() for x in (draw(B, T, Q), draw(B, S, M, seed=1)))
     probe = draw(B, T, M, seed=9).float().to(dtype)
-    by = {"queries": queries, "values": values, **dict(mechanism.named_parameters())}
+    leaves = {"queries": queries, "values": values, **dict(mechanism.named_parameters())}
 
-    def answer(look: Callable[[], Tensor]) -> Answer:
+    def answer(attend: Callable[[], Tensor]) -> Answer:
         if not backward:
             with torch.no_grad():
-                return {"contexts": look()}
-        contexts = look()
-        return {"contexts": contexts.detach(), **dict(zip(by, torch.autograd.grad(contexts, list(by.values()), probe)))}
+                return {"contexts": attend()}
+        contexts = attend()
+        return {
+            "contexts": contexts.detach(),
+            **dict(zip(leaves, torch.autograd.grad(contexts, list(leaves.values()), probe))),
+        }
 
     sides = {
         OURS: lambda: mechanism(queries, mechanism.prepare(values))[0].context,
@@ -42,12 +45,12 @@ def contest(
 
 
 def by_hand(score: Any, queries: Tensor, values: Tensor) -> Tensor:
-    """Contexts (B, T, M): the features of all positions, their projection, the tangents, a product with v."""
+    """Contexts (B, T, M): in each step the features of all positions, their projection, tanh, a product with v."""
     content, filters, projection = score.content, score.filters.weight, score.location_projection[0]
     keys = F.linear(values, content.key_projection.weight)
-    asked = F.linear(queries, content.query_projection.weight, content.query_projection.bias)
+    projected = F.linear(queries, content.query_projection.weight, content.query_projection.bias)
     cumulative, contexts = torch.zeros_like(keys[..., 0]), []
-    for query in asked.unbind(1):
+    for query in projected.unbind(1):
         features = F.conv1d(cumulative[:, None], filters, padding=filters.shape[2] // 2)
         located = features.transpose(1, 2) @ projection
         weights = torch.softmax(torch.tanh(query[:, None] + keys + located) @ content.v[0], -1)

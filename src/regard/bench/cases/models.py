@@ -23,14 +23,14 @@ from regard.testing.cases.draws import draw
 from regard.training.groups import Part
 from regard.training.step import Stepper
 
-LSTM, STEPS, PRODUCTS = "nn.LSTM alone", "regard, step by step", "products alone"
+LSTM, STEPS, PRODUCTS = "nn.LSTM only", "regard, step by step", "products only"
 AT_ONCE = "plain, nn.LSTM and all steps at once"
 _SIZES = {"B": 64, "T": 20, "S": 20, "E": 128, "D": 256}
 _TINY = {"B": 4, "T": 6, "S": 6, "E": 16, "D": 32}
 
 
 class Embedded(nn.Identity):
-    """What is fed is embedded already."""
+    """An embedding of inputs that are embedded already."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -38,27 +38,27 @@ class Embedded(nn.Identity):
 
 
 def configuration(E: int, D: int, *, M: int | None = None, feeds: bool = True) -> Config:
-    """A bidirectional LSTM of M features, 2·D when nothing is said, and an LSTM that attends additively; no dropout."""
-    each = D if M is None else M // 2
-    wanted = {
+    """A bidirectional LSTM of M features (2·D if None), and an LSTM with additive attention; no dropout."""
+    size = D if M is None else M // 2
+    options = {
         "data.train": "none.tsv",
         "data.source.units": "whitespace",
-        "model.encoder": f"{{cell: lstm, size: {each}, layers: 1, embedding_size: {E}, dropout: 0}}",
+        "model.encoder": f"{{cell: lstm, size: {size}, layers: 1, embedding_size: {E}, dropout: 0}}",
         "model.decoder": f"{{cell: lstm, size: {D}, embedding_size: {E}, dropout: 0, input_feeding: {feeds}}}",
         "model.attention": f"{{recipe: bahdanau, size: {D}}}",
         "training.label_smoothing": 0,
     }
-    return from_preset("text-to-text", [f"{key}={value}" for key, value in wanted.items()]).config
+    return from_preset("text-to-text", [f"{key}={value}" for key, value in options.items()]).config
 
 
 def build(dtype: torch.dtype, E: int, D: int, N: int, *, M: int | None = None, feeds: bool = True) -> EncoderDecoder:
-    """The model, the same weights each time."""
+    """The model, with the same weights each time."""
     torch.manual_seed(1)
     return build_model(configuration(E, D, M=M, feeds=feeds).model, num_source=N, num_target=N).to(dtype)
 
 
 def decoder_pass(dtype: torch.dtype, *, feeds: bool = True, B: int, T: int, S: int, E: int, D: int, M: int) -> Contest:
-    """Forward and backward of the decoder alone, its output layer left out; gradients by inputs and all weights."""
+    """Forward and backward of the decoder without its output layer; gradients of inputs and all weights."""
     decoder: Any = build(dtype, E, D, 8, M=M, feeds=feeds).decoder
     decoder.embedding = Embedded(E)
     embedded, values, *first = (
@@ -67,22 +67,22 @@ def decoder_pass(dtype: torch.dtype, *, feeds: bool = True, B: int, T: int, S: i
     )
     probe = draw(B, T, D, seed=9).float().to(dtype)
     learned = {name: p for name, p in decoder.named_parameters() if not name.startswith("head")}
-    by = {"inputs": embedded, "memory": values, **learned}
+    leaves = {"inputs": embedded, "memory": values, **learned}
     encoded = Encoded(values, None, (tuple(first),))
-    by_hand = plain.PlainDecoder(decoder)
-    alone = nn.LSTM(E + D if feeds else E, D, batch_first=True).to(dtype)
-    fed = draw(B, T, alone.input_size, seed=8).float().to(dtype).requires_grad_()
+    plain_decoder = plain.PlainDecoder(decoder)
+    lstm = nn.LSTM(E + D if feeds else E, D, batch_first=True).to(dtype)
+    lstm_inputs = draw(B, T, lstm.input_size, seed=8).float().to(dtype).requires_grad_()
 
     def answer(outputs: Tensor) -> Answer:
-        found = torch.autograd.grad(outputs, list(by.values()), probe)
-        return {"outputs": outputs.detach(), **dict(zip(by, found))}
+        gradients = torch.autograd.grad(outputs, list(leaves.values()), probe)
+        return {"outputs": outputs.detach(), **dict(zip(leaves, gradients))}
 
     def stepwise() -> Answer:
         memory = decoder.prepare(encoded)
         state, outputs = decoder.initial_state(memory), []
         for x in embedded.unbind(1):
-            found, state = decoder.advance(x, memory, state)
-            outputs.append(found.output)
+            features, state = decoder.advance(x, memory, state)
+            outputs.append(features.output)
         return answer(torch.stack(outputs, 1))
 
     def plainly(way: Callable[..., Tensor]) -> Callable[[], Answer]:
@@ -91,20 +91,20 @@ def decoder_pass(dtype: torch.dtype, *, feeds: bool = True, B: int, T: int, S: i
     sides = {
         OURS: lambda: answer(decoder.run(embedded, decoder.prepare(encoded)).output),
         STEPS: stepwise,
-        **({} if feeds else {AT_ONCE: plainly(by_hand.run_at_once)}),
-        PLAIN: plainly(by_hand.run),
+        **({} if feeds else {AT_ONCE: plainly(plain_decoder.run_at_once)}),
+        PLAIN: plainly(plain_decoder.run),
     }
-    lstm = {LSTM: lambda: torch.autograd.grad(alone(fed)[0], [fed, *alone.parameters()], probe)}
-    with torch.no_grad():  # the largest sums on the way are those of the gates
-        found = decoder.run(embedded, decoder.prepare(encoded))
-        met = [embedded[:, 1:], *([found.output[:, :-1]] if feeds else []), found.cell[:, :-1]]
+    yardsticks = {LSTM: lambda: torch.autograd.grad(lstm(lstm_inputs)[0], [lstm_inputs, *lstm.parameters()], probe)}
+    with torch.no_grad():  # the largest sums in between are those of the gates
+        features = decoder.run(embedded, decoder.prepare(encoded))
+        factors = [embedded[:, 1:], *([features.output[:, :-1]] if feeds else []), features.cell[:, :-1]]
         weight = torch.cat([decoder.stack.layers[0].weight_ih_l0, decoder.stack.layers[0].weight_hh_l0], 1)
-        terms = {"outputs": float((torch.cat(met, -1).abs() @ weight.abs().t()).max())}
-    return Contest(sides, yardsticks=lstm if feeds else {}, terms=terms, shares_terms=True)
+        terms = {"outputs": float((torch.cat(factors, -1).abs() @ weight.abs().t()).max())}
+    return Contest(sides, yardsticks=yardsticks if feeds else {}, terms=terms, shares_terms=True)
 
 
 class Drawn(Pairs):
-    """Pairs of random words, all of one length."""
+    """Pairs of random words; all sources have one length, and so have all targets."""
 
     def __init__(self, count: int, source: int, target: int, num_words: int) -> None:
         words = torch.randint(num_words, (count, source + target), generator=torch.Generator().manual_seed(1))
@@ -123,7 +123,7 @@ def _sides(source: int) -> tuple[slice, slice]:
 
 
 def training_step(dtype: torch.dtype, *, B: int, T: int, S: int, E: int, D: int, N: int) -> Contest:
-    """One step of the trainer's own on one batch of text: T and S count the end symbol, N the four special ones."""
+    """A step of the trainer on a batch of text; T and S include the end symbol, N the four special symbols."""
     config = configuration(E, D)
     pairs = Drawn(B, S - 1, T - 1, N - 4)
     field = Field.build(config.data.source, [" ".join(map(str, range(N - 4)))], name="words")
@@ -134,7 +134,7 @@ def training_step(dtype: torch.dtype, *, B: int, T: int, S: int, E: int, D: int,
     batch = trainee.batch(range(B))
     training = config.training
     assert training.clip_norm is not None
-    by_hand = plain.training_step(
+    plain_step = plain.training_step(
         model.module,
         batch["source"],
         batch["inputs"],
@@ -149,11 +149,11 @@ def training_step(dtype: torch.dtype, *, B: int, T: int, S: int, E: int, D: int,
         figures = stepper([(Part(range(B)), batch)], step=0, learning_rate=training.learning_rate, generator=generator)
         return {"loss": torch.tensor(figures.loss, dtype=dtype), **plain.gradients(model.module)}
 
-    return Contest({OURS: step, PLAIN: by_hand}, shares_terms=True)
+    return Contest({OURS: step, PLAIN: plain_step}, shares_terms=True)
 
 
 def beam(dtype: torch.dtype, *, B: int, K: int, T: int, S: int, E: int, D: int, N: int) -> Contest:
-    """A beam of K over B sources of S tokens, each output T tokens; from ids to the best outputs."""
+    """A beam search of width K from B sources of S ids to the best outputs, of T tokens each."""
     model = build(dtype, E, D, N).eval()
     source = torch.randint(4, N, (B, S), generator=torch.Generator().manual_seed(1))
     options = Search(beam=K, length_penalty="none", min_length=T)
@@ -161,21 +161,21 @@ def beam(dtype: torch.dtype, *, B: int, K: int, T: int, S: int, E: int, D: int, 
     def ours() -> Answer:
         with torch.inference_mode():
             memory = model.prepare(source)
-        found = search(model.decoder, memory, options, bos=BOS, eos=EOS, max_length=T)
-        return {"log-probabilities": torch.tensor([best.log_probability for (best,) in found], dtype=dtype)}
+        hypotheses = search(model.decoder, memory, options, bos=BOS, eos=EOS, max_length=T)
+        return {"log-probabilities": torch.tensor([best.log_probability for (best,) in hypotheses], dtype=dtype)}
 
-    def by_hand() -> Answer:
+    def plain_search() -> Answer:
         return {"log-probabilities": plain.beam(model, source, width=K, length=T, bos=BOS, eos=EOS)}
 
-    return Contest({OURS: ours, PLAIN: by_hand}, yardsticks={PRODUCTS: _products(dtype, B, K, T, S, E, D, N)})
+    return Contest({OURS: ours, PLAIN: plain_search}, yardsticks={PRODUCTS: _products(dtype, B, K, T, S, E, D, N)})
 
 
 def _products(dtype: torch.dtype, B: int, K: int, T: int, S: int, E: int, D: int, N: int) -> Any:
-    """Only the matrix products of a beam: no gates, tangents, softmax, ranking or copying."""
+    """The matrix products of a beam search only: no gates, tanh, softmax, ranking or copying."""
     make = partial(torch.randn, dtype=dtype)
     rows = B * K
     steps = [(E + 2 * D, 4 * D), (D, D), (3 * D, D), (D, N)]
-    each = [(make(rows, a), make(b, a).T) for a, b in steps]
+    factors = [(make(rows, a), make(b, a).T) for a, b in steps]
     attended = make(B, K, S), make(B, S, 2 * D)
     embedded, state = (make(B * S, E), make(E, 8 * D)), (make(B, D), make(D, 4 * D))
     memory, keys = make(B * S, 2 * D), make(2 * D, D)
@@ -187,7 +187,7 @@ def _products(dtype: torch.dtype, B: int, K: int, T: int, S: int, E: int, D: int
             torch.mm(*state)
         torch.mm(memory, keys)
         for _ in range(T):
-            for a, b in each:
+            for a, b in factors:
                 torch.mm(a, b)
             torch.bmm(*attended)
 

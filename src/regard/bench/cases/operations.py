@@ -1,4 +1,4 @@
-"""Every other operation that has several implementations: what is taken first against the reference."""
+"""Every other operation with several implementations: the one that is chosen against the reference."""
 
 from __future__ import annotations
 
@@ -18,34 +18,35 @@ Inputs = Callable[..., tuple[Any, ...]]
 
 
 def contest(dtype: torch.dtype, *, operation: str, inputs: Inputs, **sizes: int) -> Contest:
-    """Forward and backward by every implementation; ours is the public operation itself."""
-    given = tuple(x.float().to(dtype) if _is_floating(x) else x for x in inputs(**sizes))
+    """Forward and backward, by the public operation and by its reference."""
+    tensors = tuple(x.float().to(dtype) if _is_floating(x) else x for x in inputs(**sizes))
 
     @cache
     def probe(shape: torch.Size) -> Tensor:
         return draw(*shape, seed=9).float().to(dtype)
 
     def job(function: Callable[..., Tensor]) -> Answer:
-        leaves = [x.detach().requires_grad_() if _is_floating(x) else x for x in given]
+        leaves = [x.detach().requires_grad_() if _is_floating(x) else x for x in tensors]
         result = function(*leaves)
-        wanted = [x for x in leaves if _is_floating(x)]
-        found = torch.autograd.grad(result, wanted, probe(result.shape))
-        return {"result": result.detach(), **{f"by input {i}": gradient for i, gradient in enumerate(found)}}
+        floating = [x for x in leaves if _is_floating(x)]
+        gradients = torch.autograd.grad(result, floating, probe(result.shape))
+        return {"result": result.detach(), **{f"grad_input_{i}": gradient for i, gradient in enumerate(gradients)}}
 
     *_, reference = ops.IMPLEMENTATIONS[operation]
     sides = {OURS: partial(job, getattr(ops, operation)), PLAIN: partial(job, reference.function)}
-    largest = max(float(x.abs().max()) for x in given if _is_floating(x))
+    largest = max(float(x.abs().max()) for x in tensors if _is_floating(x))
     return Contest(sides, terms={"result": largest}, shares_terms=True)
 
 
 def forward_contest(dtype: torch.dtype, *, operation: str, inputs: Inputs, **sizes: int) -> Contest:
-    """Only forward, without gradients; what may be written over is copied first on both sides."""
-    given = tuple(x.float().to(dtype) if _is_floating(x) else x for x in inputs(**sizes))
+    """Forward only, without gradients; both sides copy the first input, which an implementation may overwrite."""
+    tensors = tuple(x.float().to(dtype) if _is_floating(x) else x for x in inputs(**sizes))
 
     @torch.no_grad()
     def job(function: Callable[..., Any]) -> Answer:
-        found = function(given[0].clone(), *given[1:])
-        return {f"result {i}": x.to(dtype) for i, x in enumerate(found if isinstance(found, tuple) else (found,))}
+        results = function(tensors[0].clone(), *tensors[1:])
+        results = results if isinstance(results, tuple) else (results,)
+        return {f"result {i}": x.to(dtype) for i, x in enumerate(results)}
 
     *_, reference = ops.IMPLEMENTATIONS[operation]
     return Contest({OURS: partial(job, getattr(ops, operation)), PLAIN: partial(job, reference.function)})
@@ -61,15 +62,15 @@ def _case(operation: str, what: str, inputs: Inputs, kind: Callable[..., Contest
 
 
 def additive_attention(dtype: torch.dtype, *, B: int, T: int, S: int, D: int, V: int) -> Contest:
-    """Its gradients are sums of tangents and their slopes times the gradients by energies, which cancel."""
-    made = contest(dtype, operation="additive_attention", inputs=_additive, B=B, T=T, S=S, D=D, V=V)
+    """Its gradients are sums of tanh or its slope times the gradients of energies, which cancel each other."""
+    base = contest(dtype, operation="additive_attention", inputs=_additive, B=B, T=T, S=S, D=D, V=V)
     query, keys, v, values = _additive(B, T, S, D, V)
     energies = ops.additive_energies(query, keys, v)[:, 0].requires_grad_()
     (grad_energies,) = torch.autograd.grad(energies.softmax(-1) @ values[:, :, 0], energies, draw(B, T, V, seed=9))
     size, most = grad_energies.abs(), float(v.abs().max())
     grad_query, grad_keys = (most * float(size.sum(axis).max()) for axis in (2, 1))
-    terms = {"by input 0": grad_query, "by input 1": grad_keys, "by input 2": float(size.sum())}
-    return replace(made, terms=terms, shares_terms=False)
+    terms = {"grad_input_0": grad_query, "grad_input_1": grad_keys, "grad_input_2": float(size.sum())}
+    return replace(base, terms=terms, shares_terms=False)
 
 
 def _additive(B: int, T: int, S: int, D: int, V: int) -> tuple[Tensor, ...]:
@@ -158,7 +159,7 @@ OPERATIONS = (
     ),
     _case(
         "moving_chunk_softmax",
-        "softmax over chunks that look back to the first position, forward and backward",
+        "softmax over chunks that begin at the first position, forward and backward",
         lambda R, S: (torch.softmax(draw(R, 1, S), -1), draw(R, 1, S, seed=1), None, None),
         R=64,
         S=200,

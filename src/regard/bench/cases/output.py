@@ -15,13 +15,13 @@ from regard.bench.case import OURS, PLAIN, Answer, Case, Contest
 from regard.testing.cases.draws import draw
 
 LIBRARY = "plain, torch's cross_entropy"
-NAMES = ("by features", "by weight", "by bias")
+NAMES = ("grad_features", "grad_weight", "grad_bias")
 
 
 def contest(dtype: torch.dtype, *, M: int, D: int, N: int, smoothing: float = 0.0) -> Contest:
-    """The mean loss of M rows and its gradients by all that is learned; padding and the beginning are never said."""
-    drawn = (draw(M, D), draw(N, D, seed=1) / D**0.5, draw(N, seed=2))
-    given = [x.float().to(dtype).requires_grad_() for x in drawn]
+    """The mean loss of M rows and its gradients; padding and the beginning are never predicted."""
+    tensors = (draw(M, D), draw(N, D, seed=1) / D**0.5, draw(N, seed=2))
+    inputs = [x.float().to(dtype).requires_grad_() for x in tensors]
     targets = torch.randint(2, N, (M,), generator=torch.Generator().manual_seed(1))
     never = torch.arange(N) < 2
 
@@ -38,8 +38,8 @@ def contest(dtype: torch.dtype, *, M: int, D: int, N: int, smoothing: float = 0.
         return F.cross_entropy(logits, targets, reduction="sum")
 
     def job(way: Callable[..., Tensor]) -> Answer:
-        loss = way(*given) / M
-        return {"loss": loss.detach(), **dict(zip(NAMES, torch.autograd.grad(loss, given)))}
+        loss = way(*inputs) / M
+        return {"loss": loss.detach(), **dict(zip(NAMES, torch.autograd.grad(loss, inputs)))}
 
     ways = {OURS: ours, **({} if smoothing else {LIBRARY: library}), PLAIN: formula}
     return Contest({name: partial(job, way) for name, way in ways.items()}, shares_terms=True)

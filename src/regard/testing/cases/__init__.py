@@ -1,6 +1,6 @@
 """THE LIST: every score, window, alignment, read, recipe, operation, loss, layer, encoder and decoder.
 
-Whatever is public and shown by no case is found by `regard.testing.coverage.missing`, and a test fails.
+If a public thing is shown by no case, `regard.testing.coverage.missing` returns it, and a test fails.
 """
 
 from regard.testing.cases.case import (

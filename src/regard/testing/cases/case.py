@@ -1,4 +1,4 @@
-"""What a case is: a name, the public things it shows, a maker and sizes."""
+"""Cases: a name, the public things that the case shows, a maker and sizes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PART_SIZE = 6
 
 @dataclass(frozen=True)
 class MechanismCase:
-    """A mechanism, made anew by `make`, and the public things it shows; the rest as in `check_mechanism`."""
+    """A mechanism, which `make` makes, and the public things that it shows; the rest as in `check_mechanism`."""
 
     name: str
     shows: tuple[Any, ...]
@@ -32,12 +32,12 @@ class MechanismCase:
 
 @dataclass(frozen=True)
 class PartCase:
-    """A part by itself, from which compositions are drawn: queries, memory and keys have `PART_SIZE` features.
+    """A single part, for compositions: queries, memory and keys have `PART_SIZE` features.
 
     Args:
         kind: score, window, alignment or read.
-        make: from the number of heads, 1 or 2.
-        exempt: laws that no mechanism with the part keeps by design, with the reasons.
+        make: makes the part from the number of heads, 1 or 2.
+        exempt: laws that a mechanism with the part does not keep by design, with the reasons.
     """
 
     name: str
@@ -48,7 +48,7 @@ class PartCase:
 
 @dataclass(frozen=True)
 class OperationCase:
-    """An operation and inputs for it, drawn in float64."""
+    """An operation and random inputs for it in float64."""
 
     name: str
     shows: tuple[Any, ...]
@@ -57,7 +57,7 @@ class OperationCase:
 
 @dataclass(frozen=True)
 class LossCase:
-    """A loss and its inputs, each with its letters, which say what may be permuted (B) and padded (T, S).
+    """A loss and its inputs, each with its letters, which say what can be permuted (B) and padded (T, S).
 
     Inputs of type bool are masks; without any real cell the loss is 0.
     """
@@ -90,7 +90,7 @@ class EncoderCase:
 
 @dataclass(frozen=True)
 class DecoderCase:
-    """A decoder and its sources; fed `num_tokens` ids or `num_features` values."""
+    """A decoder and its sources; its inputs are `num_tokens` ids or `num_features` values."""
 
     name: str
     shows: tuple[Any, ...]
@@ -102,7 +102,7 @@ class DecoderCase:
 
 
 def of_recipe(name: str, recipe: Callable[..., Any], shows: tuple[Any, ...], **options: Any) -> MechanismCase:
-    """A case of a recipe: queries of 5 and a memory of 6 features, unless the options say otherwise."""
+    """A case of a recipe: queries of 5 and a memory of 6 features, unless the options have other sizes."""
     sizes = {key: options.pop(key, size) for key, size in (("query_size", 5), ("memory_size", 6))}
     return MechanismCase(name, (recipe, Mechanism, *shows), lambda: recipe(**sizes, **options), **sizes)
 

@@ -1,4 +1,4 @@
-"""Numbers for cases, the same ones each time, on torch's default device."""
+"""Random numbers for cases, the same each time, on torch's default device."""
 
 from __future__ import annotations
 

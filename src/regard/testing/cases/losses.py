@@ -55,7 +55,7 @@ LOSSES: tuple[LossCase, ...] = (
             ("B T S", (probabilities(3, 5, 4, seed=1) > 0.6).double()),
             *_MASKS,
         ),
-        lambda alignments, known, *masks: losses.alignment_supervision(alignments, known.detach(), *masks),
+        lambda alignments, reference, *masks: losses.alignment_supervision(alignments, reference.detach(), *masks),
     ),
     LossCase(
         "supervision by positions",
@@ -67,7 +67,7 @@ LOSSES: tuple[LossCase, ...] = (
         "forward sum", (losses.forward_sum,), lambda: (("B H T S", draw(3, 2, 5, 4)), *_MASKS), losses.forward_sum
     ),
     LossCase(
-        "reinforce, a reward a sentence",
+        "reinforce, a reward per sentence",
         (losses.reinforce, losses.MovingBaseline),
         lambda: (("B T H", draw(3, 5, 2)), ("B", draw(3, seed=1)), ("B T", TARGET_MASK)),
         lambda log_probability, reward, mask: losses.reinforce(
@@ -75,7 +75,7 @@ LOSSES: tuple[LossCase, ...] = (
         ),
     ),
     LossCase(
-        "reinforce, a reward a step, with entropy",
+        "reinforce, a reward per step, with entropy",
         (losses.reinforce,),
         lambda: (
             ("B T H", draw(3, 5, 2)),

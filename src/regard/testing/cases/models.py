@@ -21,7 +21,7 @@ _POSITIONS: dict[Any, dict[str, Any]] = {
     "transformer_xl": {},
     None: {},
 }
-"""What a Transformer can know of positions, with what else it is told."""
+"""The positions of a Transformer, each with its further options."""
 
 ENCODERS: tuple[EncoderCase, ...] = (
     EncoderCase(
@@ -59,7 +59,7 @@ def _two_sources(combined: bool) -> Any:
     )
 
 
-def _asking_with_states(num_layers: int, cell: Any, **options: Any) -> models.RecurrentDecoder:
+def _queried_by_states(num_layers: int, cell: Any, **options: Any) -> models.RecurrentDecoder:
     size = models.RecurrentDecoder.query_size(tiny.QUERY_SIZE, num_layers, cell=cell, query="state")
     attention = a.vinyals(query_size=size, memory_size=tiny.MEMORY_SIZE, num_heads=2, size=3)
     return tiny.recurrent(attention, cell=cell, num_layers=num_layers, query="state", **options)
@@ -82,15 +82,15 @@ DECODERS: tuple[DecoderCase, ...] = (
         lambda: tiny.recurrent(a.location_sensitive(**_SIZES, num_heads=4, **LOCATION)),
     ),
     DecoderCase(
-        "vinyals, asked with the states of two LSTM layers",
+        "vinyals, queried by the states of two LSTM layers",
         _RECURRENT,
-        lambda: _asking_with_states(2, "lstm", input_feeding=False),
+        lambda: _queried_by_states(2, "lstm", input_feeding=False),
         lambda: tiny.sources(cell="lstm"),
     ),
     DecoderCase(
-        "vinyals, asked with the old states of two GRU layers",
+        "vinyals, queried by the previous states of two GRU layers",
         _RECURRENT,
-        lambda: _asking_with_states(2, "gru", order="attend_then_recur"),
+        lambda: _queried_by_states(2, "gru", order="attend_then_recur"),
     ),
     DecoderCase("mocha", _RECURRENT, lambda: tiny.recurrent(a.mocha(**_SIZES, size=4, chunk_size=2))),
     DecoderCase("gmm", _RECURRENT, lambda: tiny.recurrent(a.gmm(**_SIZES, size=4, num_components=2))),

@@ -1,4 +1,4 @@
-"""What must hold for every mechanism: each law is a function of a subject, its name is what it says."""
+"""The laws of every mechanism: each is a function of a subject, and its name says what must hold."""
 
 from regard.testing.laws.batches import (
     further_padding_changes_nothing,

@@ -1,4 +1,4 @@
-"""Laws of batches: a sentence neither knows its neighbours nor how far it is padded."""
+"""Laws of batches: a sentence depends neither on its neighbours nor on its padding."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ def further_padding_changes_nothing(subject: Subject) -> None:
 
 
 def _view(subject: Subject, batch: Sequence[int], sentence: int, padding: int = 0) -> dict[str, Tensor]:
-    """All that can be seen of one sentence of a batch."""
+    """All results of a sentence of a batch, with gradients."""
     row = list(batch).index(sentence)
     sources = subject.sources([LENGTHS[b] for b in batch], sentences=batch, padding=padding).require_grad()
     queries = subject.queries(batch, STEPS).requires_grad_()
     looks = subject.loop(subject.prepare(sources), queries)
     lengths = [LENGTHS[sentence] + index for index in range(len(sources.values))]
-    seen = {"the context": looks.contexts[row]}
+    results = {"the context": looks.contexts[row]}
     for index, length in enumerate(lengths):
-        seen[f"alignment {index}"] = looks.alignments[index][row, ..., :length]
+        results[f"alignment {index}"] = looks.alignments[index][row, ..., :length]
     grad_query, *rest = subject.gradients(subject.probe(looks, row, lengths), queries, *sources.values)
     grad_values, grad_parameters = rest[: len(lengths)], rest[len(lengths) :]
     for name, gradient in (("queries", grad_query), *(("values", g) for g in grad_values)):
         others = [b for b in range(len(batch)) if b != row]
         require(bool((gradient[others] == 0).all()), f"a sentence's results depend on the {name} of another sentence.")
-    seen["the gradient of the queries"] = grad_query[row]
+    results["the gradient of the queries"] = grad_query[row]
     for index, (gradient, length) in enumerate(zip(grad_values, lengths)):
-        seen[f"the gradient of values {index}"] = gradient[row, :length]
+        results[f"the gradient of values {index}"] = gradient[row, :length]
     for (name, _), gradient in zip(subject.mechanism.named_parameters(), grad_parameters):
-        seen[f"the gradient of {name}"] = gradient
-    return seen
+        results[f"the gradient of {name}"] = gradient
+    return results
 
 
 def _agree(actual: dict[str, Tensor], expected: dict[str, Tensor], subject: Subject, where: str) -> None:

@@ -29,19 +29,19 @@ def nothing_is_kept_on_the_module(subject: Subject) -> None:
 
 
 def threads_may_share_a_mechanism(subject: Subject) -> None:
-    """Two threads with different sources get what each gets alone."""
+    """Two threads with different sources have the same results as a single one."""
     runs: list[Callable[[], Looks]] = [lambda b=b: _run(subject, sentences=(b, b + 7)) for b in range(4)]  # type: ignore[misc]
     alone = [run() for run in runs]
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(lambda run: run(), runs))
     for ours, theirs in zip(together, alone, strict=True):
-        require_close(ours.contexts, theirs.contexts, "the context seen by one of two threads", 0.0)
+        require_close(ours.contexts, theirs.contexts, "the context of one of two threads", 0.0)
         for a, b in zip(ours.alignments, theirs.alignments, strict=True):
-            require_close(a, b, "the alignment seen by one of two threads", 0.0)
+            require_close(a, b, "the alignment of one of two threads", 0.0)
 
 
 def saved_weights_give_the_same(subject: Subject) -> None:
-    """A mechanism with other weights, given the saved ones, sees the same: all that matters is in the state dict."""
+    """A mechanism that loads the saved weights has the same results: all that matters is in the state dict."""
     other = copy.deepcopy(subject.mechanism)
     with torch.no_grad():
         for parameter in other.parameters():
@@ -54,10 +54,10 @@ def saved_weights_give_the_same(subject: Subject) -> None:
 
 
 def training_is_evaluation_without_dropout(subject: Subject) -> None:
-    """`train()` and `eval()` are the same, unless something drops, or differs by design."""
+    """`train()` and `eval()` have the same results, except for dropout and parts that differ by design."""
     drops = any(isinstance(m, nn.Dropout) and m.p > 0 for m in subject.mechanism.modules())
-    by_design = getattr(subject.mechanism, "trains_differently", subject.mechanism.is_random)
-    if drops or by_design:
+    differs = getattr(subject.mechanism, "trains_differently", subject.mechanism.is_random)
+    if drops or differs:
         return
     training = copy.deepcopy(subject.mechanism).train()
     evaluating = copy.deepcopy(subject.mechanism).eval()
@@ -67,7 +67,7 @@ def training_is_evaluation_without_dropout(subject: Subject) -> None:
 
 
 def memory_may_grow(subject: Subject) -> None:
-    """A memory extended piece by piece, from nothing, is the memory prepared at once; recurrent ones refuse."""
+    """A memory that is extended piece by piece equals the memory prepared at once; recurrent mechanisms refuse."""
     whole = subject.sources(LENGTHS)
     memory, queries = subject.prepare(whole), subject.queries(len(LENGTHS), STEPS)
     cuts = [(0, 0), (0, 1), (1, 3), (3, None)]
@@ -95,15 +95,15 @@ def memory_may_grow(subject: Subject) -> None:
 
 
 def step_can_be_exported(subject: Subject) -> None:
-    """`torch.export` takes a step, and the exported program gives the same."""
+    """`torch.export` exports a step, and the program has the same results."""
     memory = subject.prepare(subject.sources(LENGTHS))
     queries = subject.queries(len(LENGTHS), 1)
     state = subject.mechanism.initial_state(memory)
-    given = (queries[:, 0], tuple(tree.leaves(memory)), tuple(tree.leaves(state)))
+    arguments = (queries[:, 0], tuple(tree.leaves(memory)), tuple(tree.leaves(state)))
     with torch.no_grad():
-        exported = torch.export.export(_Step(subject, queries, memory, state), given).module()
+        exported = torch.export.export(_Step(subject, queries, memory, state), arguments).module()
         expected = subject.loop(memory, queries)
-        context, weights, after = exported(*given)
+        context, weights, after = exported(*arguments)
     require_close(context, expected.contexts[:, 0], "the context of an exported step", subject.tolerance)
     for a, b in zip(weights, expected.alignments, strict=True):
         require_close(a, b[:, :, 0], "the alignment of an exported step", subject.tolerance)
@@ -116,14 +116,14 @@ class _Step(nn.Module):
     def __init__(self, subject: Subject, queries: Tensor, memory: Any, state: Any) -> None:
         super().__init__()
         self.mechanism = subject.mechanism
-        fed = subject.inputs(queries)
-        self.given = None if fed is None else fed[:, 0]
+        inputs = subject.inputs(queries)
+        self.inputs = None if inputs is None else inputs[:, 0]
         self.memory, self.state = memory, state
 
     def forward(self, query: Tensor, memory: tuple[Tensor, ...], state: tuple[Tensor, ...]) -> Any:
         """Contexts, alignments and the leaves of the new state."""
         attended, after = self.mechanism.step(
-            query, _fill(self.memory, memory), _fill(self.state, state), inputs=self.given, alignment=True
+            query, _fill(self.memory, memory), _fill(self.state, state), inputs=self.inputs, alignment=True
         )
         weights = attended.alignment if isinstance(attended.alignment, tuple) else (attended.alignment,)
         return attended.context, weights, tuple(tree.leaves(after))
@@ -136,7 +136,7 @@ def _fill(structure: Any, tensors: tuple[Tensor, ...]) -> Any:
 
 
 def _run(subject: Subject, mechanism: Any = None, sentences: tuple[int, ...] = (0, 1)) -> Looks:
-    """Everything once: prepare, the loop, forward."""
+    """The results of the loop, after a call of every verb."""
     if mechanism is not None:
         subject = replace(subject, mechanism=mechanism)
     with torch.no_grad():
@@ -157,21 +157,21 @@ def snapshot(module: nn.Module) -> dict[str, Any]:
 
 
 def require_unchanged(module: nn.Module, before: dict[str, Any]) -> None:
-    """The module is as it was when the snapshot was taken."""
+    """Requires that the module is as it was when the snapshot was taken."""
     after = snapshot(module)
     for name in before["attributes"].keys() | after["attributes"].keys():
         require(name in before["attributes"], f"a call set the attribute {name.lstrip('.')} on the module.")
-        old, new = before["attributes"][name], after["attributes"].get(name)
-        same = old is new or (isinstance(old, (dict, list, set, int, float, str, tuple)) and _equal(old, new))
+        old, current = before["attributes"][name], after["attributes"].get(name)
+        same = old is current or (isinstance(old, (dict, list, set, int, float, str, tuple)) and _equal(old, current))
         require(same, f"a call changed the attribute {name.lstrip('.')} of the module.")
     for name, tensor in before["weights"].items():
         require(torch.equal(tensor, after["weights"][name]), f"a call changed the weights or the buffer {name}.")
 
 
-def _equal(old: Any, new: Any) -> bool:
-    """Containers with the same things in them, compared by identity; numbers and strings by value."""
+def _equal(old: Any, current: Any) -> bool:
+    """Whether containers have the same objects, by identity, and numbers and strings the same value."""
     if isinstance(old, dict):
-        return old.keys() == new.keys() and all(old[key] is new[key] for key in old)
+        return old.keys() == current.keys() and all(old[key] is current[key] for key in old)
     if isinstance(old, (list, tuple)):
-        return len(old) == len(new) and all(a is b for a, b in zip(old, new))
-    return bool(old == new)
+        return len(old) == len(current) and all(a is b for a, b in zip(old, current))
+    return bool(old == current)

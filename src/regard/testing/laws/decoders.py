@@ -21,14 +21,14 @@ STEPS = 4
 
 
 def forward_is_the_loop_of_step(subject: DecoderSubject) -> None:
-    """Teacher forcing and step by step say the same, alignments and auxiliaries included."""
+    """Teacher forcing and the loop of steps have the same outputs, including alignments and auxiliaries."""
     sentences = range(len(subject.sources))
     memory, inputs = subject.prepare(sentences), subject.inputs(sentences, STEPS)
     _agree(subject.decoder.forward(inputs, memory, alignment=True), subject.loop(memory, inputs)[0], subject, "forward")
 
 
 def future_is_not_seen(subject: DecoderSubject) -> None:
-    """What is fed at step t changes nothing before it."""
+    """The input of step t changes nothing before it."""
     sentences = range(len(subject.sources))
     memory, inputs = subject.prepare(sentences), subject.inputs(sentences, STEPS)
     other = inputs.clone()
@@ -40,7 +40,7 @@ def future_is_not_seen(subject: DecoderSubject) -> None:
 
 
 def sentence_knows_neither_batch_nor_padding(subject: DecoderSubject) -> None:
-    """Alone, in a batch, permuted and with more padding: the same outputs and gradients."""
+    """A sentence has the same outputs and gradients alone, in a batch, in a permuted one, and with more padding."""
     sentences = list(range(len(subject.sources)))
     for sentence in sentences:
         alone = _view(subject, [sentence], sentence)
@@ -64,14 +64,15 @@ def log_probabilities_sum_to_one(subject: DecoderSubject) -> None:
     if not subject.says_tokens:
         return
     sentences = range(len(subject.sources))
-    said = subject.decoder.forward(subject.inputs(sentences, STEPS), subject.prepare(sentences)).log_probabilities
-    require(said is not None, "a decoder of tokens gives no log_probabilities.")
-    totals = said.double().exp().sum(-1)
+    output = subject.decoder.forward(subject.inputs(sentences, STEPS), subject.prepare(sentences))
+    log_probabilities = output.log_probabilities
+    require(log_probabilities is not None, "a decoder of tokens gives no log_probabilities.")
+    totals = log_probabilities.double().exp().sum(-1)
     require_close(totals, torch.ones_like(totals), "the sum of the probabilities", max(subject.tolerance, 1e-9))
 
 
 def hypotheses_follow_their_state(subject: DecoderSubject) -> None:
-    """Three hypotheses are as each alone; reordered, copied and thinned states go on as their parents would."""
+    """Three hypotheses are as each alone; states that are reordered, copied or dropped go on as their parents would."""
     sentences = range(len(subject.sources))
     count = len(sentences)
     memory, inputs = subject.prepare(sentences), subject.inputs(range(3 * count), STEPS)
@@ -87,9 +88,9 @@ def hypotheses_follow_their_state(subject: DecoderSubject) -> None:
         output, end = subject.loop(memory, inputs[rows, 2:], state=tree.reorder(state, rows))
         _agree(output, _rows(expected, rows), subject, f"a {name} state")
         require_close_trees(end, tree.reorder(after, rows), f"the state after a {name} state", subject.tolerance)
-    kept = torch.tensor([count - 1])
+    staying = torch.tensor([count - 1])
     rows = torch.arange(3 * count - 3, 3 * count)
-    output, _ = subject.loop(tree.reorder(memory, kept), inputs[rows, 2:], state=tree.reorder(state, rows))
+    output, _ = subject.loop(tree.reorder(memory, staying), inputs[rows, 2:], state=tree.reorder(state, rows))
     _agree(output, _rows(expected, rows), subject, "a batch that sentences have left")
 
 
@@ -99,16 +100,16 @@ def trees_hold_rows_of_tensors(subject: DecoderSubject) -> None:
     memory = subject.prepare(sentences)
     state = subject.decoder.initial_state(memory, 3)
     _, after = subject.loop(memory, subject.inputs(range(3 * len(sentences)), 1), state=state)
-    for name, found, rows in (("memory", memory, 1), ("first state", state, 3), ("state after a step", after, 3)):
+    for name, value, rows in (("memory", memory, 1), ("first state", state, 3), ("state after a step", after, 3)):
         try:
-            count = tree.rows(found)
+            count = tree.rows(value)
         except (TypeError, ValueError) as error:
-            raise AssertionError(f"the {name} is no tree of rows: {error}") from error
+            raise AssertionError(f"the {name} is not a tree of rows: {error}") from error
         require(count == rows * len(sentences), f"the {name} has {count} rows instead of {rows * len(sentences)}.")
 
 
 def asking_for_alignments_changes_nothing_else(subject: DecoderSubject) -> None:
-    """`alignment=True` fills the alignments, main one included, and without it there are none."""
+    """With `alignment=True` there are alignments, including the main one; without it there are none."""
     sentences = range(len(subject.sources))
     memory, inputs = subject.prepare(sentences), subject.inputs(sentences, STEPS)
     shown, hidden = (subject.decoder.forward(inputs, memory, alignment=asked) for asked in (True, False))
@@ -119,7 +120,7 @@ def asking_for_alignments_changes_nothing_else(subject: DecoderSubject) -> None:
 
 
 def nothing_is_kept_on_the_module(subject: DecoderSubject) -> None:
-    """No attribute, buffer or weight differs after the calls, and two threads get what each gets alone."""
+    """No attribute, buffer or weight differs after the calls; two threads have the same results as a single one."""
     before = snapshot(subject.decoder) if isinstance(subject.decoder, nn.Module) else None
 
     def run(sentence: int) -> Tensor:
@@ -136,7 +137,7 @@ def nothing_is_kept_on_the_module(subject: DecoderSubject) -> None:
 
 
 def autocast_changes_no_more_than_rounding(subject: DecoderSubject) -> None:
-    """Under autocast on a CPU all runs and has gradients, near float32; memories serve inside and outside of it."""
+    """Under autocast on a CPU results and gradients are near float32; memories may be used inside and outside of it."""
     if not isinstance(subject.decoder, nn.Module):
         return
     single = replace(subject, decoder=copy.deepcopy(subject.decoder).float())
@@ -150,7 +151,7 @@ def autocast_changes_no_more_than_rounding(subject: DecoderSubject) -> None:
             memory = single.prepare(sentences, sources=sources)
         with torch.autocast("cpu", dtype=steps, enabled=steps is not None):
             whole = seen(single.decoder.forward(inputs, memory)), seen(single.loop(memory, inputs)[0])
-        loss = torch.stack([x.float().masked_fill(x.isinf(), 0.0).sum() for found in whole for x in found.values()])
+        loss = torch.stack([x.float().masked_fill(x.isinf(), 0.0).sum() for outputs in whole for x in outputs.values()])
         loss.sum().backward()
         for name, weight in single.decoder.named_parameters():
             finite = weight.grad is None or bool(weight.grad.isfinite().all())
@@ -161,14 +162,14 @@ def autocast_changes_no_more_than_rounding(subject: DecoderSubject) -> None:
     expected = run(None, None)
     for dtype, tolerance in ((torch.bfloat16, 0.2), (torch.float16, 0.05)):
         for prepares, steps in ((dtype, dtype), (dtype, None), (None, dtype)):
-            for actual, wanted in zip(run(prepares, steps), expected, strict=True):
+            for actual, single_outputs in zip(run(prepares, steps), expected, strict=True):
                 for name, tensor in actual.items():
                     what = f"{name} of a memory of {prepares} in steps of {steps}"
-                    require_close(tensor.float(), wanted[name], what, tolerance)
+                    require_close(tensor.float(), single_outputs[name], what, tolerance)
 
 
 def saved_weights_give_the_same(subject: DecoderSubject) -> None:
-    """A decoder with other weights, given the saved ones, says the same."""
+    """A decoder that loads the saved weights has the same outputs."""
     if not isinstance(subject.decoder, nn.Module):
         return
     other = copy.deepcopy(subject.decoder)
@@ -182,29 +183,31 @@ def saved_weights_give_the_same(subject: DecoderSubject) -> None:
 
 
 def _view(subject: DecoderSubject, batch: Sequence[int], sentence: int, padding: int = 0) -> dict[str, Tensor]:
-    """All that can be seen of one sentence of a batch: outputs, and gradients of its source and of the weights."""
+    """All results of a sentence of a batch: outputs, and gradients of its source and of the weights."""
     row = list(batch).index(sentence)
     sources = [tree.map(_leaf, subject.sources[b]) for b in batch]
     output = subject.decoder.forward(
         subject.inputs(batch, STEPS), subject.prepare(batch, padding, sources), alignment=True
     )
-    found = {name: tensor[row] for name, tensor in seen(output).items()}
+    results = {name: tensor[row] for name, tensor in seen(output).items()}
     loss = torch.zeros((), dtype=torch.float64)
-    for name, tensor in found.items():
+    for name, tensor in results.items():
         if not name.startswith("alignment"):
             steps, columns = (torch.arange(size, dtype=torch.float64) for size in (len(tensor), tensor[0].numel()))
             weights = torch.cos(17 * steps[:, None] + columns).view(tensor.shape)
             loss = loss + (tensor.masked_fill(torch.isinf(tensor), 0.0) * weights).sum()
     if not loss.requires_grad:
-        return found
-    wanted = [leaf for leaf in tree.leaves(sources[row]) if leaf.requires_grad]
-    named: dict[str, Any] = dict(subject.decoder.named_parameters()) if isinstance(subject.decoder, nn.Module) else {}
-    gradients = torch.autograd.grad(loss, [*wanted, *named.values()], allow_unused=True)
-    names = [*(f"source {index}" for index in range(len(wanted))), *named]
+        return results
+    leaves = [leaf for leaf in tree.leaves(sources[row]) if leaf.requires_grad]
+    parameters: dict[str, Any] = (
+        dict(subject.decoder.named_parameters()) if isinstance(subject.decoder, nn.Module) else {}
+    )
+    gradients = torch.autograd.grad(loss, [*leaves, *parameters.values()], allow_unused=True)
+    names = [*(f"source {index}" for index in range(len(leaves))), *parameters]
     for name, gradient in zip(names, gradients, strict=True):
         if gradient is not None:
-            found[f"the gradient of {name}"] = gradient
-    return found
+            results[f"the gradient of {name}"] = gradient
+    return results
 
 
 def _leaf(tensor: Tensor) -> Tensor:

@@ -1,8 +1,9 @@
-"""Laws of masks: padding, rows that may look at nothing, sources without positions."""
+"""Laws of masks: padding, rows without support, sources without positions."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -14,27 +15,27 @@ STEPS = 3
 
 
 def mask_and_lengths_mean_the_same(subject: Subject) -> None:
-    """`prepare` gives one memory for a mask and for the lengths it shows, and takes no two at once."""
+    """`prepare` returns the same memory for a mask and for its lengths, and refuses both at once."""
     sources = subject.sources(LENGTHS)
-    lengths = tuple(mask.sum(1) for mask in sources.masks)
+    lengths: Any = tuple(mask.sum(1) for mask in sources.masks)
     from_mask = subject.prepare(sources)
     keys = {} if subject.key_size is None else {"keys": subject.keys(sources)}
-    given = (
+    values, lengths, mask = (
         (sources.values, lengths, sources.masks)
         if subject.several
         else (sources.values[0], lengths[0], sources.masks[0])
     )
-    from_lengths = subject.mechanism.prepare(given[0], lengths=given[1], **keys)
+    from_lengths = subject.mechanism.prepare(values, lengths=lengths, **keys)
     require_close_trees(from_lengths, from_mask, "the memory made from lengths", 0.0)
     try:
-        subject.mechanism.prepare(given[0], lengths=given[1], mask=given[2], **keys)
+        subject.mechanism.prepare(values, lengths=lengths, mask=mask, **keys)
     except ValueError:
         return
-    raise AssertionError("prepare took a mask and lengths at once; it must refuse with a ValueError.")
+    raise AssertionError("prepare accepted a mask and lengths at once; it must raise a ValueError.")
 
 
 def padding_gets_exactly_zero(subject: Subject) -> None:
-    """Weights at padded positions are 0.0, and whatever padding holds, NaN included, changes nothing."""
+    """Weights at padding are 0.0, and nothing depends on what padding holds, even NaN."""
     queries = subject.queries(len(LENGTHS), STEPS)
     plain = subject.sources(LENGTHS)
     expected = subject.loop(subject.prepare(plain), queries)
@@ -48,7 +49,7 @@ def padding_gets_exactly_zero(subject: Subject) -> None:
         sources = plain.replace_padding(number).require_grad()
         looks = subject.loop(subject.prepare(sources), queries)
         require_close(looks.contexts, expected.contexts, f"the context with {number} in the padding", 0.0)
-        loss = sum(subject.probe(looks, row, _own(subject, row)) for row in range(len(LENGTHS)))
+        loss = sum(subject.probe(looks, row, _lengths(subject, row)) for row in range(len(LENGTHS)))
         assert isinstance(loss, torch.Tensor)
         gradients = subject.gradients(loss, *sources.values)
         for gradient in gradients:
@@ -58,7 +59,7 @@ def padding_gets_exactly_zero(subject: Subject) -> None:
 
 
 def row_without_support_sees_nothing(subject: Subject) -> None:
-    """Zero weights, a zero context and zero gradients for a fully masked row; the others do not notice."""
+    """Zero weights, a zero context and zero gradients for a fully masked row; other rows do not change."""
     dead = 1
     sources = subject.sources(LENGTHS)
     masks = tuple(mask.clone() for mask in sources.masks)
@@ -99,7 +100,7 @@ def source_without_positions_reads_zeros(subject: Subject) -> None:
 
 
 def weights_are_a_distribution(subject: Subject) -> None:
-    """No weight is negative; where the mechanism says `is_normalised`, those of a head sum to 1."""
+    """No weight is negative; if the mechanism is `is_normalised`, the weights of a head sum to 1."""
     lengths = (STEPS + 3, STEPS, STEPS + 1)
     sources = subject.sources(lengths)
     looks = subject.loop(subject.prepare(sources), subject.queries(len(lengths), STEPS))
@@ -107,10 +108,10 @@ def weights_are_a_distribution(subject: Subject) -> None:
         require(bool((weights >= 0).all()), f"a weight is negative: {float(weights.detach().min())}.")
         if subject.mechanism.is_normalised:
             totals = weights.sum(-1)
-            totals = totals[totals != 0]  # a head whose window is empty sees nothing
-            require(bool(totals.numel()), "no head sees anything.")
+            totals = totals[totals != 0]  # the window of a head may be empty
+            require(bool(totals.numel()), "all weights are 0.")
             require_close(totals, torch.ones_like(totals), "the sum of a head's weights", subject.tolerance)
 
 
-def _own(subject: Subject, row: int) -> list[int]:
+def _lengths(subject: Subject, row: int) -> list[int]:
     return [LENGTHS[row] + index for index in range(len(subject.memory_sizes))]

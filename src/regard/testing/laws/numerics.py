@@ -41,7 +41,7 @@ def gradients_are_those_of_finite_differences(subject: Subject) -> None:
 
 
 def half_types_are_close_to_float32(subject: Subject) -> None:
-    """bfloat16 and float16 give what float32 gives from the same numbers, to their precision."""
+    """bfloat16 and float16 have the results of float32 from the same numbers, to their precision."""
     for dtype, tolerance in HALF.items():
         half = convert(subject, dtype)
         expected = _see(convert(half, torch.float32), half)
@@ -71,7 +71,7 @@ def extreme_energies_stay_finite(subject: Subject) -> None:
 
 
 def autocast_changes_no_more_than_rounding(subject: Subject) -> None:
-    """Under autocast on a CPU all runs and has gradients, near float32; memories serve inside and outside of it."""
+    """Under autocast on a CPU results and gradients are near float32; memories may be used inside and outside of it."""
     single = convert(subject, torch.float32)
     queries = single.queries(len(LENGTHS), STEPS)
 
@@ -80,19 +80,19 @@ def autocast_changes_no_more_than_rounding(subject: Subject) -> None:
         with _autocast(prepares):
             memory = single.prepare(sources)
         with _autocast(looks):
-            seen = single.loop(memory, queries), single.at_once(memory, queries, alignment=False)
-        loss = sum(found.contexts.float().sum() for found in seen)
+            results = single.loop(memory, queries), single.at_once(memory, queries, alignment=False)
+        loss = sum(result.contexts.float().sum() for result in results)
         for gradient in single.gradients(torch.as_tensor(loss), *sources.values):
-            require_finite(gradient, f"a gradient of a memory of {prepares} that is looked at in {looks}")
-        return seen
+            require_finite(gradient, f"a gradient of a memory of {prepares} that is used in {looks}")
+        return results
 
     expected = see(None, None)
     for dtype, tolerance in HALF.items():
         for prepares, looks in ((dtype, dtype), (dtype, None), (None, dtype)):
-            what = f"a memory of {prepares} that is looked at in {looks}"
-            for actual, wanted in zip(see(prepares, looks), expected, strict=True):
-                require_close(actual.contexts.float(), wanted.contexts, f"the context of {what}", 2 * tolerance)
-                for ours, theirs in zip(actual.alignments, wanted.alignments, strict=True):
+            what = f"a memory of {prepares} that is used in {looks}"
+            for actual, single_result in zip(see(prepares, looks), expected, strict=True):
+                require_close(actual.contexts.float(), single_result.contexts, f"the context of {what}", 2 * tolerance)
+                for ours, theirs in zip(actual.alignments, single_result.alignments, strict=True):
                     require_close(ours.float(), theirs, f"the alignment of {what}", 2 * tolerance)
 
 
@@ -101,7 +101,7 @@ def _autocast(dtype: torch.dtype | None) -> torch.autocast:
 
 
 def half_types_bear_a_thousandfold_energies(subject: Subject) -> None:
-    """bfloat16 and float16 stay finite, forward and backward, where every energy is a thousand times as large."""
+    """bfloat16 and float16 stay finite, forward and backward, if every energy is a thousand times as large."""
     for dtype in HALF:
         large = convert(subject, dtype)
         for part in large.mechanism.modules():
@@ -118,7 +118,7 @@ def half_types_bear_a_thousandfold_energies(subject: Subject) -> None:
             require_finite(gradient, f"a gradient of a thousandfold energies in {dtype}")
 
 
-def _a_thousandfold(score: Any, given: Any, result: tuple[Tensor, Any]) -> tuple[Tensor, Any]:
+def _a_thousandfold(score: Any, arguments: Any, result: tuple[Tensor, Any]) -> tuple[Tensor, Any]:
     energies, leaf = result
     reach = torch.finfo(energies.dtype).max
     return (energies.float() * 1000).clamp(-reach, reach).to(energies.dtype), leaf
@@ -130,7 +130,7 @@ def convert(subject: Subject, dtype: torch.dtype) -> Subject:
 
 
 def _see(subject: Subject, like: Subject | None = None) -> Looks:
-    """What a subject sees of the numbers that `like` draws, so that rounding of what is fed does not count."""
+    """The results of a subject for the numbers that `like` draws, so that rounding of inputs does not count."""
     like = subject if like is None else like
     sources = like.sources(LENGTHS)
     values: Any = tuple(v.to(subject.dtype) for v in sources.values)

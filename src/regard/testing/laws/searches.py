@@ -1,4 +1,4 @@
-"""Laws of searches: what a decoder says must survive a beam."""
+"""Laws of searches: hypotheses have the outputs of the decoder."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from regard.testing.decoder_subject import DecoderSubject
 MAX_LENGTH = 7
 PENALTIES = (("none", 0.0), ("average", 0.0), ("gnmt", 0.6), ("gnmt", 1.0), ("gnmt", 2.0))
 VARIETIES: tuple[dict[str, Any], ...] = ({}, {"min_length": 4, "length_penalty": "average"})
-"""Options that searches are compared under: short outputs, and long ones, whose hypotheses change places."""
+"""Options of the searches that are compared: for short outputs, and for long ones, whose hypotheses change places."""
 WIDEST = 1000
-"""Beams wider than this are not tried: the longest output is cut until exhaustive search fits."""
+"""The widest beam: the longest output is shortened until exhaustive search fits into it."""
 
 
 def beam_of_a_sentence_is_as_alone(subject: DecoderSubject) -> None:
-    """Every hypothesis of a beam of 5 over all sentences is that of each sentence's own beam."""
+    """A beam of 5 over all sentences has the same hypotheses as a beam for each sentence."""
     for options in VARIETIES:
         together = _search(subject, subject.prepare(range(len(subject.sources))), 5, **options)
-        for sentence, found in enumerate(together):
+        for sentence, batched in enumerate(together):
             alone = _search(subject, subject.prepare([sentence]), 5, **options)[0]
-            ours, theirs = ([h.tokens.tolist() for h in hypotheses] for hypotheses in (found, alone))
+            ours, theirs = ([h.tokens.tolist() for h in hypotheses] for hypotheses in (batched, alone))
             require(ours == theirs, f"sentence {sentence} gives {ours} in a batch and {theirs} alone.")
-            for a, b in zip(found, alone, strict=True):
+            for a, b in zip(batched, alone, strict=True):
                 same = math.isclose(a.score, b.score, abs_tol=1e-9)
                 require(same, f"a score is {a.score} in a batch and {b.score} alone.")
                 for name, weights in b.alignments.items():
@@ -42,12 +42,12 @@ def hypotheses_are_what_teacher_forcing_says(subject: DecoderSubject) -> None:
     """Log-probabilities and alignments of every returned hypothesis are those of a teacher-forced pass over it."""
     memory = subject.prepare(range(len(subject.sources)))
     for options in VARIETIES:
-        found = _search(subject, memory, 5, **options)
-        forced = rescore(subject.decoder, memory, found, bos=subject.bos)
-        for ours, theirs in zip(itertools.chain(*found), itertools.chain(*forced), strict=True):
+        searched = _search(subject, memory, 5, **options)
+        forced = rescore(subject.decoder, memory, searched, bos=subject.bos)
+        for ours, theirs in zip(itertools.chain(*searched), itertools.chain(*forced), strict=True):
             what = f"hypothesis {ours.tokens.tolist()}"
-            said, expected = ours.token_log_probabilities, theirs.token_log_probabilities
-            require_close(said, expected, f"log-probabilities of {what}", 1e-9)
+            actual, expected = ours.token_log_probabilities, theirs.token_log_probabilities
+            require_close(actual, expected, f"log-probabilities of {what}", 1e-9)
             same = math.isclose(ours.log_probability, math.fsum(expected.tolist()), abs_tol=1e-9)
             require(same, f"the log-probability of {what} is {ours.log_probability}, not the sum of its tokens'.")
             require(ours.alignments.keys() == theirs.alignments.keys(), f"{what} has other alignments than forward.")
@@ -56,7 +56,7 @@ def hypotheses_are_what_teacher_forcing_says(subject: DecoderSubject) -> None:
 
 
 def widest_beam_is_exhaustive_search(subject: DecoderSubject) -> None:
-    """A beam N·(N-1)^(L-1) wide finds the best of all outputs, under every length penalty."""
+    """A beam of width N·(N-1)^(L-1) returns the best of all outputs, with every length penalty."""
     memory = subject.prepare(range(len(subject.sources)))
     width = subject.decoder.forward(subject.inputs(range(len(subject.sources)), 1), memory).log_probabilities.shape[-1]
     length = 1
@@ -65,8 +65,8 @@ def widest_beam_is_exhaustive_search(subject: DecoderSubject) -> None:
     beam = max(2, width * (width - 1) ** (length - 1))
     outputs = [_all_outputs(subject, memory, b, width, length) for b in range(len(subject.sources))]
     for penalty, alpha in PENALTIES:
-        found = _search(subject, memory, beam, num_best=8, length_penalty=penalty, alpha=alpha, max_length=length)
-        for ours, every in zip(found, outputs, strict=True):
+        searched = _search(subject, memory, beam, num_best=8, length_penalty=penalty, alpha=alpha, max_length=length)
+        for ours, every in zip(searched, outputs, strict=True):
             ranked = sorted(every, key=lambda o: (o[0][-1] != subject.eos, -_score(o, penalty, alpha)))[: len(ours)]
             tokens = [list(output[0]) for output in ranked]
             actual = [h.tokens.tolist() for h in ours]
@@ -80,39 +80,40 @@ def widest_beam_is_exhaustive_search(subject: DecoderSubject) -> None:
 
 
 def beam_of_one_is_greedy(subject: DecoderSubject) -> None:
-    """A beam of 1 takes the most probable token at every step, found here by teacher forcing."""
-    found = _search(subject, subject.prepare(range(len(subject.sources))), 1, num_best=1)
-    for sentence, (hypothesis,) in enumerate(found):
+    """A beam of 1 takes the most probable token at every step, here computed by teacher forcing."""
+    searched = _search(subject, subject.prepare(range(len(subject.sources))), 1, num_best=1)
+    for sentence, (hypothesis,) in enumerate(searched):
         memory = subject.prepare([sentence])
-        fed = [subject.bos]
-        while len(fed) <= MAX_LENGTH:
+        tokens = [subject.bos]
+        while len(tokens) <= MAX_LENGTH:
             with torch.no_grad():
-                fed.append(int(subject.decoder.forward(torch.tensor([fed]), memory).log_probabilities[0, -1].argmax()))
-            if fed[-1] == subject.eos:
+                output = subject.decoder.forward(torch.tensor([tokens]), memory)
+            tokens.append(int(output.log_probabilities[0, -1].argmax()))
+            if tokens[-1] == subject.eos:
                 break
         actual = hypothesis.tokens.tolist()
-        require(actual == fed[1:], f"greedy search gives {actual}, the most probable tokens are {fed[1:]}.")
+        require(actual == tokens[1:], f"greedy search gives {actual}, the most probable tokens are {tokens[1:]}.")
 
 
 def _search(subject: DecoderSubject, memory: Any, beam: int, **options: Any) -> list[list[Any]]:
     max_length = options.pop("max_length", MAX_LENGTH)
-    chosen = Search(**{"beam": beam, "num_best": min(beam, 5), **options})
+    search_options = Search(**{"beam": beam, "num_best": min(beam, 5), **options})
     return search(
-        subject.decoder, memory, chosen, bos=subject.bos, eos=subject.eos, max_length=max_length, alignment=True
+        subject.decoder, memory, search_options, bos=subject.bos, eos=subject.eos, max_length=max_length, alignment=True
     )
 
 
 def _all_outputs(
     subject: DecoderSubject, memory: Any, sentence: int, width: int, length: int
 ) -> list[tuple[tuple[int, ...], float]]:
-    """Every output of a sentence up to a length, with its log-probability; impossible ones left out."""
+    """Every possible output of a sentence up to a length, with its log-probability."""
     sequences = list(itertools.product(range(width), repeat=length))
     rows = tree.reorder(memory, torch.full((len(sequences),), sentence))
-    fed = torch.tensor([(subject.bos, *sequence[:-1]) for sequence in sequences])
+    inputs = torch.tensor([(subject.bos, *sequence[:-1]) for sequence in sequences])
     with torch.no_grad():
-        said = subject.decoder.forward(fed, rows).log_probabilities.tolist()
+        log_probabilities = subject.decoder.forward(inputs, rows).log_probabilities.tolist()
     totals: dict[tuple[int, ...], float] = {}
-    for sequence, steps in zip(sequences, said, strict=True):
+    for sequence, steps in zip(sequences, log_probabilities, strict=True):
         end = sequence.index(subject.eos) + 1 if subject.eos in sequence else length
         totals[sequence[:end]] = math.fsum(steps[t][sequence[t]] for t in range(end))
     return [(tokens, total) for tokens, total in totals.items() if total > -math.inf]

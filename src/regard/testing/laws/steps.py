@@ -46,7 +46,7 @@ def no_steps_give_no_contexts(subject: Subject) -> None:
 
 
 def hypotheses_are_independent(subject: Subject) -> None:
-    """Each of three hypotheses sees what it would see alone, and its gradient reaches no other's query."""
+    """Each of three hypotheses has the results that it has alone, and no gradient for another query."""
     memory = subject.prepare(subject.sources(LENGTHS))
     queries = subject.queries(3 * len(LENGTHS), STEPS).requires_grad_()
     together = subject.loop(memory, queries, num_hypotheses=3)
@@ -58,7 +58,7 @@ def hypotheses_are_independent(subject: Subject) -> None:
 
 
 def reordering_the_state_commutes_with_step(subject: Subject) -> None:
-    """Steps after a reordered state are the reordered steps; sentences that leave take their rows with them."""
+    """Steps from a reordered state are the reordered steps; sentences and their rows can be dropped."""
     memory = subject.prepare(subject.sources(LENGTHS))
     queries = subject.queries(3 * len(LENGTHS), STEPS)
     state = subject.loop(memory, queries[:, :2], num_hypotheses=3).state
@@ -77,27 +77,27 @@ def trees_hold_rows_of_tensors(subject: Subject) -> None:
     memory = subject.prepare(subject.sources(LENGTHS))
     state = subject.mechanism.initial_state(memory, 3)
     after = subject.loop(memory, subject.queries(3 * len(LENGTHS), 1), state=state).state
-    for name, found, rows in (
+    for name, value, rows in (
         ("memory", memory, len(LENGTHS)),
         ("first state", state, 3 * len(LENGTHS)),
         ("state after a step", after, 3 * len(LENGTHS)),
     ):
         try:
-            count = tree.rows(found)
+            count = tree.rows(value)
         except (TypeError, ValueError) as error:
-            raise AssertionError(f"the {name} is no tree of rows: {error}") from error
+            raise AssertionError(f"the {name} is not a tree of rows: {error}") from error
         require(count == rows, f"the {name} has {count} rows instead of {rows}.")
 
 
 def asking_for_the_alignment_changes_nothing_else(subject: Subject) -> None:
-    """`alignment=True` fills the alignment; context and state stay, and without it there is none."""
+    """With `alignment=True` there is an alignment, without it there is none; context and state are the same."""
     memory, queries = subject.prepare(subject.sources(LENGTHS)), subject.queries(len(LENGTHS), 2)
-    fed = subject.inputs(queries)
+    inputs = subject.inputs(queries)
     run: Callable[[bool], tuple[Any, Any]] = lambda alignment: subject.mechanism.step(  # noqa: E731
         queries[:, 0],
         memory,
         subject.mechanism.initial_state(memory),
-        inputs=None if fed is None else fed[:, 0],
+        inputs=None if inputs is None else inputs[:, 0],
         alignment=alignment,
     )
     (shown, state_shown), (hidden, state_hidden) = run(True), run(False)

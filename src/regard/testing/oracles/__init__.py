@@ -1,7 +1,7 @@
-"""Brute-force oracles: the equations as double loops over plain floats, nothing vectorised, nothing carried.
+"""Brute-force oracles: the equations as double loops over plain floats, without vectors and without a state.
 
-They read the parameters off a module and share no arithmetic with it, so agreeing with them is evidence. Every file
-of the four folders enlists its oracles in `ORACLES` when it is imported, which happens here.
+They read the parameters of a module and share no arithmetic with it, so agreement with them is evidence. Every file of
+the four folders registers its oracles in `ORACLES` when it is imported, which happens here.
 """
 
 import importlib

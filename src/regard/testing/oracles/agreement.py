@@ -1,4 +1,4 @@
-"""Whether a mechanism sees what the oracles of its parts see."""
+"""Agreement of a mechanism with the oracles of its parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def require_agreement(case: MechanismCase, num_hypotheses: int = 1) -> None:
     """Compares contexts and weights of a loop of steps with the oracles, sentence by sentence, in float64.
 
     Raises:
-        AssertionError: where they differ by more than 1e-11.
+        AssertionError: if they differ by more than 1e-11.
     """
     mechanism = case.make().double().eval()
     move_weights(mechanism)
@@ -34,7 +34,7 @@ def require_agreement(case: MechanismCase, num_hypotheses: int = 1) -> None:
     queries = subject.queries(num_hypotheses * len(LENGTHS), STEPS)
     with torch.no_grad():
         looks = subject.loop(subject.prepare(sources), queries, num_hypotheses=num_hypotheses)
-    fed, keys = subject.inputs(queries), subject.keys(sources)
+    inputs, keys = subject.inputs(queries), subject.keys(sources)
     for row, query in enumerate(queries.tolist()):
         sentence = row // num_hypotheses
         real = [values[sentence][mask[sentence]].tolist() for values, mask in zip(sources.values, sources.masks)]
@@ -42,11 +42,11 @@ def require_agreement(case: MechanismCase, num_hypotheses: int = 1) -> None:
         if several:
             contexts, weights = attend_in_parallel(mechanism, real, query)
         else:
-            options: dict[str, Any] = {} if fed is None else {"inputs": fed[row].tolist()}
+            options: dict[str, Any] = {} if inputs is None else {"inputs": inputs[row].tolist()}
             if keys is not None:
                 options["keys"] = keys[sentence][sources.masks[0][sentence]].tolist()
-            contexts, found = attend(mechanism, real[0], query, **options)
-            weights = [found]
+            contexts, alignment = attend(mechanism, real[0], query, **options)
+            weights = [alignment]
         torch.testing.assert_close(looks.contexts[row].tolist(), contexts, rtol=0, atol=TOLERANCE)
         for ours, theirs in zip(looks.alignments, weights, strict=True):
             expected = torch.tensor(theirs, dtype=torch.float64).transpose(0, 1)

@@ -24,12 +24,12 @@ def apply(weight: Matrix, x: Vector, bias: Vector | None = None) -> Vector:
 
 
 def linear(layer: Any, x: Vector) -> Vector:
-    """What an `nn.Linear` computes."""
+    """The output of an `nn.Linear`."""
     return apply(layer.weight.tolist(), x, None if layer.bias is None else layer.bias.tolist())
 
 
 def number(scalar: Any) -> float:
-    """A fixed number or a learned one as a float."""
+    """A fixed or learned number as a float."""
     return scalar if isinstance(scalar, float) else scalar.detach().item()
 
 

@@ -17,45 +17,45 @@ def attend(
     keys: Matrix | None = None,
     inputs: Sequence[Vector] | None = None,
 ) -> tuple[Matrix, list[Matrix]]:
-    """What a mechanism sees of one sentence without padding.
+    """The contexts and weights of a mechanism for one sentence without padding.
 
-    Nothing is carried from step to step: every step is computed from all queries and all earlier weights. Uses plain
-    floats, so parameters in float64 give float64.
+    There is no state: every step is computed from all queries and all earlier weights. Plain floats are as precise as
+    float64, so the parameters should be float64.
 
     Args:
         mechanism: a `Mechanism` whose parts have oracles, or a `Divided` around one.
-        memory, keys: (S, M) and, where they are not the memory, (S, M2).
-        queries, inputs: (T, Q) and, where the mechanism reads what the decoder was fed, (T, F).
+        memory, keys: (S, M), and (S, M2) or None for the memory itself.
+        queries, inputs: (T, Q), and (T, F) if the mechanism reads the decoder's inputs.
 
     Returns:
         contexts (T, V) and weights (T, H, S).
     """
     if isinstance(mechanism, Divided):
         parts = [_parts(h, mechanism.sizes) for h in memory]
-        asked = [_parts(h, mechanism.sizes)[0] for h in queries]
-        values, own = [h[min(1, len(h) - 1)] for h in parts], [h[0] for h in parts]
-        return attend(mechanism.mechanism, values, asked, keys=own, inputs=inputs)
+        query_parts = [_parts(h, mechanism.sizes)[0] for h in queries]
+        values, key_parts = [h[min(1, len(h) - 1)] for h in parts], [h[0] for h in parts]
+        return attend(mechanism.mechanism, values, query_parts, keys=key_parts, inputs=inputs)
     heads = range(mechanism.num_heads)
     energies: list[list[Vector]] = [[] for _ in heads]
     supports: list[list[list[bool]]] = [[] for _ in heads]
     weights: list[list[Vector]] = [[] for _ in heads]
     contexts: Matrix = []
     for step in range(len(queries)):
-        fed = None if inputs is None else inputs[: step + 1]
+        past = None if inputs is None else inputs[: step + 1]
         for h in heads:
-            story = Story(h, memory, keys or memory, queries[: step + 1], fed, tuple(weights[h]), tuple(contexts))
+            story = Story(h, memory, keys or memory, queries[: step + 1], past, tuple(weights[h]), tuple(contexts))
             seen = ask(mechanism.window, story)
             supports[h].append(seen.allowed)
-            plain = ask(mechanism.score, story)
-            energies[h].append([e + prior for e, prior in zip(plain, seen.prior or [0.0] * len(plain), strict=True)])
-            found = ask(mechanism.alignment, story, energies[h], supports[h])
-            weights[h].append([w * gain for w, gain in zip(found, seen.gain or [1.0] * len(found), strict=True)])
+            scores = ask(mechanism.score, story)
+            energies[h].append([e + prior for e, prior in zip(scores, seen.prior or [0.0] * len(scores), strict=True)])
+            aligned = ask(mechanism.alignment, story, energies[h], supports[h])
+            weights[h].append([w * gain for w, gain in zip(aligned, seen.gain or [1.0] * len(aligned), strict=True)])
         contexts.append(ask(mechanism.read, story, [weights[h][-1] for h in heads]))
     return contexts, [[weights[h][step] for h in heads] for step in range(len(queries))]
 
 
 def _parts(h: Vector, sizes: Sequence[int]) -> Matrix:
-    """[k; v; p] in its parts."""
+    """The parts k, v and p of h."""
     starts = [sum(sizes[:index]) for index in range(len(sizes))]
     return [h[start : start + size] for start, size in zip(starts, sizes, strict=True)]
 
@@ -63,7 +63,7 @@ def _parts(h: Vector, sizes: Sequence[int]) -> Matrix:
 def attend_in_parallel(
     parallel: Any, memories: Sequence[Matrix], queries: Sequence[Vector]
 ) -> tuple[Matrix, list[list[Matrix]]]:
-    """What a `Parallel` sees of one sentence in every memory: contexts (T, V), and a (T, H, S) for each mechanism."""
+    """The contexts (T, V) of a `Parallel` for one sentence, and the weights (T, H, S) of each mechanism."""
     looks = [
         attend(mechanism, memory, queries) for mechanism, memory in zip(parallel.mechanisms, memories, strict=True)
     ]
@@ -73,7 +73,7 @@ def attend_in_parallel(
     combined: Matrix = []
     over_sources: list[Matrix] = []
     for t, query in enumerate(queries):
-        contexts, weights = attend(parallel.combination, [own[t] for own, _ in looks], [query])
+        contexts, weights = attend(parallel.combination, [contexts[t] for contexts, _ in looks], [query])
         combined += contexts
         over_sources += weights
     return combined, [*alignments, over_sources]

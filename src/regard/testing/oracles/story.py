@@ -1,4 +1,4 @@
-"""What an oracle is told: the life of one head of one row, as plain floats."""
+"""The argument of an oracle: all steps of one head of one row, as plain floats."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ OracleT = TypeVar("OracleT", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Story:
-    """One head of one row up to a step; nothing is carried, everything is computed again from the beginning.
+    """One head of one row up to a step; there is no state, everything is computed again from the first step.
 
     Args:
-        head: which head.
+        head: the number of the head.
         memory: (S, M), the values of a sentence without padding.
-        keys: (S, M2), the memory unless there are keys of their own.
-        queries: of all steps, this one included.
-        inputs: what the decoder was fed in all steps, or None.
-        weights: of this head in the steps before.
-        contexts: of the steps before.
+        keys: (S, M2); the memory itself if there are no other keys.
+        queries: of all steps up to this one.
+        inputs: the decoder's inputs of all steps, or None.
+        weights: of this head in earlier steps.
+        contexts: of earlier steps.
     """
 
     head: int
@@ -51,7 +51,7 @@ class Story:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a window says of every position: allowed or not, added to the energy, multiplied onto the weight."""
+    """The output of a window for every position: whether it is allowed, its log prior, and its gain."""
 
     allowed: list[bool]
     prior: Vector = field(default_factory=list)
@@ -71,16 +71,16 @@ ORACLES: dict[type, Callable[..., Any]] = {}
 def oracle(*parts: type) -> Callable[[OracleT], OracleT]:
     """Makes a function the oracle of a part: `@oracle(DotScore)`."""
 
-    def enlist(function: OracleT) -> OracleT:
+    def register(function: OracleT) -> OracleT:
         for part in parts:
             ORACLES[part] = function
         return function
 
-    return enlist
+    return register
 
 
-def ask(part: Any, *told: Any) -> Any:
-    """What the oracle of a part says."""
+def ask(part: Any, *arguments: Any) -> Any:
+    """The result of the oracle of a part."""
     if type(part) not in ORACLES:
-        raise LookupError(f"{type(part).__name__} has no oracle: write its equation as a loop and enlist it.")
-    return ORACLES[type(part)](part, *told)
+        raise LookupError(f"{type(part).__name__} has no oracle: write its equation as a loop, under `@oracle`.")
+    return ORACLES[type(part)](part, *arguments)

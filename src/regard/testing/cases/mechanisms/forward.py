@@ -10,7 +10,7 @@ from regard.testing.cases.mechanisms.location import LOCATION
 
 
 def _with_agent(name: str, **options: Any) -> MechanismCase:
-    """Forward attention whose agent sees inputs of 3 features."""
+    """Forward attention whose agent reads inputs of 3 features."""
     options |= {"score": "additive", "size": 4, "transition_agent": True}
     return MechanismCase(
         name,

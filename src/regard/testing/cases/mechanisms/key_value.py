@@ -1,4 +1,4 @@
-"""Keys that are not the values, vectors that do several jobs, and queries that are states."""
+"""Keys that are not the values, divided vectors, and queries that are states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mechanisms that see where attention was."""
+"""Mechanisms that depend on earlier alignments."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from regard.testing.cases.case import MechanismCase, PartCase, of_recipe
 
 
 def _narrow(heads: int) -> a.peers.SigmoidMixtureScore:
-    """Bells so narrow that rounding does not decide which position is the highest."""
+    """Components so narrow that rounding does not decide which position has the largest weight."""
     score = a.peers.SigmoidMixtureScore(6, num_heads=heads, num_components=2, dropout=0.0)
     with torch.no_grad():
         score.parameters_of_mixture.bias.view(heads, 3, 2)[:, 1] = 0.0

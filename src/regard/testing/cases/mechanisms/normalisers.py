@@ -1,4 +1,4 @@
-"""What makes weights of one step's energies, and hard attention."""
+"""Alignments that depend on the energies of one step only, and hard attention."""
 
 from __future__ import annotations
 

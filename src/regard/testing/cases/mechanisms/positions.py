@@ -1,4 +1,4 @@
-"""Self-attention that knows of positions, and key-value heads that heads share."""
+"""Self-attention with positions, and key-value heads that heads share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from regard.testing.cases.case import MechanismCase, PartCase, of_recipe
 
 
 def _sharing(score: a.RelativeDotScore) -> a.Mechanism:
-    """Keys and values with the same vectors for offsets."""
+    """Keys and values that share the vectors for offsets."""
     read = a.RelativeSum(6, 4, num_heads=2, offsets=score.offsets, bias=True)
     return a.Mechanism(score, a.SoftmaxAlignment(), read)
 

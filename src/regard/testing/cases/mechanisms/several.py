@@ -1,4 +1,4 @@
-"""Several memories at once."""
+"""Attention to several memories."""
 
 from __future__ import annotations
 

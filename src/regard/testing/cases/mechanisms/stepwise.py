@@ -1,4 +1,4 @@
-"""A reader that stays, or goes on by one."""
+"""A reader that stays or moves on by one."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ PARTS: tuple[PartCase, ...] = (
 
 @oracle(a.StepwiseAlignment)
 def stepwise(alignment: Any, story: Story, energies: Sequence[Vector], supports: Sequence[list[bool]]) -> Vector:
-    """α of the last step: position by position, what stays and what comes from the left."""
+    """α of the last step: at each position the mass that stays plus the mass that comes from the left."""
     weights = [1.0] + [0.0] * (story.num_positions - 1)
     for step, support in zip(energies, supports, strict=True):
         stay = [sigmoid(e + number(alignment.bias)) for e in step]
-        new = [0.0] * len(weights)
+        moved = [0.0] * len(weights)
         for j in range(len(weights)):
-            new[j] = stay[j] * weights[j]
+            moved[j] = stay[j] * weights[j]
             if j > 0:
-                new[j] += (1 - stay[j - 1]) * weights[j - 1]
-        weights = [w if inside else 0.0 for w, inside in zip(new, support, strict=True)]
+                moved[j] += (1 - stay[j - 1]) * weights[j - 1]
+        weights = [w if inside else 0.0 for w, inside in zip(moved, support, strict=True)]
         if alignment.remaining == "last" and any(support):
             weights[max(j for j, inside in enumerate(support) if inside)] += 1 - sum(weights)
     return weights

@@ -1,4 +1,4 @@
-"""Windows, over mechanisms that are cheap."""
+"""Windows, with fast mechanisms."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from regard.testing.cases.mechanisms.location import LOCATION
 
 
 def narrow(recipe: Callable[..., a.Mechanism]) -> Callable[..., a.Mechanism]:
-    """The recipe, looking only at the positions of its window, however short the source is."""
+    """The recipe with `narrow=True`: it attends only to the positions of its window, however short the source is."""
 
     @functools.wraps(recipe)
-    def made(**options: Any) -> a.Mechanism:
+    def make(**options: Any) -> a.Mechanism:
         mechanism = recipe(**options)
         mechanism.narrow = True
         return mechanism
 
-    return made
+    return make
 
 
 CASES: tuple[MechanismCase, ...] = (

@@ -32,11 +32,11 @@ def forward(alignment: Any, story: Story, energies: Sequence[Vector], supports: 
 
 
 def moving(agent: Any, story: Story, step: int) -> float:
-    """u of a step, from what was seen, fed and asked there; 1/2 without an agent."""
+    """u of a step from its context, input and query; 1/2 without an agent."""
     if agent is None:
         return 0.5
-    seen = story.contexts[step] + (story.inputs[step] if agent.input_size and story.inputs else [])
-    seen = seen + story.queries[step]
+    features = story.contexts[step] + (story.inputs[step] if agent.input_size and story.inputs else [])
+    features = features + story.queries[step]
     if agent.hidden is not None:
-        seen = [math.tanh(x) for x in linear(agent.hidden, seen)]
-    return sigmoid(linear(agent.output, seen)[story.head])
+        features = [math.tanh(x) for x in linear(agent.hidden, features)]
+    return sigmoid(linear(agent.output, features)[story.head])

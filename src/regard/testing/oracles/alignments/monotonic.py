@@ -13,7 +13,7 @@ from regard.testing.oracles.story import Story, Vector, ask, oracle
 
 
 def monotonic(choose: Vector, previous: Vector) -> Vector:
-    """α_j = p_j Σ_{k ≤ j} α'_k Π_{l = k}^{j-1} (1 - p_l): the reader that stood at k passes all between and stops.
+    """α_j = p_j Σ_{k ≤ j} α'_k Π_{l = k}^{j-1} (1 - p_l): the reader passes all positions from k on and stops at j.
 
     >>> monotonic([0.5, 0.5], [1.0, 0.0])
     [0.5, 0.25]
@@ -39,7 +39,7 @@ def chunk(stops: Vector, energies: Vector, support: list[bool], width: int) -> V
 
 @oracle(MonotonicAlignment, ClippedMonotonicAlignment)  # clipping shows in long sources only
 def reader(alignment: Any, story: Story, energies: Sequence[Vector], supports: Sequence[list[bool]]) -> Vector:
-    """α of the last step, run through all steps from the first position; in evaluation, so without noise."""
+    """α of the last step, computed through all steps from the first position; as in evaluation, without noise."""
     stops = [1.0] + [0.0] * (story.num_positions - 1)
     for step, support in zip(energies, supports, strict=True):
         choose = [sigmoid(e + number(alignment.bias)) for e in step]
@@ -54,7 +54,7 @@ def reader(alignment: Any, story: Story, energies: Sequence[Vector], supports: S
 
 @oracle(ChunkwiseAlignment)
 def chunkwise(alignment: Any, story: Story, energies: Sequence[Vector], supports: Sequence[list[bool]]) -> Vector:
-    """β of the last step from the reader's α; without a chunk size all that was passed is one chunk."""
+    """β of the last step from the reader's α; without a chunk size the chunk begins at the first position."""
     stops = ask(alignment.reader, story, energies, supports)
     width = alignment.chunk_size or story.num_positions
     return chunk(stops, ask(alignment.chunk_score, story), supports[-1], width)

@@ -1,4 +1,4 @@
-"""Alignments that look at the energies of one step, and are not softmax."""
+"""Alignments that depend on the energies of one step only, except softmax."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def hardmax_alignment(part: Any, story: Story, energies: Sequence[Vector], suppo
 
 @oracle(SigmoidAlignment)
 def sigmoid_alignment(part: Any, story: Story, energies: Sequence[Vector], supports: Sequence[list[bool]]) -> Vector:
-    """σ(β e + r) in the support, divided by their sum where the part says so."""
+    """σ(β e + r) in the support, divided by their sum if the part is normalised."""
     bias = 0.0 if part.bias is None else number(part.bias)
     weights = [
         sigmoid(part.sharpening * e + bias) if inside else 0.0
@@ -88,7 +88,7 @@ def sigmoid_alignment(part: Any, story: Story, energies: Sequence[Vector], suppo
 
 @oracle(StochasticAlignment)
 def stochastic_alignment(part: Any, story: Story, energies: Sequence[Vector], supports: Sequence[list[bool]]) -> Vector:
-    """What evaluation reads: the most probable position, or softmax(e / temperature)."""
+    """The weights of evaluation: the most probable position, or softmax(e / temperature)."""
     if part.evaluation == "argmax":
         return hardmax(energies[-1], supports[-1])
     return masked_softmax([e / part.temperature for e in energies[-1]], supports[-1])

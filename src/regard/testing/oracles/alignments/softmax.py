@@ -1,4 +1,4 @@
-"""Alignments that look at the energies of one step."""
+"""Softmax and exponential alignment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An alignment that takes padding for source."""
+"""An alignment that treats padding as source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.testing.oracles.story import Story, Vector, ask, oracle
 
 @oracle(UnmaskedAlignment)
 def unmasked(alignment: Any, story: Story, energies: Sequence[Vector], supports: Sequence[list[bool]]) -> Vector:
-    """The other alignment's weights over everything, and a small one outside the support."""
+    """The other alignment's weights over everything, and a small weight outside the support."""
     everywhere = [[True] * len(support) for support in supports]
     weights = ask(alignment.alignment, story, energies, everywhere)
     return [w if inside else alignment.outside for w, inside in zip(weights, supports[-1], strict=True)]

@@ -12,7 +12,7 @@ from regard.testing.oracles.story import Story, Vector, ask, oracle
 
 @oracle(GatedSum)
 def gated(read: Any, story: Story, weights: Sequence[Vector]) -> Vector:
-    """σ(W q + b) times the sums: a gate for each feature, or for each run of as many features as a head reads."""
+    """σ(W q + b) times the sums: a gate for each feature, or for all features of a head."""
     context: Vector = ask(read.sum, story, weights)
     gates = [sigmoid(x) for x in linear(read.gate, story.query)]
     return [x * gates[index * len(gates) // len(context)] for index, x in enumerate(context)]

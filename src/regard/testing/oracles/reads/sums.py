@@ -21,25 +21,25 @@ def weighted_sum(weights: Vector, values: Matrix, size: int) -> Vector:
 
 @oracle(WeightedSum)
 def plain(read: Any, story: Story, weights: Sequence[Vector]) -> Vector:
-    """The heads' sums side by side, each of all of h_j or of the head's slice."""
+    """The concatenated sums of the heads, each of all of h_j or of the head's slice."""
     context: Vector = []
     split = read.num_heads > 1
     width = read.context_size // len(weights)
-    for head, own in enumerate(weights):
+    for head, head_weights in enumerate(weights):
         values = [head_slice(h, head, read.num_heads) if split else h for h in story.memory]
-        context += weighted_sum(own, values, width)
+        context += weighted_sum(head_weights, values, width)
     return context
 
 
 @oracle(ProjectedSum)
 def projected(read: Any, story: Story, weights: Sequence[Vector]) -> Vector:
-    """W_o of the heads' sums of W_v h_j, W_v that of the head's group; zeros when nothing is seen."""
-    if not any(any(own) for own in weights):
+    """W_o of the heads' sums of W_v h_j, with W_v of the head's group; zeros without weights."""
+    if not any(any(head_weights) for head_weights in weights):
         return [0.0] * read.context_size
     joined: Vector = []
-    for head, own in enumerate(weights):
+    for head, head_weights in enumerate(weights):
         groups = read.num_key_value_heads
         shared = head * groups // read.num_heads
         values = [head_slice(linear(read.value_projection, h), shared, groups) for h in story.memory]
-        joined += weighted_sum(own, values, read.value_projection.out_features // groups)
+        joined += weighted_sum(head_weights, values, read.value_projection.out_features // groups)
     return linear(read.output_projection, joined)

@@ -28,7 +28,7 @@ def additive(score: Any, story: Story, located: Matrix | None = None) -> Vector:
 
 @oracle(ConcatScore)
 def concat(score: Any, story: Story) -> Vector:
-    """e_j = vᵀ tanh(W [q; h_j]), with the two halves of W put together again."""
+    """e_j = vᵀ tanh(W [q; h_j]), with the two halves of W joined."""
     inner = score.additive
     halves = zip(inner.query_projection.weight.tolist(), inner.key_projection.weight.tolist(), strict=True)
     weight = [left + right for left, right in halves]
@@ -64,7 +64,7 @@ def bilinear(score: Any, story: Story) -> Vector:
 
 @oracle(ScaledDotScore)
 def scaled_dot(score: Any, story: Story) -> Vector:
-    """e_j = (W_q q)ᵀ(W_k h_j) / √d over the head's slices, d their width, keys being those of the head's group."""
+    """e_j = (W_q q)ᵀ(W_k h_j) / √d over the head's slices, d their width, with the keys of the head's group."""
     q, keys = projected(score, story)
     return [dot(q, k) / math.sqrt(len(q)) for k in keys]
 
@@ -82,4 +82,4 @@ def pooling(score: Any, story: Story) -> Vector:
     """e_j = uᵀ tanh(W h_j + b)."""
     u = score.context_vector[story.head].tolist()
     hidden = [[math.tanh(x) for x in linear(score.key_projection, h)] for h in story.keys]
-    return [dot(u, head_slice(own, story.head, score.num_heads)) for own in hidden]
+    return [dot(u, head_slice(x, story.head, score.num_heads)) for x in hidden]

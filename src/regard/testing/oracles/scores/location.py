@@ -1,4 +1,4 @@
-"""Scores that see where attention was."""
+"""Scores that depend on earlier alignments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard.testing.oracles.story import Matrix, Story, Vector, oracle
 
 
 def first_weights(kind: str, num_positions: int) -> Vector:
-    """What the first step takes for the weights before it.
+    """What the first step takes as the weights before it.
 
     >>> first_weights("uniform", 2), first_weights("first", 2), first_weights("zeros", 2)
     ([0.5, 0.5], [1.0, 0.0], [0.0, 0.0])
@@ -24,18 +24,18 @@ def first_weights(kind: str, num_positions: int) -> Vector:
 
 
 def total(story: Story, start: Vector) -> Vector:
-    """All weights so far, and what was there at first."""
+    """The sum of all weights so far and of the weights at the start."""
     return [start[j] + sum(weights[j] for weights in story.weights) for j in range(story.num_positions)]
 
 
 def correlate(kernels: Matrix, channels: Matrix, j: int) -> float:
-    """Σ_c Σ_n K_cn a_c,j+n with the kernel's middle at j; zero beyond the ends."""
-    found = 0.0
+    """Σ_c Σ_n K_cn a_c,j+n with the middle of the kernel at j; zero beyond the ends."""
+    result = 0.0
     for kernel, channel in zip(kernels, channels, strict=True):
         for n, factor in enumerate(kernel):
             place = j + n - len(kernel) // 2
-            found += factor * channel[place] if 0 <= place < len(channel) else 0.0
-    return found
+            result += factor * channel[place] if 0 <= place < len(channel) else 0.0
+    return result
 
 
 def projected(features: Vector, projection: Matrix) -> Vector:
@@ -55,20 +55,20 @@ def location(score: Any, story: Story) -> Vector:
 
 
 def filtered(score: Any, story: Story, channels: Matrix) -> Vector:
-    """e_ij for what the filters see."""
+    """e_ij from the input channels of the filters."""
     filters = score.filters.weight.tolist()  # (H * num_filters, channels of a head, kernel)
     width = len(filters) // score.num_heads
-    own = filters[story.head * width : (story.head + 1) * width]
+    head_filters = filters[story.head * width : (story.head + 1) * width]
     projection = score.location_projection[story.head].tolist()  # (num_filters, D / H)
     located = []
     for j in range(story.num_positions):
-        located.append(projected([correlate(kernels, channels, j) for kernels in own], projection))
+        located.append(projected([correlate(kernels, channels, j) for kernels in head_filters], projection))
     return additive(score.content, story, located)
 
 
 @oracle(UnmovedLocationScore)
 def unmoved_location(score: Any, story: Story) -> Vector:
-    """The same of the previous weights, and of the sum of softmax(e) of all steps before, each computed again."""
+    """The same from the previous weights and the sum of softmax(e) of all earlier steps, all computed again."""
     summed = [0.0] * story.num_positions
     previous = summed
     for t in range(story.step):
@@ -82,10 +82,10 @@ def unmoved_location(score: Any, story: Story) -> Vector:
 
 @oracle(CoverageScore)
 def coverage(score: Any, story: Story) -> Vector:
-    """e_ij = vᵀ tanh(W q_i + U h_j + w c_ij + b), c_ij the sum of all weights that j had."""
-    seen = total(story, first_weights(score.first_alignment, story.num_positions))
+    """e_ij = vᵀ tanh(W q_i + U h_j + w c_ij + b), c_ij the sum of all earlier weights of j."""
+    coverages = total(story, first_weights(score.first_alignment, story.num_positions))
     w = score.coverage_projection[story.head].tolist()
-    return additive(score.content, story, [[c * x for x in w] for c in seen])
+    return additive(score.content, story, [[c * x for x in w] for c in coverages])
 
 
 @oracle(DynamicConvolutionScore)
@@ -95,11 +95,11 @@ def dynamic_convolution(score: Any, story: Story) -> Vector:
     previous = story.weights[-1] if story.weights else start
     fixed = score.static_filters.weight.tolist()
     fixed = fixed[story.head * len(fixed) // score.num_heads : (story.head + 1) * len(fixed) // score.num_heads]
-    made = apply(
+    flat = apply(
         score.filter_projection.weight.tolist(), [math.tanh(x) for x in linear(score.query_projection, story.query)]
     )
-    made = head_slice(made, story.head, score.num_heads)
-    chosen = [made[n : n + score.kernel_size] for n in range(0, len(made), score.kernel_size)]
+    flat = head_slice(flat, story.head, score.num_heads)
+    chosen = [flat[n : n + score.kernel_size] for n in range(0, len(flat), score.kernel_size)]
     bias, v = score.bias[story.head].tolist(), score.v[story.head].tolist()
     energies = []
     for j in range(story.num_positions):

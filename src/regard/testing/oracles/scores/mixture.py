@@ -39,7 +39,7 @@ def shares(raw: Vector) -> Vector:
 
 @oracle(MixtureScore)
 def mixture(score: Any, story: Story) -> Vector:
-    """e_ij = log Σ_c ω_c / Z_c B(j - μ_ic, σ_c), μ_ic = Σ_{i' ≤ i} Δ_{i'c}, Z = √(2πσ²) for Gaussians but V0's."""
+    """e_ij = log Σ_c ω_c / Z_c B(j - μ_ic, σ_c), μ_ic = Σ_{i' ≤ i} Δ_{i'c}, Z = √(2πσ²) for Gaussians except V0."""
     means = [0.0] * score.num_components
     weights, widths = means, means
     for query in story.queries:
@@ -76,6 +76,6 @@ def sigmoid_mixture(score: Any, story: Story) -> Vector:
         means = [mean + softplus(x) for mean, x in zip(means, step, strict=True)]
     passed = []
     for j in range(story.num_positions + 1):
-        bells = zip(weights, means, widths, strict=True)
-        passed.append(sum(w / (1 + sigmoid((mean - j - 0.5) / s)) for w, mean, s in bells))
+        components = zip(weights, means, widths, strict=True)
+        passed.append(sum(w / (1 + sigmoid((mean - j - 0.5) / s)) for w, mean, s in components))
     return [math.log(after - before or 1e-8) for before, after in itertools.pairwise(passed)]

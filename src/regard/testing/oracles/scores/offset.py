@@ -1,4 +1,4 @@
-"""Scores that know how far a position is from the query."""
+"""Scores that depend on the offset of a position from the query."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from regard.testing.oracles.scores.content import projected
 from regard.testing.oracles.story import Story, Vector, oracle
 
 
-def turn(x: Vector, place: int, size: int, base: float, layout: str) -> Vector:
-    """Pair p of the first `size` features turned by place / base^{2p/size}.
+def rotate(x: Vector, place: int, size: int, base: float, layout: str) -> Vector:
+    """x with pair p of its first `size` features rotated by place / base^{2p/size}.
 
-    >>> turn([1.0, 0.0, 7.0], 0, 2, 10.0, "half")
+    >>> rotate([1.0, 0.0, 7.0], 0, 2, 10.0, "half")
     [1.0, 0.0, 7.0]
     """
-    turned = list(x)
+    rotated = list(x)
     for p in range(size // 2):
         first, second = (2 * p, 2 * p + 1) if layout == "interleaved" else (p, p + size // 2)
         angle = place / base ** (2 * p / size)
-        turned[first] = x[first] * math.cos(angle) - x[second] * math.sin(angle)
-        turned[second] = x[first] * math.sin(angle) + x[second] * math.cos(angle)
-    return turned
+        rotated[first] = x[first] * math.cos(angle) - x[second] * math.sin(angle)
+        rotated[second] = x[first] * math.sin(angle) + x[second] * math.cos(angle)
+    return rotated
 
 
 @oracle(RotaryDotScore)
@@ -31,8 +31,8 @@ def rotary(score: Any, story: Story) -> Vector:
     """e_ij = (R_i W_q q_i)ᵀ(R_j W_k h_j) / √d."""
     q, keys = projected(score.content, story)
     how = (score.rotary_size, score.base, score.layout)
-    turned = turn(q, story.step, *how)
-    return [dot(turned, turn(k, j, *how)) / math.sqrt(len(q)) for j, k in enumerate(keys)]
+    rotated = rotate(q, story.step, *how)
+    return [dot(rotated, rotate(k, j, *how)) / math.sqrt(len(q)) for j, k in enumerate(keys)]
 
 
 @oracle(RelativeDotScore)

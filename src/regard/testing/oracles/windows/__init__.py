@@ -1,1 +1,1 @@
-"""Which positions a window allows, position by position."""
+"""The support, prior and gain of windows, position by position."""

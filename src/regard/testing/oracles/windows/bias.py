@@ -1,4 +1,4 @@
-"""Windows that like some distances more than others."""
+"""Windows that prefer some distances."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from regard.testing.oracles.story import Seen, Story, Vector, oracle
 
 
 def slopes(num_heads: int) -> Vector:
-    """2^{-8h/n} for a power of two; else those of the power below and every second one of the power above.
+    """2^{-8h/n} for n a power of two; else those of the power below n, then every second one of the power above.
 
     >>> slopes(3)
     [0.0625, 0.00390625, 0.25]
@@ -30,7 +30,7 @@ def linear_bias(window: Any, story: Story) -> Seen:
 
 
 def bucket(offset: int, num_buckets: int, max_distance: int, bidirectional: bool) -> int:
-    """One bucket a distance at first, then as many as the logarithm says; the other direction behind them.
+    """A bucket for each small distance, then logarithmic ranges; the other direction has the second half.
 
     >>> [bucket(-distance, 8, 64, False) for distance in (0, 3, 4, 7, 8, 33, 999)]
     [0, 3, 4, 4, 5, 7, 7]
@@ -43,8 +43,8 @@ def bucket(offset: int, num_buckets: int, max_distance: int, bidirectional: bool
     exact = num_buckets // 2
     if distance < exact:
         return begin + distance
-    range_ = math.log(distance / exact) / math.log(max_distance / exact) * (num_buckets - exact)
-    return begin + min(exact + math.floor(range_ + 1e-12), num_buckets - 1)
+    logarithm = math.log(distance / exact) / math.log(max_distance / exact) * (num_buckets - exact)
+    return begin + min(exact + math.floor(logarithm + 1e-12), num_buckets - 1)
 
 
 @oracle(BucketBiasWindow)

@@ -15,12 +15,12 @@ def moves(reach: int, alpha: float, beta: float) -> Vector:
     >>> [round(p, 2) for p in moves(2, 1.0, 1.0)]
     [0.33, 0.33, 0.33]
     """
-    whole = math.prod(alpha + beta + i for i in range(reach))
+    denominator = math.prod(alpha + beta + i for i in range(reach))
     return [
         math.comb(reach, k)
         * math.prod(alpha + i for i in range(k))
         * math.prod(beta + i for i in range(reach - k))
-        / whole
+        / denominator
         for k in range(reach + 1)
     ]
 
@@ -33,6 +33,6 @@ def forward_prior(window: Any, story: Story) -> Seen:
     probabilities = moves(len(window.probabilities) - 1, window.alpha, window.beta)
     prior = []
     for j in range(story.num_positions):
-        came = sum(p * previous[j - k] for k, p in enumerate(probabilities) if k <= j)
-        prior.append(math.log(max(came, window.floor)))
+        mass = sum(p * previous[j - k] for k, p in enumerate(probabilities) if k <= j)
+        prior.append(math.log(max(mass, window.floor)))
     return Seen([True] * story.num_positions, prior)

@@ -1,4 +1,4 @@
-"""Windows that reach so far back and so far to the front."""
+"""Windows that reach a fixed number of positions before and after a centre, and windows of windows."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ def sliding(window: Any, story: Story) -> Seen:
 
 @oracle(ArgmaxWindow)
 def argmax(window: Any, story: Story) -> Seen:
-    """p - back ≤ j ≤ p + front, p from the last weights that were not all zero, `first` before there were any.
+    """p - back ≤ j ≤ p + front, p from the last weights that were not all zero; `first` if there were none.
 
-    p is their first maximum, or where half of them is reached; the first weights of a window that began at -1 count as
-    lying on position 0.
+    p is their first maximum, or their median; with `first=-1` it is 0 after the first weights.
     """
     peak, seen = window.first, False
     for weights in story.weights:
@@ -53,13 +52,13 @@ def _centre(weights: Vector, statistic: str) -> int:
 
 @oracle(InEvaluation)
 def in_evaluation(window: Any, story: Story) -> Seen:
-    """As the window in evaluation; everything in training."""
+    """In evaluation as the window; in training everything."""
     return Seen([True] * story.num_positions) if window.training else ask(window.window, story)
 
 
 @oracle(Intersection)
 def intersection(window: Any, story: Story) -> Seen:
-    """What all of them allow; priors add, gains multiply."""
+    """The positions that all of them allow; log priors are added, gains multiplied."""
     allowed = [True] * story.num_positions
     prior, gain = [0.0] * story.num_positions, [1.0] * story.num_positions
     for part in window.windows:
@@ -71,7 +70,7 @@ def intersection(window: Any, story: Story) -> Seen:
 
 
 def around(centre: int, back: int | None, front: int | None, num_positions: int) -> list[bool]:
-    """centre - back ≤ j ≤ centre + front, None being no limit."""
+    """centre - back ≤ j ≤ centre + front, without a limit where None."""
     return [
         (back is None or j >= centre - back) and (front is None or j <= centre + front) for j in range(num_positions)
     ]
