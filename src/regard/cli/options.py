@@ -67,7 +67,7 @@ def kernels_for(model: TextToText, texts: Sequence[str], beam: int | None) -> It
         texts: everything that this process will do.
         beam: hypotheses; the model's own number if None.
     """
-    from regard.ops.choose import only_loaded_kernels
+    from regard.ops.eligibility import only_loaded_kernels
 
     work = sum(map(len, texts)) * (beam or model.config.decoding.beam)
     with only_loaded_kernels() if work <= FEW else nullcontext():

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.ops.choose import refuse_kernels
+from regard.ops.eligibility import refuse_device, refuse_gradients, refuse_kernels, refuse_types
 
 ENOUGH = 1 << 21
 """Multiply-adds from which on a call is worth its preparation."""
@@ -26,18 +26,14 @@ def refuse(x: Tensor | None = None, weight: Tensor | None = None, bias: Tensor |
         return "torch was built without oneDNN"
     if not torch._C._get_mkldnn_enabled():
         return "torch.backends.mkldnn is switched off"
-    if x is None or weight is None:
-        return None
-    if x.device.type != "cpu" or x.dtype != torch.float32 or weight.dtype != torch.float32:
-        return "it computes float32 on the CPU"
-    if x.numel() * weight.shape[0] < ENOUGH:
+    if x is not None and weight is not None and x.numel() * weight.shape[0] < ENOUGH:
         return "the product is too small"
-    given = (x, weight) if bias is None else (x, weight, bias)
-    if (reason := refuse_kernels(*given)) is not None:
-        return reason
-    if torch.is_grad_enabled() and any(one.requires_grad for one in given):
-        return "gradients are asked for"
-    return None
+    return (
+        refuse_device("cpu", x)
+        or refuse_types(x, weight, types=(torch.float32,))
+        or refuse_kernels(x, weight, bias)
+        or refuse_gradients(x, weight, bias)
+    )
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

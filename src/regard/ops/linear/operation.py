@@ -57,7 +57,7 @@ class Product:
         self.weight = weight.detach().bfloat16() if narrow else weight.detach()
         with torch.no_grad():
             asked = weight.new_empty(rows, weight.shape[1])
-            self.packed = onednn.refuse(asked, weight.detach()) is None
+            self.packed = choose(LINEAR, asked, weight.detach()).name == "onednn"
         if self.packed and self.weight.is_contiguous():
             self.weight = onednn.pack(self.weight, rows)
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from regard.errors import ShapeError
-from regard.ops.choose import Implementation, choose, refuse_kernels, refuse_numba
+from regard.ops.choose import Implementation, choose
+from regard.ops.eligibility import (
+    refuse_autocast,
+    refuse_device,
+    refuse_empty,
+    refuse_kernels,
+    refuse_numba,
+    refuse_types,
+)
 from regard.ops.linear_cross_entropy import blocks, reference
 from regard.shapes import Bool, Float, Int, describe
 
@@ -59,19 +66,15 @@ def _refuse_blocks(
     features: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, *others: Tensor | None
 ) -> str | None:
     """Why losses cannot be computed in blocks, or None."""
-    if features is not None and weight is not None:
-        given = [x for x in (features, weight, bias, *others) if x is not None]
-        if (reason := refuse_kernels(*given)) is not None:
-            return reason
-        kinds = {x.dtype for x in given if x.is_floating_point()}
-        if len(kinds) > 1 or not kinds <= {torch.float32, torch.float64} or torch.is_autocast_enabled("cpu"):
-            return "it computes in float32 or in float64"
-        if any(x.device != features.device for x in given):
-            return "the inputs are on several devices"
-        if features.numel() == 0 or weight.numel() == 0:
-            return "there is nothing to compute"
-        return refuse_numba("regard.ops.linear_cross_entropy.numba", features)
-    return refuse_numba("regard.ops.linear_cross_entropy.numba")
+    given = features, weight, bias, *others
+    return (
+        refuse_kernels(*given)
+        or refuse_device("cpu", *given)
+        or refuse_types(*given)
+        or refuse_autocast(features)
+        or refuse_empty(features, weight)
+        or refuse_numba("regard.ops.linear_cross_entropy.numba", features)
+    )
 
 
 LINEAR_CROSS_ENTROPY = (

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from regard.errors import ShapeError
-from regard.ops.choose import Implementation, choose, refuse_kernels, refuse_numba
+from regard.ops.choose import Implementation, choose
+from regard.ops.eligibility import refuse_kernels, refuse_numba
 from regard.ops.location import additive, reference
 from regard.ops.location.autograd import run
 from regard.shapes import Float, describe
@@ -71,7 +72,7 @@ def _check(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projectio
 
 
 def _refuse_numba(*inputs: Tensor) -> str | None:
-    return refuse_kernels(*inputs) or refuse_numba("regard.ops.location.numba", *inputs)
+    return refuse_numba("regard.ops.location.numba", *inputs) or refuse_kernels(*inputs)
 
 
 LOCATION_ENERGIES = (
