@@ -19,7 +19,7 @@ ENOUGH = 32
 """Rows from which on a step without gradients saves more than its calls cost."""
 
 
-def refuse(layer: nn.Module, x: Tensor | None = None) -> str | None:
+def refuse(layer: nn.Module, x: Any = None) -> str | None:
     """Why the steps of a layer of torch's cannot be compiled loops, for such inputs, or None."""
     if (reason := refuse_kernels(*(() if x is None else (x,)))) is not None:
         return reason
@@ -47,7 +47,7 @@ def unreadable(layer: Any, name: str = "the layer") -> str | None:
     return None
 
 
-def slower(layer: nn.Module, x: Tensor, packing: Packing) -> str | None:
+def slower(layer: nn.Module, x: Any, packing: Packing) -> str | None:
     """Why torch's own loop is no slower, as measured on two cores with AVX-512 for layers of 256, or None."""
     if not packing.is_full or _is_narrow(x):
         return None
@@ -79,7 +79,7 @@ def run(layer: Any, packing: Packing, x: Tensor, first: tuple[Tensor, ...] | Non
     return outputs, tuple(final)
 
 
-def _is_narrow(x: Tensor) -> bool:
+def _is_narrow(x: Any) -> bool:
     """Whether autocast wants products of bfloat16; states and what is kept of them are float32."""
     autocast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
     return autocast and x.dtype in (torch.float32, torch.bfloat16)

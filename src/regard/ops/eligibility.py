@@ -1,15 +1,16 @@
 """Why kernels cannot compute some inputs: one question, one function, each answers with the reason or None.
 
-An implementation's `refuse` joins those that concern it by `or`, the cheapest first. Inputs that are None are not asked
-about, so without inputs they say whether the implementation can be used here at all. Instead of tensors they take
-`StandIn`s, by which `explain` asks about work that is not there, as that of a GPU.
+An implementation's `refuse` joins those that concern it by `or`, `refuse_kernels` first: where a compiler looks,
+nothing else may be asked. Inputs that are None are not asked about, so without inputs they say whether the
+implementation can be used here at all. Instead of tensors they take `StandIn`s, by which `explain` asks about work that
+is not there, as that of a GPU.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -46,6 +47,9 @@ class StandIn:
     dtype: torch.dtype = torch.float32
     requires_grad: bool = False
 
+    def __len__(self) -> int:
+        return self.shape[0]
+
     def dim(self) -> int:
         """The number of axes."""
         return len(self.shape)
@@ -73,21 +77,24 @@ def stand_in(device: str) -> StandIn:
     return StandIn(device=torch.device(device))
 
 
-_MAY_LOAD: ContextVar[bool] = ContextVar("may load kernels", default=True)
+_LOADED: ContextVar[Container[str] | None] = ContextVar("kernels that are loaded; None where more may be", default=None)
 
 
 @contextmanager
-def only_loaded_kernels() -> Iterator[None]:
+def only_loaded_kernels(loaded: Container[str] = sys.modules) -> Iterator[None]:
     """Within it, kernels for the CPU that this process has not loaded yet are refused, and the plain ways are taken.
 
     For work that is known to be small: loading numba and the first kernels takes most of a second, even when the
     kernels are compiled already and only read from disk.
+
+    Args:
+        loaded: the names of modules that count as loaded.
     """
-    token = _MAY_LOAD.set(False)
+    token = _LOADED.set(loaded)
     try:
         yield
     finally:
-        _MAY_LOAD.reset(token)
+        _LOADED.reset(token)
 
 
 def compiles() -> bool:
@@ -167,7 +174,7 @@ def refuse_numba(module: str, *inputs: Any) -> str | None:
         return reason
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return "NUMBA_DISABLE_JIT says that nothing shall be compiled"
-    if module not in sys.modules and not _MAY_LOAD.get():
+    if (loaded := _LOADED.get()) is not None and module not in loaded:
         return "the kernels are not loaded yet, and loading them takes longer than the work"
     return unavailable("numba", module)
 

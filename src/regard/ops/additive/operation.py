@@ -116,7 +116,7 @@ def _refuse_compiled(*inputs: Any, **options: Any) -> str | None:
 
 
 def _refuse(kernels: Implementation, *inputs: Any, **options: Any) -> str | None:
-    return kernels.refuse(*inputs[:1]) or refuse_kernels(*inputs[:3])
+    return refuse_kernels(*inputs[:3]) or kernels.refuse(*inputs[:1])
 
 
 @cache

@@ -63,11 +63,11 @@ def dropout_mask(
 
 
 def _refuse_numba(*inputs: Any, **options: Any) -> str | None:
-    return refuse_numba(f"{MODULE}.numba", *inputs) or refuse_kernels(*inputs)
+    return refuse_kernels(*inputs) or refuse_numba(f"{MODULE}.numba", *inputs)
 
 
 def _refuse_triton(*inputs: Any, **options: Any) -> str | None:
-    return refuse_triton(f"{MODULE}.triton", *inputs) or refuse_kernels(*inputs)
+    return refuse_kernels(*inputs) or refuse_triton(f"{MODULE}.triton", *inputs)
 
 
 def _with(

@@ -25,7 +25,7 @@ def _numba(values: Tensor, count: int, without: int | None = None) -> tuple[Tens
 def _refuse(values: Any = None, count: int = 1, without: int | None = None) -> str | None:
     if values is not None and min(count, values.shape[1]) >= MANY:
         return f"{count} of {values.shape[1]} entries are found faster by a sort"
-    return refuse_numba(MODULE, values) or refuse_types(values) or refuse_gradients(values) or refuse_kernels(values)
+    return refuse_kernels(values) or refuse_numba(MODULE, values) or refuse_types(values) or refuse_gradients(values)
 
 
 def _refuse_selection(*inputs: Any, **options: Any) -> str | None:

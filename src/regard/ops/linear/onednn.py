@@ -20,7 +20,7 @@ _multiply: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 _reorder: Any = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None)
 
 
-def refuse(x: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None) -> str | None:
+def refuse(x: Any = None, weight: Any = None, bias: Any = None) -> str | None:
     """Why it does not compute x Wᵀ, or None."""
     if _multiply is None or _reorder is None or not torch.backends.mkldnn.is_available():
         return "torch was built without oneDNN"
@@ -29,9 +29,9 @@ def refuse(x: Tensor | None = None, weight: Tensor | None = None, bias: Tensor |
     if x is not None and weight is not None and x.numel() * weight.shape[0] < ENOUGH:
         return "the product is too small"
     return (
-        refuse_device("cpu", x)
+        refuse_kernels(x, weight, bias)
+        or refuse_device("cpu", x)
         or refuse_types(x, weight, types=(torch.float32,))
-        or refuse_kernels(x, weight, bias)
         or refuse_gradients(x, weight, bias)
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from regard.errors import ShapeError
@@ -62,11 +64,9 @@ def linear_cross_entropy(
     return found
 
 
-def _refuse_blocks(
-    features: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, *others: Tensor | None
-) -> str | None:
+def _refuse_blocks(features: Any = None, weight: Any = None, *others: Any) -> str | None:
     """Why losses cannot be computed in blocks, or None."""
-    given = features, weight, bias, *others
+    given = features, weight, *others
     return (
         refuse_kernels(*given)
         or refuse_device("cpu", *given)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -71,8 +73,8 @@ def _check(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projectio
         raise ShapeError(f"The inputs must agree on their sizes and the device, and W must be odd.\n{shown}")
 
 
-def _refuse_numba(*inputs: Tensor) -> str | None:
-    return refuse_numba("regard.ops.location.numba", *inputs) or refuse_kernels(*inputs)
+def _refuse_numba(*inputs: Any) -> str | None:
+    return refuse_kernels(*inputs) or refuse_numba("regard.ops.location.numba", *inputs)
 
 
 LOCATION_ENERGIES = (
