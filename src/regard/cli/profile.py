@@ -10,7 +10,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -121,7 +121,7 @@ def profiled() -> Iterator[None]:
                     import_module(module)
             for stage, (_, *places) in STAGES.items():
                 for place in places:
-                    patches.enter_context(_replaced(place, lambda found, stage=stage: watch.around(stage, found)))
+                    patches.enter_context(_replaced(place, partial(watch.around, stage)))
             patches.enter_context(paths.watched())
             with watch.stage(WRITING):
                 yield

@@ -10,7 +10,7 @@ import torch
 
 from regard.layers.twin import ENOUGH, twin
 from regard.models.fused import search
-from regard.ops.choose import Implementation, choose
+from regard.ops.choose import Implementation
 from regard.ops.eligibility import StandIn, refuse_autocast, refuse_device, refuse_kernels, refuse_types
 
 MANY = 256
@@ -60,12 +60,17 @@ SAID = {
 def explain(ways: tuple[Implementation, ...], decoder: Any, rows: int, device: str) -> str:
     """Which of the ways a search of so many rows takes on a type of device, and why not those before it."""
     weight = next(decoder.parameters())
-    if weight.device.type != device:
-        decoder = copy.deepcopy(decoder).to("meta")  # is asked what it is asked elsewhere than on the CPU
+    if device == "cpu" and weight.device.type != device:
+        decoder = copy.deepcopy(decoder).to(device)
     read = StandIn(torch.device(device), (rows, 1), weight.dtype)
     memory = SimpleNamespace(attention=SimpleNamespace(read=read))
+    *fast, taken = ways
+    reasons = []
     with torch.inference_mode():
-        taken = choose(ways, decoder, memory, rows)
-        reasons = [reason for one in ways if (reason := one.refuse(decoder, memory, rows)) is not None]
-    before = reasons[: ways.index(taken)]
-    return ": ".join([SAID[taken.name], *filter(None, [", and ".join(dict.fromkeys(before))])])
+        for one in fast:
+            reason = one.refuse(decoder, memory, rows) or (None if device == "cpu" else "it computes on the CPU")
+            if reason is None:
+                taken = one
+                break
+            reasons.append(reason)
+    return ": ".join([SAID[taken.name], *filter(None, [", and ".join(dict.fromkeys(reasons))])])
