@@ -284,7 +284,7 @@ ASKED = ("forward hook", "pre-hook", "own forward", "replaced forward")
 
 
 PAIRS = [(name, "forward hook") for name in MODELS] + [(FIRST, kind) for kind in CHANGES if kind != "forward hook"]
-"""All refusals ask the same predicate, so one thing is put on modules of every model, and all things on those of one."""
+"""All refusals ask one predicate, so one thing is put on modules of every model, and all things on those of one."""
 
 
 def failures(name: str, kind: str, path: str) -> Iterator[str]:
