@@ -84,7 +84,7 @@ def broken(monkeypatch):
     class Tasks:
         error: BaseException
 
-        def explain(self, model: object) -> str:
+        def explain(self, model: object, beam: object = None) -> str:
             raise self.error
 
     tasks = Tasks()

@@ -81,7 +81,9 @@ def tasks(monkeypatch, tmp_path):
         ("recipe", "dot", ""),
     ]
     stand_in.describe = lambda name: f"about {name}" if name in ("bahdanau", "g2p") else None
-    stand_in.explain = lambda model=None: "plain" if model is None else f"plain, {model.information()['name']}"
+    stand_in.explain = lambda model=None, beam=None: (
+        "plain" if model is None else f"plain, {model.information()['name']}"
+    )
     monkeypatch.setitem(sys.modules, "regard.tasks", stand_in)
     monkeypatch.setattr(regard, "tasks", stand_in, raising=False)
     monkeypatch.chdir(tmp_path)

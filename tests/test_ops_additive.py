@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import regard
 from regard import ops
 from regard.errors import RegardError, ShapeError
-from regard.ops import choose, threads
+from regard.ops import eligibility, threads
 from regard.ops.additive import additive_gradients, operation, reference
 from regard.ops.additive.activation import find_slope
 
@@ -373,12 +373,10 @@ def test_explain_says_what_is_taken_and_why_others_are_not(monkeypatch):
 
 @pytest.fixture
 def without_numba(monkeypatch):
-    monkeypatch.setattr(choose, "find_spec", lambda name: None)
-    for cached in (choose.missing, operation.kernels_for):
-        cached.cache_clear()
+    monkeypatch.setattr(eligibility, "find_spec", lambda name: None)
+    eligibility.unavailable.cache_clear()
     yield
-    for cached in (choose.missing, operation.kernels_for):
-        cached.cache_clear()
+    eligibility.unavailable.cache_clear()
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)

@@ -11,10 +11,11 @@ from torch.nn import functional
 from regard import ops
 from regard.attention import location_sensitive
 from regard.errors import ShapeError
-from regard.ops import choose, threads
+from regard.ops import threads
+from regard.ops.eligibility import unavailable
 from regard.ops.location import operation, reference
 
-if choose.missing("numba", "regard.ops.location.numba") is None:
+if unavailable("numba", "regard.ops.location.numba") is None:
     from regard.ops.location import numba as kernels
 
 NAMES = ("energies", "by query", "by keys", "by past", "by filters", "by projection", "by v")

@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import ops
-from regard.ops import choose, threads
+from regard.ops import threads
+from regard.ops.eligibility import unavailable
 from regard.ops.softmax import operation, reference
 
-pytestmark = pytest.mark.skipif(choose.missing("numba", "regard.ops.softmax.numba") is not None, reason="no numba")
+pytestmark = pytest.mark.skipif(unavailable("numba", "regard.ops.softmax.numba") is not None, reason="no numba")
 LIMITS = {torch.float64: 1e-12, torch.float32: 1e-6}
 INFINITY, NAN = float("inf"), float("nan")
 

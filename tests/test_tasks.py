@@ -373,10 +373,12 @@ def test_the_catalogue_and_the_explanation_name_what_there_is() -> None:
     assert all(line for _, _, line in catalogue())
     assert "additive_energies" in explain()
     model = untrained()
-    name, encoder, decoder = explain(model).splitlines()
+    name, *lines = explain(model).splitlines()
     assert name == model.name
-    assert encoder.startswith("  encoder: sequences on the CPU run through")
-    assert "at once" in decoder
+    assert [line for line in lines if not line.startswith("   ")] == ["  on the CPU", "  on a GPU"]
+    assert sum("training in float32: " in line for line in lines) == 4
+    assert any("at once: searches take `step`" in line for line in lines)
+    assert "launched as one graph" not in explain(model)
     fed = small({"decoder": {"size": 10, "embedding_size": 6, "input_feeding": True}})
     assert "in one fused node of the graph" in explain(untrained(fed))
 

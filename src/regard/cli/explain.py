@@ -14,15 +14,20 @@ def explain(
     model: Annotated[
         str | None, typer.Argument(help="A run folder or a name from `regard list models`; all operations without it.")
     ] = None,
+    beam: options.Beam = None,
     device: options.Device = "auto",
 ) -> None:
-    """Say which implementation of each operation is taken and why."""
+    """Say which paths are taken and why.
+
+    Of a model: in training and in searches for 1, 8 and 256 sentences at once, on the CPU and on a GPU. Without one:
+    which implementation of each operation is taken here.
+    """
     from regard import tasks
 
     if model is not None and (text := options.described(model)) is not None:
         show(text)
         return
-    show(tasks.explain(None if model is None else options.load(model, device)))
+    show(tasks.explain(None if model is None else options.load(model, device), beam=beam))
 
 
 def register(application: typer.Typer) -> None:

@@ -69,7 +69,7 @@ def kernels_for(model: TextToText, texts: Sequence[str], beam: int | None) -> It
         texts: all texts that this process decodes.
         beam: hypotheses; the model's number if None.
     """
-    from regard.ops.choose import only_loaded_kernels
+    from regard.ops.eligibility import only_loaded_kernels
 
     work = sum(map(len, texts)) * (beam or model.config.decoding.beam)
     with only_loaded_kernels() if work <= FEW else nullcontext():

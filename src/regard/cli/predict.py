@@ -26,6 +26,7 @@ BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
 
 
 def predict(
+    context: typer.Context,
     model: options.Model,
     text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Inputs; stdin when there are none.")] = None,
     input: Annotated[
@@ -54,6 +55,9 @@ def predict(
     max_source_length: options.MaxSourceLength = None,
     batch_tokens: options.BatchTokens = None,
     device: options.Device = "auto",
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Say on stderr where the time went and which paths were taken.")
+    ] = False,
 ) -> None:
     """Print the outputs of texts, a line each: input, tab, output.
 
@@ -69,6 +73,10 @@ def predict(
 
     Processes that torchrun has started share the inputs; the first one reads and writes.
     """
+    if profile:
+        from regard.cli.profile import profiled
+
+        context.with_resource(profiled())
     if text and input is not None:
         raise RegardError("Give texts or --input, not both.")
     if text and source_field is not None:

@@ -16,6 +16,7 @@ from regard.layers.cells.cell import CELLS, Cell, State, ineligible_layer, param
 from regard.layers.dropout import Dropout, drop
 from regard.layers.eligibility import drops, overridden
 from regard.layers.packing import Packing
+from regard.ops.eligibility import MANY, StandIn
 from regard.shapes import Bool, Float, keep_right_padding
 
 CellState = tuple[State, ...]
@@ -141,15 +142,26 @@ class RecurrentStack(nn.Module):
             return self._through(self._call, inputs, state)
         return self._run_packed(inputs, state, mask)
 
-    def explain(self) -> str:
-        """Which way `forward` takes and why."""
+    def explain(self, *, rows: int = MANY, device: str | None = None) -> str:
+        """Which path `forward` takes and why, with gradients if torch's mode records them.
+
+        Args:
+            rows: B.
+            device: the type of device, cpu or cuda; the weights' if None.
+        """
         if not self.bidirectional and (name := overridden(self, RecurrentStack, "step", "_step")) is not None:
             return f"sequences are taken step by step: {type(self).__name__} has a {name} of its own"
-        reasons = [reason for layer in self.layers if (reason := autograd.refuse(layer)) is not None]
-        if reasons:
-            return f"sequences run through torch's own loop: {reasons[0]}"
-        lstm = "; without padding by oneDNN's LSTM, which is faster" if self.cell == "lstm" else ""
-        return f"sequences on the CPU run through compiled loops, padding left out{lstm}"
+        weight, size = next(self.parameters()), self.layers[0].input_size
+        kind = torch.device(device or weight.device.type)
+        x: Any = StandIn(kind, (rows, 1, size), weight.dtype, requires_grad=torch.is_grad_enabled())
+        ineligible, full = (
+            next((reason for layer in self.layers if (reason := autograd.refuse(layer, x, packing)) is not None), None)
+            for packing in (None, Packing.of(rows, 1))
+        )
+        if ineligible is not None or (full is not None and rows == 1):
+            return f"sequences run through torch's own loop: {ineligible or full}"
+        equal = "" if full is None else f"; those of one length through torch's own loop: {full}"
+        return f"sequences run through compiled loops, padding left out{equal}"
 
     def _take_steps(self, inputs: Tensor, state: CellState, mask: Tensor | None) -> tuple[Tensor, CellState]:
         """A loop of `step`; rows without a position keep their state."""

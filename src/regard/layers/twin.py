@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -42,8 +41,8 @@ def _twin(module: nn.Module, rows: int) -> nn.Module:
     children = {name: None if child is None else _twin(child, rows) for name, child in module._modules.items()}
     if all(child is module._modules[name] for name, child in children.items()):
         return module
-    copied = copy.copy(module)
-    copied.__dict__["_modules"] = children
+    copied: nn.Module = object.__new__(type(module))  # `copy.copy` refuses parametrised modules
+    copied.__dict__ = {**module.__dict__, "_modules": children}
     return copied
 
 

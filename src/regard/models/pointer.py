@@ -10,10 +10,11 @@ from torch.nn.functional import logsigmoid, pad
 
 from regard.attention import Parallel
 from regard.errors import ShapeError, UnsupportedError
-from regard.layers.twin import twin
+from regard.models import searches
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentFeatures, RecurrentMemory, RecurrentState
 from regard.ops import log_add, safe_log
+from regard.ops.choose import choose
 from regard.shapes import Bool, Int, describe, num_hypotheses
 
 
@@ -95,8 +96,11 @@ class PointerDecoder(nn.Module):
         return self._output(features, memory, alignment), state
 
     def for_search(self, memory: PointerMemory, num_rows: int) -> tuple[PointerDecoder, PointerMemory]:
-        """A twin whose steps are faster for R = `num_rows`, without gradients, and the memory for it."""
-        return twin(self, num_rows), memory
+        """A twin whose steps are quicker for as many rows, without gradients, and the memory for them."""
+        taken: tuple[PointerDecoder, PointerMemory] = choose(searches.PACKED, self, memory, num_rows).function(
+            self, memory, num_rows
+        )
+        return taken
 
     def forward(
         self, inputs: Tensor, memory: PointerMemory, *, alignment: bool = False, generator: Generator | None = None
@@ -105,9 +109,17 @@ class PointerDecoder(nn.Module):
         features = self.core.run(inputs, memory.core, alignment=True, generator=generator)
         return self._output(features, memory, alignment)
 
-    def explain(self) -> str:
-        """Which ways `forward` and searches take and why."""
-        return f"{self.core._explain_training()}; searches take `step`: what is copied wants weights and contexts"
+    def explain(self, *, rows: int = searches.MANY, device: str | None = None) -> str:
+        """Which paths a training pass and a search take and why, as of a `RecurrentDecoder`."""
+        return "; ".join(self.paths(rows=rows, device=device).values())
+
+    def paths(self, *, rows: int = searches.MANY, device: str | None = None) -> dict[str, str]:
+        """What `explain` says, of the `training` and of the `search`."""
+        device = device or next(self.parameters()).device.type
+        return {
+            "training": self.core._explain_training(device),
+            "search": searches.explain(searches.PACKED, self, rows, device),
+        }
 
     def _output(self, features: RecurrentFeatures, memory: PointerMemory, alignment: bool) -> DecoderOutput:
         output = self.core.say(features)

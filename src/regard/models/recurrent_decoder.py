@@ -18,14 +18,16 @@ from regard.layers.cells.cell import Cell
 from regard.layers.dropout import Dropout
 from regard.layers.eligibility import ineligible, overridden
 from regard.layers.recurrent import CellState, RecurrentStack
-from regard.layers.twin import ENOUGH, twin
-from regard.models import fused
+from regard.models import fused, searches
 from regard.models.bridge import Bridge, FixedContext
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.fused import search
+from regard.models.fused.graphs import RECORDERS
 from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.naming import main_name, named
 from regard.models.sizes import all_steps, one_step
+from regard.ops.choose import choose
+from regard.ops.eligibility import StandIn
 from regard.shapes import Bool, Float, Int
 
 Order = Literal["recur_then_attend", "attend_then_recur"]
@@ -210,10 +212,8 @@ class RecurrentDecoder(nn.Module):
     def for_search(self, memory: RecurrentMemory, num_rows: int) -> tuple[Any, Any]:
         """A twin whose steps are faster for R = `num_rows`, without gradients, and the memory for it."""
         memory = widened(memory, next(self.stack.parameters(), None))
-        if self._ineligible_for_search(memory, num_rows) is None:
-            fused_twin = search.SearchTwin(self, memory, num_rows)
-            return fused_twin, fused_twin.begin()
-        return twin(self, num_rows), memory
+        taken: tuple[Any, Any] = choose(searches.SHARED, self, memory, num_rows).function(self, memory, num_rows)
+        return taken
 
     def cross_entropy(
         self,
@@ -338,29 +338,42 @@ class RecurrentDecoder(nn.Module):
             return "the last attentional output goes into the cell"
         return "attention is asked with the states of all layers" if self.query == "state" else None
 
-    def explain(self) -> str:
-        """Which ways `forward` and searches take and why."""
-        reason = self._ineligible_for_search()
-        own = "in searches hypotheses share what they follow" if reason is None else f"searches take `step`: {reason}"
-        return f"{self._explain_training()}; {own}"
+    def explain(self, *, rows: int = searches.MANY, device: str | None = None) -> str:
+        """Which paths a training pass and a search take and why.
 
-    def _ineligible_for_search(self, memory: RecurrentMemory | None = None, num_rows: int = ENOUGH) -> str | None:
+        Args:
+            rows: sentences times hypotheses of the search.
+            device: the type of device, cpu or cuda; the weights' if None.
+        """
+        return "; ".join(self.paths(rows=rows, device=device).values())
+
+    def paths(self, *, rows: int = searches.MANY, device: str | None = None) -> dict[str, str]:
+        """What `explain` says, of the `training` and of the `search`."""
+        device = device or next(self.parameters()).device.type
+        search_path = searches.explain(searches.SHARED, self, rows, device)
+        return {"training": self._explain_training(device), "search": search_path}
+
+    def _ineligible_for_search(
+        self, memory: RecurrentMemory | None = None, num_rows: int = searches.MANY
+    ) -> str | None:
         """Why searches take `step` and not the fused step, or None."""
         if type(self) is not RecurrentDecoder:
             return f"{type(self).__name__} has its own"
         return search.refuse(self, memory, num_rows)
 
-    def _explain_training(self) -> str:
+    def _explain_training(self, device: str) -> str:
         if (name := overridden(self, RecurrentDecoder, "step", "advance", "_advance", "_query")) is not None:
             return f"a training pass takes the steps one by one: {type(self).__name__} has a {name} of its own"
         if self.feeds_back is None:
             return "all steps of a training pass run at once: nothing is fed back into the cell"
-        reason = self._ineligible_for_pass()
+        dtype = next(self.stack.parameters()).dtype
+        reason = self._ineligible_for_pass(StandIn(torch.device(device), (1, 1, self.embedding.size), dtype))
         if reason is None:
-            return f"a training pass takes the steps in one fused node of the graph: {self.feeds_back}"
+            again = ", launched as one graph when a shape comes again" if device in RECORDERS else ""
+            return f"a training pass takes the steps in one fused node of the graph{again}: {self.feeds_back}"
         return f"a training pass takes the steps one by one: {self.feeds_back}, and {reason}"
 
-    def _ineligible_for_pass(self, embedded: Tensor | None = None) -> str | None:
+    def _ineligible_for_pass(self, embedded: Any = None) -> str | None:
         """Why steps that feed back are not one node of the graph, or None."""
         if self.query != "output":
             return "the fused pass asks only with the output"

@@ -16,13 +16,14 @@ from regard.attention.precision import widened
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import Norm, PositionedEmbedding
 from regard.layers.eligibility import ineligible
-from regard.layers.twin import twin
+from regard.models import searches
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.naming import main_name, named
 from regard.models.positions import Positions, divide_positions
 from regard.models.sizes import all_steps, one_step
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState
+from regard.ops.choose import choose
 from regard.shapes import Bool, Int, keep_mask
 
 
@@ -156,8 +157,12 @@ class TransformerDecoder(nn.Module):
         return self._output(x, weights), TransformerState(tuple(states), state.position + 1)
 
     def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[TransformerDecoder, tuple[Tree, ...]]:
-        """A twin whose steps are faster for R = `num_rows`, without gradients, and the memory for it."""
-        return twin(self, num_rows), widened(memory, next(self.layers.parameters()))
+        """A twin whose steps are quicker for as many rows, without gradients, and the memory for them."""
+        memory = widened(memory, next(self.layers.parameters()))
+        taken: tuple[TransformerDecoder, tuple[Tree, ...]] = choose(searches.PACKED, self, memory, num_rows).function(
+            self, memory, num_rows
+        )
+        return taken
 
     def forward(
         self,
@@ -193,8 +198,22 @@ class TransformerDecoder(nn.Module):
             return self.head.cross_entropy(features, targets, mask, smoothing=smoothing)
         return cross_entropy_of(self(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
 
-    def explain(self) -> str:
-        """Which way `forward` takes and why."""
+    def explain(self, *, rows: int = searches.MANY, device: str | None = None) -> str:
+        """Which paths a training pass and a search take and why.
+
+        Args:
+            rows: sentences times hypotheses of the search.
+            device: the type of device, cpu or cuda; the weights' if None.
+        """
+        return "; ".join(self.paths(rows=rows, device=device).values())
+
+    def paths(self, *, rows: int = searches.MANY, device: str | None = None) -> dict[str, str]:
+        """What `explain` says, of the `training` and of the `search`."""
+        device = device or next(self.parameters()).device.type
+        search_path = searches.explain(searches.PACKED, self, rows, device)
+        return {"training": self._explain_training(), "search": search_path}
+
+    def _explain_training(self) -> str:
         loops = [f"cross.{index}" for index, layer in enumerate(self.layers) if layer.cross_attention.is_recurrent]
         if loops:
             return f"a training pass loops over the steps in {', '.join(loops)}: its attention is recurrent"

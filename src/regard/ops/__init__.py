@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.ops.additive import ADDITIVE_ENERGIES, additive_energies
 from regard.ops.additive_attention import ADDITIVE_ATTENTION, additive_attention
-from regard.ops.choose import Implementation, describe
+from regard.ops.choose import Implementation, describe, step_implementations
 from regard.ops.dot_attention import DOT_ATTENTION, dot_attention
 from regard.ops.dropout import DROPOUT, dropout
 from regard.ops.entmax import ENTMAX, entmax
@@ -49,6 +49,8 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "sparsemax": (Implementation("reference", sparsemax),),
 }
 """By operation, in the order in which they are asked."""
+STEPS = {name: step_implementations(name) for name in ("attend", "cells")}
+"""Modules of steps in buffers of all steps, for passes without autograd; their inputs tell the device."""
 
 
 def explain(operation: str | None = None, *inputs: Any, **options: Any) -> str:
@@ -58,8 +60,9 @@ def explain(operation: str | None = None, *inputs: Any, **options: Any) -> str:
     sparsemax
       reference: taken
     """
-    names = [operation] if operation is not None else list(IMPLEMENTATIONS)
-    return "\n".join(describe(name, IMPLEMENTATIONS[name], *inputs, **options) for name in names)
+    tables = IMPLEMENTATIONS | STEPS
+    names = [operation] if operation is not None else sorted(tables)
+    return "\n".join(describe(name, tables[name], *inputs, **options) for name in names)
 
 
 __all__ = [

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+import torch
 
 from regard import attention, ops
 from regard.attention import RECIPES, cite
 from regard.attention.citation import bibliography
 from regard.config import presets
 from regard.config.load import preset_text
+from regard.ops.choose import choose
+from regard.ops.eligibility import StandIn, only_loaded_kernels
 from regard.tasks.store import shipped
 from regard.tasks.text_to_text import TextToText
 
@@ -20,6 +26,11 @@ PARTS = {
     "read": attention.AbstractRead,
 }
 """What a mechanism is composed of."""
+
+
+DEVICES = {"cpu": "the CPU", "cuda": "a GPU"}
+SENTENCES = (1, 8, 256)
+"""One, a few and many, for which `explain` says what is taken."""
 
 
 def catalogue() -> list[tuple[str, str, str]]:
@@ -57,13 +68,74 @@ def _documented(name: str, thing: Any) -> str:
     return f"{name}({options})\n\n{inspect.getdoc(thing) or ''}"
 
 
-def explain(model: TextToText | None = None) -> str:
-    """Which way a model's encoder and decoder take here and why; without a model, which way every operation takes."""
+def explain(model: TextToText | None = None, *, beam: int | None = None) -> str:
+    """Which paths a model's encoder and decoder take and why, on the CPU and on a GPU, whether there is one or not.
+
+    In training, in the precision that is configured, and in searches for 1, 8 and 256 sentences at once. Without a
+    model: which implementation of every operation is taken here.
+
+    Args:
+        beam: hypotheses; the model's own number if None.
+    """
     if model is None:
         return ops.explain()
-    parts = {"encoder": model.module.encoder, "decoder": model.module.decoder}
-    lines = [f"  {name}: {part.explain()}" for name, part in parts.items() if hasattr(part, "explain")]
-    return "\n".join([model.name, *lines])
+    beam = beam or model.config.decoding.beam
+    lines = [model.name]
+    for device, name in DEVICES.items():
+        lines.append(f"  on {name}")
+        for part, module, width in (("encoder", model.module.encoder, 1), ("decoder", model.module.decoder, beam)):
+            if hasattr(module, "paths"):
+                lines += [f"    {part}", *(f"      {line}" for line in _paths(model, module, width, device))]
+        lines.append(f"    operations, of large inputs: {', '.join(_operations(device))}")
+    return "\n".join(lines)
+
+
+def _paths(model: TextToText, module: Any, width: int, device: str) -> Iterator[str]:
+    """A line for training, and one for every number of sentences from which on searches take another path."""
+    precision = model.config.training.precision
+    dtype = torch.float32 if precision == "float32" else getattr(torch, precision)
+    with _autocast(device, dtype):
+        path = module.paths(device=device)["training"]
+    yield f"training in {precision}: {path}"
+    if device == "cpu":
+        with only_loaded_kernels(()):
+            path = module.paths(rows=width, device=device)["search"]
+        yield f"search, few texts on the command line: {path}"
+    taken: dict[str, list[str]] = {}
+    for count in SENTENCES:
+        taken.setdefault(module.paths(rows=count * width, device=device)["search"], []).append(str(count))
+    for path, counts in taken.items():
+        yield f"search, {' or '.join(counts)} sentence{'' if counts == ['1'] else 's'} at once: {path}"
+
+
+@contextmanager
+def _autocast(device: str, dtype: torch.dtype) -> Iterator[None]:
+    """Autocast also for a device that is not there."""
+    before = torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+    torch.set_autocast_enabled(device, dtype != torch.float32)
+    if dtype != torch.float32:
+        torch.set_autocast_dtype(device, dtype)
+    try:
+        yield
+    finally:
+        torch.set_autocast_enabled(device, before[0])
+        torch.set_autocast_dtype(device, before[1])
+
+
+def _operations(device: str) -> Iterator[str]:
+    """What large inputs without gradients are given to, by operation."""
+    rows, square = (StandIn(torch.device(device), shape) for shape in ((1024,), (1024, 1024)))
+    asked: dict[str, tuple[Any, ...]] = {
+        "additive_energies": (square, square, rows),
+        "dropout": (rows, rows),
+        "largest": (square, 5),
+        "linear": (square, square),
+        "linear_cross_entropy": (square, square),
+        "log_softmax": (square,),
+        "masked_softmax": (square, square),
+    }
+    for name, inputs in asked.items():
+        yield f"{name} by {choose(ops.IMPLEMENTATIONS[name], *inputs).name}"
 
 
 def _is_a(thing: object, base: type) -> bool:

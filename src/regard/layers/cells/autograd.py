@@ -20,7 +20,7 @@ ENOUGH = 32
 """Rows from which on a step without gradients saves more than its calls cost."""
 
 
-def refuse(layer: nn.Module, x: Tensor | None = None, packing: Packing | None = None) -> str | None:
+def refuse(layer: nn.Module, x: Any = None, packing: Packing | None = None) -> str | None:
     """Why the steps of a layer of torch's are not compiled loops, or None.
 
     Args:
@@ -46,7 +46,7 @@ def refuse(layer: nn.Module, x: Tensor | None = None, packing: Packing | None = 
     return refuse_numba(KERNELS)
 
 
-def _is_fast_in_torch(layer: nn.Module, x: Tensor, packing: Packing) -> str | None:
+def _is_fast_in_torch(layer: nn.Module, x: Any, packing: Packing) -> str | None:
     """Why torch's own loop is no slower, as measured on two cores with AVX-512 for layers of 256, or None."""
     if not packing.is_full or _is_narrow(x):
         return None
@@ -76,7 +76,7 @@ def run(cell: str, layer: Any, x: Tensor, first: State | None, packing: Packing)
     return outputs, tuple(final)
 
 
-def _is_narrow(x: Tensor) -> bool:
+def _is_narrow(x: Any) -> bool:
     """Whether autocast wants products of bfloat16; states and what is kept of them are float32."""
     autocast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
     return autocast and x.dtype in (torch.float32, torch.bfloat16)

@@ -198,6 +198,7 @@ def _is_table(embedding: Any) -> bool:
         ineligible(embedding, "embedding", TokenEmbedding) is None
         and ineligible(embedding.table, "embedding.table", nn.Embedding) is None
         and embedding.table.max_norm is None
+        and ineligible(embedding.dropout, "embedding.dropout", *DROPOUTS) is None
         and not drops(embedding.dropout)
     )
 

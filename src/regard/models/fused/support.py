@@ -18,7 +18,7 @@ from regard.models.fused.plan import Plan, Weights
 from regard.ops.choose import refuse_kernels
 
 
-def refuse(attention: Any, stack: RecurrentStack, readout: Any, embedded: Tensor | None = None) -> str | None:
+def refuse(attention: Any, stack: RecurrentStack, readout: Any, embedded: Any = None) -> str | None:
     """Why there is no fused pass for a mechanism, cells and a readout, or for such inputs, or None."""
     if (reason := refuse_kernels(*(() if embedded is None else (embedded,)))) is not None:
         return reason

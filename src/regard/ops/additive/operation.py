@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
@@ -16,7 +14,8 @@ from regard.errors import ShapeError
 from regard.ops.additive import reference
 from regard.ops.additive.activation import Activation, find_slope
 from regard.ops.additive.autograd import run
-from regard.ops.choose import Implementation, compiles, missing, refuse_kernels, refuse_numba
+from regard.ops.choose import Implementation, choose
+from regard.ops.eligibility import FLOATS, compiles, refuse_kernels, refuse_numba, refuse_triton, stand_in
 from regard.shapes import Float, describe
 
 
@@ -44,15 +43,9 @@ def additive_energies(
     >>> additive_energies(torch.zeros(1, 2, 3), torch.zeros(1, 4, 3), torch.ones(3)).shape
     torch.Size([1, 2, 4])
     """
-    negative_slope = find_slope(activation, slope)
     inputs, kind = _working(query, keys, v)
-    if compiles():
-        energies: Tensor = torch.ops.regard.additive_energies(*inputs, negative_slope)
-    elif refuse_kernels(*inputs) is not None:
-        energies = reference.energies(*inputs, negative_slope)
-    else:
-        energies = run(kernels_for(query.device.type), negative_slope, *inputs)
-    return energies if energies.dtype == kind else energies.to(kind)
+    found: Tensor = choose(ADDITIVE_ENERGIES, *inputs).function(*inputs, activation, slope=slope)
+    return found if found.dtype == kind else found.to(kind)
 
 
 def additive_gradients(
@@ -88,51 +81,64 @@ def _working(query: Tensor, keys: Tensor, v: Tensor) -> tuple[tuple[Tensor, Tens
             + f"\n  They are on {query.device}, {keys.device} and {v.device}. Without heads: (B, T, D), (B, S, D), (D)."
         )
     kind = query.dtype
-    if kind == keys.dtype == v.dtype and kind in (torch.float32, torch.float64):
+    if kind == keys.dtype == v.dtype and kind in FLOATS:
         return (query, keys, v), kind
     kind = torch.promote_types(torch.promote_types(kind, keys.dtype), v.dtype)
     working = torch.float32 if kind.itemsize < 4 else kind
     return (query.to(working), keys.to(working), v.to(working)), kind
 
 
-def _refuse_triton(*inputs: Tensor, **options: Any) -> str | None:
-    if inputs and inputs[0].device.type != "cuda":
-        return f"the inputs are on {inputs[0].device.type} and the kernels for a GPU"
-    if not torch.cuda.is_available():
-        return "there is no GPU that torch can use"
-    if os.environ.get("TRITON_INTERPRET") == "1":
-        return "TRITON_INTERPRET=1 would run the kernels in Python"
-    return missing("triton", "regard.ops.additive.triton")
+def _compiled(
+    query: Tensor, keys: Tensor, v: Tensor, activation: Activation = "tanh", *, slope: float | None = None
+) -> Tensor:
+    """As an operation that the compiler does not look into."""
+    found: Tensor = torch.ops.regard.additive_energies(query, keys, v, find_slope(activation, slope))
+    return found
 
 
 def _with(
-    name: str, query: Tensor, keys: Tensor, v: Tensor, activation: Activation = "tanh", *, slope: float | None = None
+    kernels: Implementation,
+    query: Tensor,
+    keys: Tensor,
+    v: Tensor,
+    activation: Activation = "tanh",
+    *,
+    slope: float | None = None,
 ) -> Tensor:
-    """The energies by the named implementation."""
-    working, kind = _working(query, keys, v)
-    return run(import_module(f"regard.ops.additive.{name}"), find_slope(activation, slope), *working).to(kind)
+    """By certain kernels."""
+    kind = query.dtype
+    inputs = (query, keys, v) if kind in FLOATS else _working(query, keys, v)[0]
+    return run(kernels.function(), find_slope(activation, slope), *inputs).to(kind)
 
 
-def _refuse(device: Callable[..., str | None], *inputs: Tensor, **options: Any) -> str | None:
-    return refuse_kernels(*inputs) or device(*inputs)
+def _refuse_compiled(*inputs: Any, **options: Any) -> str | None:
+    return None if compiles() else "torch.compile does not look"
 
 
-_KERNELS: dict[str, Callable[..., str | None]] = {
-    "triton": _refuse_triton,
-    "numba": partial(refuse_numba, "regard.ops.additive.numba"),
-    "chunked": lambda *inputs: None,
-}
-"""Modules of kernels, the fastest first, and why each cannot compute on a device."""
+def _refuse(kernels: Implementation, *inputs: Any, **options: Any) -> str | None:
+    return refuse_kernels(*inputs[:3]) or kernels.refuse(*inputs[:1])
+
+
+@cache
+def _module(name: str) -> ModuleType:
+    return import_module(f"regard.ops.additive.{name}")
+
+
+KERNELS = (
+    Implementation("triton", partial(_module, "triton"), partial(refuse_triton, "regard.ops.additive.triton")),
+    Implementation("numba", partial(_module, "numba"), partial(refuse_numba, "regard.ops.additive.numba")),
+    Implementation("chunked", partial(_module, "chunked")),
+)
+"""Modules of kernels, the fastest first."""
 
 ADDITIVE_ENERGIES = (
-    *(Implementation(name, partial(_with, name), partial(_refuse, device)) for name, device in _KERNELS.items()),
+    Implementation("compiled", _compiled, _refuse_compiled),
+    *(Implementation(one.name, partial(_with, one), partial(_refuse, one)) for one in KERNELS),
     Implementation("reference", reference.additive_energies),
 )
 
 
-@cache
 def kernels_for(device: str) -> ModuleType:
-    """The module of the first kernels that compute on a device."""
-    example = torch.empty(0, device=device)
-    name = next(name for name, refuse in _KERNELS.items() if refuse(example) is None)
-    return import_module(f"regard.ops.additive.{name}")
+    """The module of the first kernels that compute on a type of device."""
+    module: ModuleType = choose(KERNELS, stand_in(device)).function()
+    return module

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from regard.ops.additive.operation import kernels_for
 from regard.ops.additive_attention import reference
-from regard.ops.choose import refuse_kernels, steps_for
+from regard.ops.choose import steps_for
+from regard.ops.eligibility import refuse_autocast, refuse_empty, refuse_kernels, refuse_types
 from regard.ops.precision import without_autocast
 
 BLOCK, KEPT = 1 << 20, 1 << 22
@@ -28,18 +29,7 @@ BLOCK, KEPT = 1 << 20, 1 << 22
 
 def refuse(*inputs: Any, **options: Any) -> str | None:
     """Why it cannot take some inputs, or None."""
-    if (reason := refuse_kernels(*inputs)) is not None:
-        return reason
-    if not inputs:
-        return None
-    floating = [x for x in inputs if x is not None and x.dtype != torch.bool]
-    if {x.dtype for x in floating} not in ({torch.float32}, {torch.float64}):
-        return "it computes float32 and float64"
-    if torch.is_autocast_enabled(inputs[0].device.type):
-        return "half types were asked for"
-    if not all(x.numel() for x in floating):
-        return "there is nothing to attend to"
-    return None
+    return refuse_kernels(*inputs) or refuse_types(*inputs) or refuse_autocast(*inputs[:1]) or refuse_empty(*inputs[:4])
 
 
 def additive_attention(

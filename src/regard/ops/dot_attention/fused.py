@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from regard.ops.choose import compiles, refuse_kernels
 from regard.ops.dot_attention import reference
+from regard.ops.eligibility import compiles, refuse_empty, refuse_kernels
 
 WIDE, MANY = 128, 1 << 16
 """On the CPU, heads wider than this are better served by products of matrices until there are as many weights each."""
@@ -32,9 +32,8 @@ def refuse(*inputs: Any, **options: Any) -> str | None:
         return "query, keys and values are of different types"
     if keys.shape[3] != values.shape[3]:
         return f"the kernels want keys as wide as values, and these have {keys.shape[3]} and {values.shape[3]} features"
-    if not query.numel() or not keys.numel() or not values.numel():
-        return "there is nothing to attend to"
-    # on the CPU the fused kernel loses to products of matrices for wide heads, unless the weights are too many
+    if (reason := refuse_empty(query, keys, values)) is not None:
+        return reason
     if query.device.type == "cpu" and keys.shape[3] > WIDE and query.shape[1] * keys.shape[1] < MANY:
         return f"heads of {keys.shape[3]} features and few weights are faster in plain products"
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.ops.choose import Implementation, choose, missing, refuse_kernels, refuse_numba
+from regard.ops.choose import Implementation, choose
+from regard.ops.eligibility import refuse_kernels, refuse_numba, refuse_triton
 from regard.shapes import Float, Int
 
 MODULE = "regard.ops.dropout"
@@ -67,15 +67,7 @@ def _refuse_numba(*inputs: Any, **options: Any) -> str | None:
 
 
 def _refuse_triton(*inputs: Any, **options: Any) -> str | None:
-    if (reason := refuse_kernels(*inputs)) is not None:
-        return reason
-    if inputs and inputs[0].device.type != "cuda":
-        return f"the inputs are on {inputs[0].device.type} and the kernels for a GPU"
-    if not torch.cuda.is_available():
-        return "there is no GPU that torch can use"
-    if os.environ.get("TRITON_INTERPRET") == "1":
-        return "TRITON_INTERPRET=1 would run the kernels in Python"
-    return missing("triton", f"{MODULE}.triton")
+    return refuse_kernels(*inputs) or refuse_triton(f"{MODULE}.triton", *inputs)
 
 
 def _with(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from regard.ops.choose import Implementation, choose, refuse_kernels, refuse_numba
+from regard.ops.choose import Implementation, choose
+from regard.ops.eligibility import refuse_gradients, refuse_kernels, refuse_numba, refuse_types
 from regard.ops.largest import reference, selection
 from regard.shapes import Float, Int
 
@@ -22,21 +22,14 @@ def _numba(values: Tensor, count: int, without: int | None = None) -> tuple[Tens
     return numba.largest(values, count, without)
 
 
-def _refuse(*inputs: Any, **options: Any) -> str | None:
-    if (reason := refuse_numba(MODULE, *inputs)) is not None or not inputs:
-        return reason
-    values, count = inputs[:2]
-    if values.dtype not in (torch.float32, torch.float64):
-        return "it compares float32 and float64"
-    if min(count, values.shape[1]) >= MANY:
+def _refuse(values: Any = None, count: int = 1, without: int | None = None) -> str | None:
+    if values is not None and min(count, values.shape[1]) >= MANY:
         return f"{count} of {values.shape[1]} entries are found faster by a sort"
-    if torch.is_grad_enabled() and values.requires_grad:
-        return "gradients are asked for"
-    return refuse_kernels(values)
+    return refuse_kernels(values) or refuse_numba(MODULE, values) or refuse_types(values) or refuse_gradients(values)
 
 
 def _refuse_selection(*inputs: Any, **options: Any) -> str | None:
-    return refuse_kernels(*inputs[:1]) if inputs else None
+    return refuse_kernels(*inputs[:1])
 
 
 LARGEST = (

@@ -12,4 +12,4 @@ def largest(values: Tensor, count: int, without: int | None = None) -> tuple[Ten
         places[without] = True
         values = values.masked_fill(places, float("-inf"))
     values, places = values.sort(dim=1, descending=True, stable=True)
-    return values[:, :count], places[:, :count]
+    return values[:, :count].contiguous(), places[:, :count].contiguous()

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.ops.choose import refuse_kernels
+from regard.ops.eligibility import refuse_device, refuse_gradients, refuse_kernels, refuse_types
 
 ENOUGH = 1 << 21
 """Multiply-adds from which on a call is worth its preparation."""
@@ -22,27 +22,24 @@ _multiply: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 _reorder: Any = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None)
 
 
-def refuse(
-    x: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, *, enough: int = ENOUGH
-) -> str | None:
-    """Why oneDNN does not compute x Wᵀ, or None."""
+def refuse(x: Any = None, weight: Any = None, bias: Any = None, *, enough: int = ENOUGH) -> str | None:
+    """Why oneDNN does not compute x Wᵀ, or None.
+
+    Args:
+        enough: multiply-adds, rows · K · N, from which on it does.
+    """
     if _multiply is None or _reorder is None or not torch.backends.mkldnn.is_available():
         return "torch was built without oneDNN"
     if not torch._C._get_mkldnn_enabled():
         return "torch.backends.mkldnn is switched off"
-    if x is None or weight is None:
-        return None
-    if x.device.type != "cpu" or x.dtype != torch.float32 or weight.dtype != torch.float32:
-        return "it computes float32 on the CPU"
-    # rows · K · N multiply-adds
-    if x.numel() * weight.shape[0] < enough:
+    if x is not None and weight is not None and x.numel() * weight.shape[0] < enough:
         return "the product is too small"
-    inputs = (x, weight) if bias is None else (x, weight, bias)
-    if (reason := refuse_kernels(*inputs)) is not None:
-        return reason
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in inputs):
-        return "gradients are asked for"
-    return None
+    return (
+        refuse_kernels(x, weight, bias)
+        or refuse_device("cpu", x)
+        or refuse_types(x, weight, types=(torch.float32,))
+        or refuse_gradients(x, weight, bias)
+    )
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

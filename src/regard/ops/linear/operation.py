@@ -55,10 +55,10 @@ class Product:
         self.weight = weight.detach().bfloat16() if narrow else weight.detach()
         packs = weight.is_contiguous()
         with torch.no_grad():
-            # whether oneDNN takes such products, so that calls need not check again
+            # what is taken for such products, so that calls need not ask again
             example = weight.new_empty(rows, weight.shape[1])
             enough = onednn.ENOUGH_PACKED if packs else onednn.ENOUGH
-            self.packed = onednn.refuse(example, weight.detach(), enough=enough) is None
+            self.packed = choose(LINEAR, example, weight.detach(), enough=enough).name == "onednn"
         if self.packed and packs:
             self.weight = onednn.pack(self.weight, rows)
 

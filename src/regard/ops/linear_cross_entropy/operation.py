@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-import torch
+from typing import Any
+
 from torch import Tensor
 
 from regard.errors import ShapeError
-from regard.ops.choose import Implementation, choose, refuse_kernels, refuse_numba
+from regard.ops.choose import Implementation, choose
+from regard.ops.eligibility import (
+    refuse_autocast,
+    refuse_device,
+    refuse_empty,
+    refuse_kernels,
+    refuse_numba,
+    refuse_types,
+)
 from regard.ops.linear_cross_entropy import blocks, reference
 from regard.shapes import Bool, Float, Int, describe
 
@@ -55,23 +64,17 @@ def linear_cross_entropy(
     return result
 
 
-def _refuse_blocks(
-    features: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, *others: Tensor | None
-) -> str | None:
+def _refuse_blocks(features: Any = None, weight: Any = None, *others: Any) -> str | None:
     """Why losses cannot be computed in blocks, or None."""
-    if features is not None and weight is not None:
-        tensors = [x for x in (features, weight, bias, *others) if x is not None]
-        if (reason := refuse_kernels(*tensors)) is not None:
-            return reason
-        kinds = {x.dtype for x in tensors if x.is_floating_point()}
-        if len(kinds) > 1 or not kinds <= {torch.float32, torch.float64} or torch.is_autocast_enabled("cpu"):
-            return "it computes in float32 or in float64"
-        if any(x.device != features.device for x in tensors):
-            return "the inputs are on several devices"
-        if features.numel() == 0 or weight.numel() == 0:
-            return "there is nothing to compute"
-        return refuse_numba("regard.ops.linear_cross_entropy.numba", features)
-    return refuse_numba("regard.ops.linear_cross_entropy.numba")
+    given = features, weight, *others
+    return (
+        refuse_kernels(*given)
+        or refuse_device("cpu", *given)
+        or refuse_types(*given)
+        or refuse_autocast(features)
+        or refuse_empty(features, weight)
+        or refuse_numba("regard.ops.linear_cross_entropy.numba", features)
+    )
 
 
 LINEAR_CROSS_ENTROPY = (

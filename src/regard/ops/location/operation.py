@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from regard.errors import ShapeError
-from regard.ops.choose import Implementation, choose, refuse_kernels, refuse_numba
+from regard.ops.choose import Implementation, choose
+from regard.ops.eligibility import refuse_kernels, refuse_numba
 from regard.ops.location import additive, reference
 from regard.ops.location.autograd import run
 from regard.shapes import Float, describe
@@ -70,7 +73,7 @@ def _check(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projectio
         raise ShapeError(f"The inputs must agree on their sizes and the device, and W must be odd.\n{shown}")
 
 
-def _refuse_numba(*inputs: Tensor) -> str | None:
+def _refuse_numba(*inputs: Any) -> str | None:
     return refuse_kernels(*inputs) or refuse_numba("regard.ops.location.numba", *inputs)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from regard.ops.choose import Implementation, choose, refuse_kernels, refuse_numba
+from regard.ops.choose import Implementation, choose
+from regard.ops.eligibility import refuse_empty, refuse_kernels, refuse_numba, refuse_types
 from regard.shapes import Float
 
 MODULE = "regard.ops.log_softmax.numba"
@@ -19,17 +19,12 @@ def _numba(logits: Tensor) -> Tensor:
     return numba.log_softmax(logits)
 
 
-def _refuse(*inputs: Any, **options: Any) -> str | None:
-    if (reason := refuse_numba(MODULE, *inputs)) is not None or not inputs:
-        return reason
-    logits = inputs[0]
-    if logits.dtype not in (torch.float32, torch.float64):
-        return "it computes float32 and float64"
-    if logits.dim() != 2 or not logits.is_contiguous() or logits.numel() == 0:
+def _refuse(logits: Any = None) -> str | None:
+    if logits is not None and (logits.dim() != 2 or not logits.is_contiguous()):
         return "it takes rows without gaps, (R, N)"
-    if logits.requires_grad:
+    if logits is not None and logits.requires_grad:
         return "gradients are asked for"
-    return refuse_kernels(logits)
+    return refuse_numba(MODULE, logits) or refuse_types(logits) or refuse_empty(logits) or refuse_kernels(logits)
 
 
 def _reference(logits: Tensor) -> Tensor:

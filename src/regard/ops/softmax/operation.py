@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.ops.choose import Implementation, choose, refuse_kernels, refuse_numba
+from regard.ops.choose import Implementation, choose
+from regard.ops.eligibility import refuse_kernels, refuse_numba
 from regard.ops.softmax import reference
 from regard.shapes import Bool, Float
 
@@ -32,16 +33,13 @@ def masked_softmax(
 
 
 def _refuse_numba(*inputs: Any) -> str | None:
-    if not inputs:
-        return refuse_numba("regard.ops.softmax.numba")
-    energies, support = (*inputs, None)[:2]
-    if support is None:
+    if inputs and (len(inputs) < 2 or inputs[1] is None):
         return "torch's own softmax needs no mask"
-    if (reason := refuse_kernels(energies, support)) is not None:
+    if (reason := refuse_kernels(*inputs)) is not None:
         return reason
-    if energies.numel() < ENOUGH:
+    if inputs and inputs[0].numel() < ENOUGH:
         return "there are too few numbers"
-    return refuse_numba("regard.ops.softmax.numba", energies)
+    return refuse_numba("regard.ops.softmax.numba", *inputs)
 
 
 def _numba(energies: Tensor, support: Tensor | None = None) -> Tensor:

@@ -1,0 +1,235 @@
+"""`regard predict --profile`: where the time of a command went, and which paths it took.
+
+A stopwatch is put around the functions of `STAGES` while the command runs. Nothing of it is there without the flag.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial, wraps
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from regard.cli.standard import say
+
+START, IMPORTS, WRITING = "start of Python", "imports", "other, as writing results"
+STAGES = {
+    "loading the model": ("tasks", "regard.cli.options:load"),
+    "reading inputs": ("cli", "regard.cli.inputs:chunks"),
+    "loading kernels": ("ops", "regard.ops.eligibility:unavailable"),
+    "texts to symbols and back": ("data", "regard.tasks.text_to_text:TextToText.predict"),
+    "encoder": ("models", "regard.tasks.text_to_text:TextToText._memory"),
+    "preparing the steps": (
+        "models",
+        "regard.models.recurrent_decoder:RecurrentDecoder.for_search",
+        "regard.models.transformer:TransformerDecoder.for_search",
+        "regard.models.pointer:PointerDecoder.for_search",
+    ),
+    "steps: recurrent cells": (
+        "layers",
+        "regard.layers.recurrent:RecurrentStack.step",
+        "regard.layers.twin:PackedStack.step",
+        "regard.models.fused.search:SearchTwin._recur",
+    ),
+    "steps: attention": (
+        "attention",
+        "regard.attention.mechanism:Mechanism.step",
+        "regard.models.fused.search:SearchTwin._attend",
+    ),
+    "steps: output layer": (
+        "layers",
+        "regard.layers.output:TokenHead.forward",
+        "regard.layers.twin:PackedHead.forward",
+    ),
+    "steps: all else": (
+        "models",
+        "regard.models.recurrent_decoder:RecurrentDecoder.step",
+        "regard.models.transformer:TransformerDecoder.step",
+        "regard.models.pointer:PointerDecoder.step",
+        "regard.models.fused.search:SearchTwin.step",
+    ),
+    "search": ("decoding", "regard.tasks.text_to_text:search"),
+}
+"""By stage: the room, a folder of regard, and the functions whose time it is, without that of other stages inside."""
+ROOMS = {START: "", IMPORTS: "", WRITING: "cli"} | {stage: room for stage, (room, *_) in STAGES.items()}
+NEEDED = ("regard.tasks", "regard.training.allocator", "regard.training.ordering")
+"""What a command imports in any case."""
+
+
+class Stopwatch:
+    """The seconds of stages that may be inside each other, each without those inside.
+
+    Args:
+        stage: the first stage.
+        begun: when it began, by `clock`.
+    """
+
+    def __init__(self, stage: str, begun: float, clock: Callable[[], float] = perf_counter) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._clock, self._since, self._stages = clock, begun, [stage]
+
+    def _turn(self) -> None:
+        now = self._clock()
+        self.seconds[self._stages[-1]] += now - self._since
+        self._since = now
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Within it, time belongs to this stage."""
+        self._turn()
+        self._stages.append(name)
+        try:
+            yield
+        finally:
+            self._turn()
+            self._stages.pop()
+
+    def around(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, or the iterator that it returns, timed as this stage."""
+
+        @wraps(function)
+        def timed(*given: Any, **options: Any) -> Any:
+            with self.stage(name):
+                found = function(*given, **options)
+            return self._each(name, found) if isinstance(found, Iterator) else found
+
+        return timed
+
+    def _each(self, name: str, found: Iterator[Any]) -> Iterator[Any]:
+        while True:
+            with self.stage(name):
+                one = next(found, self)
+            if one is self:
+                return
+            yield one
+
+
+@contextmanager
+def profiled() -> Iterator[None]:
+    """Prints on stderr where the time of what is done within it went, and which paths were taken."""
+    watch, paths = Stopwatch(START, perf_counter() - process_age()), Paths()
+    with ExitStack() as patches:
+        try:
+            with watch.stage(IMPORTS):
+                for module in NEEDED:
+                    import_module(module)
+            for stage, (_, *places) in STAGES.items():
+                for place in places:
+                    patches.enter_context(_replaced(place, partial(watch.around, stage)))
+            patches.enter_context(paths.watched())
+            with watch.stage(WRITING):
+                yield
+        finally:
+            watch._turn()
+            say(report(watch.seconds, paths))
+
+
+def report(seconds: dict[str, float], paths: Iterable[str]) -> str:
+    """The table and the paths."""
+    total = sum(seconds.values())
+    rows = [(stage, seconds[stage], room) for stage, room in ROOMS.items() if seconds.get(stage, 0) > 0]
+    rows.sort(key=lambda row: -row[1])
+    width = max(map(len, ROOMS))
+    lines = [f"{'where the time went':{width}}  seconds  share  room"]
+    lines += [f"{stage:{width}}  {spent:7.3f}  {spent / total:5.0%}  {room}".rstrip() for stage, spent, room in rows]
+    lines.append(f"{'total':{width}}  {total:7.3f}")
+    return "\n".join([*lines, "paths taken", *(f"  {path}" for path in paths)])
+
+
+class Paths:
+    """What encoder and decoder were given and took, by their own account, and what operations took."""
+
+    def __init__(self) -> None:
+        self.parts: dict[tuple[str, str], list[int]] = {}
+        self.operations: Counter[tuple[str, str]] = Counter()
+        self.reasons: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Within it, everything that is taken is noted."""
+        from regard import ops
+        from regard.ops import choose as table
+        from regard.tasks.text_to_text import TextToText
+
+        names = {id(implementations): name for name, implementations in (ops.IMPLEMENTATIONS | ops.STEPS).items()}
+        original = table.choose
+
+        def choose(implementations: Any, *inputs: Any, **options: Any) -> Any:
+            taken = original(implementations, *inputs, **options)
+            key = names.get(id(implementations), ""), taken.name
+            self.operations[key] += 1
+            if key not in self.reasons:
+                for one in implementations[: implementations.index(taken)]:
+                    self.reasons[key][one.name] = one.refuse(*inputs, **options)
+            return taken
+
+        def note(part: str, rows: int, module: Any) -> None:
+            if hasattr(module, "paths"):
+                self.parts.setdefault((part, module.paths(rows=rows)["search"]), []).append(rows)
+
+        def memory(found: Any) -> Any:
+            @wraps(found)
+            def noted(model: Any, ids: Any, mask: Any) -> Any:
+                note("encoder", len(ids), model.module.encoder)
+                return found(model, ids, mask)
+
+            return noted
+
+        def for_search(found: Any) -> Any:
+            @wraps(found)
+            def noted(decoder: Any, memory: Any, num_rows: int) -> Any:
+                note("decoder", num_rows, decoder)
+                return found(decoder, memory, num_rows)
+
+            return noted
+
+        with ExitStack() as patches:
+            for name, module in list(sys.modules.items()):
+                if name.startswith("regard.ops.") and getattr(module, "choose", None) is original:
+                    patches.enter_context(_replaced(f"{name}:choose", lambda _: choose))
+            patches.enter_context(_replaced(f"{TextToText.__module__}:TextToText._memory", memory))
+            for place in STAGES["preparing the steps"][1:]:
+                patches.enter_context(_replaced(place, for_search))
+            yield
+
+    def __iter__(self) -> Iterator[str]:
+        for (part, path), rows in self.parts.items():
+            least, most = min(rows), max(rows)
+            several = f"{least:,} to {most:,} rows" if least < most else f"{most:,} row{'s' * (most > 1)}"
+            yield f"{part}, {len(rows):,} × {several}: {path}"
+        for (operation, name), count in sorted(self.operations.items()):
+            if operation:
+                reasons = "; ".join(f"not {one}: {reason}" for one, reason in self.reasons[operation, name].items())
+                yield f"{operation}, {count:,} ×: {name}{f' ({reasons})' if reasons else ''}"
+
+
+@contextmanager
+def _replaced(place: str, make: Callable[[Any], Any]) -> Iterator[None]:
+    """Within it, a function or method has become what is made of it."""
+    module, _, path = place.partition(":")
+    owner: Any = import_module(module)
+    *owners, name = path.split(".")
+    for each in owners:
+        owner = getattr(owner, each)
+    original = vars(owner)[name]
+    setattr(owner, name, make(original))
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def process_age() -> float:
+    """The seconds since this process began, where the system tells."""
+    try:
+        fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        up = float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0])
+        return max(0.0, up - int(fields[19]) / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError):
+        return 0.0

@@ -1,0 +1,73 @@
+"""By which steps a search goes: the table that `for_search` takes from and `explain` shows."""
+
+from __future__ import annotations
+
+import copy
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from regard.layers.twin import ENOUGH, twin
+from regard.models.fused import search
+from regard.ops.choose import Implementation
+from regard.ops.eligibility import StandIn, refuse_autocast, refuse_device, refuse_kernels, refuse_types
+
+
+def refuse_packed(decoder: Any, memory: Any = None, rows: int = ENOUGH) -> str | None:
+    """Why a decoder's layers are called as they are, or None where weights are laid out once for all steps."""
+    if rows < ENOUGH:
+        return "weights that are packed save a single row nothing"
+    if (reason := refuse_kernels() or refuse_autocast()) is not None:
+        return reason
+    if torch.is_grad_enabled():
+        return "gradients may be asked for"
+    if all(refuse_device("cpu", weight) or refuse_types(weight) for weight in decoder.parameters()):
+        return "weights are packed on the CPU, in float32 and float64"
+    return None
+
+
+def _share(decoder: Any, memory: Any, rows: int) -> tuple[Any, Any]:
+    made = search.SearchTwin(decoder, memory, rows)
+    return made, made.begin()
+
+
+def _pack(decoder: Any, memory: Any, rows: int) -> tuple[Any, Any]:
+    return twin(decoder, rows), memory
+
+
+def _call(decoder: Any, memory: Any, rows: int) -> tuple[Any, Any]:
+    return decoder, memory
+
+
+PACKED = (Implementation("packed", _pack, refuse_packed), Implementation("step", _call))
+"""From decoder, memory and the number of rows to what takes the steps, and the memory for it."""
+SHARED = (
+    Implementation("shared", _share, lambda decoder, *given: decoder._ineligible_for_search(*given)),
+    *PACKED,
+)
+"""The same for recurrent decoders."""
+SAID = {
+    "shared": "in searches hypotheses share what they follow",
+    "packed": "searches take `step`, with weights packed once",
+    "step": "searches take `step`",
+}
+
+
+def explain(ways: tuple[Implementation, ...], decoder: Any, rows: int, device: str) -> str:
+    """Which of the ways a search of so many rows takes on a type of device, and why not those before it."""
+    weight = next(decoder.parameters())
+    if device == "cpu" and weight.device.type != device:
+        decoder = copy.deepcopy(decoder).to(device)
+    read = StandIn(torch.device(device), (rows, 1), weight.dtype)
+    memory = SimpleNamespace(attention=SimpleNamespace(read=read))
+    *fast, taken = ways
+    reasons = []
+    with torch.inference_mode():
+        for one in fast:
+            reason = one.refuse(decoder, memory, rows) or (None if device == "cpu" else "it computes on the CPU")
+            if reason is None:
+                taken = one
+                break
+            reasons.append(reason)
+    return ": ".join([SAID[taken.name], *filter(None, [", and ".join(dict.fromkeys(reasons))])])
