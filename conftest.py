@@ -1,4 +1,4 @@
-"""Runs the examples of README.md, CONTRIBUTING.md and docs/.
+"""Runs the examples of README.md, CONTRIBUTING.md and docs/, and says in which order files are tested.
 
 Each document is one session in a folder of its own. Of its fenced blocks
 
@@ -22,15 +22,55 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sybil import Example, Sybil
 from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
 
 LIMIT_SECONDS = 240
 
+LONG = (
+    "tests/test_training_compile.py",
+    "tests/test_attention_laws.py",
+    "tests/test_compositions.py",
+    "README.md",
+    "docs/getting-started.md",
+    "tests/test_training_processes.py",
+    "tests/test_systems.py",
+    "tests/test_export.py",
+    "tests/test_bench.py",
+    "tests/test_seven_cases.py",
+    "tests/test_benchmarks_gpu.py",
+    "tests/test_docs.py",
+    "tests/test_tasks.py",
+    "tests/test_tasks_folder.py",
+    "tests/test_cli_processes.py",
+    "tests/test_cli_application.py",
+    "tests/test_ops_additive.py",
+    "tests/test_models_sharded.py",
+    "tests/test_attention_at_once.py",
+    "tests/test_training_diagnosis.py",
+    "tests/test_training_resume.py",
+    "tests/test_training_allocator.py",
+    "tests/test_models_graphs.py",
+    "tests/test_cli_startup.py",
+    "tests/test_fast_ways.py",
+    "tests/test_tasks_damage.py",
+    "tests/test_ops_transforms.py",
+    "tests/test_ops_steps.py",
+    "tests/test_models_loss.py",
+)
+"""Files that take more than five seconds, the longest first. `pytest --durations=0` says what a test takes."""
+
 # Kernels for GPUs cannot be imported, nor looked through for examples, where there is no triton.
 collect_ignore_glob = [] if find_spec("triton") else ["src/regard/ops/*/triton/*", "src/regard/ops/*/triton.py"]
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models: more threads wait for each other
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """First what is short, as most mistakes show there; then the longest, so that no core is left alone at the end."""
+    places = {name: place for place, name in enumerate(LONG, start=1)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], 0))
 
 
 def enter(namespace: dict[str, Any]) -> None:

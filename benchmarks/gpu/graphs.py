@@ -22,7 +22,7 @@ from regard.bench.report import table
 from regard.models.fused.graphs import RECORDERS
 
 LOOP = "launched one by one"
-SIZES = ({}, {"B": 16, "T": 50, "S": 50}, {"B": 256})
+SIZES = ({}, {"B": 2, "T": 40, "S": 5}, {"B": 16, "T": 50, "S": 50}, {"B": 256})
 CALLS = 4
 """Of one shape: it is recorded when it comes for the second time, and its backward pass then, too."""
 
