@@ -1,4 +1,4 @@
-"""Runs the examples of README.md, CONTRIBUTING.md and docs/, and says in which order files are tested.
+"""Runs the examples of README.md, CONTRIBUTING.md and docs/; tests short files first and names failures at once.
 
 Each document is one session in a folder of its own. Of its fenced blocks
 
@@ -71,6 +71,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """First what is short, as most mistakes show there; then the longest, so that no core is left alone at the end."""
     places = {name: place for place, name in enumerate(LONG, start=1)}
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], 0))
+
+
+class Failures:
+    """Names every failure when it happens; what is behind it stands at the end of the run, as ever."""
+
+    def __init__(self, terminal: Any) -> None:
+        self.terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            reason = "" if crash is None else f": {crash.message.partition(chr(10))[0]}"
+            self.terminal.ensure_newline()
+            self.terminal.write_line(f"FAILED {report.nodeid}{reason}", red=True)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Failures are named where a terminal is written to, so not in xdist's workers."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:
+        session.config.pluginmanager.register(Failures(terminal))
 
 
 def enter(namespace: dict[str, Any]) -> None:
