@@ -1,4 +1,4 @@
-"""Runs the examples of README.md, CONTRIBUTING.md and docs/.
+"""Runs the examples of README.md, CONTRIBUTING.md and docs/; tests short files first and names failures at once.
 
 Each document is one session in a folder of its own. Of its fenced blocks
 
@@ -22,15 +22,76 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sybil import Example, Sybil
 from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser
 
 LIMIT_SECONDS = 240
 
+LONG = (
+    "tests/test_training_compile.py",
+    "tests/test_attention_laws.py",
+    "tests/test_compositions.py",
+    "README.md",
+    "docs/getting-started.md",
+    "tests/test_training_processes.py",
+    "tests/test_systems.py",
+    "tests/test_export.py",
+    "tests/test_bench.py",
+    "tests/test_seven_cases.py",
+    "tests/test_benchmarks_gpu.py",
+    "tests/test_docs.py",
+    "tests/test_tasks.py",
+    "tests/test_tasks_folder.py",
+    "tests/test_cli_processes.py",
+    "tests/test_cli_application.py",
+    "tests/test_ops_additive.py",
+    "tests/test_models_sharded.py",
+    "tests/test_attention_at_once.py",
+    "tests/test_training_diagnosis.py",
+    "tests/test_training_resume.py",
+    "tests/test_training_allocator.py",
+    "tests/test_models_graphs.py",
+    "tests/test_cli_startup.py",
+    "tests/test_fast_ways.py",
+    "tests/test_tasks_damage.py",
+    "tests/test_ops_transforms.py",
+    "tests/test_ops_steps.py",
+    "tests/test_models_loss.py",
+)
+"""Files that take more than five seconds, the longest first. `pytest --durations=0` says what a test takes."""
+
 # Kernels for GPUs cannot be imported, nor looked through for examples, where there is no triton.
 collect_ignore_glob = [] if find_spec("triton") else ["src/regard/ops/*/triton/*", "src/regard/ops/*/triton.py"]
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models: more threads wait for each other
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """First what is short, as most mistakes show there; then the longest, so that no core is left alone at the end."""
+    places = {name: place for place, name in enumerate(LONG, start=1)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], 0))
+
+
+class Failures:
+    """Names every failure when it happens; what is behind it stands at the end of the run, as ever."""
+
+    def __init__(self, terminal: Any) -> None:
+        self.terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            reason = "" if crash is None else f": {crash.message.partition(chr(10))[0]}"
+            self.terminal.ensure_newline()
+            self.terminal.write_line(f"FAILED {report.nodeid}{reason}", red=True)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Failures are named where a terminal is written to, so not in xdist's workers."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:
+        session.config.pluginmanager.register(Failures(terminal))
 
 
 def enter(namespace: dict[str, Any]) -> None:

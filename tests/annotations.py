@@ -1,49 +1,126 @@
-"""The checker of annotations in tests: an int is a float, as everywhere in Python."""
+"""Shapes and types checked against annotations, in tests alone: an int is a float, as everywhere in Python."""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
-from collections.abc import Callable
+import sys
+import types
+from collections.abc import Callable, Sequence
 from functools import cache, wraps
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from typing import Any, get_type_hints
 
 import torch
 from beartype import BeartypeConf, beartype
-from beartype.door import is_bearable
+from beartype.roar import BeartypeCallHintViolation
+from jaxtyping import TypeCheckError, jaxtyped
 
 _checks = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
 
-def checked(function: Callable[..., Any]) -> Callable[..., Any]:
+def install(modules: Sequence[str]) -> None:
+    """Checks every function and every dataclass of these modules, and of those in them, once they are imported."""
+    sys.meta_path.insert(0, _Finder(tuple(modules)))
+
+
+def checked(what: Any) -> Any:
     """The function with its arguments and result checked, but not while it is exported: checks would fix every size.
 
-    The tensors of a look, and of what a part prepares from, are arguments like any other: their letters are those of
-    the function's annotations.
+    A letter is one size in all arguments and the result. The tensors of a look, and of what a part prepares from, are
+    arguments like any other. What checks is made at the first call. Of a dataclass the arguments are checked.
     """
-    strict = _checks(function)
+    if isinstance(what, type):
+        if dataclasses.is_dataclass(what):
+            what.__init__ = checked(what.__init__)  # type: ignore[misc]
+        return what
+    strict: Callable[..., Any] | None = None
 
-    @wraps(function)
+    @wraps(what)
     def called(*args: Any, **kwargs: Any) -> Any:
+        nonlocal strict
         if torch.compiler.is_exporting():
-            return function(*args, **kwargs)
-        for value in (*args, *kwargs.values()):
-            if type(value).__module__ == "regard.attention.contract" and dataclasses.is_dataclass(value):
-                _check_fields(value)
-        return strict(*args, **kwargs)
+            return what(*args, **kwargs)
+        if strict is None:
+            strict = _checks(_resolved(what))
+        with jaxtyped("context"):
+            try:
+                for value in (*args, *kwargs.values()):
+                    if type(value).__module__ == "regard.attention.contract" and dataclasses.is_dataclass(value):
+                        _check_fields(value)
+                return strict(*args, **kwargs)
+            except BeartypeCallHintViolation as error:
+                raise TypeCheckError(str(error)) from error
 
     return called
 
 
+def _resolved(function: Any) -> Any:
+    """The function with annotations that are types; where one cannot be had, with Any."""
+    parts = function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    same = types.FunctionType(*parts)
+    for name in ("__kwdefaults__", "__qualname__", "__module__"):
+        setattr(same, name, getattr(function, name))
+    same.__annotations__ = {name: _type(hint, function) for name, hint in function.__annotations__.items()}
+    return same
+
+
+def _type(hint: Any, function: Any) -> Any:
+    holder = types.SimpleNamespace(__annotations__={"hint": hint})
+    try:
+        return get_type_hints(holder, function.__globals__, include_extras=True)["hint"]
+    except Exception:
+        return Any
+
+
 def _check_fields(value: Any) -> None:
-    for name, hint in _hints(type(value)).items():
+    for name, check in _fields(type(value)):
         field = getattr(value, name)
         if dataclasses.is_dataclass(field):
             _check_fields(field)
-        elif not is_bearable(field, hint):
-            shape = tuple(field.shape) if isinstance(field, torch.Tensor) else field
-            raise TypeError(f"{type(value).__name__}.{name} {shape} is not {hint}")
+        else:
+            check(field)
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
+def _fields(kind: type) -> list[tuple[str, Callable[[Any], None]]]:
+    return [(name, _field(f"{kind.__name__}.{name}", hint)) for name, hint in get_type_hints(kind).items()]
+
+
+def _field(name: str, hint: Any) -> Callable[[Any], None]:
+    def check(value: Any) -> None: ...
+
+    check.__qualname__, check.__annotations__ = name, {"value": hint}
+    return beartype(check)
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, modules: tuple[str, ...]) -> None:
+        self.modules = modules
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if not any(f"{name}.".startswith(f"{module}.") for module in self.modules):
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class _Loader(SourceFileLoader):
+    """Adds `checked`: the innermost decorator of functions, the outermost of classes. What it compiles is not kept."""
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        path = self.get_filename(fullname)
+        tree = ast.parse(self.get_data(path), path)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                node.decorator_list.append(ast.copy_location(ast.Name("_checked_", ast.Load()), node))
+            elif isinstance(node, ast.ClassDef):
+                node.decorator_list.insert(0, ast.copy_location(ast.Name("_checked_", ast.Load()), node))
+        return compile(tree, path, "exec", dont_inherit=True)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        vars(module)["_checked_"] = checked
+        super().exec_module(module)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from jaxtyping import install_import_hook
+
+import annotations
 
 OPERATIONS = sorted((Path(__file__).parents[1] / "src" / "regard" / "ops").glob("*/[a-z]*.py"))
 # Kernels are compiled from their source as it stands, without checks.
@@ -24,7 +25,7 @@ CHECKED = [
     ),
 ]
 
-install_import_hook(CHECKED, "annotations.checked")
+annotations.install(CHECKED)
 torch.set_num_threads(1)
 _compiled = tempfile.TemporaryDirectory(prefix="regard-inductor-")  # what a killed test leaves half written harms none
 os.environ["TORCHINDUCTOR_CACHE_DIR"] = _compiled.name

@@ -8,6 +8,7 @@ import importlib.util
 import inspect
 import pkgutil
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -255,3 +256,10 @@ def test_annotations_are_never_evaluated():
         and "from __future__ import annotations" not in path.read_text(encoding="utf-8")
     ]
     assert late == []
+
+
+def test_files_that_are_tested_last_are_there():
+    root = ROOT.parents[1]
+    names = runpy.run_path(str(root / "conftest.py"))["LONG"]
+    assert len(set(names)) == len(names)
+    assert not [name for name in names if not (root / name).is_file()]

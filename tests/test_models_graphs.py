@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 import weakref
 from collections import Counter
 
@@ -493,27 +492,6 @@ def test_graphs_on_a_gpu_give_what_kernels_give(mechanism, cell, order, monkeypa
     taken = [one for one in autograd.RECORDINGS._slots.values() if one is not None]
     assert len(taken) >= 3
     assert "cuda" in graphs.RECORDERS
-
-
-@pytest.mark.gpu
-def test_graphs_on_a_gpu_are_timed(monkeypatch, capsys):
-    monkeypatch.undo()
-    decoder = simple("lstm", "additive").cuda()
-    batch = Batch(decoder, steps=40)
-    seconds = {}
-    for name, recorders in (("kernels", {}), ("graphs", graphs.RECORDERS)):
-        monkeypatch.setattr(autograd, "RECORDERS", recorders)
-        for turn in range(23):
-            if turn == 3:
-                torch.cuda.synchronize()
-                start = time.perf_counter()
-            batch.back(batch.forward())
-        torch.cuda.synchronize()
-        seconds[name] = (time.perf_counter() - start) / 20
-    with capsys.disabled():
-        print(
-            "\n40 steps forward and backward: " + ", ".join(f"{name} {1e3 * s:.2f} ms" for name, s in seconds.items())
-        )
 
 
 def test_what_is_tested_here_is_the_fused_pass():

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import regard
+from regard.cli import run
 from regard.data import synthetic
 
 CONFIG = """\
@@ -116,7 +117,14 @@ def test_training_killed_at_random_moments_is_byte_for_byte_the_uninterrupted_on
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_saves_and_the_same_command_continues(tmp_path: Path, number: int, status: int) -> None:
+def test_a_signal_saves_and_the_same_command_continues(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: int,
+    status: int,
+) -> None:
+    """It continues in this process: that a new one does, too, is tested above."""
     write_run(tmp_path, pairs=200)
     overrides = ("training.epochs=3", "training.log_every=1", "model.encoder.size=8", "model.decoder.size=8")
     process = subprocess.Popen(command(tmp_path, "run", *overrides), cwd=tmp_path, stderr=subprocess.PIPE, text=True)
@@ -129,9 +137,9 @@ def test_a_signal_saves_and_the_same_command_continues(tmp_path: Path, number: i
         pytest.skip("The run ended before the signal arrived.")
     assert process.returncode == status
     assert "the same command continues" in said
-    again = subprocess.run(command(tmp_path, "run", *overrides), cwd=tmp_path, capture_output=True, text=True)
-    assert again.returncode == 0
-    assert "continuing after step" in again.stderr
-    finished = subprocess.run(command(tmp_path, "run", *overrides), cwd=tmp_path, capture_output=True, text=True)
-    assert finished.returncode == 0
-    assert "finished before" in finished.stderr
+    monkeypatch.chdir(tmp_path)
+    arguments = command(tmp_path, "run", *overrides)[3:]
+    assert run(arguments) == 0
+    assert "continuing after step" in capsys.readouterr().err
+    assert run(arguments) == 0
+    assert "finished before" in capsys.readouterr().err

@@ -259,7 +259,7 @@ def test_feeding_the_reference_everywhere_is_the_forward_pass(order: str) -> Non
 
 
 def trained(folder: Path, **training: object) -> Path:
-    """A run of two epochs on a few pairs."""
+    """A run of two epochs on a few pairs, with a validation each."""
     if not (folder / "pairs.tsv").exists():
         synthetic.write(folder / "pairs.tsv", synthetic.generate("reverse", 60, max_length=5, num_symbols=5, seed=1))
         synthetic.write(folder / "dev.tsv", synthetic.generate("reverse", 10, max_length=5, num_symbols=5, seed=2))
@@ -270,8 +270,8 @@ def trained(folder: Path, **training: object) -> Path:
 def configuration(folder: Path, *, model: dict = SMALL, **training: object) -> Configuration:
     side = {"units": "whitespace"}
     data = {"train": folder / "pairs.tsv", "dev": folder / "dev.tsv", "source": side, "target": side}
-    options = {"epochs": 2, "batch_tokens": 64, "device": "cpu", "samples": 1, "threads": 1, **training}
-    return Configuration(Config(data=data, model=model, training=options), origin="test.yaml")
+    options = {"epochs": 2, "batch_tokens": 64, "device": "cpu", "samples": 1, "threads": 1, "validate_every": None}
+    return Configuration(Config(data=data, model=model, training={**options, **training}), origin="test.yaml")
 
 
 @pytest.mark.parametrize("recipe", ["location_sensitive", "coverage", "forward_attention"])

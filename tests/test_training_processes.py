@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from regard.training import processes
-from training_processes import CHANGES, run, write
+from training_processes import BEGINS, CHANGES, run, write
 
 PROGRAM = Path(__file__).parent / "training_processes.py"
 
@@ -75,12 +75,25 @@ def lines(run_folder):
 
 
 @pytest.fixture(scope="module")
-def together(folder):
+def printed(folder):
+    """Output and errors of each of two processes, by the function that it calls: all that may share the processes."""
+    names = ["steps_of_one", "resumed", "undivided", "broken"]
+
+    def parts(text):
+        _, *found = text.split(BEGINS)
+        assert [part.partition("\n")[0] for part in found] == names
+        return found
+
+    ended = succeed(",".join(names), folder)
+    return [dict(zip(names, zip(parts(out), parts(err), strict=True), strict=True)) for _, out, err in ended]
+
+
+@pytest.fixture(scope="module")
+def together(folder, printed):
     """Runs of two processes, and the same runs of one."""
-    ended = succeed("steps_of_one", folder)
     for name, changes in CHANGES.items():
         run(folder, f"one {name}", changes)
-    return ended
+    return [one["steps_of_one"] for one in printed]
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -102,7 +115,7 @@ def test_two_processes_keep_the_log_of_one(together, folder, name):
 
 
 def test_one_process_speaks_and_the_others_are_silent(together):
-    (_, _, first), (_, _, second) = together
+    (_, first), (_, second) = together
     assert "validation" in first
     assert "validation" not in second
 
@@ -113,9 +126,8 @@ def test_the_dropout_of_these_runs_is_at_work(together, folder):
 
 
 @pytest.fixture(scope="module")
-def resumed(folder):
+def resumed(folder, printed):
     """Runs of two processes, interrupted and continued, or not."""
-    succeed("resumed", folder)
     return folder
 
 
@@ -152,8 +164,8 @@ def test_a_process_that_is_killed_ends_the_others_with_a_line_that_says_so(folde
 
 
 @pytest.fixture(scope="module")
-def refused(folder):
-    return [out for _, out, _ in succeed("undivided,broken", folder)]
+def refused(printed):
+    return [one["undivided"][0] + one["broken"][0] for one in printed]
 
 
 def test_a_loss_that_is_not_finite_in_one_process_ends_all(refused):

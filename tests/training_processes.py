@@ -46,6 +46,10 @@ CHANGES = {
 }
 
 
+BEGINS = "--- "
+"""Before the name of a function, on a line of its own."""
+
+
 def write(folder: Path) -> None:
     random = np.random.default_rng(0)
     texts = [" ".join(map(str, random.integers(0, 5, random.integers(1, 6)))) for _ in range(60)]
@@ -171,9 +175,14 @@ def fails_at_five(number):
 
 
 def main(scenario: str, folder: Path) -> None:
-    """Calls functions of this module one after the other; a `RegardError` that ends one is printed."""
+    """Calls functions of this module one after the other, after a line with the name of each on both streams.
+
+    A `RegardError` that ends one is printed.
+    """
     with processes.joined(torch.device("cpu")):
         for name in scenario.split(","):
+            for stream in (sys.stdout, sys.stderr):
+                print(f"{BEGINS}{name}", file=stream, flush=True)
             try:
                 globals()[name](folder)
             except RegardError as error:

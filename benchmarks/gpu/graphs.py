@@ -23,7 +23,7 @@ from regard.bench.report import table
 from regard.models.fused.graphs import RECORDERS
 
 LOOP = "launched one by one"
-SIZES = ({}, {"B": 16, "T": 50, "S": 50}, {"B": 256})
+SIZES = ({}, {"B": 2, "T": 40, "S": 5}, {"B": 16, "T": 50, "S": 50}, {"B": 256})
 CALLS = 4
 """Calls of one shape, which is recorded in the second one, as its backward pass is."""
 
