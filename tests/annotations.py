@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 import torch
 from beartype import BeartypeConf, beartype
 from beartype.roar import BeartypeCallHintViolation
-from jaxtyping import TypeCheckError, jaxtyped
+from jaxtyping import TypeCheckError, config, jaxtyped
 
 _checks = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
@@ -30,6 +30,7 @@ def checked(what: Any) -> Any:
 
     A letter is one size in all arguments and the result. The tensors of a look, and of what a part prepares from, are
     arguments like any other. What checks is made at the first call. Of a dataclass the arguments are checked.
+    `jaxtyping.config.jaxtyping_disable` turns all of it off.
     """
     if isinstance(what, type):
         if dataclasses.is_dataclass(what):
@@ -40,7 +41,7 @@ def checked(what: Any) -> Any:
     @wraps(what)
     def called(*args: Any, **kwargs: Any) -> Any:
         nonlocal strict
-        if torch.compiler.is_exporting():
+        if config.jaxtyping_disable or torch.compiler.is_exporting():
             return what(*args, **kwargs)
         if strict is None:
             strict = _checks(_resolved(what))
