@@ -116,7 +116,7 @@ def test_a_model_whose_attention_is_crippled_is_told_of_and_a_sound_one_is_not(
     assert ("the alignment does not form" in capsys.readouterr().err) == crippled
 
 
-@pytest.mark.parametrize(("text", "said"), [("", "says nothing"), ("0 0", "held-out inputs: '0 0'")])
+@pytest.mark.parametrize(("text", "said"), [("", "is empty for all"), ("0 0", "held-out inputs: '0 0'")])
 def test_a_saved_model_that_says_nothing_or_always_the_same_is_told_of(
     tmp_path: Path, text: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,7 @@ def largest(
     Args:
         without: a place whose entry counts as -inf.
 
+    >>> import torch
     >>> largest(torch.tensor([[1.0, 3.0, 1.0, 1.0]]), 2)
     (tensor([[3., 1.]]), tensor([[1, 0]]))
     """

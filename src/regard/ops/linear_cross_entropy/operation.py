@@ -48,6 +48,7 @@ def linear_cross_entropy(
     Source: gradients with the loss, in blocks: Hsu et al. 2024 (arXiv 2410.10989), section 3.2; without the logits of
     all rows: Wijmans et al. 2024 (arXiv 2411.09009). Smoothing: Szegedy et al. 2016 (arXiv 1512.00567), section 7.
 
+    >>> import torch
     >>> loss, _ = linear_cross_entropy(torch.zeros(3, 4), torch.ones(8, 4), None, torch.tensor([0, 1, 7]))
     >>> loss / 3
     tensor(2.0794)

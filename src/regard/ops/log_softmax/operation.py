@@ -37,6 +37,7 @@ LOG_SOFTMAX = (Implementation("numba", _numba, _refuse), Implementation("referen
 def log_softmax(logits: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows N"]:
     """x_n - log Σ_m exp(x_m), without autograd. The operation may write into the logits.
 
+    >>> import torch
     >>> log_softmax(torch.zeros(1, 4)).exp()
     tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
     """

@@ -1,6 +1,6 @@
 """Makes the run folders and model folders of a version, which every later version must read.
 
-    python tests/golden/folders/make.py tests/golden/folders/0.1.0
+    python tests/frozen/make.py tests/frozen/0.1.0
 
 Two configurations each have their data, an interrupted run (`run`), the model folder of the finished one (`model`), and
 what this version gives (`expected.json`): the lines of `metrics.jsonl`, and predictions with scores and alignments.

@@ -1,6 +1,6 @@
 """Model folders and run folders that earlier versions wrote are read, and their runs continued, by this one.
 
-`tests/golden/folders/make.py` made them; what a version wrote is never made again. Where a key or a weight has another
+`tests/frozen/make.py` made them; what a version wrote is never made again. Where a key or a weight has another
 name today, the old one is mapped when it is read.
 """
 
@@ -14,7 +14,7 @@ import pytest
 import regard
 from regard.cli import run
 
-FOLDERS = Path(__file__).parent / "golden" / "folders"
+FOLDERS = Path(__file__).parent / "frozen"
 sys.path.insert(0, str(FOLDERS))
 import make  # noqa: E402
 
@@ -24,9 +24,9 @@ TOLERANCE = 2e-4
 
 
 @pytest.fixture(params=CASES, ids=str)
-def golden(request, tmp_path):
+def frozen(request, tmp_path):
     """A copy of the folders in which the configurations name their place, and what is expected."""
-    place = tmp_path / "golden"
+    place = tmp_path / "frozen"
     shutil.copytree(FOLDERS / request.param, place)
     for config in place.rglob("config.yaml"):
         config.write_text(config.read_text(encoding="utf-8").replace(make.FOLDER, str(place)), encoding="utf-8")
@@ -41,17 +41,17 @@ def assert_predicts(model, expected):
             assert row == pytest.approx(weights, abs=TOLERANCE)
 
 
-def test_there_are_golden_folders():
+def test_there_are_frozen_folders():
     assert CASES
 
 
-def test_a_model_of_an_earlier_version_predicts_what_it_did(golden):
-    place, expected = golden
+def test_a_model_of_an_earlier_version_predicts_what_it_did(frozen):
+    place, expected = frozen
     assert_predicts(regard.load(place / "model"), expected)
 
 
-def test_a_run_of_an_earlier_version_is_continued_as_it_would_have_been(golden, monkeypatch, capsys):
-    place, expected = golden
+def test_a_run_of_an_earlier_version_is_continued_as_it_would_have_been(frozen, monkeypatch, capsys):
+    place, expected = frozen
     monkeypatch.chdir(place)
     assert run(["train", "run.yaml", "--output", "run"]) == 0
     assert "continuing after step" in capsys.readouterr().err
