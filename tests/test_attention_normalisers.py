@@ -95,6 +95,14 @@ def test_the_gradient_of_alpha_stays_exact_near_1(step):
     assert rounded.item() == pytest.approx(gradient.item(), rel=1e-3)
 
 
+@pytest.mark.parametrize("function", [ops.sparsemax, ops.entmax, lambda *x: ops.entmax(*x, 1.2)])
+@pytest.mark.parametrize("odd", [float("nan"), float("inf")])
+def test_a_row_with_a_nan_or_an_infinity_becomes_nan_and_no_other(function, odd):
+    weights = function(torch.tensor([[1.0, odd, 0.0], [3.0, 0.0, 0.0]]))
+    assert weights[0].isnan().any()
+    assert weights[1].isfinite().all()
+
+
 @pytest.mark.parametrize("function", [ops.sparsemax, ops.hardmax, ops.entmax, lambda *x: ops.entmax(*x, 1.2)])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_the_largest_numbers_of_a_type_are_legal_energies(function, dtype):

@@ -24,6 +24,16 @@ CHINESE = "我们今天去公园散步然后回家吃饭看书睡觉"
 
 
 @pytest.mark.parametrize(("count", "pieces"), [(30, 260), (300, 810), (29_000, 8_000), (300_000, 26_000)])
+def test_inputs_that_are_equal_once_normalised_are_held_out_together(tmp_path: Path) -> None:
+    words = [f"w{number}" for number in range(300)]
+    (tmp_path / "pairs.tsv").write_text("".join(f"{word}\ta\n{word.upper()}\tb\n" for word in words))
+    settings = [f"data.train={tmp_path / 'pairs.tsv'}", "data.source.case=lower", "data.dev_fraction=0.1"]
+    data = read_data(from_preset("text-to-text", settings).config.data)
+    dev = {pair.source for pair in data.dev}
+    assert 10 < len(dev) < 150
+    assert {source.lower() for source in dev}.isdisjoint(pair.source.lower() for pair in data.train)
+
+
 def test_pieces_grow_with_the_square_root_of_the_words(count: int, pieces: int) -> None:
     assert suggested_pieces([SENTENCE] * count) == pieces
 

@@ -19,10 +19,13 @@ import test_tasks
 from regard.cli import run as command
 from regard.config import Configuration
 from regard.config import load as read_config
+from regard.config.schema import ParallelFiles
 from regard.data import synthetic
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks import load, train
 from regard.tasks.closing import closing
+from regard.tasks.store import save
+from regard.tasks.text_to_text import fingerprint
 from regard.training import Outcome, Validation, archive
 from regard.training.checkpoint import Checkpoints
 from regard.training.lock import Lock
@@ -353,6 +356,17 @@ def test_a_start_that_cannot_be_is_refused_with_its_place(tmp_path: Path) -> Non
         train(configuration(tmp_path, start_from=base), base)
     wrong = configuration(tmp_path, start_from=base)
     data = wrong.config.data.model_copy(update={"train": tmp_path / "dev.tsv", "dev": tmp_path / "pairs.tsv"})
+    with pytest.raises(DataError, match=r"was trained on data\.dev"):
+        train(replace(wrong, config=wrong.config.model_copy(update={"data": data})), tmp_path / "new")
+    parallel = tmp_path / "a.source", tmp_path / "a.target"
+    for path in parallel:
+        path.write_text("0 1\n2 0\n", encoding="utf-8")
+    base = load(base)
+    base.fingerprints = {"train.1": fingerprint(parallel[1])}
+    save(base, tmp_path / "base")
+    wrong = configuration(tmp_path, start_from=tmp_path / "base")
+    files = ParallelFiles(source=parallel[0], target=parallel[1])
+    data = wrong.config.data.model_copy(update={"dev": files})
     with pytest.raises(DataError, match=r"was trained on data\.dev"):
         train(replace(wrong, config=wrong.config.model_copy(update={"data": data})), tmp_path / "new")
     assert not (tmp_path / "new").exists()

@@ -105,6 +105,15 @@ def test_line_n_belongs_to_line_n_of_every_file_of_references(tmp_path: Path) ->
         parallel(source, [first, written(tmp_path, "d", ["1"])])
 
 
+@pytest.mark.parametrize("name", ["train", "train.1", "start_from.train.0"])
+def test_parallel_files_that_a_model_or_its_start_was_trained_on_are_refused(tmp_path: Path, name: str) -> None:
+    source, target = written(tmp_path, "a.en", ["a"]), written(tmp_path, "a.de", ["b"])
+    trained = model()
+    trained.fingerprints = {name: fingerprint(target)}
+    with pytest.raises(DataError, match="was trained on this file"):
+        trained.evaluate_parallel(source, [target])
+
+
 def test_parallel_files_are_evaluated_with_bleu_of_whole_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = written(tmp_path, "test.en", ["a", "b", "a"])
     targets = [written(tmp_path, "test.1", FIRST), written(tmp_path, "test.2", SECOND)]

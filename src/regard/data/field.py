@@ -105,8 +105,7 @@ class Field:
         """
         names = _names(config, name, num_columns)
         _refuse_unused(config, names, name)
-        each = Normalisation(config.case, config.unicode)
-        normalisation = ColumnNormalisation(each) if num_columns > 1 else each
+        normalisation = normalisation_of(config, num_columns)
         normalised = map(normalisation, texts)
         units: Units
         if num_columns > 1:
@@ -227,6 +226,12 @@ def open_pieces(config: SideOptions, texts: Iterable[str], *, max_length: int | 
 def _plain(name: str, separator: str | None) -> Units:
     """Units without learned pieces."""
     return SeparatorUnits(separator or "") if name == SEPARATOR else PLAIN_UNITS[name]()
+
+
+def normalisation_of(config: SideOptions, num_columns: int = 1) -> Normalisation | ColumnNormalisation:
+    """What is applied to every text of a side."""
+    each = Normalisation(config.case, config.unicode)
+    return ColumnNormalisation(each) if num_columns > 1 else each
 
 
 def _stored(normalisation: Normalisation | ColumnNormalisation) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.config.schema import DataConfig
 from regard.data import Field, Finding, Pairs, Report, check, open_pairs
-from regard.data.field import open_pieces
+from regard.data.field import normalisation_of, open_pieces
 from regard.data.split import hold_out, suggested_fraction
 from regard.errors import DataError
 
@@ -85,7 +85,7 @@ def read_data(data: DataConfig) -> TrainingData:
         fraction = data.dev_fraction
         if fraction is None:
             fraction = chosen["data.dev_fraction"] = suggested_fraction(len(pairs))
-        train, dev = hold_out(pairs, fraction)
+        train, dev = hold_out(pairs, fraction, normalise=normalisation_of(data.source, data.num_columns))
         data = data.model_copy(update={"dev_fraction": fraction})
     is_shared = data.autoencode and data.source == data.target
     pieces = {}

@@ -210,7 +210,7 @@ class TextToText:
         """
         if not targets:
             raise DataError("Parallel text needs one or more files of references besides the source.")
-        trained = {self.fingerprints[name] for name in ("train", "train.0", "train.1") if name in self.fingerprints}
+        trained = training_files(self.fingerprints)
         for path in (source, *targets):
             if fingerprint(path) in trained:
                 raise DataError(

@@ -56,7 +56,8 @@ class _Projection(FromOutput):
         # the condition holds for the first k and for no later one, so that counting finds k
         excess = ordered.cumsum(-1) - 1
         count = (rank * ordered > excess).sum(-1, keepdim=True)
-        threshold = excess.gather(-1, count - 1) / count
+        # a row with NaN or ∞ has no k, and becomes NaN
+        threshold = excess.gather(-1, (count - 1).clamp(min=0)) / count
         return (z - threshold).clamp(min=0).masked_fill(energies.isneginf(), 0)
 
     @staticmethod
