@@ -265,7 +265,8 @@ class TrainingConfig(Section):
     save_every_minutes: Annotated[float, Field(gt=0.0)] = Field(default=5.0, description="minutes between checkpoints")
     tensorboard: bool = Field(default=False, description="also write TensorBoard events (extra `log`)")
     samples: Annotated[int, Field(ge=0)] = Field(
-        default=4, description="number of outputs and pictures shown at each validation"
+        default=4,
+        description="number of outputs shown at each validation, and of pictures drawn whenever the steps have grown by a quarter",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,11 @@ from regard.training.position import Position
 from regard.training.progress import Display
 from regard.training.tally import Tally
 from regard.training.trainee import Validation
+
+
+GROWTH = 1.25
+"""Pictures are drawn when training has taken so many times the steps of the last ones: all at the beginning, where the
+alignment forms, and few later. Drawn at every validation, they took as long as the training of a small model."""
 
 
 class RunReport:
@@ -71,6 +77,8 @@ class RunReport:
             self._display.say(f"  {line}")
         folder = f"pictures/{step_name(position.step) if kind == 'validation' else kind}"
         pictures = {f"{folder}/{name}": write for name, write in validation.pictures[: self._config.samples]}
+        if kind == "validation" and position.step < GROWTH * self._last_drawn(position.step):
+            pictures = {}
         if pictures:
             self.manifest.claim(pictures)
         for name, write in pictures.items():
@@ -81,6 +89,11 @@ class RunReport:
             except Exception as error:
                 text = f"{path} could not be drawn: {error!r}. Training continues."
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+    def _last_drawn(self, step: int) -> int:
+        """The last step before this one that has pictures; 0 if none has."""
+        names = (re.fullmatch(r"step-(\d+)", path.name) for path in self._folder.glob("pictures/step-*"))
+        return max((drawn for name in names if name is not None and (drawn := int(name[1])) < step), default=0)
 
     def say(self, text: str) -> None:
         """Shows a line of text."""
