@@ -20,6 +20,10 @@ from jaxtyping import TypeCheckError, config, jaxtyped
 _checks = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
 
+KERNELS = {"numba", "triton", "compiled"}
+"""Modules of these names, and those in them, are compiled from their source as it stands, without checks."""
+
+
 def install(modules: Sequence[str]) -> None:
     """Checks every function and every dataclass of these modules, and of those in them, once they are imported."""
     sys.meta_path.insert(0, _Finder(tuple(modules)))
@@ -101,7 +105,7 @@ class _Finder(MetaPathFinder):
         self.modules = modules
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if not any(f"{name}.".startswith(f"{module}.") for module in self.modules):
+        if not any(f"{name}.".startswith(f"{module}.") for module in self.modules) or KERNELS & set(name.split(".")):
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and isinstance(spec.loader, SourceFileLoader):

@@ -5,24 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
-from pathlib import Path
 
 import pytest
 import torch
 
 import annotations
 
-OPERATIONS = sorted((Path(__file__).parents[1] / "src" / "regard" / "ops").glob("*/[a-z]*.py"))
-# Kernels are compiled from their source as it stands, without checks.
 # The front doors (`Mechanism`, `Parallel`, models) stay out: their own errors say more, and tests look at them.
 CHECKED = [
     *(f"regard.attention.{room}" for room in ("alignments", "heads", "reads", "scores", "windows")),
     "regard.layers",
-    *(
-        f"regard.ops.{file.parent.name}.{file.stem}"
-        for file in OPERATIONS
-        if not {file.stem, file.parent.name} & {"numba", "triton", "compiled"}
-    ),
+    "regard.ops",
 ]
 
 annotations.install(CHECKED)

@@ -12,11 +12,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
+import regard.ops.additive as operation
 from regard.layers.cells import buffered
 from regard.models import Encoded, fused
 from regard.models.fused import autograd, graphs
 from regard.models.fused import steps as passes
-from regard.ops.additive import chunked, operation
+from regard.ops.additive import chunked
 from regard.ops.attend import reference as attend
 from regard.ops.cells import reference as steps
 from test_models_fused import MECHANISMS, ORDERS, build

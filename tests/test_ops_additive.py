@@ -16,10 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import regard
+import regard.ops.additive as operation
 from regard import ops
 from regard.errors import RegardError, ShapeError
 from regard.ops import eligibility, threads
-from regard.ops.additive import additive_gradients, operation, reference
+from regard.ops.additive import additive_gradients, reference
 from regard.ops.additive.activation import find_slope
 
 ACTIVATIONS = ("tanh", "relu", "leaky_relu")
@@ -451,7 +452,7 @@ def test_a_place_where_nothing_can_be_written_is_no_obstacle(tmp_path):
     code = f"""
 import torch
 from regard import ops
-from regard.ops.additive import operation
+import regard.ops.additive as operation
 assert operation.kernels_for("cpu").__file__.startswith({str(tmp_path)!r})
 assert type(operation.kernels_for("cpu").tangent.energies._cache).__name__ == "NullCache"
 print(ops.additive_energies(torch.zeros(1, 2, 3), torch.zeros(1, 4, 3), torch.ones(3)).sum().item())

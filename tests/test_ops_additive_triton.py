@@ -23,7 +23,8 @@ EXTREMES = (float("nan"), float("inf"), -float("inf"), 3e38, 44.0, -44.0, 0.0)
 COMPARED = """
 import json, sys, warnings
 import torch
-from regard.ops.additive import operation, reference
+import regard.ops.additive as operation
+from regard.ops.additive import reference
 warnings.simplefilter("ignore", RuntimeWarning)
 torch.set_num_threads(1)
 sizes, forms, extremes, device, name = json.loads(sys.argv[1])

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
+import regard.ops.location as operation
 from regard import ops
 from regard.attention import location_sensitive
 from regard.errors import ShapeError
 from regard.ops import threads
 from regard.ops.eligibility import unavailable
-from regard.ops.location import operation, reference
+from regard.ops.location import reference
 
 if unavailable("numba", "regard.ops.location.numba") is None:
     from regard.ops.location import numba as kernels

@@ -5,10 +5,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import regard.ops.softmax as operation
 from regard import ops
 from regard.ops import threads
 from regard.ops.eligibility import unavailable
-from regard.ops.softmax import operation, reference
+from regard.ops.softmax import reference
 
 pytestmark = pytest.mark.skipif(unavailable("numba", "regard.ops.softmax.numba") is not None, reason="no numba")
 LIMITS = {torch.float64: 1e-12, torch.float32: 1e-6}

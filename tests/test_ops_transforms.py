@@ -7,11 +7,11 @@ import torch
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 
+import regard.ops.softmax as softmax
 from regard import ops
 from regard.ops import choose
 from regard.ops.linear import onednn
-from regard.ops.logarithm.reference import widen
-from regard.ops.softmax import operation as softmax
+from regard.ops.logarithm import widen
 from regard.testing.cases import OPERATIONS, OperationCase
 from regard.testing.cases.draws import draw, probabilities
 

@@ -174,7 +174,7 @@ def refuse_numba(module: str, *inputs: Any) -> str | None:
     """A module of compiled loops for the CPU cannot take these inputs, or be used here."""
     if (reason := refuse_device("cpu", *inputs[:1])) is not None:
         return reason
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+    if "NUMBA_DISABLE_JIT" in os.environ and os.environ["NUMBA_DISABLE_JIT"] not in ("", "0"):  # `get` is slower
         return "NUMBA_DISABLE_JIT says that nothing shall be compiled"
     if (loaded := _LOADED.get()) is not None and module not in loaded:
         return "the kernels are not loaded yet, and loading them takes longer than the work"

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.ops.additive.operation import kernels_for
+from regard.ops.additive import kernels_for
 
 
 @torch.library.custom_op(

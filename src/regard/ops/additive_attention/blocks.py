@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.ops.additive.operation import kernels_for
+from regard.ops.additive import kernels_for
 from regard.ops.additive_attention import reference
 from regard.ops.choose import steps_for
 from regard.ops.eligibility import refuse_autocast, refuse_empty, refuse_kernels, refuse_types

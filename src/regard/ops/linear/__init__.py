@@ -1,5 +1,77 @@
-"""Products with a weight matrix."""
+"""Products with a weight matrix by the fastest library that takes them; without autograd."""
 
-from regard.ops.linear.operation import LINEAR, Product, linear, outer
+from __future__ import annotations
 
-__all__ = ["LINEAR", "Product", "linear", "outer"]
+import torch
+from torch import Tensor
+
+from regard.ops.choose import Implementation, choose
+from regard.ops.linear import onednn, reference
+from regard.shapes import Float
+
+LINEAR = (Implementation("onednn", onednn.linear, onednn.refuse), Implementation("reference", reference.linear))
+
+
+def linear(
+    x: Float[Tensor, "*rows K"],
+    weight: Float[Tensor, "N K"],
+    bias: Float[Tensor, " N"] | None = None,
+    *,
+    narrow: bool = False,
+) -> Float[Tensor, "*rows N"]:
+    """x Wᵀ + b.
+
+    Args:
+        narrow: round x and W to bfloat16, and their product before the bias is added; for float32 without autograd.
+
+    >>> linear(torch.ones(2, 3), torch.ones(1, 3))
+    tensor([[3.],
+            [3.]])
+    """
+    if narrow:
+        return _narrow(x, weight.bfloat16(), bias)
+    product: Tensor = choose(LINEAR, x, weight, bias).function(x, weight, bias)
+    return product
+
+
+def outer(left: Float[Tensor, "M N"], right: Float[Tensor, "M K"], *, narrow: bool = False) -> Float[Tensor, "N K"]:
+    """Σ_m left_mn right_mk: grad_W from grad_y (M, N) and x (M, K); without autograd."""
+    if narrow:
+        return (left.bfloat16().t() @ right.bfloat16()).float()
+    return left.t() @ right
+
+
+class Product:
+    """x Wᵀ for many x of as many rows; without autograd.
+
+    Args:
+        weight: (N, K). A transposed one is not packed: that would cost more than dozens of products gain.
+        rows: of x.
+        narrow: as in `linear`.
+    """
+
+    def __init__(self, weight: Tensor, rows: int, *, narrow: bool = False) -> None:
+        self.narrow = narrow
+        self.weight = weight.detach().bfloat16() if narrow else weight.detach()
+        packs = weight.is_contiguous()
+        with torch.no_grad():
+            # what is taken for such products, so that calls need not ask again
+            example = weight.new_empty(rows, weight.shape[1])
+            enough = onednn.ENOUGH_PACKED if packs else onednn.ENOUGH
+            self.packed = choose(LINEAR, example, weight.detach(), enough=enough).name == "onednn"
+        if self.packed and packs:
+            self.weight = onednn.pack(self.weight, rows)
+
+    def __call__(
+        self, x: Float[Tensor, "*rows K"], bias: Float[Tensor, " N"] | None = None
+    ) -> Float[Tensor, "*rows N"]:
+        """x Wᵀ + b."""
+        if self.narrow:
+            return _narrow(x, self.weight, bias, packed=self.packed)
+        return (onednn.linear if self.packed else reference.linear)(x, self.weight, bias)
+
+
+def _narrow(x: Tensor, weight: Tensor, bias: Tensor | None, *, packed: bool = False) -> Tensor:
+    # the product is rounded to bfloat16; the bias is added in float32, as it need not be rounded
+    product = (onednn.linear if packed else reference.linear)(x.bfloat16(), weight).float()
+    return product if bias is None else product.add_(bias)

@@ -1,5 +1,84 @@
-"""Location-sensitive energies: e_s = Σ_d v_d · tanh(q_d + k_sd + u_sd), with u from filters over past alignments."""
+"""Location-sensitive energies by the fastest implementation that takes the inputs."""
 
-from regard.ops.location.operation import LOCATION_ENERGIES, location_energies
+from __future__ import annotations
 
-__all__ = ["LOCATION_ENERGIES", "location_energies"]
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import ShapeError
+from regard.ops.choose import Implementation, choose
+from regard.ops.eligibility import refuse_kernels, refuse_numba
+from regard.ops.location import additive, reference
+from regard.ops.location.autograd import run
+from regard.shapes import Float, describe
+
+
+def location_energies(
+    query: Float[Tensor, "B K H D"],
+    keys: Float[Tensor, "B S H D"],
+    past: Float[Tensor, "B K H C S"],
+    filters: Float[Tensor, "H F C W"],
+    projection: Float[Tensor, "H F D"],
+    v: Float[Tensor, "H D"],
+) -> Float[Tensor, "B K H S"]:
+    """e_s = Σ_d v_d · tanh(q_d + k_sd + Σ_f (F_f * past)_s U_fd), for every head, of K rows that share keys.
+
+    Half types are computed in float32.
+
+    Args:
+        query, keys: already projected.
+        past: the alignments that the filters slide over, in C channels; zero beyond both ends.
+        filters: F, of odd width W.
+        projection: U.
+
+    Raises:
+        ShapeError: for sizes or devices that do not fit together.
+
+    Source: Chorowski et al. 2015 (arXiv 1506.07503), section 2; Shen et al. 2018 (arXiv 1712.05884), section 2.2.
+
+    >>> query, keys, past = torch.zeros(2, 3, 1, 6), torch.zeros(2, 4, 1, 6), torch.ones(2, 3, 1, 1, 4)
+    >>> filters, projection, v = torch.ones(1, 5, 1, 3), torch.ones(1, 5, 6), torch.ones(1, 6)
+    >>> location_energies(query, keys, past, filters, projection, v).shape
+    torch.Size([2, 3, 1, 4])
+    """
+    _check(query, keys, past, filters, projection, v)
+    kind = query.dtype
+    for x in (keys, past, filters, projection, v):
+        kind = torch.promote_types(kind, x.dtype)
+    working = torch.float32 if kind.itemsize < 4 else kind
+    inputs = [x if x.dtype == working else x.to(working) for x in (query, keys, past, filters, projection, v)]
+    energies: Tensor = choose(LOCATION_ENERGIES, *inputs).function(*inputs)
+    return energies if energies.dtype == kind else energies.to(kind)
+
+
+def _check(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projection: Tensor, v: Tensor) -> None:
+    inputs = {
+        "query": ("B K H D", query),
+        "keys": ("B S H D", keys),
+        "past": ("B K H C S", past),
+        "filters": ("H F C W", filters),
+        "projection": ("H F D", projection),
+        "v": ("H D", v),
+    }
+    sizes: dict[str, int] = {}
+    fit = len({x.device for _, x in inputs.values()}) == 1
+    for letters, x in inputs.values():
+        fit &= x.dim() == len(letters.split()) and all(
+            sizes.setdefault(letter, size) == size for letter, size in zip(letters.split(), x.shape, strict=False)
+        )
+    if not fit or sizes["W"] % 2 == 0:
+        shown = describe(inputs)
+        raise ShapeError(f"The inputs must agree on their sizes and the device, and W must be odd.\n{shown}")
+
+
+def _refuse_numba(*inputs: Any) -> str | None:
+    return refuse_kernels(*inputs) or refuse_numba("regard.ops.location.numba", *inputs)
+
+
+LOCATION_ENERGIES = (
+    Implementation("numba", run, _refuse_numba),
+    Implementation("additive", additive.location_energies),
+    Implementation("reference", reference.location_energies),
+)

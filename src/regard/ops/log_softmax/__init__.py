@@ -1,5 +1,45 @@
-"""Log-probabilities from logits."""
+"""Log-probabilities, in the place of the logits where a kernel takes them."""
 
-from regard.ops.log_softmax.operation import LOG_SOFTMAX, log_softmax
+from __future__ import annotations
 
-__all__ = ["LOG_SOFTMAX", "log_softmax"]
+from typing import Any
+
+from torch import Tensor
+
+from regard.ops.choose import Implementation, choose
+from regard.ops.eligibility import refuse_empty, refuse_kernels, refuse_numba, refuse_types
+from regard.shapes import Float
+
+MODULE = "regard.ops.log_softmax.numba"
+
+
+def _numba(logits: Tensor) -> Tensor:
+    from regard.ops.log_softmax import numba
+
+    return numba.log_softmax(logits)
+
+
+def _refuse(logits: Any = None) -> str | None:
+    if logits is not None and (logits.dim() != 2 or not logits.is_contiguous()):
+        return "it takes rows without gaps, (R, N)"
+    if logits is not None and logits.requires_grad:
+        return "gradients are asked for"
+    return refuse_numba(MODULE, logits) or refuse_types(logits) or refuse_empty(logits) or refuse_kernels(logits)
+
+
+def _reference(logits: Tensor) -> Tensor:
+    return logits.log_softmax(-1)
+
+
+LOG_SOFTMAX = (Implementation("numba", _numba, _refuse), Implementation("reference", _reference))
+
+
+def log_softmax(logits: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows N"]:
+    """x_n - log Σ_m exp(x_m), without autograd. The operation may write into the logits.
+
+    >>> import torch
+    >>> log_softmax(torch.zeros(1, 4)).exp()
+    tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
+    """
+    log_probabilities: Tensor = choose(LOG_SOFTMAX, logits).function(logits)
+    return log_probabilities
