@@ -1,4 +1,4 @@
-"""Arithmetic on tensors, no modules: one folder an operation, its reference written for the eye.
+"""Arithmetic on tensors, no modules: one folder (or file) an operation, its reference written for the eye.
 
 An operation offers its implementations in an ordered table; `explain` says which is taken and why the others are not.
 """
