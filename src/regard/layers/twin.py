@@ -70,7 +70,7 @@ class PackedLinear(nn.Linear):
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.weight = linear.weight
         self.register_parameter("bias", linear.bias)
-        self.product = Packed(linear.weight, rows)
+        self.product = Packed(linear.weight, rows=rows)
 
     def forward(self, input: Tensor) -> Tensor:
         """x Wᵀ + b."""
@@ -89,7 +89,7 @@ class PackedHead(nn.Module):
         super().__init__()
         self.adapter = _twin(head.adapter, rows)
         self.projection = head.projection
-        self.product = Packed(head.projection.weight, rows)
+        self.product = Packed(head.projection.weight, rows=rows)
         bias: Tensor | None = head.projection.bias
         bias = head.projection.weight.new_zeros(len(head.never)) if bias is None else bias.detach()
         self.bias = bias.masked_fill(head.never, float("-inf"))

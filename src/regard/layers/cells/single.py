@@ -24,25 +24,26 @@ class Packed:
     """A product that is packed at its first use: not every weight of a decoder takes part in its steps.
 
     Args:
-        weight: (N, K).
+        weights: (N, ·), side by side the weight (N, K).
         rows: of its inputs.
     """
 
-    def __init__(self, weight: Tensor, rows: int) -> None:
-        self.weight, self.rows = weight, rows
+    def __init__(self, *weights: Tensor, rows: int) -> None:
+        self.weights, self.rows = weights, rows
         self.products: list[Product] = []
 
     def __call__(self, x: Float[Tensor, "*rows K"], bias: Tensor | None = None) -> Float[Tensor, "*rows N"]:
         """x Wᵀ + b."""
         if not self.products:
-            self.products.append(Product(self.weight.contiguous(), self.rows))
+            weight = self.weights[0] if len(self.weights) == 1 else torch.cat(self.weights, 1)
+            self.products.append(Product(weight.contiguous(), self.rows))
         return self.products[0](x, bias)
 
 
 def of_inputs(weight: Tensor, bias: Tensor | None, vectors: Tensor | None, rows: int) -> Callable[[Tensor], Tensor]:
     """W x + b, (R, N), of inputs x (R, K) or, if the vectors of all tokens are given, of tokens (R,)."""
     if vectors is None:
-        product = Packed(weight, rows)
+        product = Packed(weight, rows=rows)
         return lambda x: product(x, bias)
     products = linear(vectors, weight.contiguous(), bias)
     return lambda tokens: products.index_select(0, tokens)
@@ -63,8 +64,8 @@ class LstmStep:
         of_input, of_fed = w_ih.tensor_split([layer.input_size - num_fed], 1)
         self.bias = b_ih + b_hh
         self.of_input = of_inputs(of_input, self.bias, vectors, rows)
-        self.of_state = Packed(torch.cat([of_fed, w_hh], 1) if num_fed else w_hh, rows)
-        self.of_rows = Packed(torch.cat([w_ih, w_hh], 1), rows)
+        self.of_state = Packed(of_fed, w_hh, rows=rows)
+        self.of_rows = Packed(w_ih, w_hh, rows=rows)
         self.step = steps_for("cells", "cpu").lstm
 
     def __call__(self, x: Tensor, last: State, parents: Tensor | None = None, parent: Tensor | None = None) -> State:
@@ -96,8 +97,8 @@ class GruStep:
         self.num_fed = num_fed
         of_input, of_fed = candidate_first(w_ih).tensor_split([layer.input_size - num_fed], 1)
         self.of_input = of_inputs(of_input, candidate_first(b_ih), vectors, rows)
-        self.of_fed = Packed(of_fed, rows) if num_fed else None
-        self.of_state = Packed(self.w_hh, rows)
+        self.of_fed = Packed(of_fed, rows=rows) if num_fed else None
+        self.of_state = Packed(self.w_hh, rows=rows)
         self.step = steps_for("cells", "cpu").gru
 
     def __call__(self, x: Tensor, last: State, parents: Tensor | None = None, parent: Tensor | None = None) -> State:

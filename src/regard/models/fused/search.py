@@ -100,7 +100,7 @@ class SearchTwin:
         ]
         self.readout = _Readout(decoder, memory.attention.read, self.vectors, rows)
         energies, keys, (query, self.query_bias), v = support.compare(mechanism.score, memory.attention.score)
-        self.of_query = None if query is None else Packed(query, rows)
+        self.of_query = None if query is None else Packed(query, rows=rows)
         options = {"num_heads": mechanism.score.num_heads, "sharpening": mechanism.alignment.softmax_factor}
         looks = steps_for("attend", "cpu").LOOKS
         self.look = looks[energies](keys, self.readout.values, memory.attention.mask, v, steps=0, **options)
@@ -234,7 +234,7 @@ class _Readout:
         self.projects = not attends_first and num_heads == 1
         self.values = linear(values, of_context) if self.projects else values
         self.context_size = num_heads * self.values.shape[3]
-        self.of_cell = Packed(of_cell if self.projects or attends_first else weight, rows)
+        self.of_cell = Packed(of_cell if self.projects or attends_first else weight, rows=rows)
         if attends_first:
             self.of_input = of_inputs(of_input, None, vectors, rows)
-            self.of_context = Packed(of_context, rows)
+            self.of_context = Packed(of_context, rows=rows)
