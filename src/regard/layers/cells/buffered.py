@@ -105,10 +105,12 @@ class LstmBackward(AbstractLayerBackward):
 
     def backward(self, t: int, grad_hidden: Tensor) -> Tensor:
         layer = self.layer
+        # h_t was read by what follows in the step, and by step t + 1
         grad_hidden = grad_hidden + self.grad_last
         layer.kernels.lstm_backward(
             t, layer.gates[t], layer.cells, layer.tangents, grad_hidden, self.grad_cells, self.grad_gates
         )
+        # grad_gates (B, 4·D) W, the gradients of x_t (B, F) and of h_{t-1} (B, D) side by side
         grad_fed, grad_last = self.product(self.grad_gates[t]).tensor_split([-layer.size], 1)
         self.grad_last.copy_(grad_last)
         return grad_fed
@@ -117,6 +119,7 @@ class LstmBackward(AbstractLayerBackward):
         return self.grad_last, self.grad_cells
 
     def gradients(self) -> Parameters:
+        # grad_W (4·D, F + D) = grad_gatesᵀ [x; h_{t-1}] over all T·B rows; both biases have the sum of grad_gates
         flat = self.grad_gates.flatten(0, 1)
         grad_weight, grad_bias = flat.t() @ self.layer.inputs[:-1].flatten(0, 1), flat.sum(0)
         grad_w_ih, grad_w_hh = grad_weight.tensor_split([-self.layer.size], 1)
@@ -159,8 +162,10 @@ class GruBackward(AbstractLayerBackward):
 
     def backward(self, t: int, grad_hidden: Tensor) -> Tensor:
         layer, grad_gates = self.layer, self.grad_gates[t]
+        # the kernel leaves h_{t-1}'s gradient through z in the place of h_t's; what comes through s is added after it
         self.grad_last.add_(grad_hidden)
         layer.kernels.gru_backward(t, layer.recurrent[t], layer.gates[t], layer.inputs, self.grad_last, self.grad_gates)
+        # grad_s (B, 3·D) W_hh and grad_x (B, 3·D) W_x, from the last and the first columns of n, r, z, s_n
         self.grad_last.add_(self.to_state(grad_gates[:, layer.size :]))
         return self.to_fed(grad_gates[:, : 3 * layer.size])
 
@@ -168,6 +173,7 @@ class GruBackward(AbstractLayerBackward):
         return (self.grad_last,)
 
     def gradients(self) -> Parameters:
+        # grad_W_x = grad_xᵀ x and grad_W_hh = grad_sᵀ h_{t-1} over all T·B rows
         layer, flat = self.layer, self.grad_gates.flatten(0, 1)
         grad_x, grad_s, grad_bias = flat[:, : 3 * layer.size], flat[:, layer.size :], flat.sum(0)
         grad_w_x, grad_w_hh = (

@@ -128,20 +128,24 @@ def _run_forward(
     counts, offsets, steps = packing.counts, packing.offsets, len(packing.counts)
     step = import_module(KERNELS).STEPS[plan.cell]
     w_ih, w_hh, b_ih, b_hh = (weight.detach() for weight in weights)
+    # an LSTM's gates are sums of x and s, so x has both biases; a GRU's r comes between s_n and its sum with x_n
     of_input, of_state = (b_ih + b_hh, torch.zeros_like(b_hh)) if plan.cell == "lstm" else (b_ih, b_hh)
     product = Product(w_hh, max(counts, default=1), narrow=plan.narrow)
     hidden, size = state[0], w_hh.shape[1]
     fixed = packing.places.numpy(), outputs.numpy(), direction * size
     arrays = [state[1].numpy(), hidden.numpy()]
     from_zero = plan.from_zero(direction)
+    # where nothing is kept, the gates of all steps need not exist at once: a block of steps stays in the cache
     length = steps if keeps else max(1, BLOCK // (len(w_hh) * max(counts, default=1)))
     order = range(0, max(steps, 1), max(length, 1))
     for begin in reversed(order) if direction else order:
         block = range(begin, min(begin + length, steps))
         low, high = offsets[begin], offsets[block.stop]
+        # x (n, G) = packed (n, F) W_ihᵀ + b of the block's n rows in one product; their places become the gates
         tape = Tape.of(plan.cell, linear(packed[low:high], w_ih, of_input, narrow=plan.narrow), size, keeps=keeps)
         buffers = [*tape.arrays(), *arrays]
         for t in reversed(block) if direction else block:
+            # s (count, G) = h_{t-1} W_hhᵀ + b of the rows that are alive, the first ones; b for a state of zeros
             if t == from_zero:
                 recurrent = of_state.expand(counts[t], -1).contiguous()
             else:
@@ -165,9 +169,12 @@ def _run_backward(
     through = grad_hidden[:0]
     for t in range(steps) if direction else range(steps - 1, -1, -1):
         count, offset = counts[t], offsets[t]
+        # `through` (·, D) is h_t's gradient by the step that read it. In the backward direction that step had more rows
+        # than this one: the sequences of the others begin there, and the kernel does not see their rows
         if len(through) > count:
             grad_hidden[count : len(through)] += through[count:]
         step(t, offset, count, *fixed, through.numpy(), *buffers)
+        # to h_{t-1}: grad_s (count, G) W_hh; a state of zeros needs no gradient
         if t != plan.from_zero(direction):
             through = product(grad_recurrent[offset : offset + count])
     grad_hidden[: len(through)] += through
@@ -196,6 +203,7 @@ def backward(
         for whole, part in zip(grad_first, grad_state, strict=False):
             whole[:, columns].index_copy_(0, plan.packing.places, part)
         grad_weights += _weight_gradients(plan, tape, packed, direction)
+        # to x: grad_gates (N, G) W_ih, the sum of both directions
         if needs_packed:
             part = linear(tape.gates, weights[0].detach().t(), narrow=plan.narrow)
             grad_packed = part if grad_packed is None else grad_packed.add_(part)
@@ -204,10 +212,12 @@ def backward(
 
 def _weight_gradients(plan: Plan, tape: Tape, packed: Tensor, direction: int) -> list[Tensor]:
     """Of w_ih, w_hh, b_ih and b_hh: one product each over all N rows."""
+    # grad_W_ih = grad_gatesᵀ x and grad_W_hh = grad_sᵀ h_{t-1}, the latter without the rows whose state was zeros
     met = plan.beyond_zero(direction)
     grad_w_ih, grad_bias = outer(tape.gates, packed, narrow=plan.narrow), tape.gates.sum(0)
     if plan.cell == "lstm":
         return [grad_w_ih, outer(tape.gates[met], tape.hidden[met], narrow=plan.narrow), grad_bias, grad_bias]
+    # r and z are sums of x and s, with the same gradient in both; n is not, as r multiplies s_n
     size = tape.hidden.shape[1]
     grad_b_hh = torch.cat([grad_bias[: 2 * size], tape.recurrent[:, 2 * size :].sum(0)])
     return [grad_w_ih, outer(tape.recurrent[met], tape.hidden[met], narrow=plan.narrow), grad_bias, grad_b_hh]

@@ -81,6 +81,7 @@ class LstmStep:
         state, c = last
         cells, hidden = c.new_empty(2, *c.shape), state.new_empty(2, *state.shape)
         cells[0] = c
+        # gates (R, 4·D) = x W_ihᵀ + b, and what the parents add to them, (U, 4·D) = [fed; h] [W_fed W_hh]ᵀ
         if parents is None:
             gates, shared = self.of_rows(torch.cat([x, state], 1)), self.bias[None]
         else:
@@ -107,6 +108,7 @@ class GruStep:
         parents = state if parents is None else parents
         hidden = state.new_empty(2, *state.shape)
         hidden[0] = state
+        # the kernel adds what is fed back (U or 1, 3·D) to x (R, 3·D); s (U, 3·D) stands apart, as r multiplies it
         fed = state.new_zeros(1, len(self.b_hh)) if self.of_fed is None else self.of_fed(parents[:, : self.num_fed])
         recurrent = self.of_state(parents[:, self.num_fed :], self.b_hh)
         self.step(0, self.of_input(x), fed, recurrent, hidden, parent)

@@ -150,11 +150,13 @@ class SearchTwin:
         readout = self.readout
         s, state = self._recur(x, layers, parents, parent)
         if readout.projects:
+            # Σ α_j W_c v_j (R, D) from projected values, added to W_s s
             contexts = s.new_empty(len(s), readout.context_size)
             weights = self._attend(s, sentences, contexts)
             output = readout.of_cell(s, readout.bias)
             steps_for("cells", "cpu").tanh_of_sum(output, contexts)
         else:
+            # [s; c] (R, D + V): the look writes c into the last columns, and one product reads both
             read = torch.cat([s, s.new_empty(len(s), readout.context_size)], 1)
             weights = self._attend(s, sentences, read, s.shape[1])
             output = readout.of_cell(read, readout.bias).tanh_()
@@ -167,11 +169,13 @@ class SearchTwin:
     ) -> tuple[Tensor, CellState, Tensor]:
         """The same; a look depends on the state only, so hypotheses of one parent share it."""
         readout = self.readout
+        # s_{t-1} (U, D) of the parents asks, and c (U, V) goes into the columns of what is fed to the first layer
         s = parents[-1][:, -self.first[-1][0].shape[1] :]
         parents[0] = parents[0].clone() if parent is None else parents[0]
         weights = self._attend(s, sentences, parents[0])
         read = readout.of_context(parents[0][:, : self.back])
         s, state = self._recur(x, layers, parents, parent)
+        # W [s; x; c] + b, with W_c c (U, D) made once for a parent
         output = readout.of_cell(s, readout.bias).add_(readout.of_input(x))
         output = output.add_(read if parent is None else read[parent]).tanh_()
         return output, state, weights if parent is None else weights[parent]
