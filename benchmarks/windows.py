@@ -126,7 +126,7 @@ def main() -> None:
     print(
         f"regard {__version__}, torch {torch.__version__}, Python {platform.python_version()}, "
         f"threads {options.threads}, {platform.machine()}\n"
-        f"float32, features {SIZE}, 8 sentences (training: 2), S=2000 and W=8 unless told; "
+        f"float32, features {SIZE}, 8 sentences (training: 2), S=2000 and W=8 by default; "
         f"median of {options.repeats}, forms in turns\n\n"
         "| mechanism | what | narrow, ms | full, ms | taken | full / narrow |\n|---|---|---|---|---|---|"
     )

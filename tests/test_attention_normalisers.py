@@ -98,7 +98,7 @@ def test_the_gradient_of_alpha_stays_exact_near_1(step):
 @pytest.mark.parametrize("function", [ops.sparsemax, ops.entmax, lambda *x: ops.entmax(*x, 1.2)])
 @pytest.mark.parametrize("odd", [float("nan"), float("inf")])
 def test_a_row_with_a_nan_or_an_infinity_becomes_nan_and_no_other(function, odd):
-    weights = function(torch.tensor([[1.0, odd, 0.0], [3.0, 0.0, 0.0]]))
+    weights = function(torch.tensor([[1.0, odd, 0.0], [3.0, 0.0, 0.0]]), None)
     assert weights[0].isnan().any()
     assert weights[1].isfinite().all()
 

@@ -62,7 +62,7 @@ def predict(
     """Print the outputs of texts, a line each: input, tab, output.
 
     A .tsv file, and any file with --source-field, keeps its columns, and the output is one more. A .jsonl file keeps
-    its fields beside a new one, `prediction`. Any other file has an input a line. A model whose inputs have several
+    its fields beside a new one, `prediction`. Any other file has one input per line. A model whose inputs have several
     columns reads them from columns, too.
 
     With --num-best above 1 or --scores a last column has the score. Tabs and line ends within texts become spaces in
@@ -91,12 +91,12 @@ def predict(
     if output is not None and output.exists() and source.exists() and output.samefile(source):
         raise RegardError(f"{output}: --output would overwrite --input.")
     check_output(output, overwrite=overwrite)
-    for number, given_text in enumerate(text or (), start=1):
-        if len(given_text) < LONGEST_NAME and Path(given_text).is_file():
-            say(f"argument {number}: {given_text!r} is read as a text; the file of that name is read with --input.")
+    for number, argument in enumerate(text or (), start=1):
+        if len(argument) < LONGEST_NAME and Path(argument).is_file():
+            say(f"argument {number}: {argument!r} is read as a text; the file of that name is read with --input.")
     opened = None if text else lines(source)  # a file that is missing is noticed before the model is loaded
     loaded = options.load(model, device)
-    given = options.only_given(
+    settings = options.only_given(
         beam=beam,
         num_best=num_best,
         length_penalty=length_penalty,
@@ -121,17 +121,18 @@ def predict(
         texts = [row.text for row in chunk]
         everything = index == 0 and not terminal and not inputs.is_full(chunk)
         with options.kernels_for(loaded, texts, beam) if everything else nullcontext():
-            predictions = loaded.predict(texts, alignment=alignments, **given)
+            predictions = loaded.predict(texts, alignment=alignments, **settings)
         answers = []
-        for row, found in zip(chunk, predictions, strict=True):
-            one = replace(found, warnings=(row.refusal,)) if row.refusal else found
+        for row, prediction in zip(chunk, predictions, strict=True):
+            if row.refusal:
+                prediction = replace(prediction, warnings=(row.refusal,))
             if as_json:
-                shown = json.dumps(plain(_record(row, one)), ensure_ascii=False, allow_nan=False)
+                shown = json.dumps(plain(_record(row, prediction)), ensure_ascii=False, allow_nan=False)
             elif format == "text":
-                shown = "\n".join(each.text.translate(BLANKS) for each in (one, *one.alternatives))
+                shown = "\n".join(each.text.translate(BLANKS) for each in (prediction, *prediction.alternatives))
             else:
-                shown = "\n".join(_tsv(row, one, scores=scores, columns=data.num_columns))
-            answers.append(Answer(shown, _warning(row, one)))
+                shown = "\n".join(_tsv(row, prediction, scores=scores, columns=data.num_columns))
+            answers.append(Answer(shown, _warning(row, prediction)))
         return answers
 
     from regard.training import processes
@@ -144,12 +145,12 @@ def predict(
         closing(in_order(chunks, answer)) as answered,
     ):
         for answers in answered:
-            for one in answers:
-                if one.warning and strict:
-                    raise DataError(f"{one.warning}\n  Without --strict it is a warning.")
-                if one.warning:
-                    say(one.warning)
-                print(one.text, file=stream)
+            for answer in answers:
+                if answer.warning and strict:
+                    raise DataError(f"{answer.warning}\n  Without --strict it is a warning.")
+                if answer.warning:
+                    say(answer.warning)
+                print(answer.text, file=stream)
             if stream is not None:
                 stream.flush()
 
@@ -162,41 +163,41 @@ class Answer:
     warning: str
 
 
-def _warning(row: Row, found: Prediction) -> str:
-    return f"{row.place}: {row.text[:60]!r}: {'; '.join(found.warnings)}" if found.warnings else ""
+def _warning(row: Row, prediction: Prediction) -> str:
+    return f"{row.place}: {row.text[:60]!r}: {'; '.join(prediction.warnings)}" if prediction.warnings else ""
 
 
-def _tsv(row: Row, found: Prediction, *, scores: bool, columns: int) -> Iterator[str]:
+def _tsv(row: Row, prediction: Prediction, *, scores: bool, columns: int) -> Iterator[str]:
     if isinstance(row.kept, list) and all(isinstance(column, str) for column in row.kept):
         kept = [column.translate(BLANKS) for column in row.kept]
     else:
         kept = [column.translate(BLANKS) for column in row.text.split("\t", columns - 1)]
-    for one in (found, *found.alternatives):
-        yield "\t".join([*kept, one.text.translate(BLANKS), *([f"{one.score:.4f}"] if scores else [])])
+    for candidate in (prediction, *prediction.alternatives):
+        yield "\t".join([*kept, candidate.text.translate(BLANKS), *([f"{candidate.score:.4f}"] if scores else [])])
 
 
-def _record(row: Row, found: Prediction) -> dict[str, Any] | list[Any]:
+def _record(row: Row, prediction: Prediction) -> dict[str, Any] | list[Any]:
     result = {
-        **_output(found),
-        "warnings": list(found.warnings),
-        "alternatives": [_output(one) for one in found.alternatives],
+        **_output(prediction),
+        "warnings": list(prediction.warnings),
+        "alternatives": [_output(other) for other in prediction.alternatives],
     }
     if isinstance(row.kept, dict):
         return {**row.kept, "prediction": result}
     return {"input": row.text, **({} if row.kept is None else {"columns": row.kept}), **result}
 
 
-def _output(one: Prediction) -> dict[str, Any]:
+def _output(prediction: Prediction) -> dict[str, Any]:
     record: dict[str, Any] = {
-        "text": one.text,
-        "tokens": list(one.tokens),
-        "score": finite(one.score),
-        "log_probability": finite(one.log_probability),
-        "stop_reason": one.stop_reason,
+        "text": prediction.text,
+        "tokens": list(prediction.tokens),
+        "score": finite(prediction.score),
+        "log_probability": finite(prediction.log_probability),
+        "stop_reason": prediction.stop_reason,
     }
-    if one.alignment is not None:
-        record["source_tokens"] = list(one.source_tokens)
-        record["alignment"] = [_rounded(row) for row in one.alignment.tolist()]
+    if prediction.alignment is not None:
+        record["source_tokens"] = list(prediction.source_tokens)
+        record["alignment"] = [_rounded(row) for row in prediction.alignment.tolist()]
     return record
 
 

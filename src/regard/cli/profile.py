@@ -94,20 +94,20 @@ class Stopwatch:
         """The function, or the iterator that it returns, timed as this stage."""
 
         @wraps(function)
-        def timed(*given: Any, **options: Any) -> Any:
+        def timed(*arguments: Any, **options: Any) -> Any:
             with self.stage(name):
-                found = function(*given, **options)
-            return self._each(name, found) if isinstance(found, Iterator) else found
+                result = function(*arguments, **options)
+            return self._each(name, result) if isinstance(result, Iterator) else result
 
         return timed
 
-    def _each(self, name: str, found: Iterator[Any]) -> Iterator[Any]:
+    def _each(self, name: str, items: Iterator[Any]) -> Iterator[Any]:
         while True:
             with self.stage(name):
-                one = next(found, self)
-            if one is self:
+                item = next(items, self)
+            if item is self:
                 return
-            yield one
+            yield item
 
 
 @contextmanager
@@ -165,27 +165,27 @@ class Paths:
             key = names.get(id(implementations), ""), taken.name
             self.operations[key] += 1
             if key not in self.reasons:
-                for one in implementations[: implementations.index(taken)]:
-                    self.reasons[key][one.name] = one.refuse(*inputs, **options)
+                for other in implementations[: implementations.index(taken)]:
+                    self.reasons[key][other.name] = other.refuse(*inputs, **options)
             return taken
 
         def note(part: str, rows: int, module: Any) -> None:
             if hasattr(module, "paths"):
                 self.parts.setdefault((part, module.paths(rows=rows)["search"]), []).append(rows)
 
-        def memory(found: Any) -> Any:
-            @wraps(found)
+        def memory(original: Any) -> Any:
+            @wraps(original)
             def noted(model: Any, ids: Any, mask: Any) -> Any:
                 note("encoder", len(ids), model.module.encoder)
-                return found(model, ids, mask)
+                return original(model, ids, mask)
 
             return noted
 
-        def for_search(found: Any) -> Any:
-            @wraps(found)
+        def for_search(original: Any) -> Any:
+            @wraps(original)
             def noted(decoder: Any, memory: Any, num_rows: int) -> Any:
                 note("decoder", num_rows, decoder)
-                return found(decoder, memory, num_rows)
+                return original(decoder, memory, num_rows)
 
             return noted
 
@@ -205,7 +205,7 @@ class Paths:
             yield f"{part}, {len(rows):,} × {several}: {path}"
         for (operation, name), count in sorted(self.operations.items()):
             if operation:
-                reasons = "; ".join(f"not {one}: {reason}" for one, reason in self.reasons[operation, name].items())
+                reasons = "; ".join(f"not {other}: {reason}" for other, reason in self.reasons[operation, name].items())
                 yield f"{operation}, {count:,} ×: {name}{f' ({reasons})' if reasons else ''}"
 
 

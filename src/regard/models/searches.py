@@ -28,8 +28,8 @@ def refuse_packed(decoder: Any, memory: Any = None, rows: int = ENOUGH) -> str |
 
 
 def _share(decoder: Any, memory: Any, rows: int) -> tuple[Any, Any]:
-    made = search.SearchTwin(decoder, memory, rows)
-    return made, made.begin()
+    shared = search.SearchTwin(decoder, memory, rows)
+    return shared, shared.begin()
 
 
 def _pack(decoder: Any, memory: Any, rows: int) -> tuple[Any, Any]:
@@ -43,31 +43,31 @@ def _call(decoder: Any, memory: Any, rows: int) -> tuple[Any, Any]:
 PACKED = (Implementation("packed", _pack, refuse_packed), Implementation("step", _call))
 """From decoder, memory and the number of rows to what takes the steps, and the memory for it."""
 SHARED = (
-    Implementation("shared", _share, lambda decoder, *given: decoder._ineligible_for_search(*given)),
+    Implementation("shared", _share, lambda decoder, *inputs: decoder._ineligible_for_search(*inputs)),
     *PACKED,
 )
 """The same for recurrent decoders."""
-SAID = {
+DESCRIPTIONS = {
     "shared": "in searches hypotheses share what they follow",
     "packed": "searches take `step`, with weights packed once",
     "step": "searches take `step`",
 }
 
 
-def explain(ways: tuple[Implementation, ...], decoder: Any, rows: int, device: str) -> str:
-    """Which of the ways a search of so many rows takes on a type of device, and why not those before it."""
+def explain(paths: tuple[Implementation, ...], decoder: Any, rows: int, device: str) -> str:
+    """Which of the paths a search of so many rows takes on a type of device, and why not those before it."""
     weight = next(decoder.parameters())
     if device == "cpu" and weight.device.type != device:
         decoder = copy.deepcopy(decoder).to(device)
     read = StandIn(torch.device(device), (rows, 1), weight.dtype)
     memory = SimpleNamespace(attention=SimpleNamespace(read=read))
-    *fast, taken = ways
+    *fast, taken = paths
     reasons = []
     with torch.inference_mode():
-        for one in fast:
-            reason = one.refuse(decoder, memory, rows) or (None if device == "cpu" else "it computes on the CPU")
+        for path in fast:
+            reason = path.refuse(decoder, memory, rows) or (None if device == "cpu" else "it computes on the CPU")
             if reason is None:
-                taken = one
+                taken = path
                 break
             reasons.append(reason)
-    return ": ".join([SAID[taken.name], *filter(None, [", and ".join(dict.fromkeys(reasons))])])
+    return ": ".join([DESCRIPTIONS[taken.name], *filter(None, [", and ".join(dict.fromkeys(reasons))])])

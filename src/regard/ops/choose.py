@@ -39,10 +39,10 @@ def describe(operation: str, implementations: tuple[Implementation, ...], *input
     """Every implementation in order, with what was taken and why others were not."""
     taken = choose(implementations, *inputs, **options)
     lines = []
-    for one in implementations:
-        reason = one.refuse(*inputs, **options)
-        state = "taken" if one is taken else f"refused: {reason}" if reason else "not needed"
-        lines.append(f"  {one.name}: {state}")
+    for implementation in implementations:
+        reason = implementation.refuse(*inputs, **options)
+        state = "taken" if implementation is taken else f"refused: {reason}" if reason else "not needed"
+        lines.append(f"  {implementation.name}: {state}")
     return "\n".join([operation, *lines])
 
 

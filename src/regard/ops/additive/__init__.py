@@ -134,7 +134,7 @@ KERNELS = (
 
 ADDITIVE_ENERGIES = (
     Implementation("compiled", _compiled, _refuse_compiled),
-    *(Implementation(one.name, partial(_with, one), partial(_refuse, one)) for one in KERNELS),
+    *(Implementation(kernels.name, partial(_with, kernels), partial(_refuse, kernels)) for kernels in KERNELS),
     Implementation("reference", reference.additive_energies),
 )
 

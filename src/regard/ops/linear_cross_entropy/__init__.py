@@ -67,11 +67,11 @@ def linear_cross_entropy(
 
 def _refuse_blocks(features: Any = None, weight: Any = None, *others: Any) -> str | None:
     """Why losses cannot be computed in blocks, or None."""
-    given = features, weight, *others
+    inputs = features, weight, *others
     return (
-        refuse_kernels(*given)
-        or refuse_device("cpu", *given)
-        or refuse_types(*given)
+        refuse_kernels(*inputs)
+        or refuse_device("cpu", *inputs)
+        or refuse_types(*inputs)
         or refuse_autocast(features)
         or refuse_empty(features, weight)
         or refuse_numba("regard.ops.linear_cross_entropy.numba", features)
