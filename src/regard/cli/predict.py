@@ -145,12 +145,12 @@ def predict(
         closing(in_order(chunks, answer)) as answered,
     ):
         for answers in answered:
-            for answer in answers:
-                if answer.warning and strict:
-                    raise DataError(f"{answer.warning}\n  Without --strict it is a warning.")
-                if answer.warning:
-                    say(answer.warning)
-                print(answer.text, file=stream)
+            for each in answers:
+                if each.warning and strict:
+                    raise DataError(f"{each.warning}\n  Without --strict it is a warning.")
+                if each.warning:
+                    say(each.warning)
+                print(each.text, file=stream)
             if stream is not None:
                 stream.flush()
 
