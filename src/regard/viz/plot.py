@@ -72,9 +72,14 @@ def plot_alignment(
     if suffix == ".html":
         target.write_text(page(items, title=title, highest=scale, largest=largest), encoding="utf-8")
     else:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
         from regard.viz.picture import draw
 
-        draw(items, title=title, highest=scale, largest=largest).savefig(target, bbox_inches="tight", pad_inches=0.12)
+        figure = draw(items, title=title, highest=scale, largest=largest)
+        # what bbox_inches="tight" would find, without drawing everything once more for it
+        box = figure.get_tightbbox(FigureCanvasAgg(figure).get_renderer())
+        figure.savefig(target, bbox_inches=box.padded(0.12))
     if data is None:
         return (target,)
     beside = target.with_suffix(f".{data}")
