@@ -78,7 +78,8 @@ def plot_alignment(
 
         figure = draw(items, title=title, highest=scale, largest=largest)
         # what bbox_inches="tight" would find, without drawing everything once more for it
-        box = figure.get_tightbbox(FigureCanvasAgg(figure).get_renderer())
+        renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
+        box = figure.get_tightbbox(renderer)
         figure.savefig(target, bbox_inches=box.padded(0.12))
     if data is None:
         return (target,)
