@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from regard import tasks
-from regard.ops.choose import only_loaded_kernels, refuse_numba, steps_for
+from regard.ops.choose import steps_for
+from regard.ops.eligibility import only_loaded_kernels, refuse_numba
 
 NEEDLESS = {
     "matplotlib", "PIL", "scipy", "numba", "llvmlite", "rich", "tensorboard", "sentencepiece", "charset_normalizer",
@@ -60,7 +61,8 @@ def test_names_that_are_imported_late_are_there_and_others_are_not():
 
 def test_kernels_that_are_not_loaded_are_left_alone_for_little_work_only():
     printed, _ = after(
-        "from regard.ops.choose import only_loaded_kernels, refuse_numba, steps_for\n"
+        "from regard.ops.choose import steps_for\n"
+        "from regard.ops.eligibility import only_loaded_kernels, refuse_numba\n"
         "name = 'regard.ops.attend.numba'\n"
         "with only_loaded_kernels():\n"
         "    print(refuse_numba(name))\n"

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from regard.ops import dropout
-from regard.ops.choose import refuse_numba
 from regard.ops.dropout import dropout_mask, reference
+from regard.ops.eligibility import refuse_numba
 
 KNOWN = [  # kat_vectors of Random123 1.14: rounds, counter, key, words
     (7, "00000000 00000000 00000000 00000000", "00000000 00000000", "5f6fb709 0d893f64 4f121f81 4f730a48"),

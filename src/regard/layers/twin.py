@@ -13,7 +13,7 @@ from regard.layers.cells.single import STEPS, Packed
 from regard.layers.eligibility import ineligible
 from regard.layers.output import TokenHead
 from regard.layers.recurrent import CellState, RecurrentStack
-from regard.ops.choose import refuse_kernels
+from regard.ops.eligibility import refuse_autocast, refuse_kernels
 from regard.ops.log_softmax import log_softmax
 from regard.shapes import Float
 
@@ -30,9 +30,16 @@ def twin(module: ModuleT, rows: int) -> ModuleT:
     weights say all that they do (`eligibility`); the others stay. Nothing is set on the module, and the twin does not
     see what becomes of its weights afterwards.
     """
-    if rows < ENOUGH or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or refuse_kernels() is not None:
-        return module
-    return cast(ModuleT, _twin(module, rows))
+    return module if refuse(rows) is not None else cast(ModuleT, _twin(module, rows))
+
+
+def refuse(rows: int = ENOUGH) -> str | None:
+    """Why steps of so many rows have no twin, whatever the module, or None."""
+    if rows < ENOUGH:
+        return "weights that are packed save a single row nothing"
+    if (reason := refuse_kernels() or refuse_autocast()) is not None:
+        return reason
+    return "gradients may be asked for" if torch.is_grad_enabled() else None
 
 
 def _twin(module: nn.Module, rows: int) -> nn.Module:

@@ -8,20 +8,16 @@ from typing import Any
 
 import torch
 
-from regard.layers.twin import ENOUGH, twin
+from regard.layers import twin
 from regard.models.fused import search
 from regard.ops.choose import Implementation
-from regard.ops.eligibility import StandIn, refuse_autocast, refuse_device, refuse_kernels, refuse_types
+from regard.ops.eligibility import StandIn, refuse_device, refuse_types
 
 
-def refuse_packed(decoder: Any, memory: Any = None, rows: int = ENOUGH) -> str | None:
+def refuse_packed(decoder: Any, memory: Any = None, rows: int = twin.ENOUGH) -> str | None:
     """Why a decoder's layers are called as they are, or None where weights are laid out once for all steps."""
-    if rows < ENOUGH:
-        return "weights that are packed save a single row nothing"
-    if (reason := refuse_kernels() or refuse_autocast()) is not None:
+    if (reason := twin.refuse(rows)) is not None:
         return reason
-    if torch.is_grad_enabled():
-        return "gradients may be asked for"
     if all(refuse_device("cpu", weight) or refuse_types(weight) for weight in decoder.parameters()):
         return "weights are packed on the CPU, in float32 and float64"
     return None
@@ -33,7 +29,7 @@ def _share(decoder: Any, memory: Any, rows: int) -> tuple[Any, Any]:
 
 
 def _pack(decoder: Any, memory: Any, rows: int) -> tuple[Any, Any]:
-    return twin(decoder, rows), memory
+    return twin.twin(decoder, rows), memory
 
 
 def _call(decoder: Any, memory: Any, rows: int) -> tuple[Any, Any]:

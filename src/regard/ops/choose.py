@@ -9,7 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from regard.ops.eligibility import only_loaded_kernels, refuse_kernels, refuse_numba, stand_in
+from regard.ops.eligibility import refuse_numba, stand_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +60,3 @@ def steps_for(operation: str, device: str) -> ModuleType:
     """The module of what an operation does in a step, for a type of device."""
     module: ModuleType = choose(step_implementations(operation), stand_in(device)).function()
     return module
-
-
-__all__ = [
-    "Implementation",
-    "choose",
-    "describe",
-    "only_loaded_kernels",
-    "refuse_kernels",
-    "refuse_numba",
-    "step_implementations",
-    "steps_for",
-]

@@ -11,7 +11,7 @@ from regard.layers.cells import packed as steps
 from regard.layers.cells.cell import State, ineligible_layer, name_of, parameters
 from regard.layers.cells.packed import KERNELS, Plan
 from regard.layers.packing import Packing
-from regard.ops.choose import refuse_kernels, refuse_numba
+from regard.ops.eligibility import refuse_kernels, refuse_numba
 from regard.ops.linear import onednn
 
 PACKED = ("lstm", "gru")

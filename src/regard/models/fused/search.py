@@ -22,7 +22,8 @@ from regard.layers.twin import ENOUGH, twin
 from regard.models.contract import DecoderOutput
 from regard.models.fused import support
 from regard.models.naming import named
-from regard.ops.choose import refuse_numba, steps_for
+from regard.ops.choose import steps_for
+from regard.ops.eligibility import refuse_numba
 from regard.ops.linear import linear
 
 FEW = 2

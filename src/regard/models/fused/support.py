@@ -15,7 +15,7 @@ from regard.layers.eligibility import DROPOUTS, drops, ineligible
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.fused.autograd import all_steps
 from regard.models.fused.plan import Plan, Weights
-from regard.ops.choose import refuse_kernels
+from regard.ops.eligibility import refuse_kernels
 
 
 def refuse(attention: Any, stack: RecurrentStack, readout: Any, embedded: Any = None) -> str | None:
