@@ -32,7 +32,7 @@ def install(modules: Sequence[str]) -> None:
 def checked(what: Any) -> Any:
     """The function with its arguments and result checked, but not while it is exported: checks would fix every size.
 
-    A letter is one size in all arguments and the result. The tensors of a look, and of what a part prepares from, are
+    Calls of the same form (`_form`) are checked once. A letter is one size in all arguments and the result. The tensors of a look, and of what a part prepares from, are
     arguments like any other. What checks is made at the first call. Of a dataclass the arguments are checked.
     `jaxtyping.config.jaxtyping_disable` turns all of it off.
     """
@@ -41,24 +41,66 @@ def checked(what: Any) -> Any:
             what.__init__ = checked(what.__init__)  # type: ignore[misc]
         return what
     strict: Callable[..., Any] | None = None
+    passed: set[Any] = set()
 
     @wraps(what)
     def called(*args: Any, **kwargs: Any) -> Any:
         nonlocal strict
-        if config.jaxtyping_disable or torch.compiler.is_exporting():
+        if config.jaxtyping_disable or torch.compiler.is_compiling():
             return what(*args, **kwargs)
-        if strict is None:
-            strict = _checks(_resolved(what))
-        with jaxtyped("context"):
-            try:
-                for value in (*args, *kwargs.values()):
-                    if type(value).__module__ == "regard.attention.contract" and dataclasses.is_dataclass(value):
-                        _check_fields(value)
-                return strict(*args, **kwargs)
-            except BeartypeCallHintViolation as error:
-                raise TypeCheckError(str(error)) from error
+        sizes = {0: 0, 1: 1}
+        form = _form(args, sizes), _form(kwargs, sizes)
+        if form in passed:
+            result = what(*args, **kwargs)
+            if (*form, _form(result, sizes)) not in passed:
+                _check(_checks(wraps(_resolved(what))(lambda *args, **kwargs: result)), args, kwargs)
+        else:
+            if strict is None:
+                strict = _checks(_resolved(what))
+            result = _check(strict, args, kwargs)
+            passed.add(form)
+        passed.add((*form, _form(result, sizes)))
+        return result
 
     return called
+
+
+def _check(strict: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    with jaxtyped("context"):
+        try:
+            for value in (*args, *kwargs.values()):
+                if _names(type(value)):
+                    _check_fields(value)
+            return strict(*args, **kwargs)
+        except BeartypeCallHintViolation as error:
+            raise TypeCheckError(str(error)) from error
+
+
+def _form(value: Any, sizes: dict[int, int]) -> Any:
+    """All that a check can see of a value: types, kinds of tensors, and which sizes are equal, or 0, or 1.
+
+    So the sizes of a call are numbered as they come. No annotation has another number in it.
+    """
+    kind = type(value)
+    if isinstance(value, torch.Tensor):
+        return kind, value.dtype, *[sizes.setdefault(size, len(sizes)) for size in value.shape]
+    if kind is tuple or kind is list:
+        return kind, *[_form(item, sizes) for item in value]
+    if kind is dict:
+        return kind, *[(key, _form(item, sizes)) for key, item in value.items()]
+    if kind is str:
+        return value
+    if names := _names(kind):
+        return kind, *[_form(getattr(value, name), sizes) for name in names]
+    return kind
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    """The fields of a class of the contract, whose tensors are checked like arguments; none of any other class."""
+    if kind.__module__ != "regard.attention.contract" or not dataclasses.is_dataclass(kind):
+        return ()
+    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def _resolved(function: Any) -> Any:
