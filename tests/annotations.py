@@ -30,11 +30,11 @@ def install(modules: Sequence[str]) -> None:
 
 
 def checked(what: Any) -> Any:
-    """The function with its arguments and result checked, but not while it is exported: checks would fix every size.
+    """The function with its arguments and result checked, but not while it is compiled or exported: checks would fix every size.
 
-    Calls of the same form (`_form`) are checked once. A letter is one size in all arguments and the result. The tensors of a look, and of what a part prepares from, are
-    arguments like any other. What checks is made at the first call. Of a dataclass the arguments are checked.
-    `jaxtyping.config.jaxtyping_disable` turns all of it off.
+    A letter is one size in all arguments and the result. The tensors of a look, and of what a part prepares from, are
+    arguments like any other. Calls of one form (`_form`) are checked once. What checks is made at the first call. Of a
+    dataclass the arguments are checked. `jaxtyping.config.jaxtyping_disable` turns all of it off.
     """
     if isinstance(what, type):
         if dataclasses.is_dataclass(what):

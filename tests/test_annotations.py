@@ -13,7 +13,7 @@ from annotations import checked
 from regard.attention.contract import Source
 
 
-def add(x: Float[Tensor, "B S"], y: Float[Tensor, S], more: int = 0) -> Float[Tensor, "B S"]:
+def add(x: Float[Tensor, "B S"], y: Float[Tensor, " S"], more: int = 0) -> Float[Tensor, "B S"]:
     return x + y if more == 0 else torch.zeros(more)
 
 
@@ -51,7 +51,7 @@ def test_sizes_that_happened_to_be_equal_do_not_pass_for_others() -> None:
 
 
 def test_what_raises_is_checked_again() -> None:
-    def fail(x: Float[Tensor, "B S"], y: Float[Tensor, S]) -> None:
+    def fail(x: Float[Tensor, "B S"], y: Float[Tensor, " S"]) -> None:
         raise ValueError
 
     strict: Any = checked(fail)
