@@ -30,7 +30,7 @@ def install(modules: Sequence[str]) -> None:
 
 
 def checked(what: Any) -> Any:
-    """The function with its arguments and result checked, but not while it is compiled or exported: checks would fix every size.
+    """The function with arguments and result checked, but not while it is compiled or exported: sizes would be fixed.
 
     A letter is one size in all arguments and the result. The tensors of a look, and of what a part prepares from, are
     arguments like any other. Calls of one form (`_form`) are checked once. What checks is made at the first call. Of a

@@ -18,7 +18,7 @@ from regard.training.progress import Display
 from regard.training.tally import Tally
 from regard.training.trainee import Validation
 
-GROWTH = 1.25
+GROWTH = 1.5
 """Pictures are drawn when training has taken so many times the steps of the last ones: all at the beginning, where the
 alignment forms, and few later. Drawn at every validation, they took as long as the training of a small model."""
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
 from matplotlib.colors import Colormap, ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -99,9 +100,11 @@ def _matrix(axes: Axes, panel: Panel, colours: Colormap, scale: Normalize) -> No
         image.set_extent(extent)
     axes.set(xlim=extent[:2], ylim=extent[2:])
     if min(panel.across.length / max(positions, 1), panel.down.length / max(steps, 1)) >= GRID_FROM:
-        axes.set_xticks(np.arange(1, positions) - 0.5, minor=True)
-        axes.set_yticks(np.arange(1, steps) - 0.5, minor=True)
-        axes.grid(which="minor", color="#e6e9ed", linewidth=0.5)
+        # not minor ticks: matplotlib makes five artists of each
+        right, bottom = extent[1:3]
+        lines = [[(x, -0.5), (x, bottom)] for x in np.arange(1, positions) - 0.5]
+        lines += [[(-0.5, y), (right, y)] for y in np.arange(1, steps) - 0.5]
+        axes.add_collection(LineCollection(lines, colors="#e6e9ed", linewidths=0.5), autolim=False)
     axes.spines[:].set(color="#9aa3ad", linewidth=0.6)
 
 
