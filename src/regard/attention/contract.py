@@ -387,6 +387,10 @@ class Parts(NamedTuple):
     alignment: AbstractAlignment
     read: AbstractRead
 
+    def refuse(self) -> str | None:
+        """Why they cannot be one mechanism, as the first part that refuses the others says; None if they can."""
+        return next((reason for part in self if (reason := part.refuse(self)) is not None), None)
+
 
 def initial_position(num_rows: int, device: torch.device) -> Tensor:
     """`State.position` before the first step: zeros, (R,) long."""

@@ -83,9 +83,8 @@ class Mechanism(AbstractAttention):
         for name, part in self.parts._asdict().items():
             if not isinstance(part, kind := kinds[name]):
                 raise UnsupportedError(f"{name} must be an {kind.__name__}; got {type(part).__name__}.")
-        for part in self.parts:
-            if (reason := part.refuse(self.parts)) is not None:
-                raise UnsupportedError(reason)
+        if (reason := self.parts.refuse()) is not None:
+            raise UnsupportedError(reason)
         if narrow and (reason := narrowing.ineligible(self.parts)) is not None:
             raise UnsupportedError(f"narrow=True is impossible: {reason}.")
 

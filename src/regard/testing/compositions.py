@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, get_args
+from typing import get_args
 
 import torch
 
 from regard.attention import Mechanism
-from regard.errors import UnsupportedError
+from regard.attention.contract import Parts
 from regard.testing.cases import PARTS, MechanismCase, PartCase
 from regard.testing.cases.case import PART_SIZE, Kind
 
@@ -39,7 +39,7 @@ class Composition:
             UnsupportedError: if a part refuses the others.
         """
         torch.manual_seed(0)
-        return compose([part.make(self.num_heads) for part in self.parts], self.parts)
+        return Mechanism(**{part.kind: part.make(self.num_heads) for part in self.parts})
 
     @property
     def case(self) -> MechanismCase:
@@ -53,11 +53,6 @@ def parts_of(kind: Kind) -> list[PartCase]:
     return [part for part in PARTS if part.kind == kind]
 
 
-def compose(parts: Sequence[Any], cases: Sequence[PartCase]) -> Mechanism:
-    """A mechanism of parts, one of each kind."""
-    return Mechanism(**{case.kind: part for case, part in zip(cases, parts, strict=True)})
-
-
 def compositions() -> Iterator[Composition]:
     """Every score with every window, alignment and read, with one head and with two; also those that are refused."""
     for heads in HEADS:
@@ -69,15 +64,10 @@ def compositions() -> Iterator[Composition]:
 def judged() -> tuple[tuple[Composition, str | None], ...]:
     """Every composition with the reason why it is refused, or None; each part is made once."""
     parts = {(case.kind, case.name, heads): case.make(heads) for heads in HEADS for case in PARTS}
-    results: list[tuple[Composition, str | None]] = []
-    for composition in compositions():
-        cases = composition.parts
-        try:
-            compose([parts[case.kind, case.name, composition.num_heads] for case in cases], cases)
-            results.append((composition, None))
-        except UnsupportedError as error:
-            results.append((composition, str(error)))
-    return tuple(results)
+    return tuple(
+        (one, Parts(**{case.kind: parts[case.kind, case.name, one.num_heads] for case in one.parts}).refuse())
+        for one in compositions()
+    )
 
 
 def accepted() -> list[Composition]:
