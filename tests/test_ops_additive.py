@@ -175,7 +175,7 @@ def test_half_types_are_computed_in_float32_and_mixed_ones_in_the_wider(kinds):
 @pytest.fixture
 def many_parts(monkeypatch):
     """Work is handed to other threads however little it is."""
-    monkeypatch.setattr(threads, "ENOUGH", 1)
+    monkeypatch.setattr(threads, "GRAIN_SIZE", 1)
     yield
     torch.set_num_threads(1)
 
@@ -417,7 +417,7 @@ FORK = """
 import multiprocessing, torch
 from regard import ops
 from regard.ops import threads
-threads.ENOUGH = 1
+threads.GRAIN_SIZE = 1
 torch.set_num_threads(2)
 inputs = [torch.randn(s) for s in ((4, 9, 32), (4, 7, 32), (32,))]
 expected = ops.additive_energies(*inputs)

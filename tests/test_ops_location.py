@@ -112,7 +112,7 @@ def test_blocks_of_any_size_give_the_same(monkeypatch, sizes):
 def test_threads_give_the_same(monkeypatch):
     inputs = draw(B=7, K=2)
     expected = answers(ops.location_energies, inputs)
-    monkeypatch.setattr(threads, "ENOUGH", 1)
+    monkeypatch.setattr(threads, "GRAIN_SIZE", 1)
     torch.set_num_threads(2)
     try:
         found = answers(ops.location_energies, inputs)

@@ -261,7 +261,7 @@ class Mechanism(AbstractAttention):
         attended = Attended(context, weights, auxiliary)
         whole = attended
         if places is not None and (alignment or any(part.observes_all for part in self.parts)):
-            whole = replace(attended, alignment=narrowing.spread(weights, places, memory.num_positions))
+            whole = replace(attended, alignment=narrowing.scatter(weights, places, memory.num_positions))
         score, window, leaf = (
             part.observe(whole, look, part_leaf)
             if places is None or part.observes_all

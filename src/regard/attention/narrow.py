@@ -90,7 +90,7 @@ def take_mask(mask: Tensor, places: Int[Tensor, "#R #G W"]) -> Tensor:
     return mask[sentences(places.shape[0], mask.shape[0], places.device)[:, None, None], places]
 
 
-def spread(
+def scatter(
     weights: Float[Tensor, "R H W"], places: Int[Tensor, "#R #G W"], num_positions: int
 ) -> Float[Tensor, "R H S"]:
     """Weights in their places among all S, and exactly 0 elsewhere."""

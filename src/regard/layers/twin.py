@@ -18,7 +18,7 @@ from regard.ops.log_softmax import log_softmax
 from regard.shapes import Float
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
-ENOUGH = 2
+MIN_ROWS = 2
 """Rows from which on steps are worth the preparation."""
 _KINDS = (torch.float32, torch.float64)
 
@@ -33,9 +33,9 @@ def twin(module: ModuleT, rows: int) -> ModuleT:
     return module if refuse(rows) is not None else cast(ModuleT, _twin(module, rows))
 
 
-def refuse(rows: int = ENOUGH) -> str | None:
+def refuse(rows: int = MIN_ROWS) -> str | None:
     """Why steps of so many rows have no twin, whatever the module, or None."""
-    if rows < ENOUGH:
+    if rows < MIN_ROWS:
         return "weights that are packed save a single row nothing"
     if (reason := refuse_kernels() or refuse_autocast()) is not None:
         return reason

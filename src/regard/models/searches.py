@@ -14,7 +14,7 @@ from regard.ops.choose import Implementation
 from regard.ops.eligibility import StandIn, refuse_device, refuse_types
 
 
-def refuse_packed(decoder: Any, memory: Any = None, rows: int = twin.ENOUGH) -> str | None:
+def refuse_packed(decoder: Any, memory: Any = None, rows: int = twin.MIN_ROWS) -> str | None:
     """Why a decoder's layers are called as they are, or None where weights are laid out once for all steps."""
     if (reason := twin.refuse(rows)) is not None:
         return reason

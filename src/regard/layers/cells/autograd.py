@@ -16,7 +16,7 @@ from regard.ops.linear import onednn
 
 PACKED = ("lstm", "gru")
 """Cells with compiled loops over packed rows."""
-ENOUGH = 32
+MIN_ROWS = 32
 """Rows from which on a step without gradients saves more than its calls cost."""
 
 
@@ -53,7 +53,7 @@ def _is_fast_in_torch(layer: nn.Module, x: Any, packing: Packing) -> str | None:
     if type(layer) is nn.LSTM and x.dtype == torch.float32 and onednn.refuse() is None:
         return "without padding the LSTM of oneDNN is faster"
     trains = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *layer.parameters()))
-    return None if trains or len(x) >= ENOUGH else "without padding and gradients, few rows are as fast in torch's loop"
+    return None if trains or len(x) >= MIN_ROWS else "without padding and gradients, few rows are as fast in torch's loop"
 
 
 def run(cell: str, layer: Any, x: Tensor, first: State | None, packing: Packing) -> tuple[Tensor, State]:

@@ -18,7 +18,7 @@ from regard.layers.cells.single import STEPS, Packed, of_inputs
 from regard.layers.eligibility import DROPOUTS, drops, ineligible
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.recurrent import CellState
-from regard.layers.twin import ENOUGH, twin
+from regard.layers.twin import MIN_ROWS, twin
 from regard.models.contract import DecoderOutput
 from regard.models.fused import support
 from regard.models.naming import named
@@ -52,7 +52,7 @@ class SearchState:
     origin: Tensor
 
 
-def refuse(decoder: Any, memory: Any = None, rows: int = ENOUGH) -> str | None:
+def refuse(decoder: Any, memory: Any = None, rows: int = MIN_ROWS) -> str | None:
     """Why a decoder's searches have no such step, or None; without a memory, whether they ever can."""
     if decoder.attention is None or decoder.query != "output":
         return "attention must be asked with the cell's output"
@@ -73,7 +73,7 @@ def refuse(decoder: Any, memory: Any = None, rows: int = ENOUGH) -> str | None:
         return refuse_numba("regard.ops.attend.numba")
     if memory.attention.read.dtype != first.dtype:
         return "the memory is of another type"
-    if rows < ENOUGH or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+    if rows < MIN_ROWS or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
         return "single rows, gradients and autocast are left to the decoder"
     return refuse_numba("regard.ops.attend.numba")
 

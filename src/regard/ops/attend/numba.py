@@ -20,7 +20,7 @@ from regard.ops.attend.look import AbstractLook, AbstractLookBackward
 from regard.ops.compiled import compiled
 from regard.ops.compiled.additive import backward, backward_factored, energy, energy_factored
 from regard.ops.compiled.elementary import LARGE, REACH, powers
-from regard.ops.threads import spread
+from regard.ops.threads import parallel_for
 
 
 class _Look(AbstractLook):
@@ -43,17 +43,17 @@ class _Look(AbstractLook):
 
     def _attend(self, t: int, sentences: Any, queries: Any, weights: Any, contexts: Tensor, column: int) -> None:
         buffers = (t, sentences, *self.read, weights, contexts.numpy(), column)
-        self.spread(self.kernel, len(sentences), *buffers, queries, *self.constants)
+        self.run(self.kernel, len(sentences), *buffers, queries, *self.constants)
 
     kernel: Any
     """Energies, then `_softmax_and_sum`."""
     constants: tuple[Any, ...]
     """What the energies are made of beside the queries (R, H, D)."""
 
-    def spread(self, kernel: Any, rows: int, *buffers: Any) -> None:
+    def run(self, kernel: Any, rows: int, *buffers: Any) -> None:
         """Calls a kernel for so many rows; one costs H·S·(D + V)."""
         each = self.weights.shape[2] * self.weights.shape[3] * (self.size + self.values.shape[3])
-        spread(kernel, buffers, rows, rows * each)
+        parallel_for(kernel, buffers, rows, rows * each)
 
 
 class _LookBackward(AbstractLookBackward):
@@ -66,10 +66,10 @@ class _LookBackward(AbstractLookBackward):
 
     def _through_softmax(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
         grad_alphas = self._grad_energies[:0] if grad_weights is None else grad_weights.contiguous().numpy()
-        self._spread(_through_softmax, t, *self._softmax, grad_contexts.numpy(), grad_alphas, self._grad_energies)
+        self._run(_through_softmax, t, *self._softmax, grad_contexts.numpy(), grad_alphas, self._grad_energies)
 
-    def _spread(self, kernel: Any, *buffers: Any) -> None:
-        self._look.spread(kernel, len(self._look.keys), *buffers)
+    def _run(self, kernel: Any, *buffers: Any) -> None:
+        self._look.run(kernel, len(self._look.keys), *buffers)
 
 
 class AdditiveLook(_Look):
@@ -80,7 +80,7 @@ class AdditiveLook(_Look):
         assert self.v is not None
         keys = self.keys.numpy()
         raised, near, kind = np.empty_like(keys), np.empty(len(keys), np.bool_), keys.dtype
-        spread(_raise, (keys, REACH[kind], raised, near), len(keys), keys.size)
+        parallel_for(_raise, (keys, REACH[kind], raised, near), len(keys), keys.size)
         self.kernel, self.constants = _additive, (keys, raised, near, self.v.numpy(), REACH[kind], LARGE[kind])
 
     def reverse(self) -> AbstractLookBackward:
@@ -98,7 +98,7 @@ class AdditiveLookBackward(_LookBackward):
 
     def backward(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
         self._through_softmax(t, grad_contexts, grad_weights)
-        self._spread(_additive_backward, t, self.look.queries[t].numpy(), *self._constants, *self._results)
+        self._run(_additive_backward, t, self.look.queries[t].numpy(), *self._constants, *self._results)
 
     def gradients(self, grad_contexts: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         assert self.look.v is not None
@@ -122,7 +122,7 @@ class DotLookBackward(_LookBackward):
 
     def backward(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
         self._through_softmax(t, grad_contexts, grad_weights)
-        self._spread(_dot_backward, t, self.look.queries[t].numpy(), self.look.keys.numpy(), *self._results)
+        self._run(_dot_backward, t, self.look.queries[t].numpy(), self.look.keys.numpy(), *self._results)
 
 
 LOOKS: dict[str, type[AbstractLook]] = {"additive": AdditiveLook, "dot": DotLook}

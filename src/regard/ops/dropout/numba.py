@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.ops.compiled import compiled
 from regard.ops.dropout.reference import GROUP, INCREMENTS, LOW, MULTIPLIERS, ROUNDS, threshold
-from regard.ops.threads import spread
+from regard.ops.threads import parallel_for
 
 _M0, _M1 = np.uint64(MULTIPLIERS[0]), np.uint64(MULTIPLIERS[1])
 _K0, _K1 = np.uint32(INCREMENTS[0]), np.uint32(INCREMENTS[1])
@@ -41,7 +41,7 @@ def dropout_mask(
         words = [np.uint32(word & LOW) for word in (*key, place, threshold(p))]
         out = mask.numpy()
         rows = [row.numpy().astype(np.uint32) for row in (items, positions)]
-        spread(_fill, (*rows, out, *words, out.dtype.type(1 / (1 - p))), len(items), 2 * mask.numel())
+        parallel_for(_fill, (*rows, out, *words, out.dtype.type(1 / (1 - p))), len(items), 2 * mask.numel())
     return mask
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from regard.ops.compiled import compiled
 from regard.ops.compiled.order import rank
-from regard.ops.threads import spread
+from regard.ops.threads import parallel_for
 
 LANES = 128
 _RANKS = {torch.float32: np.empty(0, np.int32), torch.float64: np.empty(0, np.int64)}
@@ -33,7 +33,7 @@ def largest(values: Tensor, count: int, without: int | None = None) -> tuple[Ten
     places = torch.empty(rows, count, dtype=torch.long)
     forbidden = -1 if without is None else without
     arguments = (values.contiguous().numpy(), forbidden, entries.numpy(), places.numpy(), _RANKS[values.dtype])
-    spread(_largest, arguments, rows, 2 * rows * width)
+    parallel_for(_largest, arguments, rows, 2 * rows * width)
     return entries, places
 
 

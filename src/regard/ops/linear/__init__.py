@@ -57,8 +57,8 @@ class Product:
         with torch.no_grad():
             # what is taken for such products, so that calls need not ask again
             example = weight.new_empty(rows, weight.shape[1])
-            enough = onednn.ENOUGH_PACKED if packs else onednn.ENOUGH
-            self.packed = choose(LINEAR, example, weight.detach(), enough=enough).name == "onednn"
+            min_work = onednn.MIN_WORK_PACKED if packs else onednn.MIN_WORK
+            self.packed = choose(LINEAR, example, weight.detach(), min_work=min_work).name == "onednn"
         if self.packed and packs:
             self.weight = onednn.pack(self.weight, rows)
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.ops.compiled import compiled, inlined
 from regard.ops.compiled.elementary import power
 from regard.ops.compiled.order import largest
-from regard.ops.threads import spread
+from regard.ops.threads import parallel_for
 
 WORK = 8
 """Innermost steps that a number counts for, its exponential included."""
@@ -24,7 +24,7 @@ WORK = 8
 def log_softmax(logits: Tensor) -> Tensor:
     """As the operation, for contiguous rows (R, N) on the CPU."""
     rows = logits.numpy()
-    spread(_normalise, (rows,), len(rows), WORK * rows.size)
+    parallel_for(_normalise, (rows,), len(rows), WORK * rows.size)
     return logits
 
 

@@ -13,7 +13,7 @@ from regard.ops.eligibility import refuse_kernels, refuse_numba
 from regard.ops.softmax import reference
 from regard.shapes import Bool, Float
 
-ENOUGH = 1 << 12
+MIN_ELEMENTS = 1 << 12
 """From so many numbers on a compiled loop is worth its call."""
 
 
@@ -37,7 +37,7 @@ def _refuse_numba(*inputs: Any) -> str | None:
         return "torch's own softmax needs no mask"
     if (reason := refuse_kernels(*inputs)) is not None:
         return reason
-    if inputs and inputs[0].numel() < ENOUGH:
+    if inputs and inputs[0].numel() < MIN_ELEMENTS:
         return "there are too few numbers"
     return refuse_numba("regard.ops.softmax.numba", *inputs)
 

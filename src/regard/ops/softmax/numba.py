@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.ops.compiled import compiled
 from regard.ops.compiled.elementary import REACH, power
 from regard.ops.compiled.order import largest, rank, ranked
-from regard.ops.threads import spread
+from regard.ops.threads import parallel_for
 
 
 def weigh(energies: Tensor, support: Tensor | None) -> Tensor:
@@ -26,7 +26,7 @@ def weigh(energies: Tensor, support: Tensor | None) -> Tensor:
     if x.numel():
         rows, mask = _rows_of(x, support)
         flat = x.view(*rows, x.shape[-1]).numpy()
-        spread(_weigh, (flat, mask, 2 * REACH[flat.dtype]), prod(rows), x.numel())
+        parallel_for(_weigh, (flat, mask, 2 * REACH[flat.dtype]), prod(rows), x.numel())
     return energies
 
 
@@ -35,7 +35,7 @@ def pull_back(gradient: Tensor, weights: Tensor) -> Tensor:
     if gradient.numel():
         width = gradient.shape[-1]
         flat = gradient.detach().view(-1, width).numpy(), weights.detach().view(-1, width).numpy()
-        spread(_pull_back, flat, len(flat[0]), gradient.numel())
+        parallel_for(_pull_back, flat, len(flat[0]), gradient.numel())
     return gradient
 
 

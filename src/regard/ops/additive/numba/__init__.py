@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.ops.additive.numba import rectifier, tangent
-from regard.ops.threads import spread
+from regard.ops.threads import parallel_for
 
 KEPT = 1 << 15
 """Numbers that should stay in a core's cache: as many powers of keys are kept at once."""
@@ -42,7 +42,7 @@ def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Ten
             )
         else:
             kernel, arguments = rectifier.energies, (*inputs, heads.dtype.type(slope), result, chunks)
-        spread(kernel, arguments, groups * chunks, out.numel() * size)
+        parallel_for(kernel, arguments, groups * chunks, out.numel() * size)
     else:
         out.zero_()
     return out.view(query.shape[0], *v.shape[:-1], steps, positions)
@@ -73,7 +73,7 @@ def gradients(
             )
         else:
             kernel, arguments = rectifier.gradients, (*inputs, heads.dtype.type(slope), *results)
-        spread(kernel, arguments, groups * slices, gradient.numel() * size)
+        parallel_for(kernel, arguments, groups * slices, gradient.numel() * size)
     # v is shared by all sentences: (B·heads, D) of the groups, summed in a fixed order
     shares = grad_v.view(sentences, count, size).sum(0)
     return grad_query.view(query.shape), grad_keys.view(keys.shape), shares.view(v.shape)

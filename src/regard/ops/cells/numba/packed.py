@@ -23,7 +23,7 @@ import numpy as np
 from regard.ops.compiled import compiled, part
 from regard.ops.compiled.cells import gru_row, gru_row_backward, lstm_row, lstm_row_backward
 from regard.ops.compiled.elementary import tanh
-from regard.ops.threads import spread
+from regard.ops.threads import parallel_for
 
 
 @part
@@ -177,7 +177,7 @@ def _gru_backward(
 
 def _by_rows(kernel: Any) -> Callable[..., None]:
     def step(t: int, offset: int, rows: int, *buffers: Any) -> None:
-        spread(kernel, (t, offset, *buffers), rows, 8 * rows * buffers[-1].shape[1])
+        parallel_for(kernel, (t, offset, *buffers), rows, 8 * rows * buffers[-1].shape[1])
 
     return step
 
