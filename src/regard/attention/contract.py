@@ -28,7 +28,7 @@ class Source:
         values: what is read.
         keys: what queries are compared with; the values themselves if no keys were given.
         mask: True where a position may be attended to; None means everywhere. Elsewhere keys and values are 0.
-        start: the place of the first of these positions; above 0 where they extend a memory.
+        start: the index of the first of these positions; above 0 where they extend a memory.
     """
 
     values: Float[Tensor, "B S M"]
@@ -222,8 +222,8 @@ class AbstractPart(nn.Module):
         """The leaf after the read, where it depends on the weights. `attended.alignment` is always given."""
         return leaf
 
-    def observe_at(self, places: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
-        """`observe` from weights (R, H, W) at these places only, for parts that need no others."""
+    def observe_at(self, positions: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
+        """`observe` from weights (R, H, W) at these positions only, for parts that need no others."""
         return leaf
 
     @property
@@ -260,7 +260,7 @@ class AbstractScore(AbstractPart):
 class AbstractWindow(AbstractPart):
     """Which positions may be attended to, and how likely are they beforehand?
 
-    A window with a `width` knows its place before there are energies (`start`) and can be evaluated at a few places
+    A window with a `width` knows its positions before there are energies (`start`) and can be evaluated at these only
     (`at`), so that a step need not attend to the others (`regard.attention.narrow`).
     """
 
@@ -281,13 +281,13 @@ class AbstractWindow(AbstractPart):
         """The first of the W positions, (R, 1 or H) long; the window may reach beyond either end of the source."""
         raise NotImplementedError
 
-    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
-        """What `forward` returns, at these places (1 or R, 1 or H, W) of the source only."""
+    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+        """What `forward` returns, at these positions (1 or R, 1 or H, W) of the source only."""
         support, leaf = self(look, leaf)
 
         def pick(field: Tensor) -> Tensor:
-            shape = torch.broadcast_shapes(field.shape[:2], places.shape[:2])
-            return field.expand(*shape, -1).gather(-1, places.expand(*shape, -1))
+            shape = torch.broadcast_shapes(field.shape[:2], positions.shape[:2])
+            return field.expand(*shape, -1).gather(-1, positions.expand(*shape, -1))
 
         return tree.map(pick, support), leaf
 
@@ -369,9 +369,9 @@ class AbstractWrapper(AbstractPart):
         """The inner part's leaf after the read."""
         return self.inner.observe(attended, look, leaf)
 
-    def observe_at(self, places: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
-        """The inner part's leaf after the read, from the weights at these places."""
-        return self.inner.observe_at(places, attended, look, leaf)
+    def observe_at(self, positions: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
+        """The inner part's leaf after the read, from the weights at these positions."""
+        return self.inner.observe_at(positions, attended, look, leaf)
 
     @property
     def observes_all(self) -> bool:

@@ -248,43 +248,43 @@ class Mechanism(AbstractAttention):
         if wide is not memory:  # the first state has the types of the memory
             memory, state = wide, widened(state, query)
         look = Look(query, memory, state.position, inputs, generator)
-        places = self._places(look, state.window)
-        allowed, window = self._allowed(look, state.window, places)
-        near = look if places is None else replace(look, memory=narrowing.take(memory, places))
-        energies, score = self.score(near, state.score)
+        positions = self._positions(look, state.window)
+        allowed, window = self._allowed(look, state.window, positions)
+        local = look if positions is None else replace(look, memory=narrowing.take(memory, positions))
+        energies, score = self.score(local, state.score)
         if allowed.log_prior is not None:
             energies = energies + allowed.log_prior
-        weights, leaf, auxiliary = self.alignment(energies, allowed.support, near, state.alignment)
+        weights, leaf, auxiliary = self.alignment(energies, allowed.support, local, state.alignment)
         if allowed.gain is not None:
             weights = weights * allowed.gain
-        context = self.read(weights, near) if reads else weights[:, 0, :0]
+        context = self.read(weights, local) if reads else weights[:, 0, :0]
         attended = Attended(context, weights, auxiliary)
         whole = attended
-        if places is not None and (alignment or any(part.observes_all for part in self.parts)):
-            whole = replace(attended, alignment=narrowing.scatter(weights, places, memory.num_positions))
+        if positions is not None and (alignment or any(part.observes_all for part in self.parts)):
+            whole = replace(attended, alignment=narrowing.scatter(weights, positions, memory.num_positions))
         score, window, leaf = (
             part.observe(whole, look, part_leaf)
-            if places is None or part.observes_all
-            else part.observe_at(places, attended, look, part_leaf)
+            if positions is None or part.observes_all
+            else part.observe_at(positions, attended, look, part_leaf)
             for part, part_leaf in ((self.score, score), (self.window, window), (self.alignment, leaf))
         )
         state = State(score, window, leaf, state.position + 1)
         return whole if alignment else replace(attended, alignment=None), state
 
-    def _allowed(self, look: Look, leaf: Tree, places: Tensor | None) -> tuple[Support, Tree]:
-        """What the window and the memory's mask allow, at these places or everywhere, and the window's leaf."""
-        allowed, leaf = self.window(look, leaf) if places is None else self.window.at(places, look, leaf)
+    def _allowed(self, look: Look, leaf: Tree, positions: Tensor | None) -> tuple[Support, Tree]:
+        """What the window and the memory's mask allow, at these positions or everywhere, and the window's leaf."""
+        allowed, leaf = self.window(look, leaf) if positions is None else self.window.at(positions, look, leaf)
         mask = look.memory.mask
         if mask is None:
             return allowed, leaf
-        if places is None:
+        if positions is None:
             hypotheses = num_hypotheses(look.query.shape[0], mask.shape[0])
             mask = merge_rows(mask[:, None].expand(-1, hypotheses, -1))[:, None]
         else:
-            mask = narrowing.take_mask(mask, places)
+            mask = narrowing.take_mask(mask, positions)
         return replace(allowed, support=mask if allowed.support is None else allowed.support & mask), leaf
 
-    def _places(self, look: Look, leaf: Tree) -> Tensor | None:
+    def _positions(self, look: Look, leaf: Tree) -> Tensor | None:
         """The positions (R, 1 or H, W) that this step attends to, or None for all."""
         width, num_positions = self.window.width, look.memory.num_positions
         rows = num_hypotheses(look.query.shape[0], look.memory.num_sentences)
@@ -321,7 +321,7 @@ class Mechanism(AbstractAttention):
 
     def _not_at_once(self, memory: Memory, num_rows: int, *, from_start: bool) -> str | None:
         """Why `forward` does not attend to all steps in one operation, or None where it does."""
-        if (name := overridden(self, Mechanism, "step", "_step", "_allowed", "_places")) is not None:
+        if (name := overridden(self, Mechanism, "step", "_step", "_allowed", "_positions")) is not None:
             return f"{type(self).__name__} overrides {name}"
         return at_once.ineligible_now(self.parts, memory, num_rows, from_start=from_start)
 

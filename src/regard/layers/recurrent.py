@@ -233,5 +233,5 @@ def _where(packed: PackedSequence) -> tuple[Tensor, Tensor]:
     counts, order = packed.batch_sizes, packed.sorted_indices
     device = packed.data.device
     positions = torch.arange(len(counts)).repeat_interleave(counts)
-    places = torch.arange(len(positions)) - (counts.cumsum(0) - counts)[positions]
-    return (places if order is None else order[places.to(device)]).to(device), positions.to(device)
+    rows = torch.arange(len(positions)) - (counts.cumsum(0) - counts)[positions]
+    return (rows if order is None else order[rows.to(device)]).to(device), positions.to(device)

@@ -15,7 +15,7 @@ from torch.optim import Adam, AdamW, Optimizer
 
 from regard.config.schema import TrainingConfig
 from regard.errors import ConfigError, RegardError
-from regard.layers.items import ItemDraws, drawing, places
+from regard.layers.items import ItemDraws, drawing, sites
 from regard.training import processes
 from regard.training.device import move
 from regard.training.exchange import Exchange
@@ -57,7 +57,7 @@ class Stepper:
         self._trainee = trainee
         self._seed = seed
         self.exchange = Exchange(trainee, device, config.sharding)
-        self._places = places(trainee.module)
+        self._sites = sites(trainee.module)
         self._clip_norm = config.clip_norm
         self._device = device
         self._parameters = [p for p in trainee.module.parameters() if p.requires_grad]
@@ -130,7 +130,7 @@ class Stepper:
         if not isinstance(self._trainee, DivisibleTrainee):
             return drawing(None)
         items = self._trainee.item_ids(part.description).to(self._device)
-        return drawing(ItemDraws(self._places, items, seed=self._seed, step=step))
+        return drawing(ItemDraws(self._sites, items, seed=self._seed, step=step))
 
     def _sums(self, loss: Loss, weight: float) -> dict[str, Tensor]:
         values = {"loss": loss.total.detach(), "count": loss.count, **loss.metrics}

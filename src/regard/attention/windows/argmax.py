@@ -83,11 +83,11 @@ class ArgmaxWindow(AbstractReach):
 
     def observe(self, attended: Attended, look: Look, leaf: Tree) -> Tree:
         """p after the step."""
-        places = torch.arange(attended.alignment.shape[-1], device=leaf.device)[None, None]
-        return self.observe_at(places, attended, look, leaf)
+        positions = torch.arange(attended.alignment.shape[-1], device=leaf.device)[None, None]
+        return self.observe_at(positions, attended, look, leaf)
 
-    def observe_at(self, places: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
-        """p after the step, from the weights at these places."""
+    def observe_at(self, positions: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
+        """p after the step, from the weights at these positions."""
         weights = attended.alignment
         if weights.shape[-1] == 0:
             return leaf
@@ -97,5 +97,5 @@ class ArgmaxWindow(AbstractReach):
             cumulative = (weights.float() if weights.element_size() < 4 else weights).cumsum(-1)
             highest = cumulative[..., -1:]
             index = (cumulative < highest / 2).sum(-1, keepdim=True)
-        centre = places.expand_as(weights).gather(-1, index)[..., 0]
+        centre = positions.expand_as(weights).gather(-1, index)[..., 0]
         return torch.where(highest[..., 0] > 0, torch.where(leaf < 0, ~leaf, centre), leaf)

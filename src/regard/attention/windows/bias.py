@@ -38,9 +38,9 @@ class AbstractBias(AbstractWindow):
         """b_h of offsets j - i."""
         raise NotImplementedError
 
-    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
-        """The prior at these places, in the type of the values."""
-        return Support(log_prior=self.bias(places - look.position[:, None, None], look.memory.read.dtype)), leaf
+    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+        """The prior at these positions, in the type of the values."""
+        return Support(log_prior=self.bias(positions - look.position[:, None, None], look.memory.read.dtype)), leaf
 
     def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """The prior (R, H, S), in the type of the values."""

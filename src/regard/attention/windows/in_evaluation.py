@@ -50,9 +50,9 @@ class InEvaluation(AbstractWrapper, AbstractWindow):
         """The first position of the window."""
         return self.window.start(look, leaf)
 
-    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
-        """The window's support at these places; in training no restriction."""
-        support, leaf = self.window.at(places, look, leaf)
+    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+        """The window's support at these positions; in training no restriction."""
+        support, leaf = self.window.at(positions, look, leaf)
         return Support() if self.training else support, leaf
 
     def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:

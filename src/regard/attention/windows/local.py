@@ -53,7 +53,7 @@ class PredictiveWindow(AbstractWindow):
         if self.num_heads in (1, parts.score.num_heads):
             return None
         return (
-            f"The window predicts {self.num_heads} places and the score has {parts.score.num_heads} heads: give "
+            f"The window predicts {self.num_heads} positions and the score has {parts.score.num_heads} heads: give "
             f"the window num_heads={parts.score.num_heads}, or 1 for a place that they share."
         )
 
@@ -83,9 +83,9 @@ class PredictiveWindow(AbstractWindow):
         """The first integer from p - D on."""
         return (self.predict(look).detach() - self.reach).ceil().long()
 
-    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
-        """The support and the Gaussian at these places."""
-        distance = places - self.predict(look)[..., None]
+    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+        """The support and the Gaussian at these positions."""
+        distance = positions - self.predict(look)[..., None]
         gain = torch.exp(-2 * (distance / self.reach).square())
         return Support(distance.detach().abs() <= self.reach, gain=gain.to(look.query.dtype)), leaf
 

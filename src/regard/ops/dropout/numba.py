@@ -1,6 +1,6 @@
 """Masks of dropout as a compiled loop over rows.
 
-    w_lane = Philox(counter = (block, position, item, place), key)[lane],  lane = 0 … 3
+    w_lane = Philox(counter = (block, position, item, site), key)[lane],  lane = 0 … 3
     mask[row, feature] = scale if w_lane ≥ threshold else 0,  scale = 1 / (1 - p)
 
 A feature's counter and lane are those of `regard.ops.dropout.reference`: 64 features, a chunk, take 16 blocks of four
@@ -31,14 +31,14 @@ def dropout_mask(
     *,
     p: float,
     key: tuple[int, int],
-    place: int,
+    site: int,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """As `ops.dropout_mask`."""
     mask = torch.empty(len(items), width, dtype=dtype)
     if mask.numel():
         # all words are unsigned and of 32 bits in the kernel, so that its sums wrap as Philox's do
-        words = [np.uint32(word & LOW) for word in (*key, place, threshold(p))]
+        words = [np.uint32(word & LOW) for word in (*key, site, threshold(p))]
         out = mask.numpy()
         rows = [row.numpy().astype(np.uint32) for row in (items, positions)]
         parallel_for(_fill, (*rows, out, *words, out.dtype.type(1 / (1 - p))), len(items), 2 * mask.numel())
@@ -52,7 +52,7 @@ def _fill(
     out: Any,
     key0: Any,
     key1: Any,
-    place: Any,
+    site: Any,
     threshold: Any,
     scale: Any,
     start: int,
@@ -69,7 +69,7 @@ def _fill(
             # the words of 16 neighbouring blocks: each round is the same for all, which makes them one vector
             block = np.uint32(chunk // 4)
             for j in range(_GROUP):
-                a, b, c, d = np.uint32(block + np.uint32(j)), position, item, place
+                a, b, c, d = np.uint32(block + np.uint32(j)), position, item, site
                 k0, k1 = key0, key1
                 for _ in range(_ROUNDS):
                     # products of 32 by 32 bits: upper halves are mixed with the other words and the key
