@@ -194,7 +194,7 @@ def test_predict_reads_lines_of_stdin_or_a_file(tasks, stdin, capsys, arguments)
 
 
 def test_predict_streams_a_big_input_in_chunks_and_numbers_its_lines(tasks, stdin, capsys, monkeypatch):
-    monkeypatch.setattr(inputs, "CHUNK", 3)
+    monkeypatch.setattr(inputs, "CHUNK_ROWS", 3)
     stdin(b"".join(b"x%d\n" % n if n == 7 else b"ab\n" for n in range(1, 9)))
     assert run(["predict", "-m", "m"]) == 0
     assert [len(given) for given, _ in tasks.model.calls] == [3, 3, 2]

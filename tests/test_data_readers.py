@@ -67,7 +67,7 @@ def test_any_text_comes_back_line_by_line_whatever_the_chunks_it_is_scanned_in(
     if path.read_bytes().startswith(tuple(lines_module.FOREIGN)) or (expected[:1] and expected[0].startswith("\ufeff")):
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines_module, "CHUNK", chunk)
+        patch.setattr(lines_module, "CHUNK_BYTES", chunk)
         lines, filled = Lines(path), Lines(path, skip_blank=True)
     assert list(lines) == expected
     kept = [(i, line) for i, line in enumerate(expected, 1) if any(c > " " or c == "\t" for c in line)]

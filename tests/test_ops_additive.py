@@ -384,7 +384,7 @@ def without_numba(monkeypatch):
 @pytest.mark.parametrize("heads", [0, 2])
 def test_without_numba_chunks_of_the_plain_formula_are_taken(without_numba, monkeypatch, heads, activation):
     assert "numba: refused: numba is not installed" in ops.explain("additive_energies")
-    monkeypatch.setattr(operation.kernels_for("cpu"), "CHUNK", 40)
+    monkeypatch.setattr(operation.kernels_for("cpu"), "CHUNK_ELEMENTS", 40)
     inputs = draw(2, 7, 4, 5, heads=heads)
     expected, _ = run(partial(reference.additive_energies, activation=activation), inputs)
     found, _ = run(partial(ops.additive_energies, activation=activation), inputs)

@@ -99,7 +99,7 @@ def build(kernel, **constants):
 build(powers.powers_kernel, REACH=43.0, ROWS=32, COLUMNS=32)
 for tangent, slope in ((True, 0.0), (False, 0.2)):
     form = {"TANGENT": tangent, "SLOPE": slope, "LARGE": 1e9}
-    build(forward.energies_kernel, **form, STEPS=32, PLACES=32)
+    build(forward.energies_kernel, **form, STEPS=32, POSITIONS=32)
     build(forward.step_kernel, **form, ROWS=16, COLUMNS=64)
     build(backward.rows_kernel, **form, ROWS=16, COLUMNS=64, WITH_V=tangent)
 print("done")

@@ -17,10 +17,10 @@ from regard import tree
 from regard.attention.contract import Memory, Parts
 from regard.shapes import Float, Int, num_hypotheses
 
-COPY, SHARED, OVERHEAD = 4, 8, 128
-"""What a narrow step costs, in units of one position of a full step. A gathered position counts `COPY`, since it is
-copied, times the rows that share a sentence, at most `SHARED`, since in a full step one matrix product would serve them
-all; `OVERHEAD` is added. Measured by `benchmarks/windows.py`."""
+COPY_COST, MAX_SHARING, OVERHEAD = 4, 8, 128
+"""What a narrow step costs, in units of one position of a full step. A gathered position counts `COPY_COST`, since it
+is copied, times the rows that share a sentence, at most `MAX_SHARING`, since in a full step one matrix product would
+serve them all; `OVERHEAD` is added. Measured by `benchmarks/windows.py`."""
 
 
 def ineligible(parts: Parts) -> str | None:
@@ -51,7 +51,7 @@ def ineligible_now(parts: Parts, num_positions: int, rows_per_sentence: int, nar
         return None
     if not isinstance(num_positions, int):
         return "their number is not known while a program for any S is exported"
-    if (cost := OVERHEAD + COPY * width * min(rows_per_sentence, SHARED)) > num_positions:
+    if (cost := OVERHEAD + COPY_COST * width * min(rows_per_sentence, MAX_SHARING)) > num_positions:
         return f"gathering {width} would cost as much as attending to {cost}"
     return None
 

@@ -14,7 +14,7 @@ import torch
 
 from regard import __version__
 from regard.bench.case import Work
-from regard.bench.clock import Spread, turns
+from regard.bench.clock import Quartiles, turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def measure_rates(
     target = torch.empty_like(source)
     sides = {"product": lambda: torch.mm(a, b, out=out), "copy": lambda: target.copy_(source)}
     seconds = turns(sides, rounds=rounds, turn=0.02, clock=clock)
-    product, copy = (Spread.of(seconds[name]).median for name in sides)
+    product, copy = (Quartiles.of(seconds[name]).median for name in sides)
     return Rates(2 * width**3 / product, 2 * source.nbytes / copy)
 
 

@@ -10,7 +10,7 @@ from regard.decoding.penalty import AbstractPenalty, AveragePenalty, GnmtPenalty
 from regard.decoding.processor import Processor
 from regard.errors import ConfigError
 
-MOST = 1_000_000
+MAX_HYPOTHESES = 1_000_000
 """The largest number of hypotheses or samples per sentence; more would exhaust the memory."""
 
 
@@ -59,7 +59,9 @@ class Search:
         for name in ("beam", "num_best", "min_length"):
             _require(_is_whole(getattr(self, name)), name, getattr(self, name), "give a whole number.")
         for name in ("beam", "num_best"):
-            _require(getattr(self, name) <= MOST, name, getattr(self, name), f"give {MOST:,} or fewer.")
+            _require(
+                getattr(self, name) <= MAX_HYPOTHESES, name, getattr(self, name), f"give {MAX_HYPOTHESES:,} or fewer."
+            )
         _require(self.beam >= 1, "beam", self.beam, "give a number of hypotheses, 1 (greedy) or more.")
         _require(self.num_best >= 1, "num_best", self.num_best, "give a number of hypotheses, 1 or more.")
         _require(
@@ -121,10 +123,10 @@ class Sampling:
             value = getattr(self, name)
             _require(value is None or _is_whole(value), name, value, "give a whole number.")
         _require(
-            1 <= self.num_samples <= MOST,
+            1 <= self.num_samples <= MAX_HYPOTHESES,
             "num_samples",
             self.num_samples,
-            f"give the number of samples per sentence, from 1 to {MOST:,}.",
+            f"give the number of samples per sentence, from 1 to {MAX_HYPOTHESES:,}.",
         )
         _require(
             _is_number(self.temperature) and math.isfinite(self.temperature) and self.temperature > 0,

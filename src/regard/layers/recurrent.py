@@ -16,7 +16,7 @@ from regard.layers.cells.cell import CELLS, Cell, State, ineligible_layer, param
 from regard.layers.dropout import Dropout, drop
 from regard.layers.eligibility import drops, overridden
 from regard.layers.packing import Packing
-from regard.ops.eligibility import MANY, StandIn
+from regard.ops.eligibility import EXAMPLE_ROWS, StandIn
 from regard.shapes import Bool, Float, keep_right_padding
 
 CellState = tuple[State, ...]
@@ -142,7 +142,7 @@ class RecurrentStack(nn.Module):
             return self._through(self._call, inputs, state)
         return self._run_packed(inputs, state, mask)
 
-    def explain(self, *, rows: int = MANY, device: str | None = None) -> str:
+    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
         """Which path `forward` takes and why, with gradients if torch's mode records them.
 
         Args:

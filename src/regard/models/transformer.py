@@ -24,7 +24,7 @@ from regard.models.positions import Positions, divide_positions
 from regard.models.sizes import all_steps, one_step
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState
 from regard.ops.choose import choose
-from regard.ops.eligibility import MANY
+from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Bool, Int, keep_mask
 
 
@@ -199,7 +199,7 @@ class TransformerDecoder(nn.Module):
             return self.head.cross_entropy(features, targets, mask, smoothing=smoothing)
         return cross_entropy_of(self(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
 
-    def explain(self, *, rows: int = MANY, device: str | None = None) -> str:
+    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
         """Which paths a training pass and a search take and why.
 
         Args:
@@ -208,7 +208,7 @@ class TransformerDecoder(nn.Module):
         """
         return "; ".join(self.paths(rows=rows, device=device).values())
 
-    def paths(self, *, rows: int = MANY, device: str | None = None) -> dict[str, str]:
+    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
         """What `explain` says, of the `training` and of the `search`."""
         device = device or next(self.parameters()).device.type
         search_path = searches.explain(searches.PACKED, self, rows, device)

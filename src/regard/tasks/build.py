@@ -16,7 +16,7 @@ from regard.errors import ConfigError, RegardError
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import Bridge, EncoderDecoder, FixedContext, RecurrentDecoder, RecurrentEncoder
 
-SIZES = ("query_size", "memory_size", "key_size", "input_size")
+SIZE_OPTIONS = ("query_size", "memory_size", "key_size", "input_size")
 """Parameters of recipes that follow from the encoder and the decoder; the encoder's states are both keys and values."""
 
 
@@ -102,7 +102,7 @@ def build_mechanism(config: AttentionConfig, *, query_size: int, memory_size: in
             f"{config.recipe} takes no query, so a decoder cannot use it; it can use {', '.join(usable)}",
             (*place, "recipe"),
         )
-    accepted = [name for name in signature.parameters if name not in SIZES and not _is_part(hints[name])]
+    accepted = [name for name in signature.parameters if name not in SIZE_OPTIONS and not _is_part(hints[name])]
     options: dict[str, Any] = {}
     for name, value in config.options.items():
         if name not in accepted:

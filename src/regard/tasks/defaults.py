@@ -30,7 +30,7 @@ from regard.data.field import learns_pieces
 REFERENCE = 32_000
 """Symbols of the file that the numbers were tuned on, called the reference."""
 BATCH_TOKENS, BATCH_GROWTH = 256, 0.5
-STEPS, STEPS_GROWTH, LEAST_STEPS = 2_400, 0.37, 1_200
+BASE_STEPS, STEPS_GROWTH, LEAST_STEPS = 2_400, 0.37, 1_200
 WARMUP = 0.05
 """The share of the steps in which the learning rate rises."""
 VALIDATIONS = 25
@@ -135,7 +135,7 @@ def resolve(
     batch_tokens = choose("training.batch_tokens", _rounded(BATCH_TOKENS * size**BATCH_GROWTH))
     batches = len(plan(source, target, batch_tokens=batch_tokens, seed=config.seed, epoch=0))
     steps_per_epoch = max(1, -(-batches // config.training.accumulation))
-    goal = max(STEPS * size**STEPS_GROWTH, LEAST_STEPS)
+    goal = max(BASE_STEPS * size**STEPS_GROWTH, LEAST_STEPS)
     epochs = choose("training.epochs", max(1, round(goal / steps_per_epoch)))
     steps = min(steps_per_epoch * epochs, config.training.max_steps or steps_per_epoch * epochs)
     choose("training.warmup_steps", round(WARMUP * steps))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError
 
-RESERVED = frozenset({"loss", "count", "learning_rate", "gradient_norm", "skipped_steps"})
+LOOP_METRICS = frozenset({"loss", "count", "learning_rate", "gradient_norm", "skipped_steps"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Loss:
     metrics: Mapping[str, Tensor | float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        clash = RESERVED.intersection(self.metrics)
+        clash = LOOP_METRICS.intersection(self.metrics)
         if clash:
             raise RegardError(
                 f"A metric of the loss may not be called {min(clash)!r}: the loop logs its own value of that name."

@@ -23,7 +23,7 @@ from regard.testing.cases.draws import draw
 from regard.training.groups import Part
 from regard.training.step import Stepper
 
-LSTM, STEPS, PRODUCTS = "nn.LSTM only", "regard, step by step", "products only"
+LSTM, STEPWISE, PRODUCTS = "nn.LSTM only", "regard, step by step", "products only"
 AT_ONCE = "plain, nn.LSTM and all steps at once"
 _SIZES = {"B": 64, "T": 20, "S": 20, "E": 128, "D": 256}
 _TINY = {"B": 4, "T": 6, "S": 6, "E": 16, "D": 32}
@@ -90,7 +90,7 @@ def decoder_pass(dtype: torch.dtype, *, feeds: bool = True, B: int, T: int, S: i
 
     sides = {
         OURS: lambda: answer(decoder.run(embedded, decoder.prepare(encoded)).output),
-        STEPS: stepwise,
+        STEPWISE: stepwise,
         **({} if feeds else {AT_ONCE: plainly(plain_decoder.run_at_once)}),
         PLAIN: plainly(plain_decoder.run),
     }

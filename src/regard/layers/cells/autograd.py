@@ -14,7 +14,7 @@ from regard.layers.packing import Packing
 from regard.ops.eligibility import refuse_kernels, refuse_numba
 from regard.ops.linear import onednn
 
-PACKED = ("lstm", "gru")
+PACKED_CELLS = ("lstm", "gru")
 """Cells with compiled loops over packed rows."""
 MIN_ROWS = 32
 """Rows from which on a step without gradients saves more than its calls cost."""
@@ -29,7 +29,7 @@ def refuse(layer: nn.Module, x: Any = None, packing: Packing | None = None) -> s
     """
     if (reason := refuse_kernels(*(() if x is None else (x,)))) is not None:
         return reason
-    if name_of(layer) not in PACKED:
+    if name_of(layer) not in PACKED_CELLS:
         return f"the compiled loops know no {type(layer).__name__}"
     if (reason := ineligible_layer(layer)) is not None:
         return reason

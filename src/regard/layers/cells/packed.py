@@ -19,7 +19,7 @@ from regard.layers.packing import Packing
 from regard.ops.linear import Product, linear, outer
 
 KERNELS = "regard.ops.cells.numba.packed"
-BLOCK = 1 << 18
+BLOCK_ELEMENTS = 1 << 18
 """Numbers of gates that are made at a time where they are not kept."""
 
 
@@ -136,7 +136,7 @@ def _run_forward(
     arrays = [state[1].numpy(), hidden.numpy()]
     from_zero = spec.from_zero(direction)
     # where nothing is kept, the gates of all steps need not exist at once: a block of steps stays in the cache
-    length = steps if keeps else max(1, BLOCK // (len(w_hh) * max(counts, default=1)))
+    length = steps if keeps else max(1, BLOCK_ELEMENTS // (len(w_hh) * max(counts, default=1)))
     order = range(0, max(steps, 1), max(length, 1))
     for begin in reversed(order) if direction else order:
         block = range(begin, min(begin + length, steps))

@@ -27,6 +27,8 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from regard.ops.eligibility import TENSOR_TYPES
+
 MAX_RECORDINGS = 8
 """Recordings that are kept, each with the buffers of a whole pass: 50 steps of 64 rows and 512 units take about 150 MB.
 A shape is recorded when it comes for the second time; one that does not come again among as many others leaves before
@@ -218,7 +220,7 @@ class Recordings:
         device = inputs[0].device
         kind = RECORDERS.get(device.type)
         circumstances = None if kind is None else kind.circumstances(device)
-        if kind is None or circumstances is None or any(type(x) not in _PLAIN for x in inputs):
+        if kind is None or circumstances is None or any(type(x) not in (*TENSOR_TYPES, type(None)) for x in inputs):
             return None
         key = settings, circumstances, tuple(_key(x) for x in inputs)
         with _LOCK:
@@ -252,13 +254,10 @@ class Recordings:
             self._slots[slot] = None
 
 
-_PLAIN = (Tensor, Parameter, type(None))
-
-
 def _key(x: Tensor | None) -> Hashable:
     """What a recording depends on in a tensor: a parameter is read at its address, of others only the shape counts."""
-    place = (x.data_ptr(), x.stride()) if isinstance(x, Parameter) else None
-    return None if x is None else (x.dtype, x.device, x.shape, place)
+    address = (x.data_ptr(), x.stride()) if isinstance(x, Parameter) else None
+    return None if x is None else (x.dtype, x.device, x.shape, address)
 
 
 def _copied(x: Tensor | None) -> Tensor | None:

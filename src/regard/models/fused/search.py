@@ -26,7 +26,7 @@ from regard.ops.choose import steps_for
 from regard.ops.eligibility import refuse_numba
 from regard.ops.linear import linear
 
-FEW = 2
+TOKENS_PER_ROW = 2
 """A vocabulary of at most so many tokens a row is multiplied as a whole."""
 ROUND = 16
 """Rows that differ are filled up to a multiple: the library prepares itself for every new number of rows."""
@@ -93,7 +93,7 @@ class SearchTwin:
         self.first = memory.first_state
         self.attends_first = decoder.order == "attend_then_recur"
         self.back = stack.layers[0].input_size - embedding.size
-        few = _is_table(embedding) and embedding.table.num_embeddings <= FEW * rows
+        few = _is_table(embedding) and embedding.table.num_embeddings <= TOKENS_PER_ROW * rows
         self.vectors = embedding.table.weight if few else None
         self.cells = [
             STEPS[stack.cell](layer, rows, *(() if index else (self.back, self.vectors)))

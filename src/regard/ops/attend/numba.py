@@ -79,9 +79,9 @@ class AdditiveLook(_Look):
         super().__init__(*memory, **options)
         assert self.v is not None
         keys = self.keys.numpy()
-        raised, near, kind = np.empty_like(keys), np.empty(len(keys), np.bool_), keys.dtype
-        parallel_for(_raise, (keys, REACH[kind], raised, near), len(keys), keys.size)
-        self.kernel, self.constants = _additive, (keys, raised, near, self.v.numpy(), REACH[kind], LARGE[kind])
+        raised, in_reach, kind = np.empty_like(keys), np.empty(len(keys), np.bool_), keys.dtype
+        parallel_for(_raise, (keys, REACH[kind], raised, in_reach), len(keys), keys.size)
+        self.kernel, self.constants = _additive, (keys, raised, in_reach, self.v.numpy(), REACH[kind], LARGE[kind])
 
     def reverse(self) -> AbstractLookBackward:
         return AdditiveLookBackward(self)
@@ -129,14 +129,14 @@ LOOKS: dict[str, type[AbstractLook]] = {"additive": AdditiveLook, "dot": DotLook
 
 
 @compiled
-def _raise(keys: Any, reach: Any, out: Any, near: Any, start: int, stop: int) -> None:
+def _raise(keys: Any, reach: Any, out: Any, in_reach: Any, start: int, stop: int) -> None:
     """e^{2k}, and which sentences have all of them within reach."""
     for b in range(start, stop):
         close = True
         for s in range(keys.shape[1]):
             for h in range(keys.shape[2]):
                 close &= powers(keys[b, s, h], out[b, s, h], reach)
-        near[b] = close
+        in_reach[b] = close
 
 
 @compiled
@@ -207,7 +207,7 @@ def _additive(
     queries: Any,
     keys: Any,
     key_powers: Any,
-    near: Any,
+    in_reach: Any,
     v: Any,
     reach: Any,
     large: Any,
@@ -216,7 +216,7 @@ def _additive(
 ) -> None:
     """e_j = Σ_d v_d tanh(q_d + k_jd), then softmax and sum.
 
-    queries (R, H, D), keys and their powers e^{2k} (B, S, H, D), v (H, D); near (B,): whether all keys have powers.
+    queries (R, H, D), keys and their powers e^{2k} (B, S, H, D), v (H, D); in_reach (B,): whether all keys have powers.
     """
     heads, size = v.shape
     a = np.empty(size, v.dtype)  # e^{2q} of a row's head
@@ -224,7 +224,7 @@ def _additive(
         b = sentences[row]
         for h in range(heads):
             query, energies = queries[row, h], weights[t, row, h]
-            factored = powers(query, a, reach) and near[b]
+            factored = powers(query, a, reach) and in_reach[b]
             for s in range(keys.shape[1]):
                 if factored:
                     energies[s] = energy_factored(a, key_powers[b, s, h], v[h], large)
@@ -239,7 +239,7 @@ def _additive_backward(
     queries: Any,
     keys: Any,
     key_powers: Any,
-    near: Any,
+    in_reach: Any,
     v: Any,
     reach: Any,
     large: Any,
@@ -262,7 +262,7 @@ def _additive_backward(
     for b in range(start, stop):
         for h in range(heads):
             query = queries[b, h]
-            factored = powers(query, a, reach) and near[b]
+            factored = powers(query, a, reach) and in_reach[b]
             sums[:] = zero
             shares[:] = zero
             for s in range(keys.shape[1]):

@@ -21,9 +21,9 @@ from regard.errors import ShapeError
 from regard.ops.linear import Product, linear
 from regard.ops.linear_cross_entropy import reference
 
-KEPT = 5 << 18
+BLOCK_ELEMENTS = 5 << 18
 """Numbers of a block of logits; with fewer, the weight and its gradient are read too often."""
-FEWEST = 64
+MIN_ROWS = 64
 """Rows of a block: products of fewer would be slow."""
 
 _keeps_graph: Any = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
@@ -117,8 +117,8 @@ def _in_blocks(
     of_features, of_weight, of_bias = needed
     silent = targets[:0] if never is None else never.nonzero()[:, 0]
     count, num_tokens = len(features), len(weight)
-    # as many rows as `KEPT` allows, a multiple of `FEWEST`; W is packed when several blocks use it
-    rows = min(max(FEWEST, KEPT // num_tokens // FEWEST * FEWEST), count)
+    # as many rows as `BLOCK_ELEMENTS` allows, a multiple of `MIN_ROWS`; W is packed when several blocks use it
+    rows = min(max(MIN_ROWS, BLOCK_ELEMENTS // num_tokens // MIN_ROWS * MIN_ROWS), count)
     multiply = Product(weight, rows) if rows < count else partial(linear, weight=weight)
     grad_weight = weight.new_empty(weight.shape) if of_weight else None
     grad_bias = weight.new_zeros(num_tokens) if of_bias else None

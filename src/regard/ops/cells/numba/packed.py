@@ -21,19 +21,19 @@ from typing import Any
 
 import numpy as np
 
-from regard.ops.compiled import compiled, part
+from regard.ops.compiled import compiled, subroutine
 from regard.ops.compiled.cells import gru_row, gru_row_backward, lstm_row, lstm_row_backward
 from regard.ops.compiled.elementary import tanh
 from regard.ops.threads import parallel_for
 
 
-@part
+@subroutine
 def _copy(size: int, values: Any, copies: Any) -> None:
     for d in range(size):
         copies[d] = values[d]
 
 
-@part
+@subroutine
 def _collect(size: int, grad_hidden: Any, grad_output: Any, grad_recurrent: Any, row: int) -> None:
     """Adds to h's gradient the output's and, where the sequence goes on, that through the next step's product."""
     for d in range(size):
@@ -170,7 +170,7 @@ def _gru_backward(
         s_rz, s_n = kept_recurrent[offset + row, : 2 * size], kept_recurrent[offset + row, 2 * size :]
         last_h, grad_h = kept_hidden[offset + row], grad_hidden[row]
         _collect(size, grad_h, grad_outputs[sorted_indices[row], t, column : column + size], grad_recurrent, row)
-        # s_n is read before its gradient takes its place; nothing was kept in the sorted_indices of s_r and s_z
+        # s_n is read before its gradient takes its place; nothing was kept in the places of s_r and s_z
         gru_row_backward(size, rz, n, s_n, last_h, grad_h, grad_n, s_rz, s_n)
         _copy(size, grad_n, n)
         _copy(2 * size, s_rz, rz)

@@ -23,7 +23,7 @@ from regard.ops.location.numba.filters import Filters
 from regard.ops.precision import without_autocast
 from regard.ops.threads import parallel_for
 
-BLOCK = 1 << 19
+BLOCK_ELEMENTS = 1 << 19
 """Numbers of u that are held at once, or those of one sentence."""
 
 
@@ -87,8 +87,8 @@ def gradients(
 
 
 def _blocks(query: Tensor, keys: Tensor) -> Iterator[tuple[int, int]]:
-    """From which sentence to which: as many as `BLOCK` allows."""
-    step = max(1, BLOCK // (query.shape[1] * keys[0].numel()))
+    """From which sentence to which: as many as `BLOCK_ELEMENTS` allows."""
+    step = max(1, BLOCK_ELEMENTS // (query.shape[1] * keys[0].numel()))
     return ((start, min(start + step, len(keys))) for start in range(0, len(keys), step))
 
 
