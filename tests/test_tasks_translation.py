@@ -14,7 +14,7 @@ import torch
 
 from regard.cli import run
 from regard.config.schema import Config, SideConfig
-from regard.data import Field, Parallel, corpus_score, open_pairs
+from regard.data import Field, ParallelText, corpus_score, open_pairs
 from regard.data.references import parallel
 from regard.decoding import Prediction
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
@@ -209,5 +209,5 @@ def test_sacrebleu_is_not_imported_before_it_is_needed() -> None:
 
 def test_pairs_of_a_parallel_reader_and_items_have_the_same_lines(tmp_path: Path) -> None:
     source, target = written(tmp_path, "a", ["x", "y"]), written(tmp_path, "b", ["1", "2"])
-    pairs = open_pairs(Parallel(source, target))
+    pairs = open_pairs(ParallelText(source, target))
     assert [(p.source, (p.target,)) for p in pairs] == [(i.source, i.references) for i in parallel(source, [target])]

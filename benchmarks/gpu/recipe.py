@@ -19,7 +19,7 @@ from regard.decoding import Search, search
 from regard.tasks.reading import read_data
 from regard.tasks.text_to_text import TextToText
 from regard.tasks.trainee import TextTrainee
-from regard.training.groups import Part
+from regard.training.accumulation import LocalBatch
 from regard.training.step import Stepper
 
 RECIPE = Path(__file__).parents[1] / "g2p" / "g2p-en.yaml"
@@ -70,14 +70,14 @@ def steps(
     """Some steps of the trainer, the target symbols in them, and a list that the losses are added to."""
     config, trainee = prepare(place, folder, precision, compiled=compiled)
     trainee.module.train()
-    batches = [trainee.batch(rows) for rows in trainee.plan(0)[: STEPS if place.is_full else TINY_STEPS]]
+    batches = [trainee.batch(rows) for rows in trainee.descriptions(0)[: STEPS if place.is_full else TINY_STEPS]]
     stepper, generator = Stepper(trainee, config.training, place.device), torch.Generator()
     losses: list[float] = []
 
     def run() -> None:
         for batch in batches:
             figures = stepper(
-                [(Part(range(len(batch["source"]))), batch)],
+                [(LocalBatch(range(len(batch["source"]))), batch)],
                 step=len(losses),
                 learning_rate=config.training.learning_rate,
                 generator=generator,

@@ -28,7 +28,7 @@ class ParallelFiles(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Parallel:
+class ParallelText:
     """Two text files whose lines belong together."""
 
     source: Path | str
@@ -111,7 +111,7 @@ def open_pairs(
     """Opens pairs of texts; one pass finds the lines, and only their offsets are kept in memory.
 
     Args:
-        files: a TSV or JSONL file, or two parallel files (`Parallel(source, target)`).
+        files: a TSV or JSONL file, or two parallel files (`ParallelText(source, target)`).
         format: `auto` goes by the suffix: `.jsonl` and `.ndjson` are JSONL, two files are parallel, all else is TSV.
         source_field: TSV column, counted from 0, or JSONL field of the source; the texts of several are joined by tabs.
         target_field: TSV column or JSONL field of the target; ignored with `autoencode`.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard import health
-from regard.data import BOS, EOS, Pairs, plan
+from regard.data import BOS, EOS, Pairs, bucket
 from regard.data.pairs import shorten
 from regard.data.translation import TRANSLATION_METRICS
 from regard.decoding import Prediction
@@ -47,7 +47,7 @@ class TextTrainee:
         lengths = [side.lengths for side in self.train]
         longest, shortest = np.maximum(*lengths), np.minimum(*lengths)
         self.kept = np.flatnonzero((longest <= self.config.data.max_length) & (shortest > 0))
-        self.dev_batches = plan(
+        self.dev_batches = bucket(
             *(side.lengths + 1 for side in self.dev),
             batch_tokens=self.config.training.batch_tokens,
             seed=0,
@@ -64,9 +64,9 @@ class TextTrainee:
                 lambda batch: self._loss(batch, None, smoothing), self.module, self._first
             )
 
-    def plan(self, epoch: int) -> Sequence[Any]:
+    def descriptions(self, epoch: int) -> Sequence[Any]:
         """Batches of indices of pairs of similar length; lengths include the end symbol."""
-        batches = plan(
+        batches = bucket(
             *(side.lengths[self.kept] + 1 for side in self.train),
             batch_tokens=self.config.training.batch_tokens,
             seed=self.config.seed,
@@ -135,7 +135,7 @@ class TextTrainee:
 
     def _first(self) -> dict[str, Tensor]:
         """The first batch of the first epoch with more than one row, or one row twice if there is none."""
-        batches = [batch for batch in self.plan(0) if len(batch) > 1]
+        batches = [batch for batch in self.descriptions(0) if len(batch) > 1]
         return self._batch(self.train, batches[0] if batches else self.kept[[0, 0]], device=True)
 
     def _encode(self, pairs: Pairs) -> Sides:

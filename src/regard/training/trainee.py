@@ -67,7 +67,7 @@ class Trainee(Protocol):
         """The module to train. The loop moves it to the device and sets training or evaluation mode."""
         ...
 
-    def plan(self, epoch: int) -> Sequence[Any]:
+    def descriptions(self, epoch: int) -> Sequence[Any]:
         """Small descriptions of the epoch's batches, such as arrays of indices: a pure function of seed and epoch."""
         ...
 

@@ -20,7 +20,7 @@ from regard.tasks.build import build_model
 from regard.tasks.text_to_text import TextToText
 from regard.tasks.trainee import TextTrainee
 from regard.testing.cases.draws import draw
-from regard.training.groups import Part
+from regard.training.accumulation import LocalBatch
 from regard.training.step import Stepper
 
 LSTM, STEPWISE, PRODUCTS = "nn.LSTM only", "regard, step by step", "products only"
@@ -146,7 +146,8 @@ def training_step(dtype: torch.dtype, *, B: int, T: int, S: int, E: int, D: int,
     generator = torch.Generator()
 
     def step() -> Answer:
-        figures = stepper([(Part(range(B)), batch)], step=0, learning_rate=training.learning_rate, generator=generator)
+        batches = [(LocalBatch(range(B)), batch)]
+        figures = stepper(batches, step=0, learning_rate=training.learning_rate, generator=generator)
         return {"loss": torch.tensor(figures.loss, dtype=dtype), **plain.gradients(model.module)}
 
     return Contest({OURS: step, PLAIN: plain_step}, shares_terms=True)
