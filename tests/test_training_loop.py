@@ -382,7 +382,7 @@ def test_a_batch_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 def test_training_data_without_batches_is_an_error(tmp_path: Path) -> None:
     trainee = ToyTrainee(config())
-    trainee.plan = lambda epoch: []  # type: ignore[method-assign]
+    trainee.descriptions = lambda epoch: []  # type: ignore[method-assign]
     with pytest.raises(RegardError, match="no batches"):
         run(tmp_path, trainee)
 

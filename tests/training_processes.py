@@ -114,7 +114,7 @@ def undivided(folder: Path):
 
     class Plain:
         def __init__(self, inner: TextTrainee) -> None:
-            self.module, self.plan, self.batch, self.loss = inner.module, inner.plan, inner.batch, inner.loss
+            self.module, self.descriptions, self.batch, self.loss = inner.module, inner.descriptions, inner.batch, inner.loss
             self.validate, self.save = inner.validate, inner.save
 
     own = trainee(folder, [])

@@ -46,7 +46,7 @@ class ConfigError(RegardError):
     Args:
         message: what was expected, what came, what to do.
         path: the key's place in the configuration, as `("model", "encoder", "size")`.
-            `regard.config.Configuration.explain` turns it into the line and column of the file.
+            `regard.config.Configuration.located` turns it into the line and column of the file.
     """
 
     def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:

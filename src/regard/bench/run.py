@@ -11,7 +11,7 @@ from regard.bench import growth, machine, report
 from regard.bench.accuracy import SIZES, grad_scale
 from regard.bench.cases import CASES
 from regard.bench.measurement import FULL, QUICK, Effort, Measurement, measure
-from regard.config.spelling import did_you_mean, nearest
+from regard.config.spelling import suggestion
 from regard.errors import RegardError
 
 ERRORS, GROWTH = "errors", "growth"
@@ -44,9 +44,7 @@ def run(
     """
     for name in names:
         if name not in NAMES:
-            near = nearest(name, NAMES)
-            hint = did_you_mean(near) if near else f"there are {', '.join(NAMES)}"
-            raise RegardError(f"There is no case {name!r}; {hint}")
+            raise RegardError(f"There is no case {name!r}; {suggestion(name, NAMES)}")
     chosen = list(names) or list(NAMES)
     counts = tuple(dict.fromkeys(threads))
     effort = QUICK if quick else FULL

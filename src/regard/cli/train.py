@@ -48,7 +48,7 @@ def train(
     try:
         outcome = tasks.train(configuration, folder, overwrite=overwrite)
     except ConfigError as error:
-        raise configuration.explain(error) from None
+        raise configuration.located(error) from None
     raise typer.Exit(0 if outcome.signal is None else KILLED + outcome.signal)
 
 

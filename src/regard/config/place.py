@@ -16,7 +16,7 @@ MAX_SHOWN = 120
 class Place:
     """A position in a file, or a whole override (line 0); places are sorted in the order of reading."""
 
-    rank: int
+    order: int
     line: int
     column: int
     origin: str
@@ -26,7 +26,7 @@ class Place:
         return f"{origin}:{self.line}:{self.column}" if self.line else origin
 
     def __lt__(self, other: Place) -> bool:
-        return (self.rank, self.line, self.column) < (other.rank, other.line, other.column)
+        return (self.order, self.line, self.column) < (other.order, other.line, other.column)
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,10 +167,10 @@ def _shared(train: Survey, dev: Survey) -> Iterator[Finding]:
         text = "{count} of {name}'s pairs are also training pairs"
         yield _finding("warning", text, dev, np.flatnonzero(same_pair), lambda i: f" is {_pair(train, same(i)).place}")
     if same_source.any():
-        near = _lookup(train.source.hashes, dev.source.hashes)
+        same = _lookup(train.source.hashes, dev.source.hashes)
         text = "{count} of {name}'s pairs have the source of a training pair, with another target"
         yield _finding(
-            "warning", text, dev, np.flatnonzero(same_source), lambda i: f" and {_pair(train, near(i)).place}"
+            "warning", text, dev, np.flatnonzero(same_source), lambda i: f" and {_pair(train, same(i)).place}"
         )
 
 

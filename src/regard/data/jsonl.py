@@ -80,8 +80,8 @@ def field_of(value: Any, field: Any, key: str, place: str) -> str:
     try:
         text: Any = value[field]
     except KeyError:
-        near = difflib.get_close_matches(str(field), value, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, value)) or 'none'}."
+        similar = difflib.get_close_matches(str(field), value, n=1, cutoff=0.5)
+        hint = f"did you mean {similar[0]!r}?" if similar else f"it has {', '.join(map(repr, value)) or 'none'}."
         raise DataError(f"{place}: no field {field!r} (data.{key}); {hint}") from None
     except IndexError:
         raise DataError(f"{place}: no entry {field} (data.{key}), counted from 0; the list has {len(value)}.") from None

@@ -165,5 +165,5 @@ def reason(path: Path, error: OSError) -> str:
         return f"cannot be read: {error.strerror}."
     if not path.parent.is_dir():
         return f"no such file; the folder {path.parent} does not exist."
-    near = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
-    return "no such file." + (f" Did you mean {path.parent / near[0]}?" if near else "")
+    similar = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
+    return "no such file." + (f" Did you mean {path.parent / similar[0]}?" if similar else "")

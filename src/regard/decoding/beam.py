@@ -63,12 +63,12 @@ def beam_search(
         )
         scores, nodes = _search(frontier, options, remaining)
         best = _best(options, remaining)
-    places = [[p for p, score in enumerate(row) if score > -inf][: options.num_best] for row in scores.tolist()]
-    sentence = torch.tensor([b for b, row in enumerate(places) for _ in row], device=nodes.device)
-    place = torch.tensor([p for row in places for p in row], device=nodes.device)
-    stops: list[StopReason] = ["eos" if p < best else "length" for p in place.tolist()]
-    hypotheses = iter(frontier.history.read(nodes[sentence, place], scores[sentence, place].tolist(), stops))
-    return [[next(hypotheses) for _ in row] for row in places]
+    kept = [[p for p, score in enumerate(row) if score > -inf][: options.num_best] for row in scores.tolist()]
+    sentence = torch.tensor([b for b, row in enumerate(kept) for _ in row], device=nodes.device)
+    column = torch.tensor([p for row in kept for p in row], device=nodes.device)
+    stops: list[StopReason] = ["eos" if p < best else "length" for p in column.tolist()]
+    hypotheses = iter(frontier.history.read(nodes[sentence, column], scores[sentence, column].tolist(), stops))
+    return [[next(hypotheses) for _ in row] for row in kept]
 
 
 def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,12 +101,12 @@ def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Ten
 
         values, tokens = largest(processed, beam, without=eos)
         candidates = (totals.view(-1, 1) + values).masked_fill(dead.view(-1, 1), -inf).view(len(frontier), -1)
-        new_totals, places = largest(_widened(candidates, beam, -inf), beam)
+        new_totals, indices = largest(_widened(candidates, beam, -inf), beam)
         frontier.require_numbers(new_totals[:, :1])  # NaN comes first
-        places = places.clamp_(max=candidates.shape[1] - 1)
-        tokens = tokens.view(len(frontier), -1).gather(1, places)
+        indices = indices.clamp_(max=candidates.shape[1] - 1)
+        tokens = tokens.view(len(frontier), -1).gather(1, indices)
         first = torch.arange(0, len(log_probabilities), frontier.width, device=log_probabilities.device)[:, None]
-        parents = places.floor_divide_(values.shape[1]).add_(first)
+        parents = indices.floor_divide_(values.shape[1]).add_(first)
         new_nodes = history.grow(frontier.nodes.flatten()[parents], tokens, log_probabilities[parents, tokens], parents)
         del log_probabilities, processed  # so that those of the next step take their place
 

@@ -40,9 +40,9 @@ class NoRepeat:
             return log_probabilities
         ngrams = tokens.unfold(1, self.size, 1)
         latest = tokens[:, length - self.size + 1 :]
-        row, place = (ngrams[..., :-1] == latest[:, None]).all(-1).nonzero(as_tuple=True)
+        row, position = (ngrams[..., :-1] == latest[:, None]).all(-1).nonzero(as_tuple=True)
         result = log_probabilities.clone()
-        result[row, ngrams[row, place, -1]] = -inf
+        result[row, ngrams[row, position, -1]] = -inf
         return result
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from regard.config import Config, Configuration
-from regard.config.spelling import did_you_mean, nearest
+from regard.config.spelling import suggestion
 from regard.data.translation import TRANSLATION_METRICS, is_available
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks.build import build_model
@@ -113,7 +113,7 @@ def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Ou
                 lock=lock,
             )
     except ConfigError as error:
-        raise configuration.explain(error) from None
+        raise configuration.located(error) from None
     inputs = (item.source for item in trainee.items)
     print(closing(outcome, folder, select=select, inputs=inputs), file=sys.stderr)
     if outcome.stop_reason == "interrupted" and overwrite:
@@ -137,9 +137,7 @@ def _select(config: Config) -> str:
     name = ALIASES.get(config.select, config.select)
     if name not in METRICS:
         names = [*METRICS, *ALIASES]
-        near = nearest(config.select, names)
-        hint = did_you_mean(near) if near else f"there are {', '.join(names)}"
-        raise ConfigError(f"there is no metric {config.select!r}; {hint}", ("select",))
+        raise ConfigError(f"there is no metric {config.select!r}; {suggestion(config.select, names)}", ("select",))
     if name in TRANSLATION_METRICS and not is_available():
         raise ConfigError(f"{name} needs the sacrebleu package: pip install 'regard[text]'", ("select",))
     return name

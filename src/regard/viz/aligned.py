@@ -130,10 +130,10 @@ def as_weights(values: Any) -> Weights:
 def _split(name: str, weights: Weights) -> Iterator[tuple[str, Weights]]:
     for index in np.ndindex(weights.shape[:-2]):
         axes = ("layer", "head")[2 - len(index) :]
-        place = [f"{axis} {i}" for axis, i in zip(axes, index, strict=True)]
+        axes_indices = [f"{axis} {i}" for axis, i in zip(axes, index, strict=True)]
         if weights.shape[:-2] == (1,) and name:
-            place = []
-        yield ", ".join([name] * bool(name) + place), weights[index]
+            axes_indices = []
+        yield ", ".join([name] * bool(name) + axes_indices), weights[index]
 
 
 def _cut(
