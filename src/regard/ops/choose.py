@@ -58,5 +58,4 @@ def step_implementations(operation: str) -> tuple[Implementation, ...]:
 
 def steps_for(operation: str, device: str) -> ModuleType:
     """The module of what an operation does in a step, for a type of device."""
-    module: ModuleType = choose(step_implementations(operation), stand_in(device)).function()
-    return module
+    return choose(step_implementations(operation), stand_in(device)).function()

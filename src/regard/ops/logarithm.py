@@ -51,8 +51,7 @@ def widen(x: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
     """
     if x.element_size() >= 4:
         return x
-    wide: Tensor = apply(_Widen, _WidenWithTangents, x)
-    return wide
+    return apply(_Widen, _WidenWithTangents, x)
 
 
 class _Widen(torch.autograd.Function):

@@ -30,8 +30,7 @@ def contest(dtype: torch.dtype, *, M: int, D: int, N: int, smoothing: float = 0.
 
     def formula(features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         *_, reference = ops.IMPLEMENTATIONS["linear_cross_entropy"]
-        loss: Tensor = reference.function(features, weight, bias, targets, None, never, smoothing=smoothing)[0]
-        return loss
+        return reference.function(features, weight, bias, targets, None, never, smoothing=smoothing)[0]
 
     def library(features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         logits = F.linear(features, weight, bias.masked_fill(never, float("-inf")))

@@ -43,8 +43,7 @@ def additive_attention(
 ) -> Tensor:
     """As the reference."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in (query, keys, v, values)):
-        context: Tensor = _Attention.apply(query, keys, v, values, mask, sharpening)  # type: ignore[no-untyped-call]
-        return context
+        return _Attention.apply(query, keys, v, values, mask, sharpening)  # type: ignore[no-untyped-call]
     return _attend(query, keys, v, values, mask, sharpening)[0]
 
 
@@ -142,8 +141,7 @@ def _weigh(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor | None, sharpeni
     if sharpening != 1.0:
         energies.mul_(sharpening)
     support = None if mask is None else mask[:, None, None]
-    weights: Tensor = steps_for("softmax", query.device.type).weigh(energies, support)
-    return weights
+    return steps_for("softmax", query.device.type).weigh(energies, support)
 
 
 def _grouped(x: Tensor, values: Tensor) -> Tensor:

@@ -56,8 +56,7 @@ def dot_attention(
     # a compiler differentiates the kernels itself
     if not differentiable or torch.compiler.is_compiling():
         return _attend(query, keys, values, support, scale, causal)
-    context: Tensor = _Attention.apply(query, keys, values, support, scale, causal)  # type: ignore[no-untyped-call]
-    return context
+    return _Attention.apply(query, keys, values, support, scale, causal)  # type: ignore[no-untyped-call]
 
 
 def _attend(query: Tensor, keys: Tensor, values: Tensor, support: Tensor | None, scale: float, causal: bool) -> Tensor:

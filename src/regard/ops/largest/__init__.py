@@ -53,5 +53,4 @@ def largest(
     >>> largest(torch.tensor([[1.0, 3.0, 1.0, 1.0]]), 2)
     (tensor([[3., 1.]]), tensor([[1, 0]]))
     """
-    entries: tuple[Tensor, Tensor] = choose(LARGEST, values, count).function(values, count, without)
-    return entries
+    return choose(LARGEST, values, count).function(values, count, without)

@@ -30,8 +30,7 @@ def linear(
     """
     if bfloat16:
         return _multiply_bfloat16(x, weight.bfloat16(), bias)
-    product: Tensor = choose(LINEAR, x, weight, bias).function(x, weight, bias)
-    return product
+    return choose(LINEAR, x, weight, bias).function(x, weight, bias)
 
 
 def outer(left: Float[Tensor, "M N"], right: Float[Tensor, "M K"], *, bfloat16: bool = False) -> Float[Tensor, "N K"]:

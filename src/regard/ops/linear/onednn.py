@@ -45,14 +45,12 @@ def refuse(x: Any = None, weight: Any = None, bias: Any = None, *, min_work: int
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b; the weight may be packed."""
     # nothing is fused after the product: no function, no numbers for it, no variant of it
-    product: Tensor = _multiply(_dense(x), weight if weight.is_mkldnn else _dense(weight), bias, "none", [], "")
-    return product
+    return _multiply(_dense(x), weight if weight.is_mkldnn else _dense(weight), bias, "none", [], "")
 
 
 def pack(weight: Tensor, rows: int) -> Tensor:
     """A weight in the layout that oneDNN reads fastest in products with so many rows."""
-    packed: Tensor = _reorder(weight.detach().contiguous(), rows)
-    return packed
+    return _reorder(weight.detach().contiguous(), rows)
 
 
 def _dense(x: Tensor) -> Tensor:

@@ -41,5 +41,4 @@ def log_softmax(logits: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows N"]:
     >>> log_softmax(torch.zeros(1, 4)).exp()
     tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
     """
-    log_probabilities: Tensor = choose(LOG_SOFTMAX, logits).function(logits)
-    return log_probabilities
+    return choose(LOG_SOFTMAX, logits).function(logits)

@@ -63,8 +63,7 @@ def lookback_softmax(
 
 def linear_recurrence(decay: Float[Tensor, "*rows S1"], inputs: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows S"]:
     """y_0 = x_0, y_j = d_j y_{j-1} + x_j, for d_1 … d_{S-1}; differentiable any number of times."""
-    result: Tensor = apply(_LinearRecurrence, _LinearRecurrenceWithTangents, decay, inputs)
-    return result
+    return apply(_LinearRecurrence, _LinearRecurrenceWithTangents, decay, inputs)
 
 
 class _LinearRecurrence(torch.autograd.Function):

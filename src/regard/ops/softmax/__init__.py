@@ -28,8 +28,7 @@ def masked_softmax(
     tensor([[1., 0.],
             [0., 0.]])
     """
-    weights: Tensor = choose(MASKED_SOFTMAX, energies, support).function(energies, support)
-    return weights
+    return choose(MASKED_SOFTMAX, energies, support).function(energies, support)
 
 
 def _refuse_numba(*inputs: Any) -> str | None:
@@ -57,8 +56,7 @@ def _kernels() -> Any:
 
 def _weigh(energies: Tensor, support: Tensor | None) -> Tensor:
     # cloned: the kernel writes over its argument, which belongs to the caller
-    weights: Tensor = _kernels().weigh(energies.detach().clone(memory_format=torch.contiguous_format), support)
-    return weights
+    return _kernels().weigh(energies.detach().clone(memory_format=torch.contiguous_format), support)
 
 
 class _Softmax(torch.autograd.Function):
