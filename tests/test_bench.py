@@ -11,9 +11,10 @@ from regard import ops
 from regard.bench import CASES, Case, Contest, arithmetic, gate, growth, judge, memory, report, run
 from regard.bench.case import OURS, PLAIN
 from regard.bench.clock import Quartiles, ratio, turns
-from regard.bench.machine import Rates, threads
+from regard.bench.machine import Rates
 from regard.bench.measurement import QUICK, measure
 from regard.cli import run as command
+from regard.training.device import threads
 
 TINY = {"B": 2, "T": 3, "S": 4, "D": 8}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from unicodedata import category
 
 
@@ -56,6 +57,14 @@ class ConfigError(RegardError):
 
 class DataError(RegardError):
     """Data that cannot be read; the text names file, line, field and value."""
+
+
+def newer_format(path: Path, number: int, supported: int) -> DataError:
+    """The error for a file of a newer format."""
+    return DataError(
+        f"{path}: format {number} is newer than this version of regard reads ({supported}).\n"
+        "  Update it: pip install --upgrade regard"
+    )
 
 
 class UnsupportedError(RegardError):

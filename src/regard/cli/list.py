@@ -45,8 +45,3 @@ def list_(
         lines += [] if selected else [heading]
         lines += [f"{indent}{name:{width}}  {line}".rstrip() for plural, name, line in entries if plural == heading]
     show("\n".join(lines))
-
-
-def register(application: typer.Typer) -> None:
-    """Adds the verb to the command line."""
-    application.command("list", epilog="Example: regard list recipes")(list_)

@@ -71,8 +71,3 @@ def plot(
         scale: Literal["largest"] | float = "largest" if highest else 1.0
         for path in plot_alignment(shown, file, title=title, data=data, heads=heads, highest=scale):
             show(path)
-
-
-def register(application: typer.Typer) -> None:
-    """Adds the verb to the command line."""
-    application.command("plot", epilog="Example: regard plot --model g2p-en attention --output attention.html")(plot)

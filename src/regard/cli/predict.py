@@ -203,8 +203,3 @@ def _output(prediction: Prediction) -> dict[str, Any]:
 
 def _rounded(weights: Iterable[float]) -> list[float | None]:
     return [finite(round(weight, DECIMALS)) for weight in weights]
-
-
-def register(application: typer.Typer) -> None:
-    """Adds the verb to the command line."""
-    application.command("predict", epilog="Example: regard predict --model g2p-en attention regard")(predict)

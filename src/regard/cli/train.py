@@ -74,8 +74,3 @@ def _folder(config: Path | None, configuration: Configuration) -> Path:
     if is_run(config.parent):
         return config.parent
     return Path("runs") / (config.absolute().parent.name or configuration.name)
-
-
-def register(application: typer.Typer) -> None:
-    """Adds the verb to the command line."""
-    application.command("train", epilog="Example: regard train g2p.yaml --set training.epochs=10")(train)

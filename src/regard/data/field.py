@@ -180,14 +180,9 @@ class Field:
         path = Path(folder) / f"{name}.json"
         header, symbols = document.read(path)
         stored, columns = header.get("normalisation"), header.get("columns")
-        if not isinstance(stored, dict) or stored.get("case") not in get_args(Case):
-            raise DataError(
-                f"{path}: `normalisation` needs a `case`, one of {', '.join(get_args(Case))}; got {stored!r}."
-            )
-        if stored.get("unicode") not in get_args(Form):
-            raise DataError(
-                f"{path}: `normalisation` needs a `unicode`, one of {', '.join(get_args(Form))}; got {stored!r}."
-            )
+        for key, values in (("case", get_args(Case)), ("unicode", get_args(Form))):
+            if not isinstance(stored, dict) or stored.get(key) not in values:
+                raise DataError(f"{path}: `normalisation` needs a `{key}`, one of {', '.join(values)}; got {stored!r}.")
         each = Normalisation(stored["case"], stored["unicode"])
         normalisation = each if columns is None else ColumnNormalisation(each)
         units: Units

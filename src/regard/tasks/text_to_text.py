@@ -184,8 +184,7 @@ class TextToText:
             DataError: for a file without pairs, or one that the model was trained on.
         """
         data = self.config.data
-        if fingerprint(path) in training_files(self.fingerprints):
-            raise DataError(f"{path}: {self.name} was trained on this file; metrics need pairs that it has not seen.")
+        self._refuse_trained(path)
         pairs = open_pairs(
             path,
             format=data.format if data.format != "parallel" else "auto",
@@ -210,12 +209,7 @@ class TextToText:
         """
         if not targets:
             raise DataError("Parallel text needs one or more files of references besides the source.")
-        trained = training_files(self.fingerprints)
-        for path in (source, *targets):
-            if fingerprint(path) in trained:
-                raise DataError(
-                    f"{path}: {self.name} was trained on this file; metrics need pairs that it has not seen."
-                )
+        self._refuse_trained(source, *targets)
         items = parallel(source, targets, normalise_target=self.target.normalisation)
         if not items:
             raise DataError(f"{source}: the file has no lines to evaluate.")
@@ -261,6 +255,11 @@ class TextToText:
             name: corpus_score(name, texts, references, tokenize=tokenize, lowercase=lowercase) for name in metrics
         }
         return Evaluation(scored, corpus)
+
+    def _refuse_trained(self, *paths: Path | str) -> None:
+        trained = training_files(self.fingerprints)
+        if path := next((path for path in paths if fingerprint(path) in trained), None):
+            raise DataError(f"{path}: {self.name} was trained on this file; metrics need pairs that it has not seen.")
 
     def _automatic(self) -> tuple[Metric, ...]:
         """BLEU and chrF if outputs are sentences and sacrebleu is installed."""

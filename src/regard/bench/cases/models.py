@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.bench import arithmetic, plain
-from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest
+from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest, with_gradients
 from regard.config import Config, from_preset
 from regard.data import BOS, EOS, Field, Pair, Pairs
 from regard.decoding import Search, search
@@ -74,8 +74,7 @@ def decoder_pass(dtype: torch.dtype, *, feeds: bool = True, B: int, T: int, S: i
     lstm_inputs = draw(B, T, lstm.input_size, seed=8).float().to(dtype).requires_grad_()
 
     def answer(outputs: Tensor) -> Answer:
-        gradients = torch.autograd.grad(outputs, list(leaves.values()), probe)
-        return {"outputs": outputs.detach(), **dict(zip(leaves, gradients))}
+        return with_gradients("outputs", outputs, leaves, probe)
 
     def stepwise() -> Answer:
         memory = decoder.prepare(encoded)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard import ops
-from regard.bench.case import OURS, PLAIN, Answer, Case, Contest
+from regard.bench.case import OURS, PLAIN, Answer, Case, Contest, with_gradients
 from regard.testing.cases.draws import draw, probabilities
 
 Inputs = Callable[..., tuple[Any, ...]]
@@ -26,11 +26,10 @@ def contest(dtype: torch.dtype, *, operation: str, inputs: Inputs, **sizes: int)
         return draw(*shape, seed=9).float().to(dtype)
 
     def job(function: Callable[..., Tensor]) -> Answer:
-        leaves = [x.detach().requires_grad_() if _is_floating(x) else x for x in tensors]
-        result = function(*leaves)
-        floating = [x for x in leaves if _is_floating(x)]
-        gradients = torch.autograd.grad(result, floating, probe(result.shape))
-        return {"result": result.detach(), **{f"grad_input_{i}": gradient for i, gradient in enumerate(gradients)}}
+        arguments = [x.detach().requires_grad_() if _is_floating(x) else x for x in tensors]
+        result = function(*arguments)
+        leaves = {f"grad_input_{i}": x for i, x in enumerate(filter(_is_floating, arguments))}
+        return with_gradients("result", result, leaves, probe(result.shape))
 
     *_, reference = ops.IMPLEMENTATIONS[operation]
     sides = {OURS: partial(job, getattr(ops, operation)), PLAIN: partial(job, reference.function)}
