@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from regard.tasks.build import build_model
 from regard.tasks.encoded import pad
 from regard.tasks.evaluation import Evaluation, score
 from regard.tasks.limits import symbol_limits, within
+from regard.training.files import checksum
 
 END = "</s>"
 MAX_SOURCE_RATIO = 10
@@ -318,8 +318,7 @@ class TextToText:
 def fingerprint(path: Path | str) -> str:
     """SHA-256 of a file, in hexadecimal digits."""
     try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return checksum(Path(path))
     except OSError as error:
         raise DataError(f"{path}: {reason(Path(path), error)}") from None
 

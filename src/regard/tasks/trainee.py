@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ class TextTrainee:
         predictions = self.model.predict([item.source for item in self.items[:NUM_MEASURED]], beam=1, num_best=1)
         metrics.update(alignment_figures(predictions))
         pictures = [
-            (f"{number:02d}.png", _picture(prediction))
+            (f"{number:02d}.png", partial(plot_alignment, prediction))
             for number, prediction in enumerate(predictions[: training.samples])
             if prediction.alignment is not None and prediction.alignment.numel()
         ]
@@ -167,15 +168,15 @@ def alignment_figures(predictions: Sequence[Prediction]) -> dict[str, float]:
     Relative coverage is soft coverage as a share of what T steps can cover, min(1, T/S): 1 if no two steps attend to
     the same position, near 0 if all attend to one.
     """
-    alignments = [prediction.alignment for prediction in predictions if prediction.alignment is not None]
-    alignments = [alignment for alignment in alignments if alignment.numel()]
+    alignments = [a for prediction in predictions if (a := prediction.alignment) is not None and a.numel()]
     if not alignments:
         return {}
-    return {
-        "focus_rate": float(np.mean([health.focus_rate(alignment) for alignment in alignments])),
-        "monotonicity": float(np.mean([health.monotonicity(alignment) for alignment in alignments])),
-        "relative_coverage": float(np.mean([_relative_coverage(alignment) for alignment in alignments])),
+    measures: dict[str, Callable[[Tensor], float]] = {
+        "focus_rate": health.focus_rate,
+        "monotonicity": health.monotonicity,
+        "relative_coverage": _relative_coverage,
     }
+    return {name: float(np.mean([measure(a) for a in alignments])) for name, measure in measures.items()}
 
 
 def _relative_coverage(alignment: torch.Tensor) -> float:
@@ -200,7 +201,3 @@ def sample_line(entry: Scored) -> str:
     """One line about an item: input, output, and the reference if the output is wrong."""
     reference = "" if entry.is_right else f"   (expected {entry.item.references[0]})"
     return f"{entry.item.source} → {entry.prediction.text}{reference}"
-
-
-def _picture(prediction: Prediction) -> Any:
-    return lambda path: plot_alignment(prediction, path)
