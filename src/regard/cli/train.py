@@ -45,10 +45,7 @@ def train(
 
     from regard import tasks
 
-    try:
-        outcome = tasks.train(configuration, folder, overwrite=overwrite)
-    except ConfigError as error:
-        raise configuration.located(error) from None
+    outcome = tasks.train(configuration, folder, overwrite=overwrite)
     raise typer.Exit(0 if outcome.signal is None else KILLED + outcome.signal)
 
 

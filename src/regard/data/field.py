@@ -163,7 +163,8 @@ class Field:
         """
         path = Path(folder) / f"{name}.json"
         header, symbols = document.read(path)
-        stored, columns = header.get("normalisation"), header.get("columns")
+        stored: Any = header.get("normalisation")
+        columns = header.get("columns")
         for key, values in (("case", get_args(Case)), ("unicode", get_args(Form))):
             if not isinstance(stored, dict) or stored.get(key) not in values:
                 raise DataError(f"{path}: `normalisation` needs a `{key}`, one of {', '.join(values)}; got {stored!r}.")

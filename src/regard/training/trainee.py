@@ -51,7 +51,7 @@ class Validation:
 
     metrics: Mapping[str, float]
     samples: Sequence[str] = ()
-    pictures: Sequence[tuple[str, Callable[[Path], None]]] = ()
+    pictures: Sequence[tuple[str, Callable[[Path], object]]] = ()
     concern: str | None = None
 
 

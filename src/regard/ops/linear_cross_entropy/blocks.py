@@ -64,19 +64,10 @@ class _Loss(torch.autograd.Function):
     """Makes the gradients with the loss; the backward pass scales them. Second derivatives are the formula's."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        features: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        targets: Tensor,
-        never: Tensor | None,
-        smoothing: float,
-    ) -> tuple[Tensor, Tensor]:
-        inputs, needed = (features, weight, bias, targets, never), ctx.needs_input_grad[:3]
-        loss, likelihood, gradients = _in_blocks(*inputs, smoothing, needed)
-        ctx.smoothing = smoothing
-        ctx.save_for_backward(*gradients, *inputs)
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
+        loss, likelihood, gradients = _in_blocks(*inputs, ctx.needs_input_grad[:3])
+        *tensors, ctx.smoothing = inputs
+        ctx.save_for_backward(*gradients, *tensors)
         ctx.mark_non_differentiable(likelihood)
         return loss, likelihood
 
@@ -92,15 +83,11 @@ class _Loss(torch.autograd.Function):
                 features, weight, bias, targets, never=never, smoothing=ctx.smoothing
             )
             results = iter(torch.autograd.grad(loss, needed, grad_loss, create_graph=True))
-            return *(None if gradient is None else next(results) for gradient in gradients), None, None, None
-        # in place where no other pass will read them: the weight's gradient is as large as the weight
-        multiply = torch.mul if _keeps_graph() else Tensor.mul_
-        return (
-            *(None if gradient is None else multiply(gradient, grad_loss) for gradient in gradients),
-            None,
-            None,
-            None,
-        )
+        else:
+            # in place where no other pass will read them: the weight's gradient is as large as the weight
+            multiply = torch.mul if _keeps_graph() else Tensor.mul_
+            results = (multiply(gradient, grad_loss) for gradient in gradients if gradient is not None)
+        return *(None if gradient is None else next(results) for gradient in gradients), None, None, None
 
 
 def _in_blocks(
