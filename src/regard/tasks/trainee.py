@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard import health
-from regard.data import BOS, EOS, Pairs, bucket
+from regard.data import BOS, EOS, Pair, bucket
 from regard.data.pairs import shorten
 from regard.data.translation import TRANSLATION_METRICS
 from regard.decoding import Prediction
@@ -39,7 +39,7 @@ class TextTrainee:
         dev: held-out pairs.
     """
 
-    def __init__(self, model: TextToText, train: Pairs, dev: Pairs) -> None:
+    def __init__(self, model: TextToText, train: Sequence[Pair], dev: Sequence[Pair]) -> None:
         self.model = model
         self.module = model.module
         self.config = model.config
@@ -139,7 +139,7 @@ class TextTrainee:
         batches = [batch for batch in self.descriptions(0) if len(batch) > 1]
         return self._batch(self.train, batches[0] if batches else self.kept[[0, 0]], device=True)
 
-    def _encode(self, pairs: Pairs) -> Sides:
+    def _encode(self, pairs: Sequence[Pair]) -> Sides:
         """The ids of both sides."""
         source = EncodedTexts((pair.source for pair in pairs), self.model.source)
         return source, EncodedTexts((pair.target for pair in pairs), self.model.target)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.bench import arithmetic, plain
 from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest, with_gradients
 from regard.config import Config, from_preset
-from regard.data import BOS, EOS, Field, Pair, Pairs
+from regard.data import BOS, EOS, Field, Pair
 from regard.decoding import Search, search
 from regard.models import Encoded, EncoderDecoder
 from regard.tasks.build import build_model
@@ -102,29 +102,17 @@ def decoder_pass(dtype: torch.dtype, *, feeds: bool = True, B: int, T: int, S: i
     return Contest(sides, yardsticks=yardsticks if feeds else {}, terms=terms, shares_terms=True)
 
 
-class Drawn(Pairs):
+def random_pairs(count: int, source: int, target: int, num_words: int) -> list[Pair]:
     """Pairs of random words; all sources have one length, and so have all targets."""
-
-    def __init__(self, count: int, source: int, target: int, num_words: int) -> None:
-        words = torch.randint(num_words, (count, source + target), generator=torch.Generator().manual_seed(1))
-        self.texts = [[" ".join(map(str, row[side])) for row in words.tolist()] for side in _sides(source)]
-
-    def __len__(self) -> int:
-        return len(self.texts[0])
-
-    def read(self, index: int) -> Pair:
-        """The pair at an index."""
-        return Pair(self.texts[0][index], self.texts[1][index], Path("drawn"), index + 1)
-
-
-def _sides(source: int) -> tuple[slice, slice]:
-    return slice(0, source), slice(source, None)
+    words = torch.randint(num_words, (count, source + target), generator=torch.Generator().manual_seed(1))
+    texts = [list(map(str, row)) for row in words.tolist()]
+    return [Pair(" ".join(row[:source]), " ".join(row[source:]), Path("drawn"), i) for i, row in enumerate(texts, 1)]
 
 
 def training_step(dtype: torch.dtype, *, B: int, T: int, S: int, E: int, D: int, N: int) -> Contest:
     """A step of the trainer on a batch of text; T and S include the end symbol, N the four special symbols."""
     config = configuration(E, D)
-    pairs = Drawn(B, S - 1, T - 1, N - 4)
+    pairs = random_pairs(B, S - 1, T - 1, N - 4)
     field = Field.build(config.data.source, [" ".join(map(str, range(N - 4)))], name="words")
     torch.manual_seed(1)
     model = TextToText.build(config, field, field)

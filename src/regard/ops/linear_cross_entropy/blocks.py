@@ -56,7 +56,7 @@ def linear_cross_entropy(
     if torch.is_grad_enabled():
         loss, likelihood = _Loss.apply(*inputs)  # type: ignore[no-untyped-call]
     else:
-        loss, likelihood, _ = _in_blocks(*inputs, (False, False, False))
+        loss, likelihood, _ = _in_blocks((False, False, False), *inputs)
     return loss, likelihood
 
 
@@ -65,7 +65,7 @@ class _Loss(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
-        loss, likelihood, gradients = _in_blocks(*inputs, ctx.needs_input_grad[:3])
+        loss, likelihood, gradients = _in_blocks(ctx.needs_input_grad[:3], *inputs)
         *tensors, ctx.smoothing = inputs
         ctx.save_for_backward(*gradients, *tensors)
         ctx.mark_non_differentiable(likelihood)
@@ -91,13 +91,13 @@ class _Loss(torch.autograd.Function):
 
 
 def _in_blocks(
+    needed: tuple[bool, bool, bool],
     features: Tensor,
     weight: Tensor,
     bias: Tensor | None,
     targets: Tensor,
     never: Tensor | None,
     smoothing: float,
-    needed: tuple[bool, bool, bool],
 ) -> tuple[Tensor, Tensor, Gradients]:
     """The loss, the negative log-likelihood, and the gradients of the loss."""
     kernels = import_module("regard.ops.linear_cross_entropy.numba")
