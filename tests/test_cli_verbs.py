@@ -146,9 +146,9 @@ def test_a_wrong_configuration_is_one_message_and_status_2(tasks, capsys, argume
 
 def test_an_error_found_by_the_task_is_placed_in_the_file(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
-    Path("a.yaml").write_text("data: {train: a.tsv}\nmodel:\n  attention: {recipe: dot, siez: 3}\n")
+    Path("a.yaml").write_text("data: {train: a.tsv}\nmodel:\n  attention: {recipe: bahdanau, siez: 3}\n")
     assert run(["train", "a.yaml"]) == 2
-    assert capsys.readouterr().err.startswith("a.yaml:3:28: model.attention.siez: dot has no option 'siez'; ")
+    assert capsys.readouterr().err.startswith("a.yaml:3:33: model.attention.siez: bahdanau has no option 'siez'; ")
 
 
 @pytest.mark.parametrize(("number", "status"), [(None, 0), (signal.SIGINT, 130), (signal.SIGTERM, 143)])
