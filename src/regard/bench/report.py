@@ -123,11 +123,10 @@ def accuracy(results: Mapping[float, Mapping[str, Error]]) -> str:
     """Errors by scale: ours, the plain formula's, and and ours as a share of the allowed error."""
     names = list(next(iter(results.values())))
     head = ["scale", *(f"{name}: regard / plain / share" for name in names)]
-    cells = {
-        scale: [f"{e.ours:.1e} / {e.plain:.1e} / {e.share:.2f}" for e in errors.values()]
-        for scale, errors in results.items()
-    }
-    return table(head, ([f"{scale:g}", *row] for scale, row in cells.items()))
+    rows = []
+    for scale, errors in results.items():
+        rows.append([f"{scale:g}", *(f"{e.ours:.1e} / {e.plain:.1e} / {e.share:.2f}" for e in errors.values())])
+    return table(head, rows)
 
 
 def growth(grown: Mapping[Sweep, Mapping[str, Mapping[int, Quartiles]]]) -> str:

@@ -37,7 +37,8 @@ def plot(
 ) -> None:
     """Draw where a model attends for each symbol of its outputs."""
     from regard.viz import plot_alignment
-    from regard.viz.plot import PICTURES, suffix_of
+    from regard.viz.files import suffix_of
+    from regard.viz.plot import PICTURES
 
     suffix_of(output, (*PICTURES, ".html"))
     digits = len(str(len(text)))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from regard.data import document
 from regard.data.columns import ColumnNormalisation, ColumnUnits
-from regard.data.normalisation import Case, Form, Normalisation
+from regard.data.normalisation import LetterCase, Normalisation, UnicodeForm
 from regard.data.pieces import SentencePieceUnits, suggested_pieces
 from regard.data.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
 from regard.data.vocabulary import BOS, EOS, PAD, Vocabulary
@@ -165,7 +165,7 @@ class Field:
         header, symbols = document.read(path)
         stored: Any = header.get("normalisation")
         columns = header.get("columns")
-        for key, values in (("case", get_args(Case)), ("unicode", get_args(Form))):
+        for key, values in (("case", get_args(LetterCase)), ("unicode", get_args(UnicodeForm))):
             if not isinstance(stored, dict) or stored.get(key) not in values:
                 raise DataError(f"{path}: `normalisation` needs a `{key}`, one of {', '.join(values)}; got {stored!r}.")
         each = Normalisation(stored["case"], stored["unicode"])

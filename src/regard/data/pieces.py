@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.errors import ConfigError, DataError, UnsupportedError
+from regard.errors import ConfigError, DataError
+from regard.lazy import optional
 
 LONGEST_PIECE = 16
 """The most characters of a piece."""
@@ -179,10 +180,4 @@ def _interruptible(work: Callable[[], None]) -> None:
 
 
 def _library() -> Any:
-    try:
-        import sentencepiece
-    except ImportError:
-        raise UnsupportedError(
-            "units: sentencepiece needs the sentencepiece package: pip install 'regard[text]'."
-        ) from None
-    return sentencepiece
+    return optional("sentencepiece", "units: sentencepiece needs")

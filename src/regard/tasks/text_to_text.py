@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +31,7 @@ MAX_SOURCE_RATIO = 10
 """Default limit on the length of an input, as a multiple of `data.max_length`."""
 
 
+@dataclass(eq=False, repr=False)
 class TextToText:
     """A text-to-text model: the fields of both sides, the module and its configuration.
 
@@ -45,24 +46,17 @@ class TextToText:
         fingerprints: SHA-256 of the training and held-out files, by name; metrics on training files are refused.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        source: Field,
-        target: Field,
-        module: EncoderDecoder,
-        *,
-        name: str = "model",
-        card: str = "",
-        fingerprints: Mapping[str, str] | None = None,
-    ) -> None:
-        self.fingerprints = dict(fingerprints or {})
-        self.config = config
-        self.source = source
-        self.target = target
-        self.module = module.eval()
-        self.name = name
-        self.card = card
+    config: Config
+    source: Field
+    target: Field
+    module: EncoderDecoder
+    _: KW_ONLY
+    name: str = "model"
+    card: str = ""
+    fingerprints: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.module.eval()
 
     @classmethod
     def build(cls, config: Config, source: Field, target: Field, *, name: str = "model") -> TextToText:
@@ -342,10 +336,10 @@ def _capped(encoding: Encoding, longest: int) -> Encoding:
     return Encoding(encoding.ids[:0], [], [], refusal)
 
 
-def _size(field: Field, units: str | tuple[str, ...]) -> str:
+def _size(side: Field, units: str | tuple[str, ...]) -> str:
     names = units if isinstance(units, str) else " and ".join(units)
-    columns = f" in {field.num_columns} columns" if field.num_columns > 1 else ""
-    return f"{len(field.vocabulary):,} {names} symbols{columns}"
+    columns = f" in {side.num_columns} columns" if side.num_columns > 1 else ""
+    return f"{len(side.vocabulary):,} {names} symbols{columns}"
 
 
 def _batches(lengths: np.ndarray, width: int, batch_tokens: int) -> Iterator[np.ndarray]:

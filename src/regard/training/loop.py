@@ -59,7 +59,7 @@ def train(
     Args:
         trainee: the model with its data and its loss.
         config: the section `training` of a configuration. The trainee has to follow `batch_tokens`, `label_smoothing`,
-            `compile` and the keys about feedback (`regard.training.sampling`).
+            `compile` and the keys about feedback (`regard.training.feedback`).
         folder: the run folder, created if necessary.
         seed: of all random draws; it seeds the global generators of torch, numpy and Python.
         select: the metric of validations that chooses the best weights, stops early and lowers the rate of `plateau`.
