@@ -27,6 +27,11 @@ class Implementation:
     refuse: Callable[..., str | None] = lambda *inputs, **options: None
 
 
+def loaded(module: str, function: str) -> Callable[..., Any]:
+    """A function of a module that is imported at the first call, as kernels are slow to import."""
+    return lambda *inputs, **options: getattr(import_module(module), function)(*inputs, **options)
+
+
 def choose(implementations: tuple[Implementation, ...], *inputs: Any, **options: Any) -> Implementation:
     """The first implementation that does not refuse; the last one, the reference, never does."""
     for implementation in implementations[:-1]:

@@ -16,13 +16,14 @@ from regard.config.schema import Config
 from regard.data import BOS, EOS, Encoding, Field, open_pairs
 from regard.data.lines import reason
 from regard.data.references import Item, group, parallel
+from regard.data.scoring import symbol_errors
 from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
 from regard.decoding import Hypothesis, Prediction, Sampling, Search, main_alignment, search
 from regard.errors import DataError
 from regard.models import EncoderDecoder
 from regard.tasks.build import build_model
 from regard.tasks.encoded import pad
-from regard.tasks.evaluation import Evaluation, score
+from regard.tasks.evaluation import Evaluation, Scored
 from regard.tasks.limits import symbol_limits, within
 from regard.training.files import checksum
 
@@ -238,9 +239,10 @@ class TextToText:
         tokenize: str | None = None,
     ) -> Evaluation:
         """As `evaluate_items`, for items that have been decoded already."""
+        targets = [list(map(self.target.split, item.references)) for item in items]
         scored = [
-            score(item, prediction, output_symbols(prediction), [self.target.split(text) for text in item.references])
-            for item, prediction in zip(items, predictions, strict=True)
+            Scored(item, prediction, *symbol_errors(output_symbols(prediction), symbols))
+            for item, prediction, symbols in zip(items, predictions, targets, strict=True)
         ]
         texts = [prediction.text for prediction in predictions]
         references = [list(map(self.target.normalisation, item.references)) for item in items]

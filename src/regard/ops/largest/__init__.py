@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.ops.choose import Implementation, choose
+from regard.ops.choose import Implementation, choose, loaded
 from regard.ops.eligibility import refuse_gradients, refuse_kernels, refuse_numba, refuse_types
 from regard.ops.largest import reference, selection
 from regard.shapes import Float, Int
@@ -14,12 +14,6 @@ from regard.shapes import Float, Int
 MODULE = "regard.ops.largest.numba"
 MAX_COUNT = 128
 """From so many on the kernel's insertions cost more than a sort."""
-
-
-def _numba(values: Tensor, count: int, without: int | None = None) -> tuple[Tensor, Tensor]:
-    from regard.ops.largest import numba
-
-    return numba.largest(values, count, without)
 
 
 def _refuse(values: Any = None, count: int = 1, without: int | None = None) -> str | None:
@@ -33,7 +27,7 @@ def _refuse_selection(*inputs: Any, **options: Any) -> str | None:
 
 
 LARGEST = (
-    Implementation("numba", _numba, _refuse),
+    Implementation("numba", loaded(MODULE, "largest"), _refuse),
     Implementation("selection", selection.largest, _refuse_selection),
     Implementation("reference", reference.largest),
 )
