@@ -95,7 +95,7 @@ def test_a_file_of_another_kind_is_refused_by_name(tmp_path, content):
 
 
 def test_an_unknown_suffix_is_refused_with_the_right_ones(tmp_path):
-    with pytest.raises(RegardError, match=r"\.json or \.npz.*'\.csv'"):
+    with pytest.raises(RegardError, match=r"\.json \.npz, got '\.csv'"):
         save_alignment(np.eye(2), tmp_path / "a.csv")
     with pytest.raises(RegardError, match="'json', 'npz' or None; got 'csv'"):
         plot_alignment(np.eye(2), tmp_path / "a.png", data="csv")
