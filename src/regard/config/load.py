@@ -109,29 +109,28 @@ def _with(values: object, path: KeyPath, value: object) -> object:
 
 
 def _text(path: Path) -> str:
+    name = legible(str(path))
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise ConfigError(f"{legible(str(path))}: no such file; {_alternative(path)}") from None
+        raise ConfigError(f"{name}: no such file; {_alternative(path)}") from None
     except IsADirectoryError:
         inside = path / "config.yaml"
         hint = f"; did you mean {str(inside)!r}?" if inside.exists() else "; give a YAML file"
-        raise ConfigError(f"{legible(str(path))}: this is a folder{hint}") from None
+        raise ConfigError(f"{name}: this is a folder{hint}") from None
     except OSError as error:
-        raise ConfigError(f"{legible(str(path))}: cannot be read: {error.strerror}") from None
+        raise ConfigError(f"{name}: cannot be read: {error.strerror}") from None
     except ValueError as error:  # a NUL in the name
-        raise ConfigError(f"{legible(str(path))}: cannot be read: {error}") from None
+        raise ConfigError(f"{name}: cannot be read: {error}") from None
     if len(content) > MAX_BYTES:
-        raise ConfigError(
-            f"{legible(str(path))}: the file is larger than {MAX_BYTES >> 20} MiB, too large for a configuration"
-        )
+        raise ConfigError(f"{name}: the file is larger than {MAX_BYTES >> 20} MiB, too large for a configuration")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise ConfigError(
-            f"{legible(str(path))}:{line}: byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
+            f"{name}:{line}: byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
         ) from None
 
 

@@ -14,7 +14,7 @@ from regard.errors import DataError, RegardError, UnsupportedError
 from regard.viz.aligned import Aligned, Reading, Weights, as_weights, read
 
 FORMAT = "regard.alignment.1"
-DATA = (".json", ".npz")
+ARRAYS = (".json", ".npz")
 
 
 def save_alignment(
@@ -48,7 +48,7 @@ def load_alignment(path: str | Path) -> list[Aligned]:
         DataError: for any other file.
     """
     source = Path(path)
-    read_items = _from_json if suffix_of(source, DATA) == ".json" else _from_npz
+    read_items = _from_json if suffix_of(source, ARRAYS) == ".json" else _from_npz
     try:
         return read_items(source)
     except OSError as error:
@@ -70,7 +70,7 @@ def check_name(path: Path) -> None:
 
 def write(items: Sequence[Aligned], path: Path) -> None:
     """Writes alignments."""
-    writer = {".json": _to_json, ".npz": _to_npz}[suffix_of(path, DATA)]
+    writer = {".json": _to_json, ".npz": _to_npz}[suffix_of(path, ARRAYS)]
     path.parent.mkdir(parents=True, exist_ok=True)
     writer(items, path)
 
