@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -62,12 +63,8 @@ def dropout_mask(
     return _mask(name, items, positions, width, p=p, key=key, site=site, dtype=dtype)
 
 
-def _refuse_numba(*inputs: Any, **options: Any) -> str | None:
-    return refuse_kernels(*inputs) or refuse_numba(f"{MODULE}.numba", *inputs)
-
-
-def _refuse_triton(*inputs: Any, **options: Any) -> str | None:
-    return refuse_kernels(*inputs) or refuse_triton(f"{MODULE}.triton", *inputs)
+def _refuse(name: str, refuse: Callable[..., str | None], *inputs: Any, **options: Any) -> str | None:
+    return refuse_kernels(*inputs) or refuse(f"{MODULE}.{name}", *inputs)
 
 
 def _with(
@@ -91,7 +88,7 @@ def _mask(name: str, *rows: Any, dtype: torch.dtype, **options: Any) -> Tensor:
 
 
 DROPOUT = (
-    Implementation("triton", partial(_with, "triton"), _refuse_triton),
-    Implementation("numba", partial(_with, "numba"), _refuse_numba),
+    Implementation("triton", partial(_with, "triton"), partial(_refuse, "triton", refuse_triton)),
+    Implementation("numba", partial(_with, "numba"), partial(_refuse, "numba", refuse_numba)),
     Implementation("reference", partial(_with, "reference")),
 )
