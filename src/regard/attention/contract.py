@@ -184,7 +184,7 @@ class AbstractPart(nn.Module):
     query_size: int | None = None
     """Q, where the part reads the query and fixes its number of features."""
     memory_size: int | None = None
-    """M, the features of what `prepare` receives (keys for a score, values for a read), where the part fixes them."""
+    """M, the features of what `prepare` receives (values for a read, else keys), where the part fixes them."""
     sources: tuple[str, ...] = ()
     """Where the part was published: keys of `regard/attention/bibliography.bib`, which `cite` prints."""
     declaration: str | None = None

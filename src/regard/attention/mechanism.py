@@ -166,7 +166,8 @@ class Mechanism(AbstractAttention):
                 "values and keys disagree on (B, S).\n"
                 + describe({"values": ("B S M", values), "keys": ("B S M", keys)})
             )
-        check_memory("keys" if keys is not None else "values", values if keys is None else keys, self.score.memory_size)
+        for part in (self.score, self.alignment):
+            check_memory("values" if keys is None else "keys", values if keys is None else keys, part.memory_size)
         check_memory("values", values, self.read.memory_size)
         if mask is not None:
             values = values.masked_fill(~mask[..., None], 0)
