@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from regard import tree
+from regard.testing.assertion import require_close
 
 
 @dataclass(frozen=True)
@@ -161,3 +162,10 @@ def as_tuple(alignment: Any) -> tuple[Tensor, ...]:
     if alignment is None:
         return ()
     return alignment if isinstance(alignment, tuple) else (alignment,)
+
+
+def require_close_looks(actual: Looks, expected: Looks, what: str, tolerance: float) -> None:
+    """Requires that two looks have the same contexts and alignments."""
+    require_close(actual.contexts, expected.contexts, f"the context of {what}", tolerance)
+    for ours, theirs in zip(actual.alignments, expected.alignments, strict=True):
+        require_close(ours, theirs, f"the alignment of {what}", tolerance)

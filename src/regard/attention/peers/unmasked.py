@@ -19,6 +19,7 @@ class UnmaskedAlignment(AbstractWrapper, AbstractAlignment):
         outside: the weight of positions outside the support.
     """
 
+    alignment: AbstractAlignment
     is_normalised = False
 
     def __init__(self, alignment: AbstractAlignment, *, outside: float = 1e-8) -> None:

@@ -23,8 +23,8 @@ class GatedSum(AbstractWrapper, AbstractRead):
     Source: Xu et al. 2015 (arXiv 1502.03044), section 4.2.1: a scalar (f_β there).
     """
 
+    sum: WeightedSum
     sources = ("xu2015",)
-
     is_positionwise = True
     uses_query = True
 

@@ -25,6 +25,8 @@ class RelativeSum(AbstractWrapper, AbstractRead):
     Source: Shaw, Uszkoreit & Vaswani 2018 (arXiv 1803.02155), equation 3 (a^V there).
     """
 
+    values: ProjectedSum
+
     def __init__(
         self,
         memory_size: int,

@@ -25,6 +25,7 @@ class InEvaluation(AbstractWrapper, AbstractWindow):
     [[[True, True, False, False]]]
     """
 
+    window: AbstractWindow
     trains_differently = True
 
     def __init__(self, window: AbstractWindow) -> None:
