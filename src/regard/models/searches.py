@@ -10,7 +10,7 @@ import torch
 
 from regard.layers import twin
 from regard.models.fused import search
-from regard.ops.choose import Implementation
+from regard.ops.choose import Implementation, choose
 from regard.ops.eligibility import StandIn, refuse_device, refuse_types
 
 
@@ -48,6 +48,12 @@ DESCRIPTIONS = {
     "packed": "searches take `step`, with weights packed once",
     "step": "searches take `step`",
 }
+
+
+def take(paths: tuple[Implementation, ...], decoder: Any, memory: Any, rows: int) -> tuple[Any, Any]:
+    """What takes the steps of a search of so many rows, and the memory for it."""
+    taken: tuple[Any, Any] = choose(paths, decoder, memory, rows).function(decoder, memory, rows)
+    return taken
 
 
 def explain(paths: tuple[Implementation, ...], decoder: Any, rows: int, device: str) -> str:

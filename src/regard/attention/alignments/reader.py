@@ -33,7 +33,14 @@ class AbstractReader(AbstractAlignment):
     is_recurrent = True
 
     def __init__(
-        self, *, num_heads: int, bias: float, learned_bias: bool, noise: float, hard: Hard, remaining: Remaining
+        self,
+        *,
+        num_heads: int = 1,
+        bias: float = -1.0,
+        learned_bias: bool = True,
+        noise: float = 0.0,
+        hard: Hard = "never",
+        remaining: Remaining = "lost",
     ) -> None:
         super().__init__()
         if noise < 0:

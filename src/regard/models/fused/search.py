@@ -25,7 +25,7 @@ from regard.models.contract import DecoderOutput
 from regard.models.fused import support
 from regard.models.naming import named
 from regard.ops.choose import steps_for
-from regard.ops.eligibility import refuse_numba
+from regard.ops.eligibility import refuse_device, refuse_numba, refuse_types
 from regard.ops.linear import linear
 
 FEW = 2
@@ -66,16 +66,11 @@ def refuse(decoder: Any, memory: Any = None, rows: int = ENOUGH) -> str | None:
         return reason
     if drops(decoder.dropout) or drops(decoder.stack.dropout):
         return "dropout is active"
-    first, *others = decoder.parameters()
-    if any(weight.device.type != "cpu" or weight.dtype != first.dtype for weight in (first, *others)):
-        return "it computes on the CPU in one type"
-    if first.dtype not in (torch.float32, torch.float64):
-        return "it computes in float32 and float64"
-    if memory is None:
-        return refuse_numba("regard.ops.attend.numba")
-    if memory.attention.read.dtype != first.dtype:
-        return "the memory is of another type"
-    if rows < ENOUGH or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+    weights = tuple(decoder.parameters())
+    read = None if memory is None else memory.attention.read
+    if (reason := refuse_device("cpu", *weights) or refuse_types(*weights, read)) is not None:
+        return reason
+    if memory is not None and (rows < ENOUGH or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu")):
         return "single rows, gradients and autocast are left to the decoder"
     return refuse_numba("regard.ops.attend.numba")
 

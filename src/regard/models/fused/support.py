@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from regard.attention import Comparison, Mechanism, Memory, declarations
@@ -15,18 +14,17 @@ from regard.layers.eligibility import DROPOUTS, drops, ineligible
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.fused.autograd import all_steps
 from regard.models.fused.plan import Plan, Weights
-from regard.ops.eligibility import refuse_kernels
+from regard.ops.eligibility import refuse_autocast, refuse_empty, refuse_kernels, refuse_types
 
 
 def refuse(attention: Any, stack: RecurrentStack, readout: Any, embedded: Any = None) -> str | None:
     """Why there is no fused pass for a mechanism, cells and a readout, or for such inputs, or None."""
     if (reason := refuse_kernels(*(() if embedded is None else (embedded,)))) is not None:
         return reason
-    if embedded is not None:
-        if embedded.dtype not in (torch.float32, torch.float64) or torch.is_autocast_enabled(embedded.device.type):
-            return "the fused pass computes in float32 and float64"
-        if embedded.numel() == 0:
-            return "there is nothing to compute"
+    if embedded is not None and (
+        reason := refuse_types(embedded) or refuse_autocast(embedded) or refuse_empty(embedded)
+    ):
+        return reason
     if type(attention) is not Mechanism:
         return f"the fused pass knows no {type(attention).__name__}"
     comparison = attention.score.comparison()

@@ -62,11 +62,10 @@ def memory_may_grow(subject: Subject) -> None:
         if grown is None:
             grown = subject.prepare(Sources(values, masks), masked=False)
             continue
-        keep = masks if stop != 1 else None
-        arguments: Any = (values, keep) if subject.several else (values[0], keep if keep is None else keep[0])
+        keep = subject.given(masks) if stop != 1 else None
         try:
-            keys = {} if subject.key_size is None else {"keys": subject.keys(Sources(values, masks))}
-            grown = subject.mechanism.extend(grown, arguments[0], mask=arguments[1], **keys)
+            keys = subject.key_options(Sources(values, masks))
+            grown = subject.mechanism.extend(grown, subject.given(values), mask=keep, **keys)
         except UnsupportedError as refusal:
             require(subject.mechanism.is_recurrent, f"extend refused though nothing is recurrent: {refusal}")
             require(len(str(refusal)) > 40, "extend refused without a reason.")
