@@ -96,6 +96,11 @@ class Mechanism(AbstractAttention):
         return Parts(self.score, self.window, self.alignment, self.read)
 
     @property
+    def inner(self) -> Parts:
+        """The parts."""
+        return self.parts
+
+    @property
     def query_size(self) -> int | None:
         """Q, or None where no part says how many features a query has."""
         sizes = (part.query_size for part in self.parts)
@@ -112,24 +117,9 @@ class Mechanism(AbstractAttention):
         return self.score.num_heads
 
     @property
-    def is_recurrent(self) -> bool:
-        """Whether a step depends on the steps before it."""
-        return any(part.is_recurrent for part in self.parts)
-
-    @property
     def is_normalised(self) -> bool:
         """Whether the weights of a row with support sum to 1."""
         return self.alignment.is_normalised and not self.window.has_gain
-
-    @property
-    def trains_differently(self) -> bool:
-        """Whether training and evaluation differ by design, apart from dropout."""
-        return any(part.trains_differently for part in self.parts)
-
-    @property
-    def uses_query(self) -> bool:
-        """Whether any part reads the query; if none does, use `pool`."""
-        return any(part.uses_query for part in self.parts)
 
     @property
     def is_random(self) -> bool:
@@ -161,7 +151,6 @@ class Mechanism(AbstractAttention):
         """The memory of positions from `start` on."""
         if values.dim() != 3:
             raise ShapeError("values must be (B, S, M).\n" + describe({"values": ("B S M", values)}))
-        same = keys is None
         if keys is not None and keys.shape[:2] != values.shape[:2]:
             raise ShapeError(
                 "values and keys disagree on (B, S).\n"
@@ -172,8 +161,8 @@ class Mechanism(AbstractAttention):
         check_memory("values", values, self.read.memory_size)
         if mask is not None:
             values = values.masked_fill(~mask[..., None], 0)
-            keys = keys.masked_fill(~mask[..., None], 0) if keys is not None else None
-        keys = values if same or keys is None else keys
+            keys = None if keys is None else keys.masked_fill(~mask[..., None], 0)
+        keys = values if keys is None else keys
         source = Source(values, keys, mask, start)
         return Memory(**{name: part.prepare(source) for name, part in self.parts._asdict().items()}, mask=mask)
 
