@@ -369,7 +369,7 @@ class RecurrentDecoder(nn.Module):
             return f"a training pass takes the steps in one fused node of the graph{again}: {self.feeds_back}"
         return f"a training pass takes the steps one by one: {self.feeds_back}, and {reason}"
 
-    def _ineligible_for_pass(self, embedded: Any = None) -> str | None:
+    def _ineligible_for_pass(self, embedded: Tensor | StandIn) -> str | None:
         """Why steps that feed back are not one node of the graph, or None."""
         if self.query != "output":
             return "the fused pass asks only with the output"
