@@ -282,7 +282,7 @@ def test_a_declaration_holds_until_a_subclass_computes_something_else():
         (SharperSoftmax, None),
     ):
         mechanism = Mechanism(scored("dot"), kind(), WeightedSum(D))
-        assert at_once.ineligible(mechanism.parts) == reason
+        assert at_once.ineligible(mechanism.parts, mechanism.score.comparison()) == reason
         memory = mechanism.prepare(values)
         looks = mechanism(queries, memory)[0].context
         torch.testing.assert_close(looks, mechanism(queries, memory, alignment=True)[0].context)

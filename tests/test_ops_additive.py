@@ -109,6 +109,20 @@ def test_not_a_number_and_infinity_are_what_the_plain_formula_makes_of_them(step
             torch.testing.assert_close(a, b, equal_nan=True, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("infinite", [float("inf"), -float("inf")])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_gradients_at_infinite_keys_are_those_of_the_plain_formula(activation, infinite, dtype):
+    query, keys, v = draw(2, 3, 5, 17, dtype=dtype)
+    keys[0, 2, 3] = infinite
+    inputs = [x.requires_grad_() for x in (query, keys, v)]
+    energies = (f(*inputs, activation) for f in (ops.additive_energies, reference.additive_energies))
+    ours, plain = (torch.autograd.grad(e.sum(), inputs) for e in energies)
+    for a, b in zip(ours, plain, strict=True):
+        assert not b.isnan().any()
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-4)
+
+
 def test_an_infinite_direction_is_what_the_plain_formula_makes_of_it():
     query, keys, v = draw(2, 3, 4, 5)
     v[1] = float("inf")

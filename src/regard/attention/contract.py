@@ -184,7 +184,7 @@ class AbstractPart(nn.Module):
     query_size: int | None = None
     """Q, where the part reads the query and fixes its number of features."""
     memory_size: int | None = None
-    """M, the features of what `prepare` receives (keys for a score, values for a read), where the part fixes them."""
+    """M, the features of what `prepare` receives (values for a read, else keys), where the part fixes them."""
     sources: tuple[str, ...] = ()
     """Where the part was published: keys of `regard/attention/bibliography.bib`, which `cite` prints."""
     declaration: str | None = None
@@ -345,13 +345,39 @@ class AbstractRead(AbstractPart):
         raise NotImplementedError
 
 
+HANDED_ON = {
+    *("is_recurrent", "uses_query", "trains_differently", "query_size", "memory_size", "sources"),
+    *("has_gain", "is_bounded", "is_normalised", "is_random", "context_size"),
+}
+"""What a wrapper declares as the part inside it does."""
+
+
 class AbstractWrapper(AbstractPart):
-    """A part around another part of its kind, `inner`, which does everything that the wrapper does not override."""
+    """A part around another part of its kind, which does and declares everything that the wrapper does not override.
+
+    Not handed on is what depends on the wrapper's own work: whether it is positionwise, and what it declares to fast
+    paths. Nor is `ignores_context`: contexts that are read after the last step are rounded in another way.
+
+    Args:
+        inner: the other part.
+        name: the attribute that it becomes.
+    """
+
+    def __init__(self, inner: AbstractPart, name: str) -> None:
+        super().__init__()
+        self.add_module(name, inner)
+        self._name = name
+        kinds = type(self).__mro__
+        own = {key for kind in kinds[: kinds.index(AbstractWrapper)] for key in vars(kind)}
+        for flag in HANDED_ON - own:
+            if hasattr(inner, flag):
+                setattr(self, flag, getattr(inner, flag))
 
     @property
     def inner(self) -> AbstractPart:
         """The part that is wrapped."""
-        raise NotImplementedError
+        part: AbstractPart = getattr(self, self._name)
+        return part
 
     def refuse(self, parts: Parts) -> str | None:
         """Why the inner part refuses."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from regard.layers.cells.cell import ineligible_layer
+from regard.layers.cells.cell import State, ineligible_layer
 from regard.layers.cells.single import STEPS, Packed
 from regard.layers.eligibility import ineligible
 from regard.layers.output import TokenHead
@@ -121,11 +121,12 @@ class PackedStack(nn.Module):
 
     def step(self, inputs: Float[Tensor, "R F"], state: CellState) -> tuple[Float[Tensor, "R D"], CellState]:
         """One step of every layer."""
-        after = []
-        for index, cell in enumerate(self.cells):
-            after.append(cell(inputs, state[index]))
-            inputs = self.stack._between(index, inputs, after[-1][0])
-        return inputs, tuple(after)
+
+        def run(cell: Callable[..., State], x: Tensor, last: State) -> tuple[Tensor, State]:
+            after = cell(x, last)
+            return after[0], after
+
+        return self.stack.through(run, self.cells, inputs, state)
 
 
 _TWINS: dict[type[nn.Module], Callable[[Any, int], nn.Module]] = {

@@ -26,7 +26,6 @@ from regard.models.fused.graphs import RECORDERS
 from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.naming import main_name, named
 from regard.models.sizes import all_steps, one_step
-from regard.ops.choose import choose
 from regard.ops.eligibility import EXAMPLE_ROWS, StandIn
 from regard.shapes import Bool, Float, Int
 
@@ -212,8 +211,7 @@ class RecurrentDecoder(nn.Module):
     def for_search(self, memory: RecurrentMemory, num_rows: int) -> tuple[Any, Any]:
         """A twin whose steps are faster for R = `num_rows`, without gradients, and the memory for it."""
         memory = widened(memory, next(self.stack.parameters(), None))
-        taken: tuple[Any, Any] = choose(searches.SHARED, self, memory, num_rows).function(self, memory, num_rows)
-        return taken
+        return searches.take(searches.SHARED, self, memory, num_rows)
 
     def cross_entropy(
         self,
@@ -371,7 +369,7 @@ class RecurrentDecoder(nn.Module):
             return f"a training pass takes the steps in one fused node of the graph{again}: {self.feeds_back}"
         return f"a training pass takes the steps one by one: {self.feeds_back}, and {reason}"
 
-    def _ineligible_for_pass(self, embedded: Any = None) -> str | None:
+    def _ineligible_for_pass(self, embedded: Tensor | StandIn) -> str | None:
         """Why steps that feed back are not one node of the graph, or None."""
         if self.query != "output":
             return "the fused pass asks only with the output"

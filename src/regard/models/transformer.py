@@ -23,7 +23,6 @@ from regard.models.naming import main_name, named
 from regard.models.positions import Positions, divide_positions
 from regard.models.sizes import all_steps, one_step
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState
-from regard.ops.choose import choose
 from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Bool, Int, keep_mask
 
@@ -159,11 +158,7 @@ class TransformerDecoder(nn.Module):
 
     def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[TransformerDecoder, tuple[Tree, ...]]:
         """A twin whose steps are quicker for as many rows, without gradients, and the memory for them."""
-        memory = widened(memory, next(self.layers.parameters()))
-        taken: tuple[TransformerDecoder, tuple[Tree, ...]] = choose(searches.PACKED, self, memory, num_rows).function(
-            self, memory, num_rows
-        )
-        return taken
+        return searches.take(searches.PACKED, self, widened(memory, next(self.layers.parameters())), num_rows)
 
     def forward(
         self,

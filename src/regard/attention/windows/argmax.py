@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.contract import Attended, Look, Memory, Parts, Tree
+from regard.attention.heads import refuse_heads
 from regard.attention.windows.reach import AbstractReach
 from regard.shapes import Int, num_hypotheses
 
@@ -62,12 +63,7 @@ class ArgmaxWindow(AbstractReach):
 
     def refuse(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads."""
-        if parts.score.num_heads == self.num_heads:
-            return None
-        return (
-            f"The window follows the weights of {self.num_heads} heads and the score has {parts.score.num_heads}: "
-            f"give the window num_heads={parts.score.num_heads}."
-        )
+        return refuse_heads(parts, self.num_heads, "ArgmaxWindow follows the weights of")
 
     def initial(self, memory: Memory, num_rows: int) -> Int[Tensor, "R H"]:
         """p: the first real position f, or ~f (below 0), which stands for the place before it."""

@@ -25,21 +25,11 @@ class InEvaluation(AbstractWrapper, AbstractWindow):
     [[[True, True, False, False]]]
     """
 
+    window: AbstractWindow
     trains_differently = True
 
     def __init__(self, window: AbstractWindow) -> None:
-        super().__init__()
-        self.window = window
-        self.is_recurrent = window.is_recurrent
-        self.uses_query = window.uses_query
-        self.has_gain = window.has_gain
-        self.is_bounded = window.is_bounded
-        self.sources = window.sources
-
-    @property
-    def inner(self) -> AbstractWindow:
-        """The window."""
-        return self.window
+        super().__init__(window, "window")
 
     @property
     def width(self) -> int | None:

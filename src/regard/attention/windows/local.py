@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.contract import AbstractWindow, Look, Parts, Source, Support, Tree
-from regard.attention.heads import head_size, split
+from regard.attention.heads import head_size, refuse_heads, split
 from regard.attention.windows.reach import everywhere
 from regard.shapes import Float, Int, num_hypotheses
 
@@ -50,12 +50,7 @@ class PredictiveWindow(AbstractWindow):
 
     def refuse(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads, unless the heads share one p."""
-        if self.num_heads in (1, parts.score.num_heads):
-            return None
-        return (
-            f"The window predicts {self.num_heads} positions and the score has {parts.score.num_heads} heads: give "
-            f"the window num_heads={parts.score.num_heads}, or 1 for a place that they share."
-        )
+        return refuse_heads(parts, self.num_heads, "PredictiveWindow predicts a place for each of", shared="a place")
 
     def prepare(self, source: Source) -> Tree:
         """j + 1 at real positions and 0 at padding, (B, S) long; its maximum is the length."""

@@ -85,13 +85,21 @@ def gradients(
                 offset = sentence * k_strides[0] + s * k_strides[1] + head * k_strides[2]
                 key = k[offset + low : offset + high]
                 sums_k = grad_keys[sentence, s, head, low:high]
-                # w, summed over j for q, over t for k, and w x = g φ(x) over both for v
-                for d in range(high - low):
-                    x = row[d] + key[d]
-                    w = gradient if x > zero else flat
-                    sums[d] += w
-                    sums_k[d] += w
-                    shares[d] += w * x
+                # w, summed over j for q, over t for k, and w x = g φ(x) over both for v; two loops as for the energies
+                if slope == zero:
+                    for d in range(high - low):
+                        x = row[d] + key[d]
+                        w = zero if x <= zero else gradient
+                        sums[d] += w
+                        sums_k[d] += w
+                        shares[d] += gradient * (zero if x < zero else x)
+                else:
+                    for d in range(high - low):
+                        x = row[d] + key[d]
+                        w = gradient if x > zero else flat
+                        sums[d] += w
+                        sums_k[d] += w
+                        shares[d] += w * x
             # v_d is the same for all positions, and for all steps: multiplied once, after the sums
             for d in range(high - low):
                 sums[d] *= factor[d]

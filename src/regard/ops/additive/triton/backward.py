@@ -92,7 +92,8 @@ def rows_kernel(
             g = tl.load(gradient + i * other_stride, mask=r < rows, other=0.0)[:, None]
             y = row + tl.load(others + i * size, mask=d < size, other=0.0)[None, :]
             total += tl.where(y > 0, g, g * SLOPE)
-            share += g * rectify(y, SLOPE)
+            # selected, since 0 · φ(y) would be NaN beyond the last row where an other is infinite
+            share += tl.where((r < rows)[:, None], g * rectify(y, SLOPE), 0.0)
     tl.store(grad_x + offset, total * factor, mask=inside)
     # the tile's rows summed; the caller sums tiles and sentences. Rows beyond the last have g = 0
     if WITH_V:
