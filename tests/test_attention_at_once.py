@@ -61,8 +61,8 @@ MASK = torch.tensor([[1, 1, 1, 0, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]]).bool()
 @pytest.mark.parametrize("heads", [(1, 1), (4, 1), (4, 2), (4, 4)], ids=str)
 @pytest.mark.parametrize("limits", [(1 << 20, 1 << 22), (1 << 20, 0), (44, 0), (44, 1 << 22), (1, 0)], ids=str)
 def test_additive_attention_in_blocks_is_the_plain_formula(monkeypatch, limits, heads, mask, dtype):
-    monkeypatch.setattr(blocks, "BLOCK", limits[0])
-    monkeypatch.setattr(blocks, "KEPT", limits[1])
+    monkeypatch.setattr(blocks, "BLOCK_ELEMENTS", limits[0])
+    monkeypatch.setattr(blocks, "SAVED_ELEMENTS", limits[1])
     options = {"mask": mask, "sharpening": 1.5}
     inputs = additive_inputs(H=heads[0], G=heads[1], dtype=dtype)
     assert blocks.refuse(*inputs, mask) is None
@@ -282,7 +282,7 @@ def test_a_declaration_holds_until_a_subclass_computes_something_else():
         (SharperSoftmax, None),
     ):
         mechanism = Mechanism(scored("dot"), kind(), WeightedSum(D))
-        assert at_once.ineligible(mechanism.parts) == reason
+        assert at_once.ineligible(mechanism.parts, mechanism.score.comparison()) == reason
         memory = mechanism.prepare(values)
         looks = mechanism(queries, memory)[0].context
         torch.testing.assert_close(looks, mechanism(queries, memory, alignment=True)[0].context)

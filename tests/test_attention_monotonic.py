@@ -466,7 +466,7 @@ def test_like_coqui_padding_gets_nothing_and_the_formula_is_theirs():
         (
             lambda: Mechanism(AdditiveScore(5, 6, 4, num_heads=2), MonotonicAlignment(), WeightedSum(6, num_heads=2)),
             UnsupportedError,
-            "give MonotonicAlignment num_heads=2",
+            "MonotonicAlignment has readers for 1 heads .* give it num_heads=2",
         ),
         (
             lambda: Mechanism(AdditiveScore(5, 6, 4, num_heads=2), ForwardAlignment(), WeightedSum(6, num_heads=2)),

@@ -94,7 +94,7 @@ class DeafToLengths(Mechanism):
 
 
 class DeafToMasks(Mechanism):
-    def _allowed(self, look, leaf, places):
+    def _allowed(self, look, leaf, positions):
         return self.window(look, leaf)
 
 

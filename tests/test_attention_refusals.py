@@ -89,7 +89,7 @@ def test_parts_in_each_others_place_are_refused():
 @pytest.mark.parametrize("read", [WeightedSum(6), GatedSum(5, 6)])
 def test_a_read_of_another_number_of_heads_than_the_score_is_refused(read):
     score = AdditiveScore(5, 6, 4, num_heads=2)
-    assert "num_heads=1 and the score 2" in refusal(
+    assert "1 heads and the score has 2: give it num_heads=2" in refusal(
         UnsupportedError, lambda: Mechanism(score, SoftmaxAlignment(), read)
     )
 

@@ -257,7 +257,7 @@ def test_coquis_mixture_drops_logits_in_training_alone():
                 WeightedSum(6, num_heads=2),
                 ForwardPriorWindow(),
             ),
-            "give the window num_heads=2",
+            "give it num_heads=2",
         ),
         (
             UnsupportedError,

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard import tree
-from regard.attention import Mechanism
+from regard.attention import AdditiveScore, ChunkwiseAlignment, Mechanism, WeightedSum
 from regard.errors import ShapeError
 from regard.testing import tiny
 from regard.testing.cases import DECODERS, MECHANISMS
@@ -49,6 +49,15 @@ def test_a_memory_of_another_size_is_shown_with_what_to_build(case):
     if case.key_size is not None:
         with pytest.raises(ShapeError, match=rf"(?s)keys of M={case.key_size} features"):
             prepare(mechanism, torch.zeros(2, 4, case.memory_size), keys=torch.zeros(2, 4, case.key_size + 1))
+
+
+def test_a_memory_of_another_size_than_the_second_score_of_mocha_is_shown():
+    first, second = AdditiveScore(5, 6, 4), AdditiveScore(5, 7, 4)
+    mechanism = Mechanism(first, ChunkwiseAlignment(second, chunk_size=2), WeightedSum(6))
+    with pytest.raises(ShapeError, match=r"(?s)values of M=7 features.*\(B=2, S=4, M=6\).*memory_size=6, or"):
+        mechanism.prepare(torch.zeros(2, 4, 6))
+    with pytest.raises(ShapeError, match=r"(?s)keys of M=7 features.*\(B=2, S=4, M=6\)"):
+        mechanism.prepare(torch.zeros(2, 4, 6), keys=torch.zeros(2, 4, 6))
 
 
 @pytest.mark.parametrize("case", ASKING, ids=lambda case: case.name)

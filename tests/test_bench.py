@@ -10,10 +10,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard import ops
 from regard.bench import CASES, Case, Contest, arithmetic, gate, growth, judge, memory, report, run
 from regard.bench.case import OURS, PLAIN
-from regard.bench.clock import Spread, ratio, turns
-from regard.bench.machine import Rates, threads
+from regard.bench.clock import Quartiles, ratio, turns
+from regard.bench.machine import Rates
 from regard.bench.measurement import QUICK, measure
 from regard.cli import run as command
+from regard.training.device import threads
 
 TINY = {"B": 2, "T": 3, "S": 4, "D": 8}
 
@@ -78,7 +79,7 @@ def test_sides_have_their_turns_and_the_first_changes():
 
 def test_ratios_are_taken_round_by_round():
     slow, fast = [2.0, 20.0, 6.0], [1.0, 10.0, 3.0]
-    assert ratio(slow, fast) == Spread(2.0, 2.0, 2.0)
+    assert ratio(slow, fast) == Quartiles(2.0, 2.0, 2.0)
 
 
 def test_counted_products_are_those_that_torch_counts():

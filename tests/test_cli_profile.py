@@ -42,9 +42,9 @@ def test_the_table_adds_up_to_the_time_that_passed_and_names_what_ran(words, cap
 
 def test_every_stage_names_functions_that_are_there_and_stay_as_they_were(capsys):
     def found():
-        for _, *places in STAGES.values():
-            for place in places:
-                module, _, path = place.partition(":")
+        for _, *targets in STAGES.values():
+            for target in targets:
+                module, _, path = target.partition(":")
                 owner = sys.modules[module]
                 for name in path.split("."):
                     owner = vars(owner)[name]

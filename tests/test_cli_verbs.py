@@ -18,7 +18,7 @@ from regard.cli import inputs, run
 from regard.config import Config
 from regard.data.references import Item
 from regard.decoding import Prediction
-from regard.errors import ConfigError, RegardError
+from regard.errors import RegardError
 from regard.tasks.evaluation import Evaluation, Scored
 
 
@@ -70,8 +70,6 @@ def tasks(monkeypatch, tmp_path):
 
     def train(configuration, folder, *, overwrite=False):
         stand_in.trained.append((configuration, folder, overwrite))
-        if stand_in.refusal:
-            raise stand_in.refusal
         return SimpleNamespace(signal=stand_in.signal)
 
     stand_in.load, stand_in.train = load, train
@@ -146,11 +144,11 @@ def test_a_wrong_configuration_is_one_message_and_status_2(tasks, capsys, argume
     assert (printed.out, tasks.trained) == ("", [])
 
 
-def test_an_error_found_by_the_task_is_placed_in_the_file(tasks, capsys):
-    Path("a.yaml").write_text("data: {train: a.tsv}\nmodel:\n  attention: {recipe: dot, siez: 3}\n")
-    tasks.refusal = ConfigError("dot has no option 'siez'", ("model", "attention", "siez"))
+def test_an_error_found_by_the_task_is_placed_in_the_file(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("a.yaml").write_text("data: {train: a.tsv}\nmodel:\n  attention: {recipe: bahdanau, siez: 3}\n")
     assert run(["train", "a.yaml"]) == 2
-    assert capsys.readouterr().err == "a.yaml:3:28: model.attention.siez: dot has no option 'siez'\n"
+    assert capsys.readouterr().err.startswith("a.yaml:3:33: model.attention.siez: bahdanau has no option 'siez'; ")
 
 
 @pytest.mark.parametrize(("number", "status"), [(None, 0), (signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -194,7 +192,7 @@ def test_predict_reads_lines_of_stdin_or_a_file(tasks, stdin, capsys, arguments)
 
 
 def test_predict_streams_a_big_input_in_chunks_and_numbers_its_lines(tasks, stdin, capsys, monkeypatch):
-    monkeypatch.setattr(inputs, "CHUNK", 3)
+    monkeypatch.setattr(inputs, "CHUNK_ROWS", 3)
     stdin(b"".join(b"x%d\n" % n if n == 7 else b"ab\n" for n in range(1, 9)))
     assert run(["predict", "-m", "m"]) == 0
     assert [len(given) for given, _ in tasks.model.calls] == [3, 3, 2]

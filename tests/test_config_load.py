@@ -280,15 +280,15 @@ def test_a_file_that_is_not_there_suggests_one_that_is(written, tmp_path):
 def test_a_later_error_is_explained_with_the_place_of_its_key(written):
     path = written("data: {train: a.tsv}\nmodel:\n  attention: {recipe: bahdanau, siez: 3}\n")
     loaded = config.load(path, ["model.attention.odd=1"])
-    explained = loaded.explain(ConfigError("bahdanau has no option 'siez'", ("model", "attention", "siez")))
+    explained = loaded.located(ConfigError("bahdanau has no option 'siez'", ("model", "attention", "siez")))
     assert str(explained) == "run.yaml:3:33: model.attention.siez: bahdanau has no option 'siez'"
     assert explained.path == ("model", "attention", "siez")
-    assert str(loaded.explain(explained)) == str(explained)
-    assert str(loaded.explain(ConfigError("the folder is used"))) == "the folder is used"
-    odd = loaded.explain(ConfigError("no", ("model", "attention", "odd")))
+    assert str(loaded.located(explained)) == str(explained)
+    assert str(loaded.located(ConfigError("the folder is used"))) == "the folder is used"
+    odd = loaded.located(ConfigError("no", ("model", "attention", "odd")))
     assert str(odd) == "--set model.attention.odd=1: no"
-    assert str(loaded.explain(ConfigError("no", ("training", "device")))) == "run.yaml: training.device: no"
-    assert str(Configuration(loaded.config).explain(ConfigError("no", ("seed",)))) == "seed: no"
+    assert str(loaded.located(ConfigError("no", ("training", "device")))) == "run.yaml: training.device: no"
+    assert str(Configuration(loaded.config).located(ConfigError("no", ("seed",)))) == "seed: no"
 
 
 def test_configurations_are_equal_when_their_values_are(written):

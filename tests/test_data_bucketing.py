@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from regard.data import padding, plan
+from regard.data import bucket, padding
 from regard.errors import RegardError
 
 
@@ -30,7 +30,7 @@ def test_every_item_comes_once_over_all_ranks_and_no_batch_is_too_big(
 ) -> None:
     source, target = [p[0] for p in pairs], [p[1] for p in pairs]
     plans = [
-        plan(
+        bucket(
             source,
             target,
             batch_tokens=batch_tokens,
@@ -53,7 +53,7 @@ def test_every_item_comes_once_over_all_ranks_and_no_batch_is_too_big(
 
 def test_padding_of_realistic_lengths_is_below_ten_percent_and_far_below_that_of_a_random_order() -> None:
     source, target = realistic_lengths(20_000)
-    batches = plan(source, target, batch_tokens=4096, seed=1, epoch=0)
+    batches = bucket(source, target, batch_tokens=4096, seed=1, epoch=0)
     assert padding(batches, source) < 0.1
     assert padding(batches, target) < 0.1
     random_batches = np.split(np.random.default_rng(0).permutation(20_000), 200)
@@ -62,7 +62,7 @@ def test_padding_of_realistic_lengths_is_below_ten_percent_and_far_below_that_of
 
 def test_batches_are_filled() -> None:
     source, target = realistic_lengths(20_000)
-    batches = plan(source, target, batch_tokens=4096, seed=1, epoch=0)
+    batches = bucket(source, target, batch_tokens=4096, seed=1, epoch=0)
     held = [len(b) * int(np.maximum(source, target)[b].max()) for b in batches]
     assert np.mean(held) > 0.9 * 4096
 
@@ -71,9 +71,9 @@ def test_a_plan_is_a_pure_function_and_membership_differs_between_epochs_and_see
     source, target = realistic_lengths(2_000)
 
     def members(seed: int, epoch: int) -> set[tuple[int, ...]]:
-        return {tuple(sorted(b.tolist())) for b in plan(source, target, batch_tokens=1024, seed=seed, epoch=epoch)}
+        return {tuple(sorted(b.tolist())) for b in bucket(source, target, batch_tokens=1024, seed=seed, epoch=epoch)}
 
-    again = [plan(source, target, batch_tokens=1024, seed=1, epoch=2) for _ in range(2)]
+    again = [bucket(source, target, batch_tokens=1024, seed=1, epoch=2) for _ in range(2)]
     assert all(np.array_equal(a, b) for a, b in zip(*again, strict=True))
     first = members(1, 0)
     assert len(first & members(1, 1)) < len(first) / 2
@@ -84,7 +84,7 @@ def test_batches_come_in_random_order_and_by_growing_length_without_shuffling() 
     source, target = realistic_lengths(5_000)
 
     def longest(**options: bool) -> list[int]:
-        batches = plan(source, target, batch_tokens=1024, seed=1, epoch=0, **options)
+        batches = bucket(source, target, batch_tokens=1024, seed=1, epoch=0, **options)
         return [int(np.maximum(source, target)[b].max()) for b in batches]
 
     assert longest(shuffle=False) == sorted(longest(shuffle=False))
@@ -93,24 +93,24 @@ def test_batches_come_in_random_order_and_by_growing_length_without_shuffling() 
 
 def test_without_shuffling_all_epochs_are_the_same() -> None:
     source, target = realistic_lengths(500)
-    one, two = (plan(source, target, batch_tokens=512, seed=1, epoch=e, shuffle=False) for e in (0, 7))
+    one, two = (bucket(source, target, batch_tokens=512, seed=1, epoch=e, shuffle=False) for e in (0, 7))
     assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
 
 
 def test_an_item_longer_than_a_batch_is_a_batch_of_its_own() -> None:
-    batches = plan([5, 500, 5], [5, 5, 5], batch_tokens=20, seed=0, epoch=0)
+    batches = bucket([5, 500, 5], [5, 5, 5], batch_tokens=20, seed=0, epoch=0)
     assert [1] in [b.tolist() for b in batches]
 
 
 def test_ranks_without_an_item_of_their_own_get_no_batch() -> None:
-    plans = [plan([3, 3], [3, 3], batch_tokens=99, seed=0, epoch=0, rank=r, world_size=3) for r in range(3)]
+    plans = [bucket([3, 3], [3, 3], batch_tokens=99, seed=0, epoch=0, rank=r, world_size=3) for r in range(3)]
     assert [len(p) for p in plans] == [1, 1, 0]
 
 
 def test_a_million_items_are_planned_in_under_two_seconds() -> None:
     source, target = realistic_lengths(1_000_000)
     start = time.process_time()
-    plan(source, target, batch_tokens=4096, seed=1, epoch=0)
+    bucket(source, target, batch_tokens=4096, seed=1, epoch=0)
     assert time.process_time() - start < 2
 
 
@@ -131,7 +131,7 @@ def test_impossible_arguments_are_refused(options: dict[str, object], words: str
         "epoch": 0,
     }
     with pytest.raises(RegardError, match=words):
-        plan(**(arguments | options))  # type: ignore[arg-type]
+        bucket(**(arguments | options))  # type: ignore[arg-type]
 
 
 def test_padding_of_nothing_is_nothing() -> None:

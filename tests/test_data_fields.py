@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import itertools
 import json
 import os
@@ -383,14 +382,7 @@ def test_an_error_in_the_texts_reaches_the_caller_as_it_is() -> None:
 
 
 def test_without_sentencepiece_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *arguments: Any, **options: Any) -> Any:
-        if name == "sentencepiece":
-            raise ImportError(name)
-        return real(name, *arguments, **options)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
     with pytest.raises(UnsupportedError, match=r"pip install 'regard\[text\]'"):
         Field.build(SideConfig(units="sentencepiece"), ["a"])
 

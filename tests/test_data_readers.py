@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.data import Lines, Pairs, Parallel, open_pairs
+from regard.data import Lines, Pairs, ParallelText, open_pairs
 from regard.data import lines as lines_module
 from regard.errors import ConfigError, DataError
 
@@ -67,7 +67,7 @@ def test_any_text_comes_back_line_by_line_whatever_the_chunks_it_is_scanned_in(
     if path.read_bytes().startswith(tuple(lines_module.FOREIGN)) or (expected[:1] and expected[0].startswith("\ufeff")):
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines_module, "CHUNK", chunk)
+        patch.setattr(lines_module, "CHUNK_BYTES", chunk)
         lines, filled = Lines(path), Lines(path, skip_blank=True)
     assert list(lines) == expected
     kept = [(i, line) for i, line in enumerate(expected, 1) if any(c > " " or c == "\t" for c in line)]
@@ -92,7 +92,7 @@ def test_autoencoding_needs_one_column_and_ignores_the_target(tmp_path: Path) ->
     ]
     path = written(tmp_path, "b.tsv", "x\ty\n")
     assert texts(open_pairs(path, source_field=1, target_field=7, autoencode=True)) == [("y", "y", 1)]
-    both = Parallel(written(tmp_path, "a.src", "a\n"), tmp_path / "missing")
+    both = ParallelText(written(tmp_path, "a.src", "a\n"), tmp_path / "missing")
     assert texts(open_pairs(both, autoencode=True)) == [("a", "a", 1)]
     single = open_pairs(written(tmp_path, "c.txt", "a\tb\n\nc\n"), format="parallel", autoencode=True)
     assert texts(single) == [("a\tb", "a\tb", 1), ("", "", 2), ("c", "c", 3)]
@@ -136,12 +136,12 @@ def test_a_missing_file_is_an_error_that_names_a_near_one(tmp_path: Path) -> Non
 
 
 def test_parallel_files_pair_their_lines_and_empty_lines_are_empty_texts(tmp_path: Path) -> None:
-    files = Parallel(written(tmp_path, "a.de", "eins\n\n\tdrei\n"), written(tmp_path, "a.en", "one\ntwo\nthree"))
+    files = ParallelText(written(tmp_path, "a.de", "eins\n\n\tdrei\n"), written(tmp_path, "a.en", "one\ntwo\nthree"))
     assert texts(open_pairs(files)) == [("eins", "one", 1), ("", "two", 2), ("\tdrei", "three", 3)]
 
 
 def test_parallel_files_of_different_length_are_refused_with_both_counts(tmp_path: Path) -> None:
-    files = Parallel(written(tmp_path, "a.de", "eins\nzwei\n"), written(tmp_path, "a.en", "one\n"))
+    files = ParallelText(written(tmp_path, "a.de", "eins\nzwei\n"), written(tmp_path, "a.en", "one\n"))
     with pytest.raises(DataError, match=r"(?s)a\.de: 2 lines.*a\.en: 1 lines"):
         open_pairs(files)
 
@@ -203,7 +203,7 @@ def test_options_that_contradict_the_file_are_refused(
 
 def test_two_files_cannot_be_tsv(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read as tsv"):
-        open_pairs(Parallel(tmp_path / "a", tmp_path / "b"), format="tsv")
+        open_pairs(ParallelText(tmp_path / "a", tmp_path / "b"), format="tsv")
 
 
 def test_a_stated_format_beats_the_suffix(tmp_path: Path) -> None:

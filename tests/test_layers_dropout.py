@@ -8,7 +8,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from regard import layers
 from regard.attention import bahdanau, location_sensitive
 from regard.errors import RegardError, ShapeError
-from regard.layers.items import ItemDraws, drawing, places
+from regard.layers.items import ItemDraws, drawing, sites
 from regard.models import (
     Bridge,
     EncoderDecoder,
@@ -23,7 +23,7 @@ LENGTHS = torch.tensor([5, 3, 4])
 
 
 def by_item(module, items=ITEMS, *, seed=1, step=2):
-    return drawing(ItemDraws(places(module), items, seed=seed, step=step))
+    return drawing(ItemDraws(sites(module), items, seed=seed, step=step))
 
 
 def recurrent(recipe=bahdanau, **options):
@@ -153,7 +153,7 @@ def test_without_items_masks_come_from_torchs_generator():
     assert torch.equal(model(x), expected)
     with by_item(nn.Linear(1, 1)):
         torch.manual_seed(5)
-        assert torch.equal(model(x), expected), "a module without a place"
+        assert torch.equal(model(x), expected), "a module without a site"
 
 
 def test_whatever_stands_in_its_place_is_called_as_it_is():

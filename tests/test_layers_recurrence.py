@@ -161,7 +161,7 @@ def test_steps_in_blocks_give_what_steps_at_once_give(cell, direction, monkeypat
     with torch.no_grad():
         expected, _ = stack(inputs, mask=mask)
         for size in (1, 2 * 6 * 4 * D, 4 * 6 * 4 * D):
-            monkeypatch.setattr(packed, "BLOCK", size)
+            monkeypatch.setattr(packed, "BLOCK_ELEMENTS", size)
             torch.testing.assert_close(stack(inputs, mask=mask)[0], expected, rtol=0, atol=1e-14)
 
 

@@ -11,7 +11,7 @@ from regard import tree
 from regard.attention import bahdanau, location_sensitive, luong
 from regard.decoding import Sampling, Search, search
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
-from regard.layers.twin import ENOUGH, twin
+from regard.layers.twin import MIN_ROWS, twin
 from regard.models import Encoded, PointerDecoder, RecurrentDecoder
 from regard.models.bridge import Bridge
 from regard.models.transformer import transformer_decoder
@@ -182,8 +182,8 @@ def test_with_gradients_autocast_or_few_rows_there_is_no_twin():
 
     assert not has_twin()
     with torch.inference_mode():
-        assert not has_twin(ENOUGH - 1)
-        assert has_twin(ENOUGH)
+        assert not has_twin(MIN_ROWS - 1)
+        assert has_twin(MIN_ROWS)
         with torch.autocast("cpu", torch.bfloat16):
             assert not has_twin()
         decoder.to(torch.bfloat16)

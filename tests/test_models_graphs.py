@@ -345,7 +345,7 @@ def test_checkpoints_run_the_steps_again():
 
 
 def test_what_was_not_used_for_longest_leaves(counts, monkeypatch):
-    monkeypatch.setattr(graphs, "MOST", 2)
+    monkeypatch.setattr(graphs, "MAX_RECORDINGS", 2)
     decoder = simple()
     for length in (1, 2, 3):
         warm(decoder, steps=length)
@@ -359,7 +359,7 @@ def test_what_was_not_used_for_longest_leaves(counts, monkeypatch):
 
 
 def test_what_was_used_last_stays(counts, monkeypatch):
-    monkeypatch.setattr(graphs, "MOST", 2)
+    monkeypatch.setattr(graphs, "MAX_RECORDINGS", 2)
     decoder = simple()
     for length in (1, 2, 1, 3, 1):
         warm(decoder, steps=length)
@@ -367,7 +367,7 @@ def test_what_was_used_last_stays(counts, monkeypatch):
 
 
 def test_what_waits_does_not_leave(counts, monkeypatch):
-    monkeypatch.setattr(graphs, "MOST", 1)
+    monkeypatch.setattr(graphs, "MAX_RECORDINGS", 1)
     decoder = simple()
     warm(decoder)
     batch = Batch(decoder, 2)
@@ -383,7 +383,7 @@ def test_what_waits_does_not_leave(counts, monkeypatch):
 
 @pytest.mark.parametrize("most", [0, 3])
 def test_shapes_that_come_too_rarely_are_not_recorded(most, counts, monkeypatch):
-    monkeypatch.setattr(graphs, "MOST", most)
+    monkeypatch.setattr(graphs, "MAX_RECORDINGS", most)
     decoder = simple()
     for seed in range(8):
         Batch(decoder, seed, steps=1 + seed % 4).forward()

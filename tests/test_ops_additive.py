@@ -109,6 +109,20 @@ def test_not_a_number_and_infinity_are_what_the_plain_formula_makes_of_them(step
             torch.testing.assert_close(a, b, equal_nan=True, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("infinite", [float("inf"), -float("inf")])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_gradients_at_infinite_keys_are_those_of_the_plain_formula(activation, infinite, dtype):
+    query, keys, v = draw(2, 3, 5, 17, dtype=dtype)
+    keys[0, 2, 3] = infinite
+    inputs = [x.requires_grad_() for x in (query, keys, v)]
+    energies = (f(*inputs, activation) for f in (ops.additive_energies, reference.additive_energies))
+    ours, plain = (torch.autograd.grad(e.sum(), inputs) for e in energies)
+    for a, b in zip(ours, plain, strict=True):
+        assert not b.isnan().any()
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-4)
+
+
 def test_an_infinite_direction_is_what_the_plain_formula_makes_of_it():
     query, keys, v = draw(2, 3, 4, 5)
     v[1] = float("inf")
@@ -175,7 +189,7 @@ def test_half_types_are_computed_in_float32_and_mixed_ones_in_the_wider(kinds):
 @pytest.fixture
 def many_parts(monkeypatch):
     """Work is handed to other threads however little it is."""
-    monkeypatch.setattr(threads, "ENOUGH", 1)
+    monkeypatch.setattr(threads, "GRAIN_SIZE", 1)
     yield
     torch.set_num_threads(1)
 
@@ -384,7 +398,7 @@ def without_numba(monkeypatch):
 @pytest.mark.parametrize("heads", [0, 2])
 def test_without_numba_chunks_of_the_plain_formula_are_taken(without_numba, monkeypatch, heads, activation):
     assert "numba: refused: numba is not installed" in ops.explain("additive_energies")
-    monkeypatch.setattr(operation.kernels_for("cpu"), "CHUNK", 40)
+    monkeypatch.setattr(operation.kernels_for("cpu"), "CHUNK_ELEMENTS", 40)
     inputs = draw(2, 7, 4, 5, heads=heads)
     expected, _ = run(partial(reference.additive_energies, activation=activation), inputs)
     found, _ = run(partial(ops.additive_energies, activation=activation), inputs)
@@ -417,7 +431,7 @@ FORK = """
 import multiprocessing, torch
 from regard import ops
 from regard.ops import threads
-threads.ENOUGH = 1
+threads.GRAIN_SIZE = 1
 torch.set_num_threads(2)
 inputs = [torch.randn(s) for s in ((4, 9, 32), (4, 7, 32), (32,))]
 expected = ops.additive_energies(*inputs)

@@ -31,7 +31,7 @@ def test_a_kept_kernel_is_compiled_anew_when_a_part_of_kernels_has_changed(tmp_p
     path.write_text(KERNEL, encoding="utf-8")
     assert load(path).cache_misses
     assert load(path).cache_hits
-    monkeypatch.setattr(compiled, "PARTS", "others")
+    monkeypatch.setattr(compiled, "DIGEST", "others")
     assert load(path).cache_misses
     assert load(path).cache_hits
 

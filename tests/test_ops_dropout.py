@@ -20,7 +20,7 @@ KNOWN = [  # kat_vectors of Random123 1.14: rounds, counter, key, words
     (10, "243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
 ]
 LARGE = torch.tensor([0, 1, 2**31, 2**32 - 1, 5, 5]), torch.tensor([0, 7, 2**20, 3, 2**31 - 1, 2**31])
-OPTIONS = {"p": 0.3, "key": (2**31 - 1, 2**32 - 5), "place": 0xDEADBEEF}
+OPTIONS = {"p": 0.3, "key": (2**31 - 1, 2**32 - 5), "site": 0xDEADBEEF}
 
 
 def words(text):
@@ -75,7 +75,7 @@ def test_a_row_has_the_mask_of_its_item_and_position_whatever_stands_beside_it()
 @pytest.mark.parametrize("p", [0.05, 0.3, 0.5, 0.9])
 def test_the_share_that_is_dropped_is_p(p):
     items = torch.arange(4000)
-    mask = dropout_mask(items, torch.zeros_like(items), 256, p=p, key=(1, 1), place=3)
+    mask = dropout_mask(items, torch.zeros_like(items), 256, p=p, key=(1, 1), site=3)
     deviation = (p * (1 - p) / mask.numel()) ** 0.5
     assert abs(float((mask == 0).double().mean()) - p) < 4 * deviation
     assert mask[mask != 0].unique().tolist() == pytest.approx([1 / (1 - p)])
@@ -86,10 +86,10 @@ def test_the_share_that_is_dropped_is_p(p):
         assert float((shares - p).abs().max()) < 6 * spread
 
 
-def bits(*, items=0, positions=0, place=5, key=(1, 2), count=512, width=512, p=0.5):
+def bits(*, items=0, positions=0, site=5, key=(1, 2), count=512, width=512, p=0.5):
     """Masks as ±1 of neighbouring items, moved by what is given."""
     items = torch.arange(count) + items
-    mask = dropout_mask(items, torch.zeros_like(items) + positions, width, p=p, key=key, place=place)
+    mask = dropout_mask(items, torch.zeros_like(items) + positions, width, p=p, key=key, site=site)
     return mask.sign() * 2 - 1
 
 
@@ -98,7 +98,7 @@ MOVED = {
     "an item far away": {"items": 2**16},
     "the next position": {"positions": 1},
     "a position far away": {"positions": 2**20},
-    "the next place": {"place": 4},
+    "the next site": {"site": 4},
     "the next step": {"key": (1, 3)},
     "the next seed": {"key": (2, 2)},
     "seed and step swapped": {"key": (2, 1)},

@@ -47,11 +47,11 @@ def test_narrow_products_are_of_rounded_numbers_and_sums_of_whole_ones(kind, row
     x = x[:rows]
     rounded = (one.bfloat16().double() for one in (x, weight))
     expected = torch.nn.functional.linear(*rounded)
-    for found in (linear(x, weight, bias, narrow=True), Product(weight, rows, narrow=True)(x, bias)):
+    for found in (linear(x, weight, bias, bfloat16=True), Product(weight, rows, bfloat16=True)(x, bias)):
         assert found.dtype == torch.float32
         torch.testing.assert_close(found.double() - bias.double(), expected, rtol=2**-7, atol=1e-4)
     if x.dim() == 2:
-        gradient = outer(x, x, narrow=True)
+        gradient = outer(x, x, bfloat16=True)
         assert gradient.dtype == torch.float32
         torch.testing.assert_close(gradient, outer(x, x), rtol=2**-6, atol=0.2)
 

@@ -81,15 +81,15 @@ def test_float32_is_as_near_as_it_can_be(scale, smoothing):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize(("kept", "fewest"), [(1, 1), (33 * 7, 1), (1, 64), (33 * 67, 1)])
 def test_how_rows_are_cut_into_blocks_changes_nothing(monkeypatch, kept, fewest, smoothing):
-    monkeypatch.setattr(blocks, "KEPT", kept)
-    monkeypatch.setattr(blocks, "FEWEST", fewest)
+    monkeypatch.setattr(blocks, "BLOCK_ELEMENTS", kept)
+    monkeypatch.setattr(blocks, "MIN_ROWS", fewest)
     same(drawn(), smoothing=smoothing)
     same(drawn(150, 64, 301), torch.float32, 3e-6, smoothing=smoothing)
 
 
 @here
 def test_packed_products_of_uneven_blocks_are_right(monkeypatch):
-    monkeypatch.setattr(blocks, "KEPT", 64 * 700)
+    monkeypatch.setattr(blocks, "BLOCK_ELEMENTS", 64 * 700)
     same(drawn(150, 96, 700), torch.float32, 3e-6)
 
 

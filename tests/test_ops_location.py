@@ -104,7 +104,7 @@ def test_blocks_of_any_size_give_the_same(monkeypatch, sizes):
     inputs = draw(**sizes)
     expected = answers(ops.location_energies, inputs)
     for block in (1, 200):
-        monkeypatch.setattr(kernels, "BLOCK", block)
+        monkeypatch.setattr(kernels, "BLOCK_ELEMENTS", block)
         for a, b in zip(answers(ops.location_energies, inputs), expected, strict=True):
             torch.testing.assert_close(a, b, rtol=0, atol=1e-13)
 
@@ -112,7 +112,7 @@ def test_blocks_of_any_size_give_the_same(monkeypatch, sizes):
 def test_threads_give_the_same(monkeypatch):
     inputs = draw(B=7, K=2)
     expected = answers(ops.location_energies, inputs)
-    monkeypatch.setattr(threads, "ENOUGH", 1)
+    monkeypatch.setattr(threads, "GRAIN_SIZE", 1)
     torch.set_num_threads(2)
     try:
         found = answers(ops.location_energies, inputs)
@@ -217,7 +217,7 @@ def test_memory_of_hypotheses_is_not_copied(monkeypatch):
     made = []
     empty = torch.Tensor.new_empty
     monkeypatch.setattr(torch.Tensor, "new_empty", lambda x, *a, **o: made.append(y := empty(x, *a, **o)) or y)
-    monkeypatch.setattr(kernels, "BLOCK", 1)
+    monkeypatch.setattr(kernels, "BLOCK_ELEMENTS", 1)
     ops.location_energies(*inputs)
     assert max(x.numel() for x in made) <= inputs[1].numel() // 4 * 6
 

@@ -18,7 +18,7 @@ INFINITY, NAN = float("inf"), float("nan")
 
 @pytest.fixture(autouse=True)
 def however_little(monkeypatch):
-    monkeypatch.setattr(operation, "ENOUGH", 0)
+    monkeypatch.setattr(operation, "MIN_ELEMENTS", 0)
 
 
 def answers(function, energies, support):
@@ -118,7 +118,7 @@ def test_derivatives_are_those_of_finite_differences_also_the_second():
 def test_threads_give_the_same(monkeypatch):
     energies, support = torch.randn(23, 4, 7), torch.rand(23, 1, 7) > 0.3
     expected = answers(ops.masked_softmax, energies, support)
-    monkeypatch.setattr(threads, "ENOUGH", 1)
+    monkeypatch.setattr(threads, "GRAIN_SIZE", 1)
     torch.set_num_threads(2)
     try:
         found = answers(ops.masked_softmax, energies, support)
@@ -138,7 +138,7 @@ def test_what_is_taken_is_explained(monkeypatch):
     assert "numba: taken" in ops.explain("masked_softmax", energies, support)
     assert "needs no mask" in ops.explain("masked_softmax", energies)
     assert "numba: refused: the inputs are on meta" in ops.explain("masked_softmax", energies.to("meta"), support)
-    monkeypatch.setattr(operation, "ENOUGH", 13)
+    monkeypatch.setattr(operation, "MIN_ELEMENTS", 13)
     assert "too few numbers" in ops.explain("masked_softmax", energies, support)
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.parametrize("dtype", KINDS, ids=str)
 @pytest.fixture(params=["alone", "two threads"])
 def hands(request, monkeypatch):
     if request.param == "two threads":
-        monkeypatch.setattr(threads, "ENOUGH", 1)
+        monkeypatch.setattr(threads, "GRAIN_SIZE", 1)
         monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
 
 

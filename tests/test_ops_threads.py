@@ -33,7 +33,7 @@ def swallow(numbers, start, stop):
 
 @pytest.fixture(autouse=True)
 def several(monkeypatch):
-    monkeypatch.setattr(threads, "ENOUGH", 1)
+    monkeypatch.setattr(threads, "GRAIN_SIZE", 1)
     torch.set_num_threads(3)
     yield
     torch.set_num_threads(1)
@@ -51,22 +51,22 @@ def hands(request, monkeypatch):
 @pytest.mark.parametrize("parts", [1, 2, 3, 5, 12, 13, 1000])
 def test_every_part_is_done_once(hands, parts):
     done = np.zeros(parts, np.int64)
-    threads.spread(count, (done,), parts, 1 << 20)
+    threads.parallel_for(count, (done,), parts, 1 << 20)
     assert (done == 1).all()
 
 
 def test_kernels_are_told_apart_by_what_they_are_given(hands):
     for kind in (np.float32, np.float64, np.float32):
         numbers = np.ones(40, kind)
-        threads.spread(scale, (numbers, kind(3), np.zeros((2, 2))), len(numbers), 1 << 20)
-        threads.spread(scale, (numbers[::2], kind(2), np.zeros(1, np.int32)), len(numbers) // 2, 1 << 20)
+        threads.parallel_for(scale, (numbers, kind(3), np.zeros((2, 2))), len(numbers), 1 << 20)
+        threads.parallel_for(scale, (numbers[::2], kind(2), np.zeros(1, np.int32)), len(numbers) // 2, 1 << 20)
         assert numbers.tolist() == [12, 6] * 20
 
 
 def test_python_threads_may_come_at_once(hands):
     done = np.zeros((4, 50, 300), np.int64)
     with ThreadPoolExecutor(4) as pool:
-        for _ in pool.map(lambda own: [threads.spread(count, (row,), len(row), 1 << 20) for row in own], done):
+        for _ in pool.map(lambda own: [threads.parallel_for(count, (row,), len(row), 1 << 20) for row in own], done):
             pass
     assert (done == 1).all()
 
@@ -74,4 +74,4 @@ def test_python_threads_may_come_at_once(hands):
 def test_a_kernel_without_memory_says_so(hands):
     sizes = np.full(8, 1 << 50)
     with pytest.raises(MemoryError):
-        threads.spread(swallow, (sizes,), len(sizes), 1 << 20)
+        threads.parallel_for(swallow, (sizes,), len(sizes), 1 << 20)

@@ -44,8 +44,8 @@ PLAIN = {"reference", "selection", "additive", "chunked", "parallel", "sorting"}
 
 @pytest.fixture(autouse=True)
 def however_little(monkeypatch):
-    monkeypatch.setattr(softmax, "ENOUGH", 0)
-    monkeypatch.setattr(onednn, "ENOUGH", 0)
+    monkeypatch.setattr(softmax, "MIN_ELEMENTS", 0)
+    monkeypatch.setattr(onednn, "MIN_WORK", 0)
 
 
 def of_numbers(case, dtype=torch.float64):

@@ -258,7 +258,7 @@ def state_not_reordered(monkeypatch):
 
 
 def mask_ignored(monkeypatch):
-    def broken(self, look, leaf, places):
+    def broken(self, look, leaf, positions):
         return self.window(look, leaf)
 
     def unmasked(self, decoder, memory, rows):

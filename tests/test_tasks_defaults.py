@@ -12,7 +12,7 @@ from regard.cli import run
 from regard.config import from_preset, presets
 from regard.config.keys import KEYS
 from regard.config.schema import Config
-from regard.data import plan
+from regard.data import bucket
 from regard.tasks import train
 from regard.tasks.defaults import FEW_STEPS, adopt, is_set, resolve
 from regard.tasks.reading import read_data
@@ -72,7 +72,7 @@ def test_steps_an_epoch_are_those_that_training_makes() -> None:
     for accumulation in (1, 3):
         resolved = resolve(opened(accumulation=accumulation), source, target)
         training = resolved.config.training
-        batches = plan(source + 1, target + 1, batch_tokens=training.batch_tokens, seed=1, epoch=0)
+        batches = bucket(source + 1, target + 1, batch_tokens=training.batch_tokens, seed=1, epoch=0)
         assert resolved.steps_per_epoch == -(-len(batches) // accumulation)
 
 

@@ -58,7 +58,7 @@ class Resized(ToyTrainee):
         super().__init__(config(), dropout=0.0)
         self.size = size
 
-    def plan(self, epoch: int) -> list[np.ndarray]:
+    def descriptions(self, epoch: int) -> list[np.ndarray]:
         return list(np.arange(ITEMS).reshape(-1, self.size))
 
 
@@ -258,7 +258,7 @@ def test_what_is_not_finite_stops_training_and_names_step_and_batch(tmp_path: Pa
     trainee = Broken(config())
     with pytest.raises(RegardError, match=r"(?s)is nan at step 5.*batch array\(\[") as info:
         run(tmp_path, trainee, save_every_minutes=1e-6)
-    assert str(trainee.plan(0)[4][:3])[1:-1].split()[0] in str(info.value)
+    assert str(trainee.descriptions(0)[4][:3])[1:-1].split()[0] in str(info.value)
     assert torch.isfinite(weights(trainee)).all()
     assert (tmp_path / "checkpoints/latest").read_text() == "step-00000004\n"
 
@@ -371,7 +371,7 @@ def test_a_picture_that_fails_is_a_warning(tmp_path: Path) -> None:
 def test_a_batch_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     class Broken(ToyTrainee):
         def batch(self, description: np.ndarray) -> dict[str, torch.Tensor]:
-            if description[0] == self.plan(0)[3][0]:
+            if description[0] == self.descriptions(0)[3][0]:
                 raise OSError("the file is gone")
             return super().batch(description)
 
@@ -382,7 +382,7 @@ def test_a_batch_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 def test_training_data_without_batches_is_an_error(tmp_path: Path) -> None:
     trainee = ToyTrainee(config())
-    trainee.plan = lambda epoch: []  # type: ignore[method-assign]
+    trainee.descriptions = lambda epoch: []  # type: ignore[method-assign]
     with pytest.raises(RegardError, match="no batches"):
         run(tmp_path, trainee)
 

@@ -93,7 +93,7 @@ def test_P4_a_training_pair_without_a_side_is_left_out_and_never_makes_nan(tmp_p
     (tmp_path / "pairs.tsv").write_text("abc\tcba\n\tf\nab\t\ndef\tfe\n", encoding="utf-8")
     pairs = open_pairs(tmp_path / "pairs.tsv")
     taught = TextTrainee(taught.model, pairs, pairs)
-    assert sorted(index for batch in taught.plan(0) for index in batch) == [0, 3]
+    assert sorted(index for batch in taught.descriptions(0) for index in batch) == [0, 3]
     empty = taught.batch([1])
     total = taught.loss(empty, step=0, generator=torch.Generator()).total
     total.backward()

@@ -156,9 +156,9 @@ def test_padding_is_left_out_and_tokens_may_name_it_or_not(padding, tokens):
     [
         ({"source_tokens": list("abcde")}, "source_tokens must name 3 positions.*got 5 tokens[\\s\\S]*transposed"),
         ({"target_tokens": []}, "target_tokens must name 2 positions"),
-        ({"source_length": 4}, "source_length must lie between 0 and 3; got 4"),
+        ({"source_length": 4}, "source_length must be integers between 0 and 3; got 4"),
         ({"source_length": 1, "source_mask": [True] * 3}, "not both"),
-        ({"target_mask": [1, 0]}, r"target_mask must be \(2,\) bool"),
+        ({"target_mask": [1, 0]}, r"target_mask must be \(..., 2\) bool"),
         ({"alignment": np.ones((0, 2, 3))}, r"got shape \(0, 2, 3\)"),
         ({"alignment": [0.5, 0.5]}, r"\(T, S\), \(H, T, S\) or \(L, H, T, S\); got shape \(2,\)"),
     ],

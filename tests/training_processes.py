@@ -114,8 +114,8 @@ def undivided(folder: Path):
 
     class Plain:
         def __init__(self, inner: TextTrainee) -> None:
-            self.module, self.plan, self.batch, self.loss = inner.module, inner.plan, inner.batch, inner.loss
-            self.validate, self.save = inner.validate, inner.save
+            self.module, self.descriptions, self.batch = inner.module, inner.descriptions, inner.batch
+            self.loss, self.validate, self.save = inner.loss, inner.validate, inner.save
 
     own = trainee(folder, [])
     train(Plain(own), own.config.training, folder / "plain", seed=1, select="teacher_forced_loss")

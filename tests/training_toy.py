@@ -59,7 +59,7 @@ class ToyTrainee:
         self.lengths = np.random.default_rng(1).integers(2, STEPS + 1, ITEMS)
         self.validations = 0
 
-    def plan(self, epoch: int) -> list[np.ndarray]:
+    def descriptions(self, epoch: int) -> list[np.ndarray]:
         order = np.random.default_rng((5, epoch)).permutation(ITEMS)
         return np.array_split(order, 7)
 

@@ -31,10 +31,10 @@ def serve(train: str, dev: str, precision: str) -> None:
     from regard.training.step import Stepper
 
     try:  # versions that draw dropout by item ask which items a batch has
-        from regard.training.groups import Part
+        from regard.training.accumulation import LocalBatch
 
         def described(batch: dict[str, torch.Tensor]) -> object:
-            return Part(range(len(batch["source"])))
+            return LocalBatch(range(len(batch["source"])))
     except ImportError:
 
         def described(batch: dict[str, torch.Tensor]) -> object:
@@ -56,7 +56,7 @@ def serve(train: str, dev: str, precision: str) -> None:
     model = TextToText.build(config, source, target, name="speed")
     trainee = TextTrainee(model, train_pairs, dev_pairs)
     model.module.train()
-    batches = [trainee.batch(indices) for indices in trainee.plan(0)[: 4 * STEPS]]
+    batches = [trainee.batch(indices) for indices in trainee.descriptions(0)[: 4 * STEPS]]
     stepper, generator = Stepper(trainee, config.training, torch.device("cpu")), torch.Generator()
 
     def run(first: int) -> float:

@@ -14,7 +14,7 @@ from regard import ops
 from regard.bench import CASES, Case, Work, arithmetic
 from regard.bench.case import OURS, PLAIN
 from regard.bench.cases.energies import PRODUCT, contest
-from regard.bench.clock import Spread, ratio, turns
+from regard.bench.clock import Quartiles, ratio, turns
 from regard.bench.gate import judge, worst
 from regard.bench.report import table
 from regard.ops.choose import Implementation
@@ -113,10 +113,12 @@ def measured(place: Place, case: Case, dtype: torch.dtype, limit: Any, result: R
         return [*row, *[""] * 8]
     sides = case.contest(dtype, sizes).sides
     seconds = turns(sides, rounds=place.rounds, turn=place.turn, clock=place.clock)
-    plain = min((name for name in sides if name in (PLAIN, PRODUCT)), key=lambda name: Spread.of(seconds[name]).median)
-    faster, spent = ratio(seconds[plain], seconds[OURS]), Spread.of(seconds[OURS]).median
+    plain = min(
+        (name for name in sides if name in (PLAIN, PRODUCT)), key=lambda name: Quartiles.of(seconds[name]).median
+    )
+    faster, spent = ratio(seconds[plain], seconds[OURS]), Quartiles.of(seconds[OURS]).median
     assert case.work is not None
-    row += [f"{1e3 * spent:.3g}", f"{1e3 * Spread.of(seconds[plain]).median:.3g}", f"{faster.median:.2f} ×"]
+    row += [f"{1e3 * spent:.3g}", f"{1e3 * Quartiles.of(seconds[plain]).median:.3g}", f"{faster.median:.2f} ×"]
     return [*row, f"{faster.low:.2f} to {faster.high:.2f}", *against(case.work(**sizes), spent, limit)]
 
 

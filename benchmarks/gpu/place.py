@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from regard.bench import Case, Contest, machine
-from regard.bench.clock import Spread
+from regard.bench.clock import Quartiles
 
 HALVES = (torch.bfloat16, torch.float16)
 FORMATS = (torch.float32, *HALVES)
@@ -116,7 +116,7 @@ def rates(place: Place, dtype: torch.dtype) -> machine.Rates:
 
 def milliseconds(seconds: list[float]) -> str:
     """The median in milliseconds, with three digits."""
-    return f"{1000 * Spread.of(seconds).median:.3g}"
+    return f"{1000 * Quartiles.of(seconds).median:.3g}"
 
 
 def short(dtype: torch.dtype) -> str:

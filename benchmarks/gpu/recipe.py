@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from place import Place, Result, short
 
-from regard.bench.clock import Spread, ratio, turns
+from regard.bench.clock import Quartiles, ratio, turns
 from regard.bench.report import table
 from regard.config import Config, load
 from regard.data import BOS, EOS, PAD
@@ -19,7 +19,7 @@ from regard.decoding import Search, search
 from regard.tasks.reading import read_data
 from regard.tasks.text_to_text import TextToText
 from regard.tasks.trainee import TextTrainee
-from regard.training.groups import Part
+from regard.training.accumulation import LocalBatch
 from regard.training.step import Stepper
 
 RECIPE = Path(__file__).parents[1] / "g2p" / "g2p-en.yaml"
@@ -70,14 +70,14 @@ def steps(
     """Some steps of the trainer, the target symbols in them, and a list that the losses are added to."""
     config, trainee = prepare(place, folder, precision, compiled=compiled)
     trainee.module.train()
-    batches = [trainee.batch(rows) for rows in trainee.plan(0)[: STEPS if place.is_full else TINY_STEPS]]
+    batches = [trainee.batch(rows) for rows in trainee.descriptions(0)[: STEPS if place.is_full else TINY_STEPS]]
     stepper, generator = Stepper(trainee, config.training, place.device), torch.Generator()
     losses: list[float] = []
 
     def run() -> None:
         for batch in batches:
             figures = stepper(
-                [(Part(range(len(batch["source"]))), batch)],
+                [(LocalBatch(range(len(batch["source"]))), batch)],
                 step=len(losses),
                 learning_rate=config.training.learning_rate,
                 generator=generator,
@@ -98,7 +98,7 @@ def training(place: Place, *, precisions: Sequence[str] = PRECISIONS, compiled: 
             )
         seconds = turns(sides, rounds=place.rounds, turn=place.turn, clock=place.clock)
     for precision, times in seconds.items():
-        spent = Spread.of([symbols[precision] / time for time in times])
+        spent = Quartiles.of([symbols[precision] / time for time in times])
         first, last = losses[precision][0], losses[precision][-1]
         faster = ratio(seconds[precisions[0]], times)
         rate = f"{spent.median:,.0f}", f"{spent.low:,.0f} to {spent.high:,.0f}"
@@ -168,7 +168,7 @@ def decoding(place: Place) -> Result:
         {str(key): run for key, run in sides.items()}, rounds=min(place.rounds, 5), turn=place.turn, clock=place.clock
     )
     for beam, dtype in sides:
-        spent = Spread.of([4 * count / time for time in seconds[str((beam, dtype))]])
+        spent = Quartiles.of([4 * count / time for time in seconds[str((beam, dtype))]])
         best = [hypotheses[0].log_probability for hypotheses in outputs[beam, dtype]]
         exact = [hypotheses[0].log_probability for hypotheses in outputs[beam, torch.float32]]
         if len(best) != 4 * count or not np.isfinite(best).all():

@@ -26,7 +26,7 @@ from environments import ENVIRONMENTS, python
 from sizes import FULL, LAYER, QUICK, QUICK_LAYER
 
 from regard.bench import machine
-from regard.bench.clock import Spread, ratio
+from regard.bench.clock import Quartiles, ratio
 from regard.bench.report import table
 
 HERE = Path(__file__).parent
@@ -100,8 +100,8 @@ def rows(
 ) -> list[list[object]]:
     """Lines of the table of a job, the fastest program first."""
     lines = []
-    for name, seconds in sorted(times.items(), key=lambda item: Spread.of(item[1]).median):
-        spent, faster = Spread.of(seconds), ratio(seconds, times[OURS])
+    for name, seconds in sorted(times.items(), key=lambda item: Quartiles.of(item[1]).median):
+        spent, faster = Quartiles.of(seconds), ratio(seconds, times[OURS])
         beside = ["", ""] if name == OURS else [f"{faster.median:.2f} ×", f"{faster.low:.2f} to {faster.high:.2f}"]
         shown = "regard" if name == OURS else ENVIRONMENTS[name].program.partition("==")[0]
         numbers = [f"{1000 * spent.median:.1f}", f"{1000 * spent.low:.1f} to {1000 * spent.high:.1f}"]

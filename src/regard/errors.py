@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from unicodedata import category
 
 
@@ -46,7 +47,7 @@ class ConfigError(RegardError):
     Args:
         message: what was expected, what came, what to do.
         path: the key's place in the configuration, as `("model", "encoder", "size")`.
-            `regard.config.Configuration.explain` turns it into the line and column of the file.
+            `regard.config.Configuration.located` turns it into the line and column of the file.
     """
 
     def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
@@ -56,6 +57,14 @@ class ConfigError(RegardError):
 
 class DataError(RegardError):
     """Data that cannot be read; the text names file, line, field and value."""
+
+
+def newer_format(path: Path, number: int, supported: int) -> DataError:
+    """The error for a file of a newer format."""
+    return DataError(
+        f"{path}: format {number} is newer than this version of regard reads ({supported}).\n"
+        "  Update it: pip install --upgrade regard"
+    )
 
 
 class UnsupportedError(RegardError):

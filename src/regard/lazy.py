@@ -1,10 +1,28 @@
-"""Public names of a package that are imported on first use (PEP 562)."""
+"""What is imported on first use: public names of a package (PEP 562), and packages that need not be installed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
+
+from regard.errors import UnsupportedError
+
+
+def optional(module: str, purpose: str) -> Any:
+    """A module of a package that the extra `regard[text]` installs.
+
+    Args:
+        purpose: what needs it, with the verb, for example "BLEU needs".
+
+    Raises:
+        UnsupportedError: if the package is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        raise UnsupportedError(f"{purpose} the {package} package: pip install 'regard[text]'.") from None
 
 
 def on_demand(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:

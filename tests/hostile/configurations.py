@@ -58,7 +58,7 @@ def _load(file: str, overrides: list[str]) -> str | None:
         try:
             build_model(config.model, num_source=8, num_target=8)
         except ConfigError as error:
-            raise configuration.explain(error) from None
+            raise configuration.located(error) from None
     return None
 
 

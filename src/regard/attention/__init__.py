@@ -4,23 +4,8 @@ score (how well does each position answer the query?) → window (which position
 (energies and earlier weights become weights) → read (weights and values become a context).
 """
 
-from regard.attention import peers  # recipes first: peers are made of them
-from regard.attention.alignments import (
-    Choice,
-    ChunkwiseAlignment,
-    EntmaxAlignment,
-    ExponentialAlignment,
-    ForwardAlignment,
-    HardmaxAlignment,
-    MonotonicAlignment,
-    SigmoidAlignment,
-    SoftmaxAlignment,
-    SparsemaxAlignment,
-    StepwiseAlignment,
-    StochasticAlignment,
-    TransitionAgent,
-    alignment_named,
-)
+from regard.attention import alignments, peers, reads, recipes, scores, windows
+from regard.attention.alignments import *  # noqa: F403
 from regard.attention.citation import cite
 from regard.attention.contract import (
     AbstractAlignment,
@@ -39,138 +24,36 @@ from regard.attention.contract import (
 from regard.attention.divided import Divided
 from regard.attention.mechanism import Mechanism
 from regard.attention.parallel import Parallel
-from regard.attention.reads import GatedSum, ProjectedSum, RelativeSum, WeightedSum
-from regard.attention.recipes import (
-    RECIPES,
-    bahdanau,
-    coverage,
-    dynamic_convolution,
-    forward_attention,
-    gmm,
-    key_value,
-    key_value_predict,
-    location_sensitive,
-    luong,
-    milk,
-    mocha,
-    monotonic,
-    multi_head,
-    self_attention,
-    self_pooling,
-    show_attend_tell,
-    stepwise_monotonic,
-    vinyals,
-)
-from regard.attention.scores import (
-    AdditiveScore,
-    BilinearScore,
-    ConcatScore,
-    CoverageScore,
-    DotScore,
-    DynamicConvolutionScore,
-    LocationScore,
-    MixtureScore,
-    PoolingScore,
-    RelativeDotScore,
-    RotaryDotScore,
-    ScaledDotScore,
-    TanhDotScore,
-    TransformerXLScore,
-)
+from regard.attention.reads import *  # noqa: F403
+from regard.attention.recipes import *  # noqa: F403
+from regard.attention.scores import *  # noqa: F403
 from regard.attention.sequence import SelfAttention
 from regard.attention.verbs import AbstractAttention
-from regard.attention.windows import (
-    ArgmaxWindow,
-    BucketBiasWindow,
-    CausalWindow,
-    ForwardPriorWindow,
-    FullWindow,
-    InEvaluation,
-    Intersection,
-    LinearBiasWindow,
-    PredictiveWindow,
-    SlidingWindow,
-)
+from regard.attention.windows import *  # noqa: F403
 
 __all__ = [
-    "RECIPES",
     "AbstractAlignment",
     "AbstractAttention",
     "AbstractPart",
     "AbstractRead",
     "AbstractScore",
     "AbstractWindow",
-    "AdditiveScore",
-    "ArgmaxWindow",
     "Attended",
-    "BilinearScore",
-    "BucketBiasWindow",
-    "CausalWindow",
-    "Choice",
-    "ChunkwiseAlignment",
     "Comparison",
-    "ConcatScore",
-    "CoverageScore",
     "Divided",
-    "DotScore",
-    "DynamicConvolutionScore",
-    "EntmaxAlignment",
-    "ExponentialAlignment",
-    "ForwardAlignment",
-    "ForwardPriorWindow",
-    "FullWindow",
-    "GatedSum",
-    "HardmaxAlignment",
-    "InEvaluation",
-    "Intersection",
-    "LinearBiasWindow",
-    "LocationScore",
     "Look",
     "Mechanism",
     "Memory",
-    "MixtureScore",
-    "MonotonicAlignment",
     "Parallel",
-    "PoolingScore",
-    "PredictiveWindow",
-    "ProjectedSum",
-    "RelativeDotScore",
-    "RelativeSum",
-    "RotaryDotScore",
-    "ScaledDotScore",
     "SelfAttention",
-    "SigmoidAlignment",
-    "SlidingWindow",
-    "SoftmaxAlignment",
     "Source",
-    "SparsemaxAlignment",
     "State",
-    "StepwiseAlignment",
-    "StochasticAlignment",
     "Support",
-    "TanhDotScore",
-    "TransformerXLScore",
-    "TransitionAgent",
-    "WeightedSum",
-    "alignment_named",
-    "bahdanau",
     "cite",
-    "coverage",
-    "dynamic_convolution",
-    "forward_attention",
-    "gmm",
-    "key_value",
-    "key_value_predict",
-    "location_sensitive",
-    "luong",
-    "milk",
-    "mocha",
-    "monotonic",
-    "multi_head",
     "peers",
-    "self_attention",
-    "self_pooling",
-    "show_attend_tell",
-    "stepwise_monotonic",
-    "vinyals",
 ]
+__all__ += alignments.__all__
+__all__ += reads.__all__
+__all__ += recipes.__all__
+__all__ += scores.__all__
+__all__ += windows.__all__

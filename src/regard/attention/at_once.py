@@ -12,16 +12,10 @@ from regard.ops.switch import switched_off
 from regard.shapes import Bool, Float, merge_rows, num_hypotheses
 
 
-def ineligible(parts: Parts) -> str | None:
+def ineligible(parts: Parts, comparison: Comparison | None) -> str | None:
     """Why a mechanism of these parts can never attend to all steps in one operation, or None."""
-    return _ineligible(parts, parts.score.comparison())
-
-
-def _ineligible(parts: Parts, comparison: Comparison | None) -> str | None:
-    causal = comparison is not None and comparison.kind == "dot"
-    if (
-        reason := declarations.ineligible(parts, comparison, extents=("all", "past") if causal else ("all",))
-    ) is not None:
+    extents = ("all", "past") if comparison is not None and comparison.kind == "dot" else ("all",)
+    if (reason := declarations.ineligible(parts, comparison, extents=extents)) is not None:
         return reason
     return None if torch.compiler.is_compiling() else switched_off()
 
@@ -34,7 +28,7 @@ def ineligible_now(parts: Parts, memory: Memory, num_rows: int, *, from_start: b
         from_start: whether the first of the steps is step 0.
     """
     comparison = parts.score.comparison()
-    if (reason := _ineligible(parts, comparison)) is not None:
+    if (reason := ineligible(parts, comparison)) is not None:
         return reason
     assert comparison is not None
     if comparison.kind == "additive":

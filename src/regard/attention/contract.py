@@ -28,7 +28,7 @@ class Source:
         values: what is read.
         keys: what queries are compared with; the values themselves if no keys were given.
         mask: True where a position may be attended to; None means everywhere. Elsewhere keys and values are 0.
-        start: the place of the first of these positions; above 0 where they extend a memory.
+        start: the index of the first of these positions; above 0 where they extend a memory.
     """
 
     values: Float[Tensor, "B S M"]
@@ -184,7 +184,7 @@ class AbstractPart(nn.Module):
     query_size: int | None = None
     """Q, where the part reads the query and fixes its number of features."""
     memory_size: int | None = None
-    """M, the features of what `prepare` receives (keys for a score, values for a read), where the part fixes them."""
+    """M, the features of what `prepare` receives (values for a read, else keys), where the part fixes them."""
     sources: tuple[str, ...] = ()
     """Where the part was published: keys of `regard/attention/bibliography.bib`, which `cite` prints."""
     declaration: str | None = None
@@ -222,8 +222,8 @@ class AbstractPart(nn.Module):
         """The leaf after the read, where it depends on the weights. `attended.alignment` is always given."""
         return leaf
 
-    def observe_at(self, places: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
-        """`observe` from weights (R, H, W) at these places only, for parts that need no others."""
+    def observe_at(self, positions: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
+        """`observe` from weights (R, H, W) at these positions only, for parts that need no others."""
         return leaf
 
     @property
@@ -260,7 +260,7 @@ class AbstractScore(AbstractPart):
 class AbstractWindow(AbstractPart):
     """Which positions may be attended to, and how likely are they beforehand?
 
-    A window with a `width` knows its place before there are energies (`start`) and can be evaluated at a few places
+    A window with a `width` knows its positions before there are energies (`start`) and can be evaluated at these only
     (`at`), so that a step need not attend to the others (`regard.attention.narrow`).
     """
 
@@ -281,13 +281,13 @@ class AbstractWindow(AbstractPart):
         """The first of the W positions, (R, 1 or H) long; the window may reach beyond either end of the source."""
         raise NotImplementedError
 
-    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
-        """What `forward` returns, at these places (1 or R, 1 or H, W) of the source only."""
+    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+        """What `forward` returns, at these positions (1 or R, 1 or H, W) of the source only."""
         support, leaf = self(look, leaf)
 
         def pick(field: Tensor) -> Tensor:
-            shape = torch.broadcast_shapes(field.shape[:2], places.shape[:2])
-            return field.expand(*shape, -1).gather(-1, places.expand(*shape, -1))
+            shape = torch.broadcast_shapes(field.shape[:2], positions.shape[:2])
+            return field.expand(*shape, -1).gather(-1, positions.expand(*shape, -1))
 
         return tree.map(pick, support), leaf
 
@@ -345,13 +345,39 @@ class AbstractRead(AbstractPart):
         raise NotImplementedError
 
 
+HANDED_ON = {
+    *("is_recurrent", "uses_query", "trains_differently", "query_size", "memory_size", "sources"),
+    *("has_gain", "is_bounded", "is_normalised", "is_random", "context_size"),
+}
+"""What a wrapper declares as the part inside it does."""
+
+
 class AbstractWrapper(AbstractPart):
-    """A part around another part of its kind, `inner`, which does everything that the wrapper does not override."""
+    """A part around another part of its kind, which does and declares everything that the wrapper does not override.
+
+    Not handed on is what depends on the wrapper's own work: whether it is positionwise, and what it declares to fast
+    paths. Nor is `ignores_context`: contexts that are read after the last step are rounded in another way.
+
+    Args:
+        inner: the other part.
+        name: the attribute that it becomes.
+    """
+
+    def __init__(self, inner: AbstractPart, name: str) -> None:
+        super().__init__()
+        self.add_module(name, inner)
+        self._name = name
+        kinds = type(self).__mro__
+        own = {key for kind in kinds[: kinds.index(AbstractWrapper)] for key in vars(kind)}
+        for flag in HANDED_ON - own:
+            if hasattr(inner, flag):
+                setattr(self, flag, getattr(inner, flag))
 
     @property
     def inner(self) -> AbstractPart:
         """The part that is wrapped."""
-        raise NotImplementedError
+        part: AbstractPart = getattr(self, self._name)
+        return part
 
     def refuse(self, parts: Parts) -> str | None:
         """Why the inner part refuses."""
@@ -369,9 +395,9 @@ class AbstractWrapper(AbstractPart):
         """The inner part's leaf after the read."""
         return self.inner.observe(attended, look, leaf)
 
-    def observe_at(self, places: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
-        """The inner part's leaf after the read, from the weights at these places."""
-        return self.inner.observe_at(places, attended, look, leaf)
+    def observe_at(self, positions: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
+        """The inner part's leaf after the read, from the weights at these positions."""
+        return self.inner.observe_at(positions, attended, look, leaf)
 
     @property
     def observes_all(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.attention.contract import Parts
 from regard.errors import ShapeError
 from regard.shapes import Float, merge_rows, num_hypotheses
 
@@ -27,6 +28,20 @@ def group_size(num_heads: int, num_key_value_heads: int | None) -> int:
     if groups < 1 or num_heads % groups:
         raise ShapeError(f"num_heads={num_heads} must be a multiple of num_key_value_heads={groups}.")
     return num_heads // groups
+
+
+def refuse_heads(parts: Parts, num_heads: int, says: str, *, shared: str | None = None) -> str | None:
+    """Why a part for so many heads cannot work with the score, or None.
+
+    Args:
+        says: what the part does, up to the number.
+        shared: what all heads share if the part has one; None if then, too, the score must have as many.
+    """
+    heads = parts.score.num_heads
+    if heads == num_heads or (shared is not None and num_heads == 1):
+        return None
+    sharing = "" if shared is None else f", or 1 for {shared} that they share"
+    return f"{says} {num_heads} heads and the score has {heads}: give it num_heads={heads}{sharing}."
 
 
 def split(projected: Float[Tensor, "*rows HD"], num_heads: int) -> Float[Tensor, "*rows H D"]:

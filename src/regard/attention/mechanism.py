@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import torch
 from torch import Generator, Tensor
@@ -32,6 +32,7 @@ from regard.attention.verbs import AbstractAttention
 from regard.attention.windows import FullWindow
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers.eligibility import overridden
+from regard.ops.choose import Implementation, choose
 from regard.shapes import Bool, Float, Int, describe, keep_mask, merge_rows, num_hypotheses
 
 
@@ -94,6 +95,11 @@ class Mechanism(AbstractAttention):
         return Parts(self.score, self.window, self.alignment, self.read)
 
     @property
+    def inner(self) -> Parts:
+        """The parts."""
+        return self.parts
+
+    @property
     def query_size(self) -> int | None:
         """Q, or None where no part says how many features a query has."""
         sizes = (part.query_size for part in self.parts)
@@ -110,24 +116,9 @@ class Mechanism(AbstractAttention):
         return self.score.num_heads
 
     @property
-    def is_recurrent(self) -> bool:
-        """Whether a step depends on the steps before it."""
-        return any(part.is_recurrent for part in self.parts)
-
-    @property
     def is_normalised(self) -> bool:
         """Whether the weights of a row with support sum to 1."""
         return self.alignment.is_normalised and not self.window.has_gain
-
-    @property
-    def trains_differently(self) -> bool:
-        """Whether training and evaluation differ by design, apart from dropout."""
-        return any(part.trains_differently for part in self.parts)
-
-    @property
-    def uses_query(self) -> bool:
-        """Whether any part reads the query; if none does, use `pool`."""
-        return any(part.uses_query for part in self.parts)
 
     @property
     def is_random(self) -> bool:
@@ -159,18 +150,18 @@ class Mechanism(AbstractAttention):
         """The memory of positions from `start` on."""
         if values.dim() != 3:
             raise ShapeError("values must be (B, S, M).\n" + describe({"values": ("B S M", values)}))
-        same = keys is None
         if keys is not None and keys.shape[:2] != values.shape[:2]:
             raise ShapeError(
                 "values and keys disagree on (B, S).\n"
                 + describe({"values": ("B S M", values), "keys": ("B S M", keys)})
             )
-        check_memory("keys" if keys is not None else "values", values if keys is None else keys, self.score.memory_size)
+        for part in (self.score, self.alignment):
+            check_memory("values" if keys is None else "keys", values if keys is None else keys, part.memory_size)
         check_memory("values", values, self.read.memory_size)
         if mask is not None:
             values = values.masked_fill(~mask[..., None], 0)
-            keys = keys.masked_fill(~mask[..., None], 0) if keys is not None else None
-        keys = values if same or keys is None else keys
+            keys = None if keys is None else keys.masked_fill(~mask[..., None], 0)
+        keys = values if keys is None else keys
         source = Source(values, keys, mask, start)
         return Memory(**{name: part.prepare(source) for name, part in self.parts._asdict().items()}, mask=mask)
 
@@ -247,43 +238,43 @@ class Mechanism(AbstractAttention):
         if wide is not memory:  # the first state has the types of the memory
             memory, state = wide, widened(state, query)
         look = Look(query, memory, state.position, inputs, generator)
-        places = self._places(look, state.window)
-        allowed, window = self._allowed(look, state.window, places)
-        near = look if places is None else replace(look, memory=narrowing.take(memory, places))
-        energies, score = self.score(near, state.score)
+        positions = self._positions(look, state.window)
+        allowed, window = self._allowed(look, state.window, positions)
+        local = look if positions is None else replace(look, memory=narrowing.take(memory, positions))
+        energies, score = self.score(local, state.score)
         if allowed.log_prior is not None:
             energies = energies + allowed.log_prior
-        weights, leaf, auxiliary = self.alignment(energies, allowed.support, near, state.alignment)
+        weights, leaf, auxiliary = self.alignment(energies, allowed.support, local, state.alignment)
         if allowed.gain is not None:
             weights = weights * allowed.gain
-        context = self.read(weights, near) if reads else weights[:, 0, :0]
+        context = self.read(weights, local) if reads else weights[:, 0, :0]
         attended = Attended(context, weights, auxiliary)
         whole = attended
-        if places is not None and (alignment or any(part.observes_all for part in self.parts)):
-            whole = replace(attended, alignment=narrowing.spread(weights, places, memory.num_positions))
+        if positions is not None and (alignment or any(part.observes_all for part in self.parts)):
+            whole = replace(attended, alignment=narrowing.scatter(weights, positions, memory.num_positions))
         score, window, leaf = (
             part.observe(whole, look, part_leaf)
-            if places is None or part.observes_all
-            else part.observe_at(places, attended, look, part_leaf)
+            if positions is None or part.observes_all
+            else part.observe_at(positions, attended, look, part_leaf)
             for part, part_leaf in ((self.score, score), (self.window, window), (self.alignment, leaf))
         )
         state = State(score, window, leaf, state.position + 1)
         return whole if alignment else replace(attended, alignment=None), state
 
-    def _allowed(self, look: Look, leaf: Tree, places: Tensor | None) -> tuple[Support, Tree]:
-        """What the window and the memory's mask allow, at these places or everywhere, and the window's leaf."""
-        allowed, leaf = self.window(look, leaf) if places is None else self.window.at(places, look, leaf)
+    def _allowed(self, look: Look, leaf: Tree, positions: Tensor | None) -> tuple[Support, Tree]:
+        """What the window and the memory's mask allow, at these positions or everywhere, and the window's leaf."""
+        allowed, leaf = self.window(look, leaf) if positions is None else self.window.at(positions, look, leaf)
         mask = look.memory.mask
         if mask is None:
             return allowed, leaf
-        if places is None:
+        if positions is None:
             hypotheses = num_hypotheses(look.query.shape[0], mask.shape[0])
             mask = merge_rows(mask[:, None].expand(-1, hypotheses, -1))[:, None]
         else:
-            mask = narrowing.take_mask(mask, places)
+            mask = narrowing.take_mask(mask, positions)
         return replace(allowed, support=mask if allowed.support is None else allowed.support & mask), leaf
 
-    def _places(self, look: Look, leaf: Tree) -> Tensor | None:
+    def _positions(self, look: Look, leaf: Tree) -> Tensor | None:
         """The positions (R, 1 or H, W) that this step attends to, or None for all."""
         width, num_positions = self.window.width, look.memory.num_positions
         rows = num_hypotheses(look.query.shape[0], look.memory.num_sentences)
@@ -311,18 +302,10 @@ class Mechanism(AbstractAttention):
         return f"{self._explain_step(memory, rows_per_sentence)}\nsequences: {self._explain_sequence(memory)}"
 
     def _explain_sequence(self, memory: Memory) -> str:
-        if self.is_recurrent:
-            return "step by step, since a step depends on the steps before it"
-        reason = self._not_at_once(memory, memory.num_sentences, from_start=True)
-        if reason is None:
-            return "one operation for all steps, which keeps no weights"
-        return f"the weights of all steps are computed; {reason}"
-
-    def _not_at_once(self, memory: Memory, num_rows: int, *, from_start: bool) -> str | None:
-        """Why `forward` does not attend to all steps in one operation, or None where it does."""
-        if (name := overridden(self, Mechanism, "step", "_step", "_allowed", "_places")) is not None:
-            return f"{type(self).__name__} overrides {name}"
-        return at_once.ineligible_now(self.parts, memory, num_rows, from_start=from_start)
+        inputs = self, memory, memory.num_sentences
+        taken = choose(PATHS, *inputs, from_start=True, alignment=False)
+        reason = _refuse_at_once(*inputs, from_start=True, alignment=False)
+        return f"{taken.name}; {reason}" if taken is PATHS[-1] else taken.name
 
     def _explain_step(self, memory: Memory, rows_per_sentence: int) -> str:
         num_positions = memory.num_positions
@@ -360,11 +343,21 @@ class Mechanism(AbstractAttention):
         if steps == 0:
             nothing = queries.new_zeros(rows, self.num_heads, 0, memory.num_positions) if alignment else None
             return Attended(queries.new_zeros(rows, 0, self.context_size), nothing), state
-        if self.is_recurrent:
-            return self._loop(queries, memory, state, inputs, alignment, generator)
-        if not alignment and self._not_at_once(memory, rows, from_start=from_start) is None:
-            context = at_once.look(self.parts, queries, memory)
-            return Attended(context, None), replace(state, position=state.position + steps)
+        path = choose(PATHS, self, memory, rows, from_start=from_start, alignment=alignment)
+        attended, state = path.function(self, queries, memory, state, inputs, alignment, generator)
+        return attended, state
+
+    def _merge_steps(
+        self,
+        queries: Tensor,
+        memory: Memory,
+        state: State,
+        inputs: Tensor | None,
+        alignment: bool,
+        generator: Generator | None,
+    ) -> tuple[Attended, State]:
+        """All steps as if they were further hypotheses of one."""
+        rows, steps = queries.shape[:2]
         position = (state.position[:, None] + torch.arange(steps, device=queries.device)).flatten()
         attended, _ = self.step(
             merge_rows(queries),
@@ -444,3 +437,36 @@ def _with_mask(memory: Memory) -> Memory:
     if memory.mask is not None:
         return memory
     return replace(memory, mask=memory.read.new_ones(memory.read.shape[:2], dtype=torch.bool))
+
+
+def _refuse_loop(mechanism: Mechanism, *inputs: Any, **options: bool) -> str | None:
+    return None if mechanism.is_recurrent else "no step depends on the steps before it"
+
+
+def _refuse_at_once(
+    mechanism: Mechanism, memory: Memory, num_rows: int, *, from_start: bool, alignment: bool
+) -> str | None:
+    if alignment:
+        return "the weights are asked for"
+    if (name := overridden(mechanism, Mechanism, "step", "_step", "_allowed", "_positions")) is not None:
+        return f"{type(mechanism).__name__} overrides {name}"
+    return at_once.ineligible_now(mechanism.parts, memory, num_rows, from_start=from_start)
+
+
+PATHS = (
+    Implementation(
+        "step by step, since a step depends on the steps before it",
+        lambda mechanism, *given: mechanism._loop(*given),
+        _refuse_loop,
+    ),
+    Implementation(
+        "one operation for all steps, which keeps no weights",
+        lambda mechanism, queries, memory, state, *_: (
+            Attended(at_once.look(mechanism.parts, queries, memory), None),
+            replace(state, position=state.position + queries.shape[1]),
+        ),
+        _refuse_at_once,
+    ),
+    Implementation("the weights of all steps are computed", lambda mechanism, *given: mechanism._merge_steps(*given)),
+)
+"""By which path `forward` takes a sequence: it takes from this table, and `explain` shows it, by the names."""

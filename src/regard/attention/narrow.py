@@ -1,9 +1,9 @@
 """Attending to a few positions: a step that costs the width of the window instead of S.
 
-A window with a `width` W knows its place before there are energies. The keys and values of its W positions are gathered
-for each row (and for each head, if each has its own window), and score, alignment and read receive a memory of R rows
-and W positions, which is a memory like any other. Only parts that are `is_positionwise` allow this. If the weights are
-asked for, they are scattered to their places among all S.
+A window with a `width` W knows its positions before there are energies. The keys and values of these W positions are
+gathered for each row (and for each head, if each has its own window), and score, alignment and read receive a memory of
+R rows and W positions, which is a memory like any other. Only parts that are `is_positionwise` allow this. If the
+weights are asked for, they are scattered to their positions among all S.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from regard import tree
 from regard.attention.contract import Memory, Parts
 from regard.shapes import Float, Int, num_hypotheses
 
-COPY, SHARED, OVERHEAD = 4, 8, 128
-"""What a narrow step costs, in units of one position of a full step. A gathered position counts `COPY`, since it is
-copied, times the rows that share a sentence, at most `SHARED`, since in a full step one matrix product would serve them
-all; `OVERHEAD` is added. Measured by `benchmarks/windows.py`."""
+COPY_COST, MAX_SHARING, OVERHEAD = 4, 8, 128
+"""What a narrow step costs, in units of one position of a full step. A gathered position counts `COPY_COST`, since it
+is copied, times the rows that share a sentence, at most `MAX_SHARING`, since in a full step one matrix product would
+serve them all; `OVERHEAD` is added. Measured by `benchmarks/windows.py`."""
 
 
 def ineligible(parts: Parts) -> str | None:
@@ -51,51 +51,51 @@ def ineligible_now(parts: Parts, num_positions: int, rows_per_sentence: int, nar
         return None
     if not isinstance(num_positions, int):
         return "their number is not known while a program for any S is exported"
-    if (cost := OVERHEAD + COPY * width * min(rows_per_sentence, SHARED)) > num_positions:
+    if (cost := OVERHEAD + COPY_COST * width * min(rows_per_sentence, MAX_SHARING)) > num_positions:
         return f"gathering {width} would cost as much as attending to {cost}"
     return None
 
 
 def find(start: Int[Tensor, "R G"], width: int, num_positions: int) -> Int[Tensor, "R G W"]:
-    """The W places from `start` on, or the first or last W if these pass an end; all S if S < W."""
+    """The W positions from `start` on, or the first or last W if these pass an end; all S if S < W."""
     if isinstance(num_positions, int):  # otherwise a program for any number of W or more is being exported
         width = min(width, num_positions)
     first = start.clamp(max=num_positions - width).clamp(min=0)
     return first[..., None] + torch.arange(width, device=start.device)
 
 
-def take(memory: Memory, places: Int[Tensor, "#R #G W"]) -> Memory:
-    """A memory of R rows that holds only these places, without the mask and what the window prepared."""
-    return tree.map(lambda leaf: _take(leaf, places), replace(memory, window=None, mask=None))
+def take(memory: Memory, positions: Int[Tensor, "#R #G W"]) -> Memory:
+    """A memory of R rows that holds only these positions, without the mask and what the window prepared."""
+    return tree.map(lambda leaf: _take(leaf, positions), replace(memory, window=None, mask=None))
 
 
-def _take(leaf: Tensor, places: Int[Tensor, "#R #G W"]) -> Tensor:
-    """(B, S, …) as (R, W, …); (B, S, G, …) as (R, W, H, …) when each head has its own places."""
-    num_rows, num_heads, width = places.shape
-    sentence = sentences(num_rows, leaf.shape[0], places.device)[:, None, None]
+def _take(leaf: Tensor, positions: Int[Tensor, "#R #G W"]) -> Tensor:
+    """(B, S, …) as (R, W, …); (B, S, G, …) as (R, W, H, …) when each head has its own positions."""
+    num_rows, num_heads, width = positions.shape
+    sentence = sentences(num_rows, leaf.shape[0], positions.device)[:, None, None]
     if leaf.stride(0) < leaf.stride(1):  # time-major, as recurrent encoders return it: flattened without a copy
-        leaf, index = leaf.transpose(0, 1), places * leaf.shape[0] + sentence
+        leaf, index = leaf.transpose(0, 1), positions * leaf.shape[0] + sentence
     else:
-        index = sentence * leaf.shape[1] + places
+        index = sentence * leaf.shape[1] + positions
     if num_heads == 1:
         return leaf.flatten(0, 1).index_select(0, index.flatten()).unflatten(0, (num_rows, width))
     shared = leaf.shape[2]
-    head = torch.arange(num_heads, device=places.device)[:, None] // (num_heads // shared)
+    head = torch.arange(num_heads, device=positions.device)[:, None] // (num_heads // shared)
     index = (index * shared + head).transpose(1, 2)
     return leaf.flatten(0, 2).index_select(0, index.flatten()).unflatten(0, (num_rows, width, num_heads))
 
 
-def take_mask(mask: Tensor, places: Int[Tensor, "#R #G W"]) -> Tensor:
+def take_mask(mask: Tensor, positions: Int[Tensor, "#R #G W"]) -> Tensor:
     """(B, S) as (R, 1 or H, W)."""
-    return mask[sentences(places.shape[0], mask.shape[0], places.device)[:, None, None], places]
+    return mask[sentences(positions.shape[0], mask.shape[0], positions.device)[:, None, None], positions]
 
 
-def spread(
-    weights: Float[Tensor, "R H W"], places: Int[Tensor, "#R #G W"], num_positions: int
+def scatter(
+    weights: Float[Tensor, "R H W"], positions: Int[Tensor, "#R #G W"], num_positions: int
 ) -> Float[Tensor, "R H S"]:
-    """Weights in their places among all S, and exactly 0 elsewhere."""
+    """Weights in their positions among all S, and exactly 0 elsewhere."""
     everywhere = weights.new_zeros(*weights.shape[:2], num_positions)
-    return everywhere.scatter(-1, places.expand_as(weights), weights)
+    return everywhere.scatter(-1, positions.expand_as(weights), weights)
 
 
 def sentences(num_rows: int, num_sentences: int, device: torch.device) -> Int[Tensor, " R"]:

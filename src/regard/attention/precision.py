@@ -13,7 +13,7 @@ from regard.attention.contract import Memory
 TreeT = TypeVar("TreeT")
 
 
-def widened(narrow: TreeT, like: Tensor | None) -> TreeT:
+def widened(memory: TreeT, like: Tensor | None) -> TreeT:
     """The tree, whose half types become the type of `like` if that is wider and autocast is off.
 
     So a memory keeps the type that it was prepared in, half under autocast, and can be used inside and outside of it.
@@ -22,12 +22,12 @@ def widened(narrow: TreeT, like: Tensor | None) -> TreeT:
         like: a query or a weight; None if there is no weight to read, as in a quantised module.
     """
     if like is None or like.dtype.itemsize < 4 or torch.is_autocast_enabled(like.device.type):
-        return narrow
-    if isinstance(narrow, Memory) and narrow.read.dtype == like.dtype and _type_of(narrow.score) == like.dtype:
-        return narrow
-    if not any(_is_half(leaf) for leaf in tree.leaves(narrow)):
-        return narrow
-    return tree.map(lambda leaf: leaf.to(like.dtype) if _is_half(leaf) else leaf, narrow)
+        return memory
+    if isinstance(memory, Memory) and memory.read.dtype == like.dtype and _type_of(memory.score) == like.dtype:
+        return memory
+    if not any(_is_half(leaf) for leaf in tree.leaves(memory)):
+        return memory
+    return tree.map(lambda leaf: leaf.to(like.dtype) if _is_half(leaf) else leaf, memory)
 
 
 def _type_of(leaf: object) -> torch.dtype | None:

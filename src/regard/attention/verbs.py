@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from torch import Generator, Tensor, nn
 
-from regard.attention.contract import Attended, Tree
+from regard.attention.contract import AbstractPart, Attended, Tree
 from regard.shapes import Float
 
 
@@ -23,18 +23,8 @@ class AbstractAttention(nn.Module):
         raise NotImplementedError
 
     @property
-    def is_recurrent(self) -> bool:
-        """Whether a step depends on the steps before it."""
-        raise NotImplementedError
-
-    @property
     def is_normalised(self) -> bool:
         """Whether the weights of a row with support sum to 1."""
-        raise NotImplementedError
-
-    @property
-    def uses_query(self) -> bool:
-        """Whether any part reads the query; if none does, use `pool`."""
         raise NotImplementedError
 
     @property
@@ -43,9 +33,24 @@ class AbstractAttention(nn.Module):
         raise NotImplementedError
 
     @property
+    def inner(self) -> Iterable[AbstractPart | AbstractAttention]:
+        """What it is made of, from which the properties below follow."""
+        raise NotImplementedError
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether a step depends on the steps before it."""
+        return any(part.is_recurrent for part in self.inner)
+
+    @property
+    def uses_query(self) -> bool:
+        """Whether any part reads the query; if none does, use `pool`."""
+        return any(part.uses_query for part in self.inner)
+
+    @property
     def trains_differently(self) -> bool:
         """Whether training and evaluation differ by design, apart from dropout."""
-        raise NotImplementedError
+        return any(part.trains_differently for part in self.inner)
 
     def prepare(self, values: Tree, *, mask: Tree = None, lengths: Tree = None) -> Tree:
         """The memory: everything that depends only on the source, computed once."""
@@ -95,26 +100,11 @@ class AbstractComposite(AbstractAttention):
         raise NotImplementedError
 
     @property
-    def is_recurrent(self) -> bool:
-        """Whether any of them is."""
-        return any(attention.is_recurrent for attention in self.inner)
-
-    @property
     def is_normalised(self) -> bool:
         """Whether all of them are."""
         return all(attention.is_normalised for attention in self.inner)
 
     @property
-    def uses_query(self) -> bool:
-        """Whether any of them reads the query."""
-        return any(attention.uses_query for attention in self.inner)
-
-    @property
     def is_random(self) -> bool:
         """Whether any of them draws weights at random."""
         return any(attention.is_random for attention in self.inner)
-
-    @property
-    def trains_differently(self) -> bool:
-        """Whether any of them trains differently."""
-        return any(attention.trains_differently for attention in self.inner)

@@ -14,6 +14,12 @@ Answer = Mapping[str, Tensor]
 OURS, PLAIN = "regard", "plain"
 
 
+def with_gradients(name: str, result: Tensor, leaves: Mapping[str, Tensor], probe: Tensor | None = None) -> Answer:
+    """A result by its name, and the gradients of its sum weighted by the probe, by the names of the leaves."""
+    gradients = torch.autograd.grad(result, list(leaves.values()), probe)
+    return {name: result.detach(), **dict(zip(leaves, gradients))}
+
+
 @dataclass(frozen=True, slots=True)
 class Contest:
     """A case, prepared for one dtype.
@@ -90,11 +96,6 @@ class Case:
     measures_memory: bool = False
     share: float | None = None
     megabytes: float | None = None
-
-    @property
-    def has_no_memory_aim(self) -> bool:
-        """Whether there is no aim for memory."""
-        return self.share is None and self.megabytes is None
 
     def sized(self, *, quick: bool) -> dict[str, int]:
         """The sizes of a full or of a quick measurement."""

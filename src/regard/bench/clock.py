@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Quartiles:
     """The median of some numbers and their quartiles."""
 
     median: float
@@ -19,11 +19,11 @@ class Spread:
     high: float
 
     @classmethod
-    def of(cls, numbers: Sequence[float]) -> Spread:
+    def of(cls, numbers: Sequence[float]) -> Quartiles:
         """Of at least one number.
 
-        >>> Spread.of([1, 2, 3, 4, 5])
-        Spread(median=3, low=2.0, high=4.0)
+        >>> Quartiles.of([1, 2, 3, 4, 5])
+        Quartiles(median=3, low=2.0, high=4.0)
         """
         if len(numbers) == 1:
             return cls(numbers[0], numbers[0], numbers[0])
@@ -72,9 +72,9 @@ def turns(
     return seconds
 
 
-def ratio(slow: Sequence[float], fast: Sequence[float]) -> Spread:
+def ratio(slow: Sequence[float], fast: Sequence[float]) -> Quartiles:
     """How many times faster `fast` is, round by round."""
-    return Spread.of([a / b for a, b in zip(slow, fast, strict=True)])
+    return Quartiles.of([a / b for a, b in zip(slow, fast, strict=True)])
 
 
 def _seconds(side: Callable[[], object], calls: int, clock: Callable[[], float]) -> float:

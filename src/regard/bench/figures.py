@@ -8,11 +8,11 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
-from regard.bench.clock import Spread
+from regard.bench.clock import Quartiles
 from regard.bench.growth import Sweep
 from regard.viz.curves import MARKERS, STROKES
 
-Grown = Mapping[str, Mapping[int, Spread]]
+Grown = Mapping[str, Mapping[int, Quartiles]]
 
 
 def draw(path: Path, title: str, panels: Mapping[Sweep, Grown]) -> None:
@@ -20,10 +20,10 @@ def draw(path: Path, title: str, panels: Mapping[Sweep, Grown]) -> None:
     figure = Figure(figsize=(2.9 * len(panels), 3.0), facecolor="white", layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for panel, (sweep, grown) in zip(axes, panels.items(), strict=True):
-        for number, (side, spreads) in enumerate(grown.items()):
-            values, color = list(spreads), STROKES[number]
+        for number, (side, quartiles) in enumerate(grown.items()):
+            values, color = list(quartiles), STROKES[number]
             lows, medians, highs = (
-                [1000 * getattr(spread, field) for spread in spreads.values()] for field in ("low", "median", "high")
+                [1000 * getattr(each, field) for each in quartiles.values()] for field in ("low", "median", "high")
             )
             panel.plot(values, medians, marker=MARKERS[number], markersize=4, color=color, label=side)
             panel.fill_between(values, lows, highs, color=color, alpha=0.2, linewidth=0)

@@ -9,7 +9,7 @@ import torch
 
 from regard.bench.case import OURS, PLAIN
 from regard.bench.cases import CASES
-from regard.bench.clock import Spread, turns
+from regard.bench.clock import Quartiles, turns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,11 +51,11 @@ SWEEPS = (
 QUICK = (Sweep("additive", "T", (5, 10), {**_ENERGIES, "D": 64}),)
 
 
-def measure(sweep: Sweep, *, rounds: int, turn: float) -> dict[str, dict[int, Spread]]:
+def measure(sweep: Sweep, *, rounds: int, turn: float) -> dict[str, dict[int, Quartiles]]:
     """Seconds of our and of the plain way, by the value of the size."""
-    spreads: dict[str, dict[int, Spread]] = {OURS: {}, PLAIN: {}}
+    quartiles: dict[str, dict[int, Quartiles]] = {OURS: {}, PLAIN: {}}
     for value in sweep.values:
         contest = CASES[sweep.case].contest(torch.float32, {**sweep.others, sweep.letter: value})
-        for side, seconds in turns({name: contest.sides[name] for name in spreads}, rounds=rounds, turn=turn).items():
-            spreads[side][value] = Spread.of(seconds)
-    return spreads
+        for side, seconds in turns({name: contest.sides[name] for name in quartiles}, rounds=rounds, turn=turn).items():
+            quartiles[side][value] = Quartiles.of(seconds)
+    return quartiles

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import torch
 
 from regard import __version__
 from regard.bench.case import Work
-from regard.bench.clock import Spread, turns
+from regard.bench.clock import Quartiles, turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +55,8 @@ def measure_rates(
     target = torch.empty_like(source)
     sides = {"product": lambda: torch.mm(a, b, out=out), "copy": lambda: target.copy_(source)}
     seconds = turns(sides, rounds=rounds, turn=0.02, clock=clock)
-    product, copy = (Spread.of(seconds[name]).median for name in sides)
+    product, copy = (Quartiles.of(seconds[name]).median for name in sides)
     return Rates(2 * width**3 / product, 2 * source.nbytes / copy)
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Within it torch, and so every kernel of regard, computes with `count` threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def describe() -> str:

@@ -11,7 +11,7 @@ from regard.bench import memory
 from regard.bench.case import OURS, PLAIN, Case
 from regard.bench.clock import turns
 from regard.bench.gate import Error, judge
-from regard.bench.machine import threads
+from regard.training.device import threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,7 @@ def measure(case: Case, counts: tuple[int, ...], effort: Effort) -> Measurement:
         with threads(count):
             seconds[count] = turns({**sides, **contest.yardsticks}, rounds=effort.rounds, turn=effort.turn)
     peaks = {}
-    if case.measures_memory and memory.available() and not (effort.quick and case.has_no_memory_aim):
+    has_aim = case.share is not None or case.megabytes is not None
+    if case.measures_memory and memory.available() and (has_aim or not effort.quick):
         peaks = {side: memory.extra(case.name, side, sizes) for side in (OURS, PLAIN) if side in sides}
     return Measurement(case, sizes, errors, seconds, peaks)

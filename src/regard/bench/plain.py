@@ -126,8 +126,8 @@ def beam(model: EncoderDecoder, source: Tensor, *, width: int, length: int, bos:
         log_probabilities = decoder.logits(output).log_softmax(-1)
         log_probabilities[:, eos] = float("-inf")
         candidates = (totals[..., None] + log_probabilities.view(batch, width, -1)).flatten(1)
-        totals, places = candidates.topk(width)
-        rows = (first + places // log_probabilities.shape[1]).flatten()
-        tokens = (places % log_probabilities.shape[1]).flatten()
+        totals, indices = candidates.topk(width)
+        rows = (first + indices // log_probabilities.shape[1]).flatten()
+        tokens = (indices % log_probabilities.shape[1]).flatten()
         h, c, feed = h[rows], c[rows], output[rows]
     return totals[:, 0]

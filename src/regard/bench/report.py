@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from regard.bench.case import OURS, PLAIN
-from regard.bench.clock import Spread, ratio
+from regard.bench.clock import Quartiles, ratio
 from regard.bench.gate import Error, worst
 from regard.bench.growth import Sweep
 from regard.bench.machine import Rates
@@ -38,7 +38,7 @@ def _timed(measurement: Measurement) -> Iterator[Row]:
         return
     for count, sides in measurement.seconds.items():
         for side, seconds in sides.items():
-            ms = Spread.of([1000 * s for s in seconds])
+            ms = Quartiles.of([1000 * s for s in seconds])
             row: list[object] = [
                 measurement.case.name,
                 count,
@@ -82,7 +82,7 @@ def limits(measured: Iterable[Measurement], rates: Mapping[int, Rates]) -> str:
         work = measurement.case.work(**measurement.sizes)
         for count, sides in measurement.seconds.items():
             least = rates[count].seconds(work)
-            above = Spread.of(sides[OURS]).median / least
+            above = Quartiles.of(sides[OURS]).median / least
             counted = f"{work.operations / 1e9:.3f}", f"{work.traffic / 1e6:.2f}"
             rows.append([measurement.case.name, count, *counted, _short(1000 * least), f"{_short(above)} ×"])
     return table(["case", "threads", "GFLOP", "MB", "least ms", "regard takes"], rows)
@@ -123,20 +123,19 @@ def accuracy(results: Mapping[float, Mapping[str, Error]]) -> str:
     """Errors by scale: ours, the plain formula's, and and ours as a share of the allowed error."""
     names = list(next(iter(results.values())))
     head = ["scale", *(f"{name}: regard / plain / share" for name in names)]
-    cells = {
-        scale: [f"{e.ours:.1e} / {e.plain:.1e} / {e.share:.2f}" for e in errors.values()]
-        for scale, errors in results.items()
-    }
-    return table(head, ([f"{scale:g}", *row] for scale, row in cells.items()))
+    rows = []
+    for scale, errors in results.items():
+        rows.append([f"{scale:g}", *(f"{e.ours:.1e} / {e.plain:.1e} / {e.share:.2f}" for e in errors.values())])
+    return table(head, rows)
 
 
-def growth(grown: Mapping[Sweep, Mapping[str, Mapping[int, Spread]]]) -> str:
+def growth(grown: Mapping[Sweep, Mapping[str, Mapping[int, Quartiles]]]) -> str:
     """Medians in ms as each size grows."""
     rows = []
     for sweep, sides in grown.items():
         others = " ".join(f"{letter}{size}" for letter, size in sweep.others.items() if letter != sweep.letter)
-        for side, spreads in sides.items():
-            costs = (f"{value}: {_short(1000 * spread.median)}" for value, spread in spreads.items())
+        for side, quartiles in sides.items():
+            costs = (f"{value}: {_short(1000 * each.median)}" for value, each in quartiles.items())
             rows.append([sweep.case, sweep.letter, others, side, ", ".join(costs)])
     return table(["case", "grows", "the others", "way", "ms"], rows)
 
@@ -152,5 +151,5 @@ def _short(x: float) -> str:
     return f"{x:.0f}" if x >= 100 else f"{x:.3g}"
 
 
-def _quartiles(spread: Spread) -> str:
-    return f"{_short(spread.low)} to {_short(spread.high)}"
+def _quartiles(quartiles: Quartiles) -> str:
+    return f"{_short(quartiles.low)} to {_short(quartiles.high)}"

@@ -11,8 +11,9 @@ from regard.bench import growth, machine, report
 from regard.bench.accuracy import SIZES, grad_scale
 from regard.bench.cases import CASES
 from regard.bench.measurement import FULL, QUICK, Effort, Measurement, measure
-from regard.config.spelling import did_you_mean, nearest
+from regard.config.spelling import suggestion
 from regard.errors import RegardError
+from regard.training.device import threads as use_threads
 
 ERRORS, GROWTH = "errors", "growth"
 NAMES = (*CASES, ERRORS, GROWTH)
@@ -44,9 +45,7 @@ def run(
     """
     for name in names:
         if name not in NAMES:
-            near = nearest(name, NAMES)
-            hint = did_you_mean(near) if near else f"there are {', '.join(NAMES)}"
-            raise RegardError(f"There is no case {name!r}; {hint}")
+            raise RegardError(f"There is no case {name!r}; {suggestion(name, NAMES)}")
     chosen = list(names) or list(NAMES)
     counts = tuple(dict.fromkeys(threads))
     effort = QUICK if quick else FULL
@@ -54,7 +53,7 @@ def run(
     rates = {}
     for count in counts:
         say(f"rates with {count} threads")
-        with machine.threads(count):
+        with use_threads(count):
             rates[count] = machine.measure_rates(rounds=effort.rounds)
     parts.append(report.rates(rates))
     measured = []
@@ -92,7 +91,7 @@ def _cases(measured: Sequence[Measurement], rates: Mapping[int, machine.Rates], 
 def _growth(count: int, effort: Effort, pictures: Path | None, say: Say) -> list[str]:
     grown: dict[growth.Sweep, Any] = {}
     sweeps = growth.QUICK if effort.quick else growth.SWEEPS
-    with machine.threads(count):
+    with use_threads(count):
         for sweep in sweeps:
             say(f"{sweep.case} as {sweep.letter} grows")
             grown[sweep] = growth.measure(sweep, rounds=min(effort.rounds, 7), turn=effort.turn / 4)

@@ -45,8 +45,17 @@ application = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for verb in (train, evaluate, predict, plot, info, explain, catalogue, bench):
-    verb.register(application)
+for verb, example in (
+    (train.train, "train g2p.yaml --set training.epochs=10"),
+    (evaluate.evaluate, "evaluate --model runs/g2p test.tsv --worst 10"),
+    (predict.predict, "predict --model g2p-en attention regard"),
+    (plot.plot, "plot --model g2p-en attention --output attention.html"),
+    (info.info, "info g2p-en"),
+    (explain.explain, "explain runs/g2p"),
+    (catalogue.list_, "list recipes"),
+    (bench.bench, "bench additive --threads 1,2"),
+):
+    application.command(example.split()[0], epilog=f"Example: regard {example}")(verb)
 application.add_typer(data.application)
 
 

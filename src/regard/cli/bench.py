@@ -40,8 +40,3 @@ def bench(
         stream.write(f"# Speed\n\n    {' '.join(words)}\n\n{text}")
     if not passes:
         raise typer.Exit(1)
-
-
-def register(application: typer.Typer) -> None:
-    """Adds the verb to the command line."""
-    application.command("bench", epilog="Example: regard bench additive --threads 1,2")(bench)

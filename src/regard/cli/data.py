@@ -75,7 +75,7 @@ def check(
     try:
         status = _check(configuration)
     except ConfigError as error:
-        raise configuration.explain(error) from None
+        raise configuration.located(error) from None
     raise typer.Exit(status)
 
 

@@ -120,8 +120,3 @@ def _block(entry: Scored) -> str:
         f"\n{entry.item.place}  {entry.item.source}  ({entry.errors} of {entry.length} symbols)"
         f"\n  output     {entry.prediction.text}{references}"
     )
-
-
-def register(application: typer.Typer) -> None:
-    """Adds the verb to the command line."""
-    application.command("evaluate", epilog="Example: regard evaluate --model runs/g2p test.tsv --worst 10")(evaluate)

@@ -28,8 +28,3 @@ def explain(
         show(text)
         return
     show(tasks.explain(None if model is None else options.load(model, device), beam=beam))
-
-
-def register(application: typer.Typer) -> None:
-    """Adds the verb to the command line."""
-    application.command("explain", epilog="Example: regard explain runs/g2p")(explain)

@@ -66,8 +66,3 @@ def _shown(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def register(application: typer.Typer) -> None:
-    """Adds the verb to the command line."""
-    application.command("info", epilog="Example: regard info g2p-en")(info)

@@ -11,7 +11,7 @@ from regard.cli.standard import say
 from regard.errors import ConfigError, DataError
 
 STDIN = Path("-")
-CHUNK = 2000
+CHUNK_ROWS = 2000
 """Inputs that are decoded before their outputs are written; on a terminal every line is decoded at once."""
 CHUNK_CHARACTERS = 1 << 20
 TAB = "\t"
@@ -96,7 +96,7 @@ def read(lines: Iterable[str], name: str, format: Format, fields: Fields | None,
 
 def is_full(chunk: Sequence[Row]) -> bool:
     """Whether a chunk has reached its limits, so that more rows may follow."""
-    return len(chunk) >= CHUNK or sum(len(row.text) for row in chunk) >= CHUNK_CHARACTERS
+    return len(chunk) >= CHUNK_ROWS or sum(len(row.text) for row in chunk) >= CHUNK_CHARACTERS
 
 
 def chunks(rows: Iterable[Row], *, one_by_one: bool) -> Iterator[list[Row]]:
@@ -106,7 +106,7 @@ def chunks(rows: Iterable[Row], *, one_by_one: bool) -> Iterator[list[Row]]:
     for row in rows:
         chunk.append(row)
         size += len(row.text)
-        if one_by_one or len(chunk) == CHUNK or size >= CHUNK_CHARACTERS:
+        if one_by_one or len(chunk) == CHUNK_ROWS or size >= CHUNK_CHARACTERS:
             yield chunk
             chunk, size = [], 0
     if chunk:

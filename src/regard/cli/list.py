@@ -33,10 +33,10 @@ def list_(
         if (text := tasks.describe(selected)) is not None:
             show(text)
             return
-        from regard.config.spelling import did_you_mean, nearest
+        from regard.config.spelling import suggestion
 
-        near = nearest(selected, [*kinds, "keys", *(name for _, name, _ in entries)])
-        hint = did_you_mean(near) if near else f"there are {', '.join(kinds)}, keys"
+        kinds.append("keys")
+        hint = suggestion(selected, [*kinds, *(name for _, name, _ in entries)], kinds)
         raise RegardError(f"There is no kind or name {kind!r}; {hint}")
     width = max((len(name) for _, name, _ in entries), default=0)
     lines = []
@@ -45,8 +45,3 @@ def list_(
         lines += [] if selected else [heading]
         lines += [f"{indent}{name:{width}}  {line}".rstrip() for plural, name, line in entries if plural == heading]
     show("\n".join(lines))
-
-
-def register(application: typer.Typer) -> None:
-    """Adds the verb to the command line."""
-    application.command("list", epilog="Example: regard list recipes")(list_)

@@ -13,7 +13,7 @@ import typer
 if TYPE_CHECKING:
     from regard.tasks import TextToText
 
-FEW = 2000
+SMALL_WORK = 2000
 """The most source symbols times hypotheses that are decoded without loading compiled kernels, about a tenth of the work
 from which on loading them saves time."""
 # The limits of search options are those of the configuration (`DecodingConfig`); `predict` checks them.
@@ -72,7 +72,7 @@ def kernels_for(model: TextToText, texts: Sequence[str], beam: int | None) -> It
     from regard.ops.eligibility import only_loaded_kernels
 
     work = sum(map(len, texts)) * (beam or model.config.decoding.beam)
-    with only_loaded_kernels() if work <= FEW else nullcontext():
+    with only_loaded_kernels() if work <= SMALL_WORK else nullcontext():
         yield
 
 

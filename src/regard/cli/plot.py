@@ -37,7 +37,8 @@ def plot(
 ) -> None:
     """Draw where a model attends for each symbol of its outputs."""
     from regard.viz import plot_alignment
-    from regard.viz.plot import PICTURES, suffix_of
+    from regard.viz.files import suffix_of
+    from regard.viz.plot import PICTURES
 
     suffix_of(output, (*PICTURES, ".html"))
     digits = len(str(len(text)))
@@ -71,8 +72,3 @@ def plot(
         scale: Literal["largest"] | float = "largest" if highest else 1.0
         for path in plot_alignment(shown, file, title=title, data=data, heads=heads, highest=scale):
             show(path)
-
-
-def register(application: typer.Typer) -> None:
-    """Adds the verb to the command line."""
-    application.command("plot", epilog="Example: regard plot --model g2p-en attention --output attention.html")(plot)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -197,14 +197,6 @@ def _output(prediction: Prediction) -> dict[str, Any]:
     }
     if prediction.alignment is not None:
         record["source_tokens"] = list(prediction.source_tokens)
-        record["alignment"] = [_rounded(row) for row in prediction.alignment.tolist()]
+        rows = prediction.alignment.tolist()
+        record["alignment"] = [[finite(round(weight, DECIMALS)) for weight in row] for row in rows]
     return record
-
-
-def _rounded(weights: Iterable[float]) -> list[float | None]:
-    return [finite(round(weight, DECIMALS)) for weight in weights]
-
-
-def register(application: typer.Typer) -> None:
-    """Adds the verb to the command line."""
-    application.command("predict", epilog="Example: regard predict --model g2p-en attention regard")(predict)

@@ -119,9 +119,9 @@ def profiled() -> Iterator[None]:
             with watch.stage(IMPORTS):
                 for module in NEEDED:
                     import_module(module)
-            for stage, (_, *places) in STAGES.items():
-                for place in places:
-                    patches.enter_context(_replaced(place, partial(watch.around, stage)))
+            for stage, (_, *targets) in STAGES.items():
+                for target in targets:
+                    patches.enter_context(_replaced(target, partial(watch.around, stage)))
             patches.enter_context(paths.watched())
             with watch.stage(WRITING):
                 yield
@@ -194,8 +194,8 @@ class Paths:
                 if name.startswith("regard.ops.") and getattr(module, "choose", None) is original:
                     patches.enter_context(_replaced(f"{name}:choose", lambda _: choose))
             patches.enter_context(_replaced(f"{TextToText.__module__}:TextToText._memory", memory))
-            for place in STAGES["preparing the steps"][1:]:
-                patches.enter_context(_replaced(place, for_search))
+            for target in STAGES["preparing the steps"][1:]:
+                patches.enter_context(_replaced(target, for_search))
             yield
 
     def __iter__(self) -> Iterator[str]:
@@ -210,9 +210,9 @@ class Paths:
 
 
 @contextmanager
-def _replaced(place: str, make: Callable[[Any], Any]) -> Iterator[None]:
+def _replaced(target: str, make: Callable[[Any], Any]) -> Iterator[None]:
     """Within it, a function or method has become what is made of it."""
-    module, _, path = place.partition(":")
+    module, _, path = target.partition(":")
     owner: Any = import_module(module)
     *owners, name = path.split(".")
     for each in owners:

@@ -98,26 +98,26 @@ def results(path: Path | None) -> Iterator[TextIO]:
         return
     target = path.resolve()
     is_regular = target.is_file() or not target.exists()
-    place = target.with_name(f".{target.name}.{os.getpid()}") if is_regular else target
+    partial = target.with_name(f".{target.name}.{os.getpid()}") if is_regular else target
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _named(path, place):
-            with place.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+        with _named(path, partial):
+            with partial.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
                 yield file
             if is_regular:
-                os.replace(place, target)
+                os.replace(partial, target)
     finally:
         if is_regular:
-            place.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
 
 
 @contextmanager
-def _named(path: Path, place: Path) -> Iterator[None]:
+def _named(path: Path, partial: Path) -> Iterator[None]:
     """Adds the file's name to an error of the system inside the block, such as a full disk."""
     try:
         yield
     except OSError as error:
-        if isinstance(error, BrokenPipeError) or error.filename not in (None, str(place)):
+        if isinstance(error, BrokenPipeError) or error.filename not in (None, str(partial)):
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
 

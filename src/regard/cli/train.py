@@ -45,10 +45,7 @@ def train(
 
     from regard import tasks
 
-    try:
-        outcome = tasks.train(configuration, folder, overwrite=overwrite)
-    except ConfigError as error:
-        raise configuration.explain(error) from None
+    outcome = tasks.train(configuration, folder, overwrite=overwrite)
     raise typer.Exit(0 if outcome.signal is None else KILLED + outcome.signal)
 
 
@@ -74,8 +71,3 @@ def _folder(config: Path | None, configuration: Configuration) -> Path:
     if is_run(config.parent):
         return config.parent
     return Path("runs") / (config.absolute().parent.name or configuration.name)
-
-
-def register(application: typer.Typer) -> None:
-    """Adds the verb to the command line."""
-    application.command("train", epilog="Example: regard train g2p.yaml --set training.epochs=10")(train)

@@ -33,23 +33,19 @@ class Configuration:
     origin: str | None = field(default=None, compare=False)
     entries: Mapping[KeyPath, Entry] = field(default_factory=dict, compare=False, repr=False)
 
-    def locate(self, path: KeyPath) -> str | None:
-        """The place of a key, for example `g2p.yaml:3:5` or `--set training.epochs=3`; for a default, `origin`."""
-        entry = place_of(path, self.entries)
-        return str(entry.key) if entry else self.origin
-
-    def explain(self, error: ConfigError) -> ConfigError:
+    def located(self, error: ConfigError) -> ConfigError:
         """The same error, with a text that begins with the place and the name of the key.
 
-        This is for errors that are noticed after loading, such as an option that an attention recipe does not have. An
-        error without a key, or one that is explained already, is returned unchanged.
+        The place is, for example, `g2p.yaml:3:5` or `--set training.epochs=3`; for a default, `origin`. This is for
+        errors that are noticed after loading, such as an option that an attention recipe does not have. An error
+        without a key, or one that has its place already, is returned unchanged.
         """
         if not error.path:
             return error
         entry = place_of(error.path, self.entries)
-        where = self.locate(error.path)
+        where = str(entry.key) if entry else self.origin
         key = "" if entry and entry.override == error.path else legible(dotted(error.path))
         prefix = "".join(f"{part}: " for part in (where, key) if part)
         text = str(error)
-        explained = error if text.startswith(prefix) else ConfigError(prefix + text, error.path)
-        return explained.with_traceback(error.__traceback__)
+        result = error if text.startswith(prefix) else ConfigError(prefix + text, error.path)
+        return result.with_traceback(error.__traceback__)

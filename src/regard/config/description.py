@@ -9,7 +9,7 @@ from pydantic_core import PydanticUndefined
 from regard.config.keys import KEYS, Key
 from regard.config.place import cut, dotted
 from regard.config.schema import Config
-from regard.config.spelling import did_you_mean, nearest
+from regard.config.spelling import suggestion
 from regard.errors import ConfigError
 
 
@@ -50,8 +50,7 @@ def key_list(section: str | None = None) -> str:
     ]
     if not shown:
         names = [dotted(key.path) for key in KEYS.values()]
-        near = nearest(section or "", names)
-        hint = did_you_mean(near) if near else f"there are {', '.join(name for name in names if '.' not in name)}"
+        hint = suggestion(section or "", names, [name for name in names if "." not in name])
         raise ConfigError(f"The configuration has no section or key {cut(section or '')!r}; {hint}")
     return "\n".join(
         f"{dotted(key.path)}: {key.expected}; default {_default(key).strip('`')}\n    {key.field.description or ''}"

@@ -53,7 +53,7 @@ class Document:
 
 
 def parse(
-    text: str, *, origin: str, folder: Path, rank: int = 0, override: KeyPath | None = None, lines: bool = True
+    text: str, *, origin: str, folder: Path, order: int = 0, override: KeyPath | None = None, lines: bool = True
 ) -> Document:
     """Reads one YAML document.
 
@@ -61,7 +61,7 @@ def parse(
         text: the YAML.
         origin: the beginning of places, for example the file's name.
         folder: the folder that relative paths start from.
-        rank: problems in documents of lower rank are reported first.
+        order: problems in documents of lower order are reported first.
         override: the key whose value the text is, if it is an override.
         lines: whether places have line and column.
 
@@ -82,8 +82,8 @@ def parse(
     except RecursionError:
         what = "the sections are nested too deeply"
     else:
-        return _Reader(origin, folder, rank, override, lines).document(node)
-    place = Place(rank, line, column, origin) if lines else Place(rank, 0, 0, origin)
+        return _Reader(origin, folder, order, override, lines).document(node)
+    place = Place(order, line, column, origin) if lines else Place(order, 0, 0, origin)
     raise refuse([Problem(place, (), what)])
 
 
@@ -98,15 +98,15 @@ def _syntax(error: yaml.MarkedYAMLError) -> str:
 
 
 class _Reader:
-    def __init__(self, origin: str, folder: Path, rank: int, override: KeyPath | None, lines: bool) -> None:
-        self.origin, self.folder, self.rank, self.override, self.lines = origin, folder, rank, override, lines
+    def __init__(self, origin: str, folder: Path, order: int, override: KeyPath | None, lines: bool) -> None:
+        self.origin, self.folder, self.order, self.override, self.lines = origin, folder, order, override, lines
         self.entries: dict[KeyPath, Entry] = {}
         self.problems: list[Problem] = []
         self.count = 0
 
     def document(self, node: yaml.Node | None) -> Document:
         path = self.override or ()
-        start = Place(self.rank, int(self.lines), int(self.lines), self.origin)
+        start = Place(self.order, int(self.lines), int(self.lines), self.origin)
         for length in range(len(path) + 1):
             self.entries[path[:length]] = Entry(start, start, None, self.folder, self.override)
         value = None if node is None else self.value(node, path, start, ())
@@ -114,8 +114,8 @@ class _Reader:
 
     def place(self, node: yaml.Node) -> Place:
         if not self.lines:
-            return Place(self.rank, 0, 0, self.origin)
-        return Place(self.rank, node.start_mark.line + 1, node.start_mark.column + 1, self.origin)
+            return Place(self.order, 0, 0, self.origin)
+        return Place(self.order, node.start_mark.line + 1, node.start_mark.column + 1, self.origin)
 
     def problem(self, place: Place, path: KeyPath, what: str) -> None:
         self.problems.append(Problem(place, path, what, self.override))

@@ -14,7 +14,7 @@ from pathlib import Path
 from regard.config.configuration import Configuration
 from regard.config.document import Document, parse
 from regard.config.place import Entry, KeyPath, Place, Problem, cut, legible, refuse
-from regard.config.spelling import did_you_mean, nearest
+from regard.config.spelling import did_you_mean, nearest, suggestion
 from regard.config.validation import validate, value_at
 from regard.errors import ConfigError
 
@@ -56,9 +56,7 @@ def from_preset(name: str, overrides: Sequence[str] = ()) -> Configuration:
     """
     names = presets()
     if name not in names:
-        near = nearest(name, names)
-        hint = did_you_mean(near) if near else f"there are {', '.join(names)}"
-        raise ConfigError(f"There is no preset {cut(name)!r}; {hint}")
+        raise ConfigError(f"There is no preset {cut(name)!r}; {suggestion(name, names)}")
     origin = f"preset {name}"
     text = preset_text(name)
     return _build(parse(text, origin=origin, folder=Path.cwd(), lines=False), overrides, name=name, origin=origin)
@@ -79,21 +77,21 @@ def presets() -> dict[str, str]:
 
 
 def _build(document: Document, overrides: Sequence[str], *, name: str, origin: str) -> Configuration:
-    for rank, text in enumerate(overrides, start=1):
-        document = _override(document, text, rank)
+    for order, text in enumerate(overrides, start=1):
+        document = _override(document, text, order)
     config = validate(document.values, document.entries, document.problems)
     return Configuration(config, name, origin, document.entries)
 
 
-def _override(base: Document, text: str, rank: int) -> Document:
+def _override(base: Document, text: str, order: int) -> Document:
     """The document with one key replaced, without the problems of the replaced part."""
     origin = f"--set {cut(text)}"
     name, equals, written = text.partition("=")
     path: KeyPath = tuple(part.strip() for part in name.split("."))
     if not equals or not all(path):
-        place = Place(rank, 0, 0, origin)
+        place = Place(order, 0, 0, origin)
         raise refuse([Problem(place, (), "expected section.key=value, for example training.epochs=10")])
-    document = parse(written, origin=origin, folder=Path.cwd(), rank=rank, override=path, lines=False)
+    document = parse(written, origin=origin, folder=Path.cwd(), order=order, override=path, lines=False)
     plain = [path[:n] for n in range(1, len(path) + 1) if not isinstance(value_at(path[:n], base.values), dict)]
     start = min([path, *plain], key=len)  # a value above the key that is no section is replaced by one
     kept: dict[KeyPath, Entry] = {p: entry for p, entry in base.entries.items() if p[: len(start)] != start}
@@ -111,29 +109,28 @@ def _with(values: object, path: KeyPath, value: object) -> object:
 
 
 def _text(path: Path) -> str:
+    name = legible(str(path))
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise ConfigError(f"{legible(str(path))}: no such file; {_alternative(path)}") from None
+        raise ConfigError(f"{name}: no such file; {_alternative(path)}") from None
     except IsADirectoryError:
         inside = path / "config.yaml"
         hint = f"; did you mean {str(inside)!r}?" if inside.exists() else "; give a YAML file"
-        raise ConfigError(f"{legible(str(path))}: this is a folder{hint}") from None
+        raise ConfigError(f"{name}: this is a folder{hint}") from None
     except OSError as error:
-        raise ConfigError(f"{legible(str(path))}: cannot be read: {error.strerror}") from None
+        raise ConfigError(f"{name}: cannot be read: {error.strerror}") from None
     except ValueError as error:  # a NUL in the name
-        raise ConfigError(f"{legible(str(path))}: cannot be read: {error}") from None
+        raise ConfigError(f"{name}: cannot be read: {error}") from None
     if len(content) > MAX_BYTES:
-        raise ConfigError(
-            f"{legible(str(path))}: the file is larger than {MAX_BYTES >> 20} MiB, too large for a configuration"
-        )
+        raise ConfigError(f"{name}: the file is larger than {MAX_BYTES >> 20} MiB, too large for a configuration")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise ConfigError(
-            f"{legible(str(path))}:{line}: byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
+            f"{name}:{line}: byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
         ) from None
 
 
@@ -142,5 +139,5 @@ def _alternative(path: Path) -> str:
         return f"for the preset of that name, use --preset {path}"
     folder = path.parent
     names = [file.name for file in folder.iterdir()] if folder.is_dir() else []
-    near = nearest(path.name, [name for name in names if name.endswith((".yaml", ".yml"))])
-    return did_you_mean(str(folder / near)) if near else "`regard list presets` lists the presets"
+    similar = nearest(path.name, [name for name in names if name.endswith((".yaml", ".yml"))])
+    return did_you_mean(str(folder / similar)) if similar else "`regard list presets` lists the presets"

@@ -8,7 +8,7 @@ from pathlib import Path
 from regard.errors import ConfigError, one_line
 
 KeyPath = tuple[str | int, ...]
-LONGEST = 120
+MAX_SHOWN = 120
 """The most characters of a user's text that a message shows."""
 
 
@@ -16,7 +16,7 @@ LONGEST = 120
 class Place:
     """A position in a file, or a whole override (line 0); places are sorted in the order of reading."""
 
-    rank: int
+    order: int
     line: int
     column: int
     origin: str
@@ -26,7 +26,7 @@ class Place:
         return f"{origin}:{self.line}:{self.column}" if self.line else origin
 
     def __lt__(self, other: Place) -> bool:
-        return (self.rank, self.line, self.column) < (other.rank, other.line, other.column)
+        return (self.order, self.line, self.column) < (other.order, other.line, other.column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def dotted(path: KeyPath) -> str:
     return ".".join(str(part) for part in path)
 
 
-def legible(text: str, limit: int = LONGEST) -> str:
+def legible(text: str, limit: int = MAX_SHOWN) -> str:
     """A text as messages show it: on one line, without control characters, and cut if it is long.
 
     >>> print(legible("a" + chr(27) + "[31m" + 100 * "b", 20))
@@ -72,7 +72,7 @@ def legible(text: str, limit: int = LONGEST) -> str:
     return cut(one_line(text[: limit + 1]), limit)
 
 
-def cut(text: str, limit: int = LONGEST) -> str:
+def cut(text: str, limit: int = MAX_SHOWN) -> str:
     """A text of at most `limit` characters, with an ellipsis if it was cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 

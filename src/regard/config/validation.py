@@ -147,8 +147,8 @@ def _other_key(path: KeyPath, override: KeyPath | None) -> str:
         meant = [(*section, familiar)]
     elif elsewhere:
         meant = elsewhere[:3]
-    elif near := nearest(name, neighbours):
-        meant = [(*section, near)]
+    elif similar := nearest(name, neighbours):
+        meant = [(*section, similar)]
     else:
         other = nearest(name, [str(key[-1]) for key in KEYS])
         meant = [key for key in KEYS if key[-1] == other][:3]
@@ -182,8 +182,8 @@ def _hint(value: Any, written: str | None, key: Key) -> str:
         return f"; write {cut(str(int(value)))}"
     if not isinstance(value, str):
         return ""
-    if near := nearest(value, key.choices):
-        return "; " + did_you_mean(near)
+    if similar := nearest(value, key.choices):
+        return "; " + did_you_mean(similar)
     if value.lower() in ("none", "null", "") and key.may_be_null:
         return "; write null"
     if written is None and any(m.type in (int, float, bool) for m in key.members):

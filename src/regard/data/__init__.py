@@ -1,7 +1,7 @@
 """Pairs of texts: reading, checks, symbols and their ids, batches, and scores. Nothing here needs torch."""
 
 from regard.data import cmudict, synthetic
-from regard.data.bucketing import padding, plan
+from regard.data.bucketing import bucket, padding
 from regard.data.checks import Report, check
 from regard.data.columns import ColumnNormalisation, ColumnUnits
 from regard.data.field import Encoding, Field
@@ -10,7 +10,7 @@ from regard.data.lines import Lines
 from regard.data.normalisation import Normalisation
 from regard.data.pairs import Pair, Pairs, Selection
 from regard.data.pieces import SentencePieceUnits
-from regard.data.readers import Parallel, open_pairs
+from regard.data.readers import ParallelText, open_pairs
 from regard.data.references import Item, group
 from regard.data.scoring import (
     character_error_rate,
@@ -43,7 +43,7 @@ __all__ = [
     "Normalisation",
     "Pair",
     "Pairs",
-    "Parallel",
+    "ParallelText",
     "Report",
     "Selection",
     "SentencePieceUnits",
@@ -52,6 +52,7 @@ __all__ = [
     "Vocabulary",
     "WhitespaceUnits",
     "WordUnits",
+    "bucket",
     "character_error_rate",
     "check",
     "cmudict",
@@ -61,7 +62,6 @@ __all__ = [
     "hold_out",
     "open_pairs",
     "padding",
-    "plan",
     "sequence_accuracy",
     "sequence_error_rate",
     "share",

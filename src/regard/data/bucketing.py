@@ -13,7 +13,7 @@ RATIO = 1.05
 """Items whose larger sides differ by less than this factor share a bucket."""
 
 
-def plan(
+def bucket(
     source_lengths: ArrayLike,
     target_lengths: ArrayLike,
     *,

@@ -117,17 +117,16 @@ def _empty(split: Survey) -> Iterator[Finding]:
         empty = np.flatnonzero(side.lengths == 0)
         if len(empty) == len(side.lengths):
             yield Finding("error", f"all {len(empty):,} {side.name}s of {split.name} are empty", len(empty))
-        elif len(empty):
-            yield _finding("warning", "{count} of {name}'s " + side.name + "s are empty", split, empty)
+        else:
+            yield from _findings("warning", "{count} of {name}'s " + side.name + "s are empty", split, empty)
 
 
 def _long(split: Survey, max_length: int | None) -> Iterator[Finding]:
     longest = np.maximum(split.source.lengths, split.target.lengths)
     long = np.flatnonzero(longest > (max_length or longest.max()))
-    if len(long):
-        severity: Severity = "error" if len(long) == len(longest) else "warning"
-        text = "{count} of {name}'s pairs are longer than max_length=" + f"{max_length} and left out"
-        yield _finding(severity, text, split, long, lambda i: f" has {longest[i]:,}")
+    severity: Severity = "error" if len(long) == len(longest) else "warning"
+    text = "{count} of {name}'s pairs are longer than max_length=" + f"{max_length} and left out"
+    yield from _findings(severity, text, split, long, lambda i: f" has {longest[i]:,}")
 
 
 def _ratios(split: Survey) -> Iterator[Finding]:
@@ -135,18 +134,16 @@ def _ratios(split: Survey) -> Iterator[Finding]:
     ratio = np.log(target + SLACK) - np.log(source + SLACK)
     is_extreme = np.abs(ratio - np.median(ratio)) > np.log(EXTREME_RATIO)
     extreme = np.flatnonzero(is_extreme & (source > 0) & (target > 0))
-    if len(extreme):
-        text = "{count} of {name}'s pairs have an extreme ratio of lengths"
-        yield _finding("warning", text, split, extreme, lambda i: f" {source[i]:,} to {target[i]:,}")
+    text = "{count} of {name}'s pairs have an extreme ratio of lengths"
+    yield from _findings("warning", text, split, extreme, lambda i: f" {source[i]:,} to {target[i]:,}")
 
 
 def _repeated(split: Survey) -> Iterator[Finding]:
     first, inverse = _first(split.hashes)
     earlier = first[inverse]
     repeated = np.flatnonzero(earlier != np.arange(len(earlier)))
-    if len(repeated):
-        text = "{count} of {name}'s pairs repeat an earlier pair"
-        yield _finding("warning", text, split, repeated, lambda i: f" repeats line {_pair(split, earlier[i]).line}")
+    text = "{count} of {name}'s pairs repeat an earlier pair"
+    yield from _findings("warning", text, split, repeated, lambda i: f" repeats line {_pair(split, earlier[i]).line}")
     extra = len(first) - len(np.unique(split.source.hashes))
     if extra:
         text = f"{extra:,} of {split.name}'s distinct pairs give another target for a source that has one already"
@@ -155,23 +152,19 @@ def _repeated(split: Survey) -> Iterator[Finding]:
 
 def _equal(split: Survey) -> Iterator[Finding]:
     equal = np.flatnonzero((split.source.hashes == split.target.hashes) & (split.source.lengths > 0))
-    if len(equal):
-        yield _finding("info", "{count} of {name}'s targets equal their sources", split, equal)
+    yield from _findings("info", "{count} of {name}'s targets equal their sources", split, equal)
 
 
 def _shared(train: Survey, dev: Survey) -> Iterator[Finding]:
     same_pair = np.isin(dev.hashes, train.hashes)
     same_source = np.isin(dev.source.hashes, train.source.hashes) & ~same_pair
-    if same_pair.any():
-        same = _lookup(train.hashes, dev.hashes)
-        text = "{count} of {name}'s pairs are also training pairs"
-        yield _finding("warning", text, dev, np.flatnonzero(same_pair), lambda i: f" is {_pair(train, same(i)).place}")
-    if same_source.any():
-        near = _lookup(train.source.hashes, dev.source.hashes)
-        text = "{count} of {name}'s pairs have the source of a training pair, with another target"
-        yield _finding(
-            "warning", text, dev, np.flatnonzero(same_source), lambda i: f" and {_pair(train, near(i)).place}"
-        )
+    pairs, sources = np.flatnonzero(same_pair), np.flatnonzero(same_source)
+    same = _lookup(train.hashes, dev.hashes)
+    text = "{count} of {name}'s pairs are also training pairs"
+    yield from _findings("warning", text, dev, pairs, lambda i: f" is {_pair(train, same(i)).place}")
+    other = _lookup(train.source.hashes, dev.source.hashes)
+    text = "{count} of {name}'s pairs have the source of a training pair, with another target"
+    yield from _findings("warning", text, dev, sources, lambda i: f" and {_pair(train, other(i)).place}")
 
 
 def _first(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -189,12 +182,15 @@ def _pair(split: Survey, index: int) -> Pair:
     return split.pairs.read(int(index))
 
 
-def _finding(
+def _findings(
     severity: Severity,
     text: str,
     split: Survey,
     indices: NDArray[np.int64],
     describe: Callable[[int], str] = lambda i: "",
-) -> Finding:
+) -> Iterator[Finding]:
+    """A finding about the pairs of these indices, if there are any."""
+    if not len(indices):
+        return
     shown = tuple(_pair(split, i).place + describe(i) for i in indices[:NUM_EXAMPLES].tolist())
-    return Finding(severity, text.format(count=f"{len(indices):,}", name=split.name), len(indices), shown)
+    yield Finding(severity, text.format(count=f"{len(indices):,}", name=split.name), len(indices), shown)

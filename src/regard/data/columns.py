@@ -58,7 +58,7 @@ class ColumnUnits:
     def certain(self) -> tuple[str, ...]:
         """The symbols of the columns that have an inventory: the vocabulary has them whether or not they occur."""
         return tuple(
-            _marked(symbol, place) for place, units in enumerate(self.columns) for symbol in units.inventory or ()
+            _marked(symbol, number) for number, units in enumerate(self.columns) for symbol in units.inventory or ()
         )
 
     def refusal(self, text: str) -> str:
@@ -77,28 +77,28 @@ class ColumnUnits:
         if reason := self.refusal(text):
             raise DataError(f"{text!r}: {reason}.")
         return [
-            _marked(symbol, place)
-            for place, (units, column) in enumerate(zip(self.columns, text.split(TAB)))
+            _marked(symbol, number)
+            for number, (units, column) in enumerate(zip(self.columns, text.split(TAB)))
             for symbol in units.split(column)
         ]
 
     def origin(self, token: str) -> tuple[Units, str]:
         """The units of a symbol's column, and the symbol without its marks."""
-        place, symbol = _unmarked(token)
-        return self.columns[min(place, len(self.columns) - 1)], symbol
+        number, symbol = _unmarked(token)
+        return self.columns[min(number, len(self.columns) - 1)], symbol
 
     def join(self, tokens: Sequence[str]) -> str:
         """The text of symbols; each goes to the column that its marks name."""
         columns: list[list[str]] = [[] for _ in self.columns]
         for token in tokens:
-            place, symbol = _unmarked(token)
-            columns[min(place, len(columns) - 1)].append(symbol)
+            number, symbol = _unmarked(token)
+            columns[min(number, len(columns) - 1)].append(symbol)
         return TAB.join(units.join(symbols) for units, symbols in zip(self.columns, columns))
 
 
-def _marked(symbol: str, place: int) -> str:
-    escaped = symbol.startswith((MARK, ESCAPE)) and (place > 0 or len(symbol) > 1)
-    return MARK * place + ESCAPE * escaped + symbol
+def _marked(symbol: str, number: int) -> str:
+    escaped = symbol.startswith((MARK, ESCAPE)) and (number > 0 or len(symbol) > 1)
+    return MARK * number + ESCAPE * escaped + symbol
 
 
 def _unmarked(token: str) -> tuple[int, str]:
@@ -106,5 +106,5 @@ def _unmarked(token: str) -> tuple[int, str]:
     symbol = token.lstrip(MARK)
     if not symbol:  # a plus sign of the first column
         return 0, token
-    place = len(token) - len(symbol)
-    return place, symbol[1:] if symbol.startswith(ESCAPE) and len(symbol) > 1 else symbol
+    number = len(token) - len(symbol)
+    return number, symbol[1:] if symbol.startswith(ESCAPE) and len(symbol) > 1 else symbol

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from regard.errors import DataError
+from regard.errors import DataError, newer_format
 
 FORMAT = 1
 
@@ -38,10 +38,7 @@ def read(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     if not isinstance(number, int):
         raise DataError(f"{path}: not a vocabulary that regard wrote: it has no format number.")
     if number > FORMAT:
-        raise DataError(
-            f"{path}: format {number} is newer than this version of regard reads ({FORMAT}).\n"
-            "  Update it: pip install --upgrade regard"
-        )
+        raise newer_format(path, number, FORMAT)
     symbols = document.get("symbols")
     if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
         raise DataError(f"{path}: expected `symbols` to be a list of texts; got {symbols!r:.60}.")

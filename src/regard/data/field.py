@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.data import document
 from regard.data.columns import ColumnNormalisation, ColumnUnits
-from regard.data.normalisation import Case, Form, Normalisation
+from regard.data.normalisation import LetterCase, Normalisation, UnicodeForm
 from regard.data.pieces import SentencePieceUnits, suggested_pieces
 from regard.data.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
 from regard.data.vocabulary import BOS, EOS, PAD, Vocabulary
 from regard.errors import ConfigError, DataError, UnsupportedError
+
+if TYPE_CHECKING:
+    from regard.config.schema import SideConfig
 
 PLAIN_UNITS: dict[str, type[Units]] = {
     "character": CharacterUnits,
@@ -25,25 +28,6 @@ PLAIN_UNITS: dict[str, type[Units]] = {
     "byte": ByteUnits,
 }
 SEPARATOR, SENTENCEPIECE = "separator", "sentencepiece"
-
-
-class SideOptions(Protocol):
-    """The options of one side; `regard.config.schema.SideConfig` has them."""
-
-    @property
-    def units(self) -> str | tuple[str, ...]: ...
-    @property
-    def separator(self) -> str | None: ...
-    @property
-    def case(self) -> Case: ...
-    @property
-    def unicode(self) -> Form: ...
-    @property
-    def min_count(self) -> int: ...
-    @property
-    def vocabulary_size(self) -> int | None: ...
-    @property
-    def sentencepiece_model(self) -> Path | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +64,7 @@ class Field:
     @classmethod
     def build(
         cls,
-        config: SideOptions,
+        config: SideConfig,
         texts: Iterable[str],
         *,
         name: str = "source",
@@ -179,15 +163,11 @@ class Field:
         """
         path = Path(folder) / f"{name}.json"
         header, symbols = document.read(path)
-        stored, columns = header.get("normalisation"), header.get("columns")
-        if not isinstance(stored, dict) or stored.get("case") not in get_args(Case):
-            raise DataError(
-                f"{path}: `normalisation` needs a `case`, one of {', '.join(get_args(Case))}; got {stored!r}."
-            )
-        if stored.get("unicode") not in get_args(Form):
-            raise DataError(
-                f"{path}: `normalisation` needs a `unicode`, one of {', '.join(get_args(Form))}; got {stored!r}."
-            )
+        stored: Any = header.get("normalisation")
+        columns = header.get("columns")
+        for key, values in (("case", get_args(LetterCase)), ("unicode", get_args(UnicodeForm))):
+            if not isinstance(stored, dict) or stored.get(key) not in values:
+                raise DataError(f"{path}: `normalisation` needs a `{key}`, one of {', '.join(values)}; got {stored!r}.")
         each = Normalisation(stored["case"], stored["unicode"])
         normalisation = each if columns is None else ColumnNormalisation(each)
         units: Units
@@ -205,12 +185,12 @@ class Field:
         return cls(normalisation, units, Vocabulary(symbols))
 
 
-def learns_pieces(config: SideOptions) -> bool:
+def learns_pieces(config: SideConfig) -> bool:
     """Whether sentencepiece learns the pieces of this side."""
     return config.units in (SENTENCEPIECE, (SENTENCEPIECE,)) and config.sentencepiece_model is None
 
 
-def open_pieces(config: SideOptions, texts: Iterable[str], *, max_length: int | None = None) -> int | None:
+def open_pieces(config: SideConfig, texts: Iterable[str], *, max_length: int | None = None) -> int | None:
     """The number of pieces that follows from the texts; None if the configuration has it or no pieces are learned.
 
     Args:
@@ -228,7 +208,7 @@ def _plain(name: str, separator: str | None) -> Units:
     return SeparatorUnits(separator or "") if name == SEPARATOR else PLAIN_UNITS[name]()
 
 
-def normalisation_of(config: SideOptions, num_columns: int = 1) -> Normalisation | ColumnNormalisation:
+def normalisation_of(config: SideConfig, num_columns: int = 1) -> Normalisation | ColumnNormalisation:
     """What is applied to every text of a side."""
     each = Normalisation(config.case, config.unicode)
     return ColumnNormalisation(each) if num_columns > 1 else each
@@ -267,7 +247,7 @@ def _read(header: dict[str, Any], path: Path, *, learned: Path | None = None) ->
     raise DataError(f"{path}: `units` must be one of {choices}; got {name!r}.")
 
 
-def _names(config: SideOptions, name: str, num_columns: int) -> tuple[str, ...]:
+def _names(config: SideConfig, name: str, num_columns: int) -> tuple[str, ...]:
     """The name of each column's units."""
     names = (config.units,) * num_columns if isinstance(config.units, str) else config.units
     if len(names) != num_columns:
@@ -285,7 +265,7 @@ def _names(config: SideOptions, name: str, num_columns: int) -> tuple[str, ...]:
     return names
 
 
-def _refuse_unused(config: SideOptions, names: tuple[str, ...], name: str) -> None:
+def _refuse_unused(config: SideConfig, names: tuple[str, ...], name: str) -> None:
     if SEPARATOR in names and not config.separator:
         raise ConfigError(
             f"units: separator needs the text to split at; set data.{name}.separator, for example to ';'.",

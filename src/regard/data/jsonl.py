@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.columns import TAB
-from regard.data.lines import Lines
-from regard.data.pairs import Pair, Pairs, shorten
+from regard.data.pairs import LinePairs, Pair, shorten
 from regard.errors import DataError
 
 
-class JsonlPairs(Pairs):
+class JsonlPairs(LinePairs):
     """One JSON value per line: an object with named fields, or a list with numbered entries; blank lines are skipped.
 
     Args:
@@ -24,16 +23,9 @@ class JsonlPairs(Pairs):
     """
 
     def __init__(self, path: Path, *, source_fields: Sequence[str | int], target_field: str | int) -> None:
-        self.lines = Lines(path, skip_blank=True)
+        super().__init__(path)
         self.source_fields = source_fields
         self.target_field = target_field
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    @property
-    def num_blank(self) -> int:
-        return self.lines.num_skipped
 
     def read(self, index: int) -> Pair:
         line = self.lines.number(index)
@@ -80,8 +72,8 @@ def field_of(value: Any, field: Any, key: str, place: str) -> str:
     try:
         text: Any = value[field]
     except KeyError:
-        near = difflib.get_close_matches(str(field), value, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(map(repr, value)) or 'none'}."
+        similar = difflib.get_close_matches(str(field), value, n=1, cutoff=0.5)
+        hint = f"did you mean {similar[0]!r}?" if similar else f"it has {', '.join(map(repr, value)) or 'none'}."
         raise DataError(f"{place}: no field {field!r} (data.{key}); {hint}") from None
     except IndexError:
         raise DataError(f"{place}: no entry {field} (data.{key}), counted from 0; the list has {len(value)}.") from None

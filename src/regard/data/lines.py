@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from regard.errors import DataError
 
-CHUNK = 1 << 20
+CHUNK_BYTES = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 FOREIGN = {
     b"\x1f\x8b": "is compressed; unpack it first (gunzip)",
@@ -138,7 +138,7 @@ def _scan(path: Path) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         position = start = 3 if head == BYTE_ORDER_MARK else 0
         file.seek(position)
         offsets.append(np.array([position]))
-        while chunk := file.read(CHUNK):
+        while chunk := file.read(CHUNK_BYTES):
             data = np.frombuffer(chunk, dtype=np.uint8)
             visible = (data > 32) | (data == 9)
             ends = np.flatnonzero(data == 10)
@@ -165,5 +165,5 @@ def reason(path: Path, error: OSError) -> str:
         return f"cannot be read: {error.strerror}."
     if not path.parent.is_dir():
         return f"no such file; the folder {path.parent} does not exist."
-    near = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
-    return "no such file." + (f" Did you mean {path.parent / near[0]}?" if near else "")
+    similar = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
+    return "no such file." + (f" Did you mean {path.parent / similar[0]}?" if similar else "")

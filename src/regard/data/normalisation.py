@@ -6,8 +6,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
-Case = Literal["keep", "upper", "lower"]
-Form = Literal["keep", "NFC", "NFD", "NFKC", "NFKD"]
+LetterCase = Literal["keep", "upper", "lower"]
+UnicodeForm = Literal["keep", "NFC", "NFD", "NFKC", "NFKD"]
 MAX_PASSES = 4
 
 
@@ -22,8 +22,8 @@ class Normalisation:
     'GARÇON'
     """
 
-    case: Case = "keep"
-    unicode: Form = "NFC"
+    case: LetterCase = "keep"
+    unicode: UnicodeForm = "NFC"
 
     def __call__(self, text: str) -> str:
         for _ in range(MAX_PASSES):

@@ -12,6 +12,8 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.lines import Lines
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -54,6 +56,20 @@ class Pairs(Sequence[Pair]):
         if not -len(self) <= number < len(self):
             raise IndexError(f"There are {len(self)} pairs; got the index {number}.")
         return self.read(number % len(self))
+
+
+class LinePairs(Pairs):
+    """One pair per line of a file; blank lines are skipped."""
+
+    def __init__(self, path: Path) -> None:
+        self.lines = Lines(path, skip_blank=True)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @property
+    def num_blank(self) -> int:
+        return self.lines.num_skipped
 
 
 class Selection(Pairs):

@@ -9,13 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.errors import ConfigError, DataError, UnsupportedError
+from regard.errors import ConfigError, DataError
+from regard.lazy import optional
 
 LONGEST_PIECE = 16
 """The most characters of a piece."""
 PIECES_OF_WORDS, MOST_PIECES = 13.5, 32_000
 """The factor of the square root of the number of words, and the most pieces unless there are more characters."""
-SPARE = 100
+EXTRA_PIECES = 100
 """The fewest pieces besides the single characters."""
 LONGEST_WORD, WORD = 12, 4
 """A longer run of characters is a clause in a script without blanks; there this many characters count as a word."""
@@ -40,7 +41,7 @@ def suggested_pieces(texts: Iterable[str], *, max_length: int | None = None) -> 
     for text in _learnable(texts, max_length):
         characters.update(text)
         words += sum(1 if len(word) <= LONGEST_WORD else len(word) / WORD for word in text.split())
-    pieces = max(min(PIECES_OF_WORDS * math.sqrt(words), MOST_PIECES), len(characters) + SPARE)
+    pieces = max(min(PIECES_OF_WORDS * math.sqrt(words), MOST_PIECES), len(characters) + EXTRA_PIECES)
     unit = 10 ** (len(str(math.ceil(pieces))) - 2)
     return math.ceil(pieces / unit) * unit
 
@@ -179,10 +180,4 @@ def _interruptible(work: Callable[[], None]) -> None:
 
 
 def _library() -> Any:
-    try:
-        import sentencepiece
-    except ImportError:
-        raise UnsupportedError(
-            "units: sentencepiece needs the sentencepiece package: pip install 'regard[text]'."
-        ) from None
-    return sentencepiece
+    return optional("sentencepiece", "units: sentencepiece needs")

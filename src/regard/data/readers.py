@@ -5,37 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from regard.data.columns import TAB
 from regard.data.jsonl import JsonlPairs
 from regard.data.lines import Lines, check_parallel
-from regard.data.pairs import Pair, Pairs, shorten
+from regard.data.pairs import LinePairs, Pair, Pairs, shorten
 from regard.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from regard.config.schema import ParallelFiles
 
 Format = Literal["auto", "tsv", "jsonl", "parallel"]
 SUFFIXES: dict[str, Literal["tsv", "jsonl"]] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".tab": "tsv"}
 
 
-class ParallelFiles(Protocol):
-    """Two text files whose lines belong together."""
-
-    @property
-    def source(self) -> Path | str: ...
-
-    @property
-    def target(self) -> Path | str: ...
-
-
 @dataclass(frozen=True, slots=True)
-class Parallel:
+class ParallelText:
     """Two text files whose lines belong together."""
 
     source: Path | str
     target: Path | str
 
 
-class TsvPairs(Pairs):
+class TsvPairs(LinePairs):
     """One pair per line, in tab-separated columns; blank lines are skipped.
 
     Every line needs as many columns as the first, so that a stray tab is an error and never shortens a text.
@@ -48,18 +41,11 @@ class TsvPairs(Pairs):
     """
 
     def __init__(self, path: Path, *, source_fields: Sequence[int], target_field: int) -> None:
-        self.lines = Lines(path, skip_blank=True)
+        super().__init__(path)
         self.source_fields = source_fields
         self.target_field = target_field
         self.num_columns = self.lines[0].count("\t") + 1 if len(self.lines) else 0
         self._needed = max(*source_fields, target_field) + 1
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    @property
-    def num_blank(self) -> int:
-        return self.lines.num_skipped
 
     def read(self, index: int) -> Pair:
         text = self.lines[index]
@@ -101,7 +87,7 @@ class ParallelPairs(Pairs):
 
 
 def open_pairs(
-    files: Path | str | ParallelFiles,
+    files: Path | str | ParallelText | ParallelFiles,
     *,
     format: Format = "auto",
     source_field: str | int | Sequence[str | int] = 0,
@@ -111,7 +97,7 @@ def open_pairs(
     """Opens pairs of texts; one pass finds the lines, and only their offsets are kept in memory.
 
     Args:
-        files: a TSV or JSONL file, or two parallel files (`Parallel(source, target)`).
+        files: a TSV or JSONL file, or two parallel files (`ParallelText(source, target)`).
         format: `auto` goes by the suffix: `.jsonl` and `.ndjson` are JSONL, two files are parallel, all else is TSV.
         source_field: TSV column, counted from 0, or JSONL field of the source; the texts of several are joined by tabs.
         target_field: TSV column or JSONL field of the target; ignored with `autoencode`.

@@ -25,14 +25,14 @@ def edit_distance(first: Symbols, second: Symbols) -> int:
     """
     if not first or not second:
         return len(first) + len(second)
-    places: dict[Hashable, int] = {}
+    occurrences: dict[Hashable, int] = {}
     for i, symbol in enumerate(first):
-        places[symbol] = places.get(symbol, 0) | 1 << i
+        occurrences[symbol] = occurrences.get(symbol, 0) | 1 << i
     full = (1 << len(first)) - 1
     last = 1 << (len(first) - 1)
     rises, falls, distance = full, 0, len(first)  # vertical steps of +1 and −1 in a column of the table
     for symbol in second:
-        equal = places.get(symbol, 0)
+        equal = occurrences.get(symbol, 0)
         diagonal = (((equal & rises) + rises) ^ rises) | equal | falls
         rises_across = falls | ~(diagonal | rises) & full
         falls_across = diagonal & rises

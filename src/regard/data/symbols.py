@@ -18,7 +18,7 @@ FEW_COMPOSED, COMPOSED_SHARE = 20, 0.01
 """Rare composed symbols are reported from this number and this share of all symbols of the texts."""
 FEW_TEXTS = 10
 """Fewer texts than this may begin or end alike by chance."""
-NAMES = 0.5
+DISTINCT_SHARE = 0.5
 """Texts of one symbol each are names rather than classes if at least this share of them is distinct."""
 
 
@@ -58,7 +58,7 @@ def _unknown(split: Survey, side: SideSurvey, *, is_train: bool) -> Iterator[Fin
 def _whole(split: Survey, side: SideSurvey) -> Iterator[Finding]:
     """Units that do not split the texts: every text is a single symbol, from which nothing can be learned."""
     count = len(side.lengths)
-    if count < FEW_TEXTS or side.lengths.max() > 1 or len(side.counts) < NAMES * count:
+    if count < FEW_TEXTS or side.lengths.max() > 1 or len(side.counts) < DISTINCT_SHARE * count:
         return
     if max(map(len, side.counts)) < 2:
         return

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Any, Literal, get_args
 
 from regard.errors import ConfigError, RegardError, UnsupportedError
+from regard.lazy import optional
 
 Metric = Literal["bleu", "chrf"]
 TRANSLATION_METRICS: tuple[Metric, ...] = get_args(Metric)
@@ -75,7 +76,7 @@ def scorer_of(metric: Metric, *, tokenize: str | None = None, lowercase: bool = 
     """The object of sacrebleu that computes the metric; arguments and errors as in `corpus_score`."""
     if metric not in TRANSLATION_METRICS:
         raise ConfigError(f"There is no metric {metric!r}; there are {', '.join(TRANSLATION_METRICS)}.", ("select",))
-    metrics = _library()
+    metrics = optional("sacrebleu.metrics", "BLEU and chrF need")
     options: dict[str, Any] = {"lowercase": lowercase}
     if metric == "bleu":
         options["force"] = True  # no advice about tokenised texts during training
@@ -88,11 +89,3 @@ def scorer_of(metric: Metric, *, tokenize: str | None = None, lowercase: bool = 
         return {"bleu": metrics.BLEU, "chrf": metrics.CHRF}[metric](**options)
     except (ImportError, RuntimeError) as error:
         raise UnsupportedError(f"sacrebleu's tokenizer {tokenize} cannot be used: {error}") from None
-
-
-def _library() -> Any:
-    try:
-        from sacrebleu import metrics
-    except ImportError:
-        raise UnsupportedError("BLEU and chrF need the sacrebleu package: pip install 'regard[text]'.") from None
-    return metrics

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -45,15 +45,15 @@ class Vocabulary:
     def build(
         cls, tokens: Iterable[Sequence[str]], *, min_count: int = 1, max_symbols: int | None = None
     ) -> Vocabulary:
-        """The vocabulary of tokenised texts: the most frequent symbols first, equal counts in order of code points."""
+        """The vocabulary of tokenised texts: the most frequent symbols first, equal counts in order of code points.
+
+        Args:
+            min_count: symbols that occur less often are left out.
+            max_symbols: the most symbols; all if None.
+        """
         counts: Counter[str] = Counter()
         for sequence in tokens:
             counts.update(sequence)
-        return cls.of_counts(counts, min_count=min_count, max_symbols=max_symbols)
-
-    @classmethod
-    def of_counts(cls, counts: Mapping[str, int], *, min_count: int = 1, max_symbols: int | None = None) -> Vocabulary:
-        """The vocabulary of the symbols that occur at least `min_count` times, at most `max_symbols` of them."""
         frequent = (symbol for symbol, count in counts.items() if count >= min_count)
         return cls(sorted(frequent, key=lambda symbol: (-counts[symbol], symbol))[:max_symbols])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -11,7 +13,7 @@ from regard.decoding.frontier import Frontier, length_limits
 from regard.decoding.greedy import greedy_search
 from regard.decoding.history import ROOT
 from regard.decoding.options import Search
-from regard.decoding.processor import NEVER, process
+from regard.decoding.processor import process
 from regard.decoding.result import Hypothesis, StopReason
 from regard.models.contract import Decoder, Tree
 from regard.ops import largest
@@ -61,35 +63,35 @@ def beam_search(
         )
         scores, nodes = _search(frontier, options, remaining)
         best = _best(options, remaining)
-    places = [[p for p, score in enumerate(row) if score > NEVER][: options.num_best] for row in scores.tolist()]
-    sentence = torch.tensor([b for b, row in enumerate(places) for _ in row], device=nodes.device)
-    place = torch.tensor([p for row in places for p in row], device=nodes.device)
-    stops: list[StopReason] = ["eos" if p < best else "length" for p in place.tolist()]
-    hypotheses = iter(frontier.history.read(nodes[sentence, place], scores[sentence, place].tolist(), stops))
-    return [[next(hypotheses) for _ in row] for row in places]
+    kept = [[p for p, score in enumerate(row) if score > -inf][: options.num_best] for row in scores.tolist()]
+    sentence = torch.tensor([b for b, row in enumerate(kept) for _ in row], device=nodes.device)
+    column = torch.tensor([p for row in kept for p in row], device=nodes.device)
+    stops: list[StopReason] = ["eos" if p < best else "length" for p in column.tolist()]
+    hypotheses = iter(frontier.history.read(nodes[sentence, column], scores[sentence, column].tolist(), stops))
+    return [[next(hypotheses) for _ in row] for row in kept]
 
 
 def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Tensor, Tensor]:
     """Scores and last nodes of every sentence, (B, num_best + beam): first of finished hypotheses, then of the beam."""
     penalty, eos, beam, best = options.penalty, frontier.eos, options.beam, _best(options, remaining)
     count, history = len(frontier), frontier.history
-    totals = torch.full((count, frontier.width), NEVER, dtype=frontier.precision, device=remaining.device)
+    totals = torch.full((count, frontier.width), -inf, dtype=frontier.precision, device=remaining.device)
     totals[:, 0] = 0
-    finished = totals.new_full((count, best), NEVER)
+    finished = totals.new_full((count, best), -inf)
     finished_nodes = frontier.nodes.new_full((count, best), ROOT)
-    final = totals.new_full((count, best + beam), NEVER)
+    final = totals.new_full((count, best + beam), -inf)
     final_nodes = frontier.nodes.new_full((count, best + beam), ROOT)
     while len(frontier):
         log_probabilities = frontier.advance()
         length = frontier.step
         processed = process(log_probabilities, frontier.tokens, options.processors)
-        dead = totals == NEVER
+        dead = totals == -inf
         may_end = length > options.min_length
 
         if may_end:
             rows = torch.arange(len(log_probabilities), device=log_probabilities.device).view_as(totals)
             ends = history.grow(frontier.nodes, torch.full_like(rows, eos), log_probabilities[:, eos].clone(), rows)
-            ended = (totals + processed[:, eos].view_as(totals)).masked_fill(dead, NEVER)
+            ended = (totals + processed[:, eos].view_as(totals)).masked_fill(dead, -inf)
             frontier.require_numbers(ended)
             finished, order = torch.cat([finished, penalty.score(ended, length)], 1).sort(
                 dim=1, descending=True, stable=True
@@ -98,25 +100,25 @@ def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Ten
             finished = finished[:, :best]
 
         values, tokens = largest(processed, beam, without=eos)
-        candidates = (totals.view(-1, 1) + values).masked_fill(dead.view(-1, 1), NEVER).view(len(frontier), -1)
-        new_totals, places = largest(_widened(candidates, beam, NEVER), beam)
+        candidates = (totals.view(-1, 1) + values).masked_fill(dead.view(-1, 1), -inf).view(len(frontier), -1)
+        new_totals, indices = largest(_widened(candidates, beam, -inf), beam)
         frontier.require_numbers(new_totals[:, :1])  # NaN comes first
-        places = places.clamp_(max=candidates.shape[1] - 1)
-        tokens = tokens.view(len(frontier), -1).gather(1, places)
+        indices = indices.clamp_(max=candidates.shape[1] - 1)
+        tokens = tokens.view(len(frontier), -1).gather(1, indices)
         first = torch.arange(0, len(log_probabilities), frontier.width, device=log_probabilities.device)[:, None]
-        parents = places.floor_divide_(values.shape[1]).add_(first)
+        parents = indices.floor_divide_(values.shape[1]).add_(first)
         new_nodes = history.grow(frontier.nodes.flatten()[parents], tokens, log_probabilities[parents, tokens], parents)
         del log_probabilities, processed  # so that those of the next step take their place
 
-        extinct = new_totals[:, 0] == NEVER
+        extinct = new_totals[:, 0] == -inf
         leaving = extinct | (remaining <= length)
         if may_end:
             hope = penalty.bound(new_totals[:, 0], length, remaining)
-            leaving = leaving | ((finished[:, -1] > NEVER) & (hope <= finished[:, -1]))
+            leaving = leaving | ((finished[:, -1] > -inf) & (hope <= finished[:, -1]))
         if bool(leaving.any()):
-            stranded = (extinct & (finished[:, 0] == NEVER))[:, None]
+            stranded = (extinct & (finished[:, 0] == -inf))[:, None]
             lengths = torch.where(stranded, length - 1, length)
-            unfinished = penalty.score(torch.where(stranded, _widened(totals, beam, NEVER), new_totals), lengths)
+            unfinished = penalty.score(torch.where(stranded, _widened(totals, beam, -inf), new_totals), lengths)
             last = torch.where(stranded, _widened(frontier.nodes, beam, ROOT), new_nodes)
             left = frontier.sentences[leaving]
             final[left] = torch.cat([finished, unfinished], 1)[leaving]

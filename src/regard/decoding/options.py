@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 
 from regard.decoding.penalty import AbstractPenalty, AveragePenalty, GnmtPenalty, NoPenalty
 from regard.decoding.processor import Processor
 from regard.errors import ConfigError
 
-MOST = 1_000_000
+MAX_HYPOTHESES = 1_000_000
 """The largest number of hypotheses or samples per sentence; more would exhaust the memory."""
 
 
-def _require(condition: bool, name: str, value: object, advice: str) -> None:
+def _require(options: object, condition: bool, name: str, advice: str) -> None:
     if not condition:
-        raise ConfigError(f"{name}={value!r}: {advice}", path=("decoding", name))
+        raise ConfigError(f"{name}={getattr(options, name)!r}: {advice}", path=("decoding", name))
 
 
 def _is_whole(value: object) -> bool:
@@ -56,31 +57,29 @@ class Search:
     processors: tuple[Processor, ...] = ()
 
     def __post_init__(self) -> None:
+        require = partial(_require, self)
         for name in ("beam", "num_best", "min_length"):
-            _require(_is_whole(getattr(self, name)), name, getattr(self, name), "give a whole number.")
+            require(_is_whole(getattr(self, name)), name, "give a whole number.")
         for name in ("beam", "num_best"):
-            _require(getattr(self, name) <= MOST, name, getattr(self, name), f"give {MOST:,} or fewer.")
-        _require(self.beam >= 1, "beam", self.beam, "give a number of hypotheses, 1 (greedy) or more.")
-        _require(self.num_best >= 1, "num_best", self.num_best, "give a number of hypotheses, 1 or more.")
-        _require(
+            require(getattr(self, name) <= MAX_HYPOTHESES, name, f"give {MAX_HYPOTHESES:,} or fewer.")
+        require(self.beam >= 1, "beam", "give a number of hypotheses, 1 (greedy) or more.")
+        require(self.num_best >= 1, "num_best", "give a number of hypotheses, 1 or more.")
+        require(
             self.beam > 1 or self.num_best == 1,
             "num_best",
-            self.num_best,
             "greedy search (beam=1) returns one hypothesis; give a wider beam.",
         )
-        _require(
+        require(
             isinstance(self.length_penalty, AbstractPenalty) or self.length_penalty in ("none", "average", "gnmt"),
             "length_penalty",
-            self.length_penalty,
             "choose none, average or gnmt, or give an AbstractPenalty.",
         )
-        _require(
+        require(
             _is_number(self.alpha) and math.isfinite(self.alpha) and self.alpha >= 0,
             "alpha",
-            self.alpha,
             "give 0 (no penalty) or more; 0.6 is common.",
         )
-        _require(self.min_length >= 0, "min_length", self.min_length, "give a number of tokens, 0 or more.")
+        require(self.min_length >= 0, "min_length", "give a number of tokens, 0 or more.")
 
     @property
     def penalty(self) -> AbstractPenalty:
@@ -117,26 +116,24 @@ class Sampling:
     processors: tuple[Processor, ...] = ()
 
     def __post_init__(self) -> None:
+        require = partial(_require, self)
         for name in ("num_samples", "top_k", "min_length", "seed"):
             value = getattr(self, name)
-            _require(value is None or _is_whole(value), name, value, "give a whole number.")
-        _require(
-            1 <= self.num_samples <= MOST,
+            require(value is None or _is_whole(value), name, "give a whole number.")
+        require(
+            1 <= self.num_samples <= MAX_HYPOTHESES,
             "num_samples",
-            self.num_samples,
-            f"give the number of samples per sentence, from 1 to {MOST:,}.",
+            f"give the number of samples per sentence, from 1 to {MAX_HYPOTHESES:,}.",
         )
-        _require(
+        require(
             _is_number(self.temperature) and math.isfinite(self.temperature) and self.temperature > 0,
             "temperature",
-            self.temperature,
             "give a number above 0; for the most probable token at every step use Search(beam=1).",
         )
-        _require(self.top_k is None or self.top_k >= 1, "top_k", self.top_k, "give a number of tokens, 1 or more.")
-        _require(
+        require(self.top_k is None or self.top_k >= 1, "top_k", "give a number of tokens, 1 or more.")
+        require(
             _is_number(self.top_p) and 0 < self.top_p <= 1,
             "top_p",
-            self.top_p,
             "give a probability above 0, up to 1 (all tokens).",
         )
-        _require(self.min_length >= 0, "min_length", self.min_length, "give a number of tokens, 0 or more.")
+        require(self.min_length >= 0, "min_length", "give a number of tokens, 0 or more.")

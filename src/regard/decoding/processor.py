@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 from torch import Tensor
 
 from regard.errors import ConfigError, ShapeError
 from regard.shapes import describe
-
-NEVER = float("-inf")
 
 
 class Processor(Protocol):
@@ -41,9 +40,9 @@ class NoRepeat:
             return log_probabilities
         ngrams = tokens.unfold(1, self.size, 1)
         latest = tokens[:, length - self.size + 1 :]
-        row, place = (ngrams[..., :-1] == latest[:, None]).all(-1).nonzero(as_tuple=True)
+        row, position = (ngrams[..., :-1] == latest[:, None]).all(-1).nonzero(as_tuple=True)
         result = log_probabilities.clone()
-        result[row, ngrams[row, place, -1]] = NEVER
+        result[row, ngrams[row, position, -1]] = -inf
         return result
 
 
@@ -62,5 +61,5 @@ def process(
             )
     if forbidden is not None:
         result = result.clone()
-        result[:, forbidden] = NEVER
+        result[:, forbidden] = -inf
     return result

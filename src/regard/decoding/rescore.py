@@ -28,10 +28,10 @@ def rescore(
     """
     _require_rows(memory, len(hypotheses), "hypotheses")
     results: list[list[Hypothesis]] = [[] for _ in hypotheses]
-    for rank in range(max(map(len, hypotheses), default=0)):
-        sentences = [b for b, ranked in enumerate(hypotheses) if len(ranked) > rank]
+    for n in range(max(map(len, hypotheses), default=0)):
+        sentences = [b for b, ranked in enumerate(hypotheses) if len(ranked) > n]
         index = torch.tensor(sentences, device=next(tree.leaves(memory)).device)
-        chosen = [hypotheses[b][rank] for b in sentences]
+        chosen = [hypotheses[b][n] for b in sentences]
         forced = _force(decoder, tree.reorder(memory, index), [h.tokens for h in chosen], bos)
         for b, hypothesis, (costs, alignments) in zip(sentences, chosen, forced):
             total = float(costs.double().sum())

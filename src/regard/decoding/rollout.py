@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 import torch
 from torch import Generator, Tensor
@@ -11,7 +12,7 @@ from regard import tree
 from regard.decoding.frontier import Frontier, length_limits
 from regard.decoding.options import Sampling, Search
 from regard.decoding.penalty import AbstractPenalty
-from regard.decoding.processor import NEVER, process
+from regard.decoding.processor import process
 from regard.decoding.result import Hypothesis, StopReason
 from regard.models.contract import Decoder, Tree
 
@@ -66,7 +67,7 @@ def roll_out(
             rows = torch.arange(tokens.numel(), device=tokens.device).view_as(tokens)
             values = processed[rows, tokens].masked_fill(~going, 0.0)
             frontier.require_numbers(values)
-            going = going & (values > NEVER)
+            going = going & (values > -inf)
             last = torch.where(going, frontier.history.grow(last, tokens, log_probabilities[rows, tokens], rows), last)
             del log_probabilities, processed  # so that those of the next step take their place
             totals = torch.where(going, totals + values, totals)

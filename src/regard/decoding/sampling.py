@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import torch
 from torch import Generator, Tensor
 
 from regard import tree
 from regard.decoding.options import Sampling
 from regard.decoding.penalty import NoPenalty
-from regard.decoding.processor import NEVER
 from regard.decoding.result import Hypothesis
 from regard.decoding.rollout import roll_out
 from regard.errors import ConfigError
@@ -88,8 +89,8 @@ def truncated(log_probabilities: Tensor, top_k: int | None = None, top_p: float 
     """
     if top_k is None and top_p == 1:
         return log_probabilities
-    values, places = largest(log_probabilities, log_probabilities.shape[1] if top_k is None else top_k)
+    values, indices = largest(log_probabilities, log_probabilities.shape[1] if top_k is None else top_k)
     probabilities = values.softmax(1)
     before = probabilities.cumsum(1) - probabilities
-    values = values.masked_fill((before >= top_p) & (before > 0), NEVER)
-    return torch.full_like(log_probabilities, NEVER).scatter(1, places, values)
+    values = values.masked_fill((before >= top_p) & (before > 0), -inf)
+    return torch.full_like(log_probabilities, -inf).scatter(1, indices, values)

@@ -55,39 +55,45 @@ def measure(function: Callable[[Matrix], float], alignment: Any, **padding: Unpa
             "  For a single step (S,) use alignment[None]."
         )
     leading, (steps, positions) = weights.shape[:-2], weights.shape[-2:]
-    sources = _keep("source", positions, leading, padding.get("source_length"), padding.get("source_mask"))
-    targets = _keep("target", steps, leading, padding.get("target_length"), padding.get("target_mask"))
+    sources = real_positions("source", positions, leading, padding.get("source_length"), padding.get("source_mask"))
+    targets = real_positions("target", steps, leading, padding.get("target_length"), padding.get("target_mask"))
     results = [function(_checked(weights[i][targets[i]][:, sources[i]], i)) for i in np.ndindex(leading)]
     return np.array(results).reshape(leading) if leading else results[0]
 
 
-def as_array(values: Any) -> NDArray[Any]:
-    """A numpy array from an array, nested lists or a tensor of any device and type; floating types become float64."""
+def as_array(values: Any, name: str = "") -> NDArray[Any]:
+    """A numpy array from an array, nested lists or a tensor of any device and type; floating types become float64.
+
+    Args:
+        name: what messages begin with, as `source_length: `.
+    """
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.double() if values.is_floating_point() else values
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise ShapeError(f"Expected an array, a tensor or nested lists of equal length ({error}).") from None
+        raise ShapeError(f"{name}Expected an array, a tensor or nested lists of equal length ({error}).") from None
     if array.dtype.kind not in "biuf":
-        raise ShapeError(f"Expected an array, a tensor or nested lists of numbers; got {array.dtype}.")
+        raise ShapeError(f"{name}Expected an array, a tensor or nested lists of numbers; got {array.dtype}.")
     return array.astype(np.float64) if array.dtype.kind == "f" else array
 
 
-def _keep(name: str, size: int, leading: tuple[int, ...], length: Any, mask: Any) -> NDArray[np.bool_]:
+def real_positions(name: str, size: int, leading: tuple[int, ...], length: Any, mask: Any) -> NDArray[np.bool_]:
     """(..., size) bool, True at real positions."""
     if length is not None and mask is not None:
         raise ShapeError(f"Give {name}_length or {name}_mask, not both: each says which positions are real.")
     if length is None and mask is None:
         return np.ones((*leading, size), bool)
     if length is not None:
-        lengths, axes = as_array(length), as_array(length).shape
+        lengths = as_array(length, f"{name}_length: ")
+        axes = lengths.shape
         if lengths.dtype.kind not in "iu" or (lengths.size and not 0 <= lengths.min() <= lengths.max() <= size):
             raise ShapeError(f"{name}_length must be integers between 0 and {size}; got {lengths.tolist()}.")
         keep = np.arange(size) < lengths[..., None]
     else:
-        keep, axes = as_array(mask), as_array(mask).shape[:-1]
+        keep = as_array(mask, f"{name}_mask: ")
+        axes = keep.shape[:-1]
         if keep.dtype != bool or keep.shape[-1:] != (size,):
             raise ShapeError(f"{name}_mask must be (..., {size}) bool, True where real; got {keep.shape} {keep.dtype}.")
     if axes != leading[: len(axes)]:

@@ -29,7 +29,7 @@ class AlignmentHealth:
 
     def mean(self) -> AlignmentHealth:
         """The mean of each number over all leading axes; items where it is undefined (NaN) are left out."""
-        arrays = (np.asarray(value, float) for value in self._values())
+        arrays = (np.asarray(getattr(self, field.name), float) for field in dataclasses.fields(self))
         defined = (array[~np.isnan(array)] for array in arrays)
         return AlignmentHealth(*(float(array.mean()) if array.size else float("nan") for array in defined))
 
@@ -44,9 +44,6 @@ class AlignmentHealth:
             f"monotonicity {self.monotonicity:.0%}, entropy {self.entropy:.2f} nats "
             f"({self.normalised_entropy:.0%}), skips {self.skips:.4g}, repeats {self.repeats:.4g}"
         )
-
-    def _values(self) -> list[Any]:
-        return [getattr(self, field.name) for field in dataclasses.fields(self)]
 
 
 def summary(

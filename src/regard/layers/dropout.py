@@ -26,23 +26,23 @@ class Dropout(nn.Dropout):
         """Drops features of a sequence (B, T, D), of a step (R, D), or of some positions (N, D) of a sequence.
 
         Args:
-            layer: tells apart the places where one module is used.
+            layer: tells apart the sites where one module is used.
             where: the rows and positions (N,) of a sequence that are in x; if None, x is a whole sequence or a step.
         """
         if not self.training or not 0 < self.p < 1 or torch.compiler.is_compiling():
             return super().forward(x)
         draws = current()
-        if draws is None or self not in draws.places:
+        if draws is None or self not in draws.sites:
             return super().forward(x)
-        place = inside(draws.places[self], layer)
+        site = inside(draws.sites[self], layer)
         if where is None:
             draws.check(x)
             if x.dim() == 2:
-                return x * draws.step_mask(x, self.p, place)
+                return x * draws.step_mask(x, self.p, site)
             # all positions of a sequence, a row of the batch after the other, as (B, T) is flattened
             rows, positions = (torch.arange(size, device=x.device) for size in x.shape[:2])
             where = rows.repeat_interleave(x.shape[1]), positions.repeat(len(x))
-        return x * draws.sequence_mask(x, self.p, place, *where).view_as(x)
+        return x * draws.sequence_mask(x, self.p, site, *where).view_as(x)
 
 
 def drop(dropout: nn.Module, x: Tensor, *, layer: int = 0, where: Where | None = None) -> Tensor:

@@ -18,72 +18,72 @@ HYPOTHESIS = 20
 """From this bit on, the word of a position holds which of its item's rows it is; the bits below are the position."""
 
 
-def places(module: nn.Module) -> dict[nn.Module, int]:
+def sites(module: nn.Module) -> dict[nn.Module, int]:
     """A number of 32 bits for every submodule, from its name: the same in every process."""
     return {inner: zlib.crc32(name.encode()) for name, inner in module.named_modules()}
 
 
-def inside(place: int, number: int) -> int:
-    """A place within a place, by its number; number 0 is the place itself."""
-    return place if number == 0 else zlib.crc32(number.to_bytes(8, "little", signed=True), place)
+def inside(site: int, number: int) -> int:
+    """A site within a site, by its number; number 0 is the site itself."""
+    return site if number == 0 else zlib.crc32(number.to_bytes(8, "little", signed=True), site)
 
 
 class ItemDraws:
-    """The draws of one training step for a batch of items: a pure function of seed, step, item and place.
+    """The draws of one training step for a batch of items: a pure function of seed, step, item and site.
 
-    Several calls at one place differ: the first sequence from the second, and the first single step from the second.
+    Several calls at one site differ: the first sequence from the second, and the first single step from the second.
     The t-th single step has the mask of position t of a sequence, so it makes no difference whether a model takes all
     steps at once.
 
     Args:
-        places: as `places` gives them.
+        sites: as `sites` gives them.
         items: (B,) which item each row of the batch is.
         seed, step: what all draws depend on.
     """
 
-    def __init__(self, places: Mapping[nn.Module, int], items: Int[Tensor, " B"], *, seed: int, step: int) -> None:
-        self.places = places
+    def __init__(self, sites: Mapping[nn.Module, int], items: Int[Tensor, " B"], *, seed: int, step: int) -> None:
+        self.sites = sites
         self.items = items
         self.key = seed, step
-        # calls so far: sequences by place, steps by place and by the number of sequences before them
+        # calls so far: sequences by site, steps by site and by the number of sequences before them
         self._sequences: dict[int, int] = {}
         self._steps: dict[tuple[int, int], int] = {}
 
     def sequence_mask(
-        self, like: Float[Tensor, "*any D"], p: float, place: int, rows: Int[Tensor, " N"], positions: Int[Tensor, " N"]
+        self, like: Float[Tensor, "*any D"], p: float, site: int, rows: Int[Tensor, " N"], positions: Int[Tensor, " N"]
     ) -> Float[Tensor, "N D"]:
-        """The mask by which dropout multiplies the next sequence at a place, for some of its positions.
+        """The mask by which dropout multiplies the next sequence at a site, for some of its positions.
 
         Args:
             like: has the features, type and device of the mask.
             rows, positions: which rows of the batch, and which positions of them.
         """
         _refuse_recomputation()
-        number = self._sequences.get(place, 0)
-        self._sequences[place] = number + 1
+        number = self._sequences.get(site, 0)
+        self._sequences[site] = number + 1
         items = self.items.to(like.device)[rows]
         # the number is negative, since positive ones are of layers within a module
-        return self._mask(like, p, inside(place, -number), items, positions)
+        return self._mask(like, p, inside(site, -number), items, positions)
 
-    def step_mask(self, like: Float[Tensor, "R D"], p: float, place: int) -> Float[Tensor, "R D"]:
-        """The mask by which dropout multiplies the next step at a place, of B · K rows, K of every item."""
+    def step_mask(self, like: Float[Tensor, "R D"], p: float, site: int) -> Float[Tensor, "R D"]:
+        """The mask by which dropout multiplies the next step at a site, of B · K rows, K of every item."""
         _refuse_recomputation()
-        number = self._sequences.get(place, 0)
-        t = self._steps.get((place, number), 0)
-        self._steps[place, number] = t + 1
+        number = self._sequences.get(site, 0)
+        t = self._steps.get((site, number), 0)
+        self._steps[site, number] = t + 1
         # the K rows of an item (its hypotheses) differ in the upper bits of the position; the first is as in a sequence
         rows_per_item = len(like) // max(len(self.items), 1)
         items = self.items.to(like.device).repeat_interleave(rows_per_item)
         hypotheses = torch.arange(rows_per_item, device=like.device).repeat(len(self.items))
-        return self._mask(like, p, inside(place, -number), items, t + (hypotheses << HYPOTHESIS))
+        return self._mask(like, p, inside(site, -number), items, t + (hypotheses << HYPOTHESIS))
 
-    def chance(self, steps: int, p: float, place: int) -> Bool[Tensor, "B T"]:
+    def chance(self, steps: int, p: float, site: int) -> Bool[Tensor, "B T"]:
         """True with probability p, for T positions of every item."""
         if p >= 1:
             return torch.ones(len(self.items), steps, dtype=torch.bool, device=self.items.device)
         items = self.items.repeat_interleave(steps)
         positions = torch.arange(steps, device=self.items.device).repeat(len(self.items))
-        return dropout_mask(items, positions, 1, p=p, key=self.key, place=place).view(-1, steps) == 0
+        return dropout_mask(items, positions, 1, p=p, key=self.key, site=site).view(-1, steps) == 0
 
     def check(self, x: Tensor) -> None:
         """Refuses rows that do not belong to the items.
@@ -99,8 +99,8 @@ class ItemDraws:
                 f"{tuple(x.shape)}. Use torch.nn.Dropout where rows are no items."
             )
 
-    def _mask(self, like: Tensor, p: float, place: int, items: Tensor, positions: Tensor) -> Tensor:
-        return dropout_mask(items, positions, like.shape[-1], p=p, key=self.key, place=place, dtype=like.dtype)
+    def _mask(self, like: Tensor, p: float, site: int, items: Tensor, positions: Tensor) -> Tensor:
+        return dropout_mask(items, positions, like.shape[-1], p=p, key=self.key, site=site, dtype=like.dtype)
 
 
 _CURRENT: ContextVar[ItemDraws | None] = ContextVar("regard.layers.items", default=None)

@@ -16,11 +16,11 @@ class Packing:
     """The N real positions of a batch (B, S), in the order of steps.
 
     Rows are sorted by length, so that those that have a step are the first ones: step t is the packed rows
-    offsets[t] … offsets[t] + counts[t], of the batch's rows places[: counts[t]].
+    offsets[t] … offsets[t] + counts[t], of the batch's rows sorted_indices[: counts[t]].
 
     Args:
         batch, source: B and S.
-        places: (B,) rows of the batch, the longest first.
+        sorted_indices: (B,) rows of the batch, the longest first.
         counts: how many rows have a step, for every step that any row has.
         offsets: where the rows of each step begin; N at the end.
         index: (N,) of the packed positions, flat positions b · S + t of the batch.
@@ -28,7 +28,7 @@ class Packing:
 
     batch: int
     source: int
-    places: Tensor
+    sorted_indices: Tensor
     counts: list[int]
     offsets: list[int]
     index: Tensor
@@ -37,14 +37,14 @@ class Packing:
     def of(cls, batch: int, source: int, mask: Bool[Tensor, "B S"] | None = None) -> Packing:
         """The packing of a right-padded mask; without one, of rows of S positions."""
         lengths = np.full(batch, source) if mask is None else mask.sum(1).numpy()
-        places = np.argsort(-lengths, kind="stable")
+        sorted_indices = np.argsort(-lengths, kind="stable")
         # (steps, B), rows the longest first: selecting those alive, step by step, is the packed order
         steps = np.arange(lengths.max())[:, None]
-        alive = steps < lengths[places]
+        alive = steps < lengths[sorted_indices]
         counts = alive.sum(1)
-        index = (places * source + steps)[alive]
+        index = (sorted_indices * source + steps)[alive]
         offsets = [0, *np.cumsum(counts).tolist()]
-        return cls(batch, source, torch.from_numpy(places), counts.tolist(), offsets, torch.from_numpy(index))
+        return cls(batch, source, torch.from_numpy(sorted_indices), counts.tolist(), offsets, torch.from_numpy(index))
 
     @property
     def is_full(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -13,10 +13,11 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from regard import tree
 from regard.layers.cells import autograd, elementary, exported
 from regard.layers.cells.cell import CELLS, Cell, State, ineligible_layer, parameters
-from regard.layers.dropout import Dropout, drop
+from regard.layers.dropout import Dropout, Where, drop
 from regard.layers.eligibility import drops, overridden
 from regard.layers.packing import Packing
-from regard.ops.eligibility import MANY, StandIn
+from regard.ops.choose import Implementation, choose
+from regard.ops.eligibility import EXAMPLE_ROWS, StandIn
 from regard.shapes import Bool, Float, keep_right_padding
 
 CellState = tuple[State, ...]
@@ -89,19 +90,16 @@ class RecurrentStack(nn.Module):
 
     def step(self, inputs: Float[Tensor, "R F"], state: CellState) -> tuple[Float[Tensor, "R D"], CellState]:
         """One step of every layer."""
-        after: list[State] = []
-        for index, layer in enumerate(self.layers):
-            after.append(self._step(layer, inputs, state[index]))
-            inputs = self._between(index, inputs, after[-1][0])
-        return inputs, tuple(after)
+        return self.through(self._step, self.layers, inputs, state)
 
-    def _step(self, layer: Any, x: Tensor, state: State) -> State:
+    def _step(self, layer: Any, x: Tensor, state: State) -> tuple[Tensor, State]:
         """One step of a layer: by torch's cell where weights say all, else the layer is called with one step."""
         if ineligible_layer(layer) is not None:
-            _, last = self._call(layer, x[:, None], state)
-            return last
-        step = partial(elementary.step, self.cell) if elementary.wanted() else CELLS[self.cell].step
-        return step(x, state, *parameters(layer))
+            _, after = self._call(layer, x[:, None], state)
+        else:
+            step = partial(elementary.step, self.cell) if elementary.wanted() else CELLS[self.cell].step
+            after = step(x, state, *parameters(layer))
+        return after[0], after
 
     def forward(
         self, inputs: Float[Tensor, "B S F"], state: CellState | None = None, mask: Bool[Tensor, "B S"] | None = None
@@ -124,49 +122,34 @@ class RecurrentStack(nn.Module):
         batch, source = inputs.shape[:2]
         if batch == 0 or source == 0:
             return inputs.new_zeros(batch, source, self.output_size), state or self.zero_state(batch, inputs)
-        if not self.bidirectional and overridden(self, RecurrentStack, "step", "_step") is not None:
-            return self._take_steps(inputs, state or self.zero_state(batch, inputs), mask)
-        if elementary.wanted() and not any(map(ineligible_layer, self.layers)):
-            first = state or self.zero_state(batch, inputs)
-            return self._through(partial(elementary.run, self.cell, mask=mask), inputs, first)
-        if all(autograd.refuse(layer, inputs) is None for layer in self.layers):
-            packing = Packing.of(batch, source, mask)
-            if all(autograd.refuse(layer, inputs, packing) is None for layer in self.layers):
-                return self._through(partial(autograd.run, self.cell, packing=packing), inputs, state)
-            mask = None if packing.is_full else mask
-        if mask is not None:
-            inputs = inputs.masked_fill(~mask[..., None], 0)  # of a row without positions one would be read
-        if torch.compiler.is_exporting() and (mask is not None or not isinstance(source, int)):
-            return self._through(partial(exported.run, self.cell, mask=mask), inputs, state)
-        if mask is None:
-            return self._through(self._call, inputs, state)
-        return self._run_packed(inputs, state, mask)
+        packing = Packing.of(batch, source, mask) if _refuse_compiled(self, inputs) is None else None
+        mask = None if packing is not None and packing.is_full else mask
+        outputs, final = choose(PATHS, self, inputs, packing, mask).function(self, inputs, state, packing, mask)
+        return outputs, final
 
-    def explain(self, *, rows: int = MANY, device: str | None = None) -> str:
+    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
         """Which path `forward` takes and why, with gradients if torch's mode records them.
 
         Args:
             rows: B.
             device: the type of device, cpu or cuda; the weights' if None.
         """
-        if not self.bidirectional and (name := overridden(self, RecurrentStack, "step", "_step")) is not None:
-            return f"sequences are taken step by step: {type(self).__name__} has a {name} of its own"
         weight, size = next(self.parameters()), self.layers[0].input_size
         kind = torch.device(device or weight.device.type)
-        x: Any = StandIn(kind, (rows, 1, size), weight.dtype, requires_grad=torch.is_grad_enabled())
-        ineligible, full = (
-            next((reason for layer in self.layers if (reason := autograd.refuse(layer, x, packing)) is not None), None)
-            for packing in (None, Packing.of(rows, 1))
-        )
-        if ineligible is not None or (full is not None and rows == 1):
-            return f"sequences run through torch's own loop: {ineligible or full}"
-        equal = "" if full is None else f"; those of one length through torch's own loop: {full}"
-        return f"sequences run through compiled loops, padding left out{equal}"
+        x = StandIn(kind, (rows, 1, size), weight.dtype, requires_grad=torch.is_grad_enabled())
+        packing = Packing.of(rows, 1)
+        equal = choose(PATHS, self, x, packing)
+        taken = equal if rows == 1 else choose(PATHS, self, x)  # a row has no padding
+        if (name := _own_step(self)) is not None:
+            return f"sequences are taken step by step: {type(self).__name__} has a {name} of its own"
+        others = "" if taken is equal else f"; those of one length through {equal.name}"
+        reason = _refuse_compiled(self, x) or _refuse_compiled(self, x, packing)
+        return f"sequences run through {taken.name}{others}" + ("" if reason is None else f": {reason}")
 
-    def _take_steps(self, inputs: Tensor, state: CellState, mask: Tensor | None) -> tuple[Tensor, CellState]:
+    def _take_steps(self, inputs: Tensor, state: CellState | None, mask: Tensor | None) -> tuple[Tensor, CellState]:
         """A loop of `step`; rows without a position keep their state."""
-        if mask is not None:
-            inputs = inputs.masked_fill(~mask[..., None], 0)
+        state = state or self.zero_state(len(inputs), inputs)
+        inputs = _cleared(inputs, mask)
         outputs = []
         for t in range(inputs.shape[1]):
             output, after = self.step(inputs[:, t], state)
@@ -179,31 +162,47 @@ class RecurrentStack(nn.Module):
             outputs.append(output)
         return torch.stack(outputs, 1), state
 
-    def _through(
+    def through(
         self,
-        run: Callable[[Any, Tensor, Any], tuple[Tensor, State]],
+        run: Callable[[Any, Any, Any], tuple[Any, State]],
+        layers: Iterable[Any],
         inputs: Tensor,
         state: CellState | None,
-        **where: Any,
+        where: Where | None = None,
     ) -> tuple[Tensor, CellState]:
-        """Every layer by `run(layer, x, first state)`, with dropout and residuals between them."""
+        """Every layer by `run(layer, x, first state)`, with dropout and residuals between them.
+
+        Args:
+            layers: this stack's, in the form that `run` takes.
+            inputs: of one step, of a sequence, or of some positions of sequences, which `where` tells.
+            state: the first state; `run` gets None for each layer if None.
+
+        Returns:
+            the last layer's outputs and the final state.
+        """
         finals = []
-        for index, layer in enumerate(self.layers):
+        for index, layer in enumerate(layers):
             outputs, last = run(layer, inputs, None if state is None else state[index])
             finals.append(last)
-            inputs = self._between(index, inputs, outputs, **where)
+            if index < self.num_layers - 1:
+                outputs = drop(self.dropout, outputs, layer=index, where=where)
+            inputs = outputs + inputs if self.residual and index > 0 else outputs
         return inputs, tuple(finals)
 
-    def _run_packed(self, inputs: Tensor, state: CellState | None, mask: Tensor) -> tuple[Tensor, CellState]:
-        """torch's own loop over packed rows."""
+    def _run_in_torch(self, inputs: Tensor, state: CellState | None, mask: Tensor | None) -> tuple[Tensor, CellState]:
+        """torch's own loop, over packed rows if there is padding."""
+        if mask is None:
+            return self.through(self._call, self.layers, inputs, state)
         lengths = mask.sum(1)
+        inputs = _cleared(inputs, mask)  # of a row without positions one is read
         packed = pack_padded_sequence(inputs, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
 
         def run(layer: Any, x: Tensor, first: State | None) -> tuple[Tensor, State]:
             outputs, last = self._call(layer, packed._replace(data=x), first)
             return outputs.data, last
 
-        data, final = self._through(run, packed.data, state, where=_where(packed) if drops(self.dropout) else None)
+        where = _where(packed) if drops(self.dropout) else None
+        data, final = self.through(run, self.layers, packed.data, state, where)
         outputs, _ = pad_packed_sequence(packed._replace(data=data), batch_first=True, total_length=inputs.shape[1])
         is_empty = (lengths == 0)[:, None]
         before = state if state is not None else tree.map(torch.zeros_like, final)
@@ -220,18 +219,75 @@ class RecurrentStack(nn.Module):
         last = last if self.cell == "lstm" else (last,)
         return outputs, tuple(part.transpose(0, 1).flatten(1) for part in last)
 
-    def _between(
-        self, index: int, inputs: Tensor, outputs: Tensor, where: tuple[Tensor, Tensor] | None = None
-    ) -> Tensor:
-        if index < self.num_layers - 1:
-            outputs = drop(self.dropout, outputs, layer=index, where=where)
-        return outputs + inputs if self.residual and index > 0 else outputs
+
+def _cleared(inputs: Tensor, mask: Tensor | None) -> Tensor:
+    """The inputs, 0 at padding."""
+    return inputs if mask is None else inputs.masked_fill(~mask[..., None], 0)
 
 
-def _where(packed: PackedSequence) -> tuple[Tensor, Tensor]:
+def _where(packed: PackedSequence) -> Where:
     """Rows and positions (N,) of what is packed."""
     counts, order = packed.batch_sizes, packed.sorted_indices
     device = packed.data.device
     positions = torch.arange(len(counts)).repeat_interleave(counts)
-    places = torch.arange(len(positions)) - (counts.cumsum(0) - counts)[positions]
-    return (places if order is None else order[places.to(device)]).to(device), positions.to(device)
+    rows = torch.arange(len(positions)) - (counts.cumsum(0) - counts)[positions]
+    return (rows if order is None else order[rows.to(device)]).to(device), positions.to(device)
+
+
+def _own_step(stack: RecurrentStack) -> str | None:
+    """The method by which a subclass or the instance takes other steps, or None."""
+    return None if stack.bidirectional else overridden(stack, RecurrentStack, "step", "_step")
+
+
+def _refuse_steps(stack: RecurrentStack, *_: Any) -> str | None:
+    return "its steps are those of its layers" if _own_step(stack) is None else None
+
+
+def _refuse_elementary(stack: RecurrentStack, *_: Any) -> str | None:
+    if not elementary.wanted():
+        return "no transform of functions looks"
+    return next((reason for layer in stack.layers if (reason := ineligible_layer(layer)) is not None), None)
+
+
+def _refuse_compiled(stack: RecurrentStack, x: Tensor | StandIn, packing: Packing | None = None, *_: Any) -> str | None:
+    """Without a packing, why the compiled loops cannot take the inputs; with one, also why torch's loop is as fast."""
+    return next((reason for layer in stack.layers if (reason := autograd.refuse(layer, x, packing)) is not None), None)
+
+
+def _refuse_exported(
+    stack: RecurrentStack, x: Tensor | StandIn, packing: Packing | None = None, mask: Tensor | None = None
+) -> str | None:
+    if torch.compiler.is_exporting() and (mask is not None or not isinstance(x.shape[1], int)):
+        return None
+    return "no program for any lengths is exported"
+
+
+PATHS = (
+    Implementation(
+        "steps of its own", lambda stack, x, state, packing, mask: stack._take_steps(x, state, mask), _refuse_steps
+    ),
+    Implementation(
+        "elementary operations",
+        lambda stack, x, state, packing, mask: stack.through(
+            partial(elementary.run, stack.cell, mask=mask), stack.layers, x, state or stack.zero_state(len(x), x)
+        ),
+        _refuse_elementary,
+    ),
+    Implementation(
+        "compiled loops, padding left out",
+        lambda stack, x, state, packing, mask: stack.through(
+            partial(autograd.run, stack.cell, packing=packing), stack.layers, x, state
+        ),
+        _refuse_compiled,
+    ),
+    Implementation(
+        "torch's scan",
+        lambda stack, x, state, packing, mask: stack.through(
+            partial(exported.run, stack.cell, mask=mask), stack.layers, _cleared(x, mask), state
+        ),
+        _refuse_exported,
+    ),
+    Implementation("torch's own loop", lambda stack, x, state, packing, mask: stack._run_in_torch(x, state, mask)),
+)
+"""From a stack, inputs, first state, packing (if compiled loops can take the inputs) and mask:
+the results of `forward`. It takes from this table and `explain` shows it, by the names."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from regard.layers.cells.cell import ineligible_layer
+from regard.layers.cells.cell import State, ineligible_layer
 from regard.layers.cells.single import STEPS, Packed
 from regard.layers.eligibility import ineligible
 from regard.layers.output import TokenHead
@@ -18,7 +18,7 @@ from regard.ops.log_softmax import log_softmax
 from regard.shapes import Float
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
-ENOUGH = 2
+MIN_ROWS = 2
 """Rows from which on steps are worth the preparation."""
 _KINDS = (torch.float32, torch.float64)
 
@@ -33,9 +33,9 @@ def twin(module: ModuleT, rows: int) -> ModuleT:
     return module if refuse(rows) is not None else cast(ModuleT, _twin(module, rows))
 
 
-def refuse(rows: int = ENOUGH) -> str | None:
+def refuse(rows: int = MIN_ROWS) -> str | None:
     """Why steps of so many rows have no twin, whatever the module, or None."""
-    if rows < ENOUGH:
+    if rows < MIN_ROWS:
         return "weights that are packed save a single row nothing"
     if (reason := refuse_kernels() or refuse_autocast()) is not None:
         return reason
@@ -121,11 +121,12 @@ class PackedStack(nn.Module):
 
     def step(self, inputs: Float[Tensor, "R F"], state: CellState) -> tuple[Float[Tensor, "R D"], CellState]:
         """One step of every layer."""
-        after = []
-        for index, cell in enumerate(self.cells):
-            after.append(cell(inputs, state[index]))
-            inputs = self.stack._between(index, inputs, after[-1][0])
-        return inputs, tuple(after)
+
+        def run(cell: Callable[..., State], x: Tensor, last: State) -> tuple[Tensor, State]:
+            after = cell(x, last)
+            return after[0], after
+
+        return self.stack.through(run, self.cells, inputs, state)
 
 
 _TWINS: dict[type[nn.Module], Callable[[Any, int], nn.Module]] = {

@@ -1,12 +1,12 @@
 """Losses for outputs and alignments."""
 
 from regard.losses.coverage import coverage_loss, doubly_stochastic
-from regard.losses.cross_entropy import cross_entropy
 from regard.losses.entropy import attention_entropy
 from regard.losses.forward_sum import forward_sum
 from regard.losses.guided_attention import guided_attention
 from regard.losses.reinforce import MovingBaseline, reinforce
 from regard.losses.supervision import alignment_supervision
+from regard.ops.linear_cross_entropy.reference import cross_entropy
 
 __all__ = [
     "MovingBaseline",

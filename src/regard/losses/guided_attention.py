@@ -39,12 +39,12 @@ def guided_attention(
     cells = real_cells(alignments, source_mask, target_mask)
     weights = real_weights(alignments, cells)
     source, target = cells.any(1), cells.any(2)
-    distance = _places(source, weights.dtype)[:, None] - _places(target, weights.dtype)[:, :, None]
+    distance = _relative(source, weights.dtype)[:, None] - _relative(target, weights.dtype)[:, :, None]
     penalty = -torch.expm1(-distance.square() / (2 * width**2))
     return mean_over((weights * penalty[:, None]).sum(), cells.sum() * alignments.shape[1])
 
 
-def _places(mask: Bool[Tensor, "B N"], dtype: torch.dtype) -> Float[Tensor, "B N"]:
+def _relative(mask: Bool[Tensor, "B N"], dtype: torch.dtype) -> Float[Tensor, "B N"]:
     """The number of real positions before each one, divided by their total; real positions need not be adjacent."""
     count = mask.cumsum(1).to(dtype)
     return (count - 1) / count[:, -1:].clamp(min=1)

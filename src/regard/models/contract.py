@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from torch import Generator, Tensor
 
-Tree = Any
+from regard.attention.contract import Tree as Tree
 
 
 @dataclass(frozen=True, slots=True)

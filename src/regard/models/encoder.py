@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from regard.layers import RecurrentStack
 from regard.models.contract import Encoded
-from regard.ops.eligibility import MANY
+from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Bool, keep_mask
 
 
@@ -42,7 +42,7 @@ class RecurrentEncoder(nn.Module):
         memory, final = self.stack(self.embedding(inputs), mask=mask)
         return Encoded(memory, mask, final)
 
-    def explain(self, *, rows: int = MANY, device: str | None = None) -> str:
+    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
         """Which path a batch takes in training and before a search, and why.
 
         Args:
@@ -54,7 +54,7 @@ class RecurrentEncoder(nn.Module):
             return paths["training"]
         return f"in training {paths['training']}; before searches {paths['search']}"
 
-    def paths(self, *, rows: int = MANY, device: str | None = None) -> dict[str, str]:
+    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
         """What `explain` says, of the `training` and of the `search`."""
         with torch.enable_grad():
             training = self.stack.explain(rows=rows, device=device)

@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Generator, Tensor, nn
 
-from regard.models.contract import DecoderOutput, Tree
+from regard.attention.contract import Tree
+from regard.models.contract import DecoderOutput
 from regard.shapes import Bool
 
 

@@ -14,8 +14,7 @@ from regard.models import searches
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentFeatures, RecurrentMemory, RecurrentState
 from regard.ops import log_add, safe_log
-from regard.ops.choose import choose
-from regard.ops.eligibility import MANY
+from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Bool, Int, describe, num_hypotheses
 
 
@@ -98,10 +97,7 @@ class PointerDecoder(nn.Module):
 
     def for_search(self, memory: PointerMemory, num_rows: int) -> tuple[PointerDecoder, PointerMemory]:
         """A twin whose steps are quicker for as many rows, without gradients, and the memory for them."""
-        taken: tuple[PointerDecoder, PointerMemory] = choose(searches.PACKED, self, memory, num_rows).function(
-            self, memory, num_rows
-        )
-        return taken
+        return searches.take(searches.PACKED, self, memory, num_rows)
 
     def forward(
         self, inputs: Tensor, memory: PointerMemory, *, alignment: bool = False, generator: Generator | None = None
@@ -110,11 +106,11 @@ class PointerDecoder(nn.Module):
         features = self.core.run(inputs, memory.core, alignment=True, generator=generator)
         return self._output(features, memory, alignment)
 
-    def explain(self, *, rows: int = MANY, device: str | None = None) -> str:
+    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
         """Which paths a training pass and a search take and why, as of a `RecurrentDecoder`."""
         return "; ".join(self.paths(rows=rows, device=device).values())
 
-    def paths(self, *, rows: int = MANY, device: str | None = None) -> dict[str, str]:
+    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
         """What `explain` says, of the `training` and of the `search`."""
         device = device or next(self.parameters()).device.type
         return {

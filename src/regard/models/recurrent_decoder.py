@@ -26,8 +26,7 @@ from regard.models.fused.graphs import RECORDERS
 from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.naming import main_name, named
 from regard.models.sizes import all_steps, one_step
-from regard.ops.choose import choose
-from regard.ops.eligibility import MANY, StandIn
+from regard.ops.eligibility import EXAMPLE_ROWS, StandIn
 from regard.shapes import Bool, Float, Int
 
 Order = Literal["recur_then_attend", "attend_then_recur"]
@@ -212,8 +211,7 @@ class RecurrentDecoder(nn.Module):
     def for_search(self, memory: RecurrentMemory, num_rows: int) -> tuple[Any, Any]:
         """A twin whose steps are faster for R = `num_rows`, without gradients, and the memory for it."""
         memory = widened(memory, next(self.stack.parameters(), None))
-        taken: tuple[Any, Any] = choose(searches.SHARED, self, memory, num_rows).function(self, memory, num_rows)
-        return taken
+        return searches.take(searches.SHARED, self, memory, num_rows)
 
     def cross_entropy(
         self,
@@ -338,7 +336,7 @@ class RecurrentDecoder(nn.Module):
             return "the last attentional output goes into the cell"
         return "attention is asked with the states of all layers" if self.query == "state" else None
 
-    def explain(self, *, rows: int = MANY, device: str | None = None) -> str:
+    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
         """Which paths a training pass and a search take and why.
 
         Args:
@@ -347,13 +345,13 @@ class RecurrentDecoder(nn.Module):
         """
         return "; ".join(self.paths(rows=rows, device=device).values())
 
-    def paths(self, *, rows: int = MANY, device: str | None = None) -> dict[str, str]:
+    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
         """What `explain` says, of the `training` and of the `search`."""
         device = device or next(self.parameters()).device.type
         search_path = searches.explain(searches.SHARED, self, rows, device)
         return {"training": self._explain_training(device), "search": search_path}
 
-    def _ineligible_for_search(self, memory: RecurrentMemory | None = None, num_rows: int = MANY) -> str | None:
+    def _ineligible_for_search(self, memory: RecurrentMemory | None = None, num_rows: int = EXAMPLE_ROWS) -> str | None:
         """Why searches take `step` and not the fused step, or None."""
         if type(self) is not RecurrentDecoder:
             return f"{type(self).__name__} has its own"
@@ -371,7 +369,7 @@ class RecurrentDecoder(nn.Module):
             return f"a training pass takes the steps in one fused node of the graph{again}: {self.feeds_back}"
         return f"a training pass takes the steps one by one: {self.feeds_back}, and {reason}"
 
-    def _ineligible_for_pass(self, embedded: Any = None) -> str | None:
+    def _ineligible_for_pass(self, embedded: Tensor | StandIn) -> str | None:
         """Why steps that feed back are not one node of the graph, or None."""
         if self.query != "output":
             return "the fused pass asks only with the output"

@@ -7,14 +7,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch import nn
 
+from regard.attention.contract import Tree
 from regard.layers import twin
 from regard.models.fused import search
-from regard.ops.choose import Implementation
+from regard.ops.choose import Implementation, choose
 from regard.ops.eligibility import StandIn, refuse_device, refuse_types
 
 
-def refuse_packed(decoder: Any, memory: Any = None, rows: int = twin.ENOUGH) -> str | None:
+def refuse_packed(decoder: nn.Module, memory: Tree = None, rows: int = twin.MIN_ROWS) -> str | None:
     """Why a decoder's layers are called as they are, or None where weights are laid out once for all steps."""
     if (reason := twin.refuse(rows)) is not None:
         return reason
@@ -23,16 +25,16 @@ def refuse_packed(decoder: Any, memory: Any = None, rows: int = twin.ENOUGH) -> 
     return None
 
 
-def _share(decoder: Any, memory: Any, rows: int) -> tuple[Any, Any]:
+def _share(decoder: nn.Module, memory: Tree, rows: int) -> tuple[search.SearchTwin, search.SearchMemory]:
     shared = search.SearchTwin(decoder, memory, rows)
     return shared, shared.begin()
 
 
-def _pack(decoder: Any, memory: Any, rows: int) -> tuple[Any, Any]:
+def _pack(decoder: nn.Module, memory: Tree, rows: int) -> tuple[nn.Module, Tree]:
     return twin.twin(decoder, rows), memory
 
 
-def _call(decoder: Any, memory: Any, rows: int) -> tuple[Any, Any]:
+def _call(decoder: nn.Module, memory: Tree, rows: int) -> tuple[nn.Module, Tree]:
     return decoder, memory
 
 
@@ -50,7 +52,13 @@ DESCRIPTIONS = {
 }
 
 
-def explain(paths: tuple[Implementation, ...], decoder: Any, rows: int, device: str) -> str:
+def take(paths: tuple[Implementation, ...], decoder: nn.Module, memory: Tree, rows: int) -> tuple[Any, Any]:
+    """What takes the steps of a search of so many rows, and the memory for it."""
+    taken: tuple[Any, Any] = choose(paths, decoder, memory, rows).function(decoder, memory, rows)
+    return taken
+
+
+def explain(paths: tuple[Implementation, ...], decoder: nn.Module, rows: int, device: str) -> str:
     """Which of the paths a search of so many rows takes on a type of device, and why not those before it."""
     weight = next(decoder.parameters())
     if device == "cpu" and weight.device.type != device:

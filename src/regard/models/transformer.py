@@ -23,8 +23,7 @@ from regard.models.naming import main_name, named
 from regard.models.positions import Positions, divide_positions
 from regard.models.sizes import all_steps, one_step
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState
-from regard.ops.choose import choose
-from regard.ops.eligibility import MANY
+from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Bool, Int, keep_mask
 
 
@@ -159,11 +158,7 @@ class TransformerDecoder(nn.Module):
 
     def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[TransformerDecoder, tuple[Tree, ...]]:
         """A twin whose steps are quicker for as many rows, without gradients, and the memory for them."""
-        memory = widened(memory, next(self.layers.parameters()))
-        taken: tuple[TransformerDecoder, tuple[Tree, ...]] = choose(searches.PACKED, self, memory, num_rows).function(
-            self, memory, num_rows
-        )
-        return taken
+        return searches.take(searches.PACKED, self, widened(memory, next(self.layers.parameters())), num_rows)
 
     def forward(
         self,
@@ -199,7 +194,7 @@ class TransformerDecoder(nn.Module):
             return self.head.cross_entropy(features, targets, mask, smoothing=smoothing)
         return cross_entropy_of(self(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
 
-    def explain(self, *, rows: int = MANY, device: str | None = None) -> str:
+    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
         """Which paths a training pass and a search take and why.
 
         Args:
@@ -208,7 +203,7 @@ class TransformerDecoder(nn.Module):
         """
         return "; ".join(self.paths(rows=rows, device=device).values())
 
-    def paths(self, *, rows: int = MANY, device: str | None = None) -> dict[str, str]:
+    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
         """What `explain` says, of the `training` and of the `search`."""
         device = device or next(self.parameters()).device.type
         search_path = searches.explain(searches.PACKED, self, rows, device)

@@ -27,6 +27,11 @@ class Implementation:
     refuse: Callable[..., str | None] = lambda *inputs, **options: None
 
 
+def loaded(module: str, function: str) -> Callable[..., Any]:
+    """A function of a module that is imported at the first call, as kernels are slow to import."""
+    return lambda *inputs, **options: getattr(import_module(module), function)(*inputs, **options)
+
+
 def choose(implementations: tuple[Implementation, ...], *inputs: Any, **options: Any) -> Implementation:
     """The first implementation that does not refuse; the last one, the reference, never does."""
     for implementation in implementations[:-1]:
@@ -58,5 +63,4 @@ def step_implementations(operation: str) -> tuple[Implementation, ...]:
 
 def steps_for(operation: str, device: str) -> ModuleType:
     """The module of what an operation does in a step, for a type of device."""
-    module: ModuleType = choose(step_implementations(operation), stand_in(device)).function()
-    return module
+    return choose(step_implementations(operation), stand_in(device)).function()

@@ -28,9 +28,9 @@ from regard.ops.switch import switched_off
 
 FLOATS = (torch.float32, torch.float64)
 """What most kernels compute in."""
-MANY = 256
+EXAMPLE_ROWS = 256
 """Rows of a large batch, for explanations."""
-_PLAIN = (Tensor, torch.nn.Parameter)
+TENSOR_TYPES = (Tensor, torch.nn.Parameter)
 _MACHINES = {"cpu": "the CPU", "cuda": "a GPU"}
 
 
@@ -127,7 +127,7 @@ def refuse_kernels(*inputs: Any) -> str | None:
     if forward_ad._current_level >= 0:
         return "kernels have no derivatives in forward mode"
     for x in inputs:
-        if isinstance(x, Tensor) and type(x) not in _PLAIN:
+        if isinstance(x, Tensor) and type(x) not in TENSOR_TYPES:
             return f"the kernels take plain tensors and not {type(x).__name__}"
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import torch
@@ -9,8 +10,6 @@ from torch import Tensor
 
 from regard.ops.forward_mode import apply
 from regard.shapes import Float
-
-NEVER = float("-inf")
 
 
 def safe_log(probabilities: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
@@ -26,7 +25,7 @@ def safe_log(probabilities: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
     """
     # filled twice: before the logarithm, so that 1/p is finite in its gradient, and after it, so that p = 0 gives -∞
     zero = probabilities < torch.finfo(probabilities.dtype).tiny
-    return probabilities.masked_fill(zero, 1.0).log().masked_fill(zero, NEVER)
+    return probabilities.masked_fill(zero, 1.0).log().masked_fill(zero, -inf)
 
 
 def log_add(a: Float[Tensor, "*rows"], b: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
@@ -35,8 +34,8 @@ def log_add(a: Float[Tensor, "*rows"], b: Float[Tensor, "*rows"]) -> Float[Tenso
     >>> log_add(torch.tensor([0.5, 0.0]).log(), torch.tensor([0.25, 0.0]).log())
     tensor([-0.2877,    -inf])
     """
-    dead = (a == NEVER) & (b == NEVER)
-    return torch.logaddexp(a.masked_fill(dead, 0.0), b.masked_fill(dead, 0.0)).masked_fill(dead, NEVER)
+    dead = (a == -inf) & (b == -inf)
+    return torch.logaddexp(a.masked_fill(dead, 0.0), b.masked_fill(dead, 0.0)).masked_fill(dead, -inf)
 
 
 def widen(x: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
@@ -52,8 +51,7 @@ def widen(x: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
     """
     if x.element_size() >= 4:
         return x
-    wide: Tensor = apply(_Widen, _WidenWithTangents, x)
-    return wide
+    return apply(_Widen, _WidenWithTangents, x)
 
 
 class _Widen(torch.autograd.Function):

@@ -9,5 +9,5 @@ import torch
 
 
 def without_autocast(device: str) -> AbstractContextManager[Any]:
-    """A context for kernels that compute in the type of their inputs: autocast does not narrow products in it."""
+    """A context for kernels that compute in the type of their inputs, which autocast does not change in it."""
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()

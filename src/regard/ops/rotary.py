@@ -12,7 +12,7 @@ from regard.shapes import Float
 
 def rotate(
     x: Float[Tensor, "*rows H D"],
-    angles: Float[Tensor, "*places P"],
+    angles: Float[Tensor, "*positions P"],
     layout: Literal["interleaved", "half"] = "interleaved",
 ) -> Float[Tensor, "*rows H D"]:
     """Turns pair p of the first 2P features by angle p: (a, b) becomes (a cos φ - b sin φ, a sin φ + b cos φ).

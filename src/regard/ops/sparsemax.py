@@ -52,10 +52,10 @@ class _Projection(FromOutput):
     def forward(energies: Tensor) -> Tensor:
         z = descend(energies).clamp(min=-1)  # never in the support from there on, and finite
         ordered = z.sort(-1, descending=True).values
-        rank = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
+        k = torch.arange(1, z.shape[-1] + 1, device=z.device, dtype=z.dtype)
         # the condition holds for the first k and for no later one, so that counting finds k
         excess = ordered.cumsum(-1) - 1
-        count = (rank * ordered > excess).sum(-1, keepdim=True)
+        count = (k * ordered > excess).sum(-1, keepdim=True)
         # a row with NaN or ∞ has no k, and becomes NaN
         threshold = excess.gather(-1, (count - 1).clamp(min=0)) / count
         return (z - threshold).clamp(min=0).masked_fill(energies.isneginf(), 0)

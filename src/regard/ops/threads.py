@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-ENOUGH = 1 << 17
+GRAIN_SIZE = 1 << 17
 """Work below this many innermost steps for each thread is not worth handing over."""
-SHARES = 4
+PIECES_PER_THREAD = 4
 """Parts for each thread."""
 
 
-def spread(kernel: Any, arguments: tuple[Any, ...], count: int, work: int) -> None:
+def parallel_for(kernel: Any, arguments: tuple[Any, ...], count: int, work: int) -> None:
     """Calls `kernel(*arguments, start, stop)` for parts that make up range(count).
 
     As many threads as torch has, or fewer for little work, take the parts one by one. They are torch's own where these
@@ -28,14 +28,14 @@ def spread(kernel: Any, arguments: tuple[Any, ...], count: int, work: int) -> No
         work: all the innermost steps of all `count`.
     """
     num_threads = torch.get_num_threads()
-    workers = max(1, min(num_threads, count, work // ENOUGH))
+    workers = max(1, min(num_threads, count, work // GRAIN_SIZE))
     if workers == 1:
         kernel(*arguments, 0, count)
         return
     from regard.ops.compiled import team
 
     # several parts for each thread, so that one that begins late or is slow leaves its later parts to the others
-    pieces = min(count, workers * SHARES)
+    pieces = min(count, workers * PIECES_PER_THREAD)
     # a forked process must not enter OpenMP, whose threads stayed behind in its parent
     if team.openmp() and not _forked:
         team.together(kernel, arguments, count, pieces, num_threads)

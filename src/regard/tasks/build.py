@@ -10,13 +10,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from regard.attention import RECIPES, AbstractWindow, Mechanism
 from regard.config.schema import AttentionConfig, ModelConfig
-from regard.config.spelling import did_you_mean, nearest
+from regard.config.spelling import did_you_mean, nearest, suggestion
 from regard.data import BOS, PAD
 from regard.errors import ConfigError, RegardError
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import Bridge, EncoderDecoder, FixedContext, RecurrentDecoder, RecurrentEncoder
 
-SIZES = ("query_size", "memory_size", "key_size", "input_size")
+SIZE_OPTIONS = ("query_size", "memory_size", "key_size", "input_size")
 """Parameters of recipes that follow from the encoder and the decoder; the encoder's states are both keys and values."""
 
 
@@ -89,73 +89,73 @@ def build_mechanism(config: AttentionConfig, *, query_size: int, memory_size: in
     Raises:
         ConfigError: for an unknown recipe or option (the text has the nearest name), or a value of the wrong type.
     """
-    place = ("model", "attention")
+    path = ("model", "attention")
     recipe = RECIPES.get(config.recipe)
     if recipe is None:
         raise ConfigError(
-            f"there is no recipe {config.recipe!r}{_nearest(config.recipe, list(RECIPES))}", (*place, "recipe")
+            f"there is no recipe {config.recipe!r}; {suggestion(config.recipe, RECIPES)}", (*path, "recipe")
         )
     signature, hints = inspect.signature(recipe), get_type_hints(recipe)
     if "query_size" not in signature.parameters:
         usable = [name for name, other in RECIPES.items() if "query_size" in inspect.signature(other).parameters]
         raise ConfigError(
             f"{config.recipe} takes no query, so a decoder cannot use it; it can use {', '.join(usable)}",
-            (*place, "recipe"),
+            (*path, "recipe"),
         )
-    accepted = [name for name in signature.parameters if name not in SIZES and not _is_part(hints[name])]
+    accepted = [name for name in signature.parameters if name not in SIZE_OPTIONS and not _is_part(hints[name])]
     options: dict[str, Any] = {}
     for name, value in config.options.items():
         if name not in accepted:
-            raise ConfigError(f"{config.recipe} has no option {name!r}{_nearest(name, accepted)}", (*place, name))
+            raise ConfigError(f"{config.recipe} has no option {name!r}; {suggestion(name, accepted)}", (*path, name))
         options[name] = _option(config.recipe, name, value, hints[name])
     sizes = {"query_size": query_size, "memory_size": memory_size, "input_size": input_size}
     try:
         mechanism = recipe(**{name: size for name, size in sizes.items() if name in signature.parameters}, **options)
     except ValueError as error:
-        raise ConfigError(f"{config.recipe}: {error}", place) from None
+        raise ConfigError(f"{config.recipe}: {error}", path) from None
     assert isinstance(mechanism, Mechanism)
     return mechanism
 
 
 def _check(config: ModelConfig) -> None:
     """Refuses settings that would be ignored."""
-    decoder, place = config.decoder, ("model", "decoder")
+    decoder, path = config.decoder, ("model", "decoder")
     if config.attention is None:
         if decoder.order == "attend_then_recur":
-            raise ConfigError("order has no effect without attention; leave it out", (*place, "order"))
+            raise ConfigError("order has no effect without attention; leave it out", (*path, "order"))
         if decoder.query != "output":
-            raise ConfigError("query has no effect without attention; leave it out", (*place, "query"))
+            raise ConfigError("query has no effect without attention; leave it out", (*path, "query"))
         if decoder.input_feeding:
-            raise ConfigError("input_feeding has no effect without attention; leave it out", (*place, "input_feeding"))
+            raise ConfigError("input_feeding has no effect without attention; leave it out", (*path, "input_feeding"))
         return
     if decoder.order == "attend_then_recur" and decoder.input_feeding is False:
         raise ConfigError(
             "order: attend_then_recur always feeds the context into the cell; for a decoder without feedback use "
             "order: recur_then_attend",
-            (*place, "input_feeding"),
+            (*path, "input_feeding"),
         )
     for key, default in (("context", "last"), ("context_use", "first_state")):
         if getattr(decoder, key) != default:
             raise ConfigError(
-                f"{key} has no effect with attention; leave it out, or set model.attention to null", (*place, key)
+                f"{key} has no effect with attention; leave it out, or set model.attention to null", (*path, key)
             )
 
 
 def _option(recipe: str, name: str, value: Any, hint: Any) -> Any:
     """The value of an option, checked against the recipe's type without conversion."""
-    place = ("model", "attention", name)
+    path = ("model", "attention", name)
     try:
         checked = TypeAdapter(hint).validate_python(value, strict=True)
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
-        near = nearest(str(value), _words(hint))
-        question = f"; {did_you_mean(near)}" if near else ""
-        raise ConfigError(f"{value!r} is not a value of this option of {recipe}: {reason}{question}", place) from None
+        similar = nearest(str(value), _words(hint))
+        question = f"; {did_you_mean(similar)}" if similar else ""
+        raise ConfigError(f"{value!r} is not a value of this option of {recipe}: {reason}{question}", path) from None
     if isinstance(checked, float) and not math.isfinite(checked):
-        raise ConfigError(f"{recipe}'s {name}={checked} must be finite", place)
+        raise ConfigError(f"{recipe}'s {name}={checked} must be finite", path)
     least = 0 if name == "reach" else 1
     if type(checked) is int and checked < least:
-        raise ConfigError(f"{recipe}'s {name}={checked} must be {least} or more", place)
+        raise ConfigError(f"{recipe}'s {name}={checked} must be {least} or more", path)
     return checked
 
 
@@ -167,8 +167,3 @@ def _words(hint: Any) -> list[str]:
 
 def _is_part(hint: Any) -> bool:
     return AbstractWindow in getattr(hint, "__args__", ())
-
-
-def _nearest(name: str, choices: list[str]) -> str:
-    near = nearest(name, choices)
-    return f"; {did_you_mean(near)}" if near else f"; there are {', '.join(choices)}"

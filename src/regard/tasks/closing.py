@@ -8,7 +8,7 @@ from pathlib import Path
 
 from regard.training import Outcome
 
-LONGEST = 40
+MAX_SHOWN = 40
 """The most characters of an input that is shown in a command."""
 
 
@@ -39,7 +39,7 @@ def closing(outcome: Outcome, folder: Path, *, select: str, inputs: Iterable[str
 
 def _argument(inputs: Iterable[str]) -> str:
     """A short input as a shell reads it, if possible one that needs no quotes; else a file."""
-    short = [text for text in inputs if text.isprintable() and 0 < len(text) <= LONGEST and not text.startswith("-")]
+    short = [text for text in inputs if 0 < len(text) <= MAX_SHOWN and text.isprintable() and text[0] != "-"]
     quoted = [shlex.quote(text) for text in short]
     plain = [argument for text, argument in zip(short, quoted) if text == argument]
     return [*plain, *quoted, "--input FILE"][0]

@@ -20,7 +20,7 @@ from regard.training.device import choose
 
 SHAPES: Any = _config
 BACKEND: Any = "inductor"
-PLACE = ("training", "compile")
+KEY_PATH = ("training", "compile")
 LOOPS: tuple[tuple[Any, str], ...] = (
     (RecurrentStack, "forward"),
     (RecurrentDecoder, "_in_order"),
@@ -43,7 +43,7 @@ def check_compilable(config: TrainingConfig) -> None:
         raise ConfigError(
             "scheduled_sampling and sequence_teacher_forcing decode step by step, which torch.compile would compile "
             "anew for every length; leave out either compile or these two",
-            PLACE,
+            KEY_PATH,
         )
     if BACKEND == "inductor" and choose(config.device).type == "cpu":
         from torch._inductor.cpp_builder import get_cpp_compiler
@@ -55,7 +55,7 @@ def check_compilable(config: TrainingConfig) -> None:
             raise ConfigError(
                 "torch.compile needs a C++ compiler, and there is none. Install g++ (Debian: apt install g++), set the "
                 "environment variable CXX to your compiler, or leave compile out",
-                PLACE,
+                KEY_PATH,
             ) from None
 
 
@@ -113,5 +113,5 @@ class CompiledLoss:
             raise ConfigError(
                 f"torch.compile failed: {reason}\nOn a CPU it needs g++ and Python's headers (Debian: apt install g++ "
                 "python3-dev), on a GPU triton; or leave compile out",
-                PLACE,
+                KEY_PATH,
             ) from error

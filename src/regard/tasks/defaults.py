@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from regard.config.keys import KEYS
 from regard.config.place import KeyPath, dotted
 from regard.config.schema import Config, Section
-from regard.data import plan
+from regard.data import bucket
 from regard.data.field import learns_pieces
 
 REFERENCE = 32_000
 """Symbols of the file that the numbers were tuned on, called the reference."""
 BATCH_TOKENS, BATCH_GROWTH = 256, 0.5
-STEPS, STEPS_GROWTH, LEAST_STEPS = 2_400, 0.37, 1_200
+BASE_STEPS, STEPS_GROWTH, LEAST_STEPS = 2_400, 0.37, 1_200
 WARMUP = 0.05
 """The share of the steps in which the learning rate rises."""
 VALIDATIONS = 25
@@ -133,9 +133,9 @@ def resolve(
         choose(f"model.{part}.size", SIZE if num_symbols < LARGE else LARGE_SIZE)
         choose(f"model.{part}.dropout", round(20 * dropout) / 20)
     batch_tokens = choose("training.batch_tokens", _rounded(BATCH_TOKENS * size**BATCH_GROWTH))
-    batches = len(plan(source, target, batch_tokens=batch_tokens, seed=config.seed, epoch=0))
+    batches = len(bucket(source, target, batch_tokens=batch_tokens, seed=config.seed, epoch=0))
     steps_per_epoch = max(1, -(-batches // config.training.accumulation))
-    goal = max(STEPS * size**STEPS_GROWTH, LEAST_STEPS)
+    goal = max(BASE_STEPS * size**STEPS_GROWTH, LEAST_STEPS)
     epochs = choose("training.epochs", max(1, round(goal / steps_per_epoch)))
     steps = min(steps_per_epoch * epochs, config.training.max_steps or steps_per_epoch * epochs)
     choose("training.warmup_steps", round(WARMUP * steps))

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from regard.data.references import Item
-from regard.data.scoring import symbol_errors
 from regard.data.translation import CorpusScore
 from regard.decoding import Prediction
 
@@ -70,9 +69,3 @@ class Evaluation:
         )
         scores = (f"{TITLES[name]} {score.value:.2f}  {score.signature}" for name, score in self.corpus.items())
         return "\n".join([rates, *scores])
-
-
-def score(item: Item, prediction: Prediction, output: Sequence[str], references: Sequence[Sequence[str]]) -> Scored:
-    """An item with its output and the errors of that, in symbols."""
-    errors, length = symbol_errors(output, references)
-    return Scored(item, prediction, errors, length)

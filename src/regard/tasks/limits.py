@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from regard.config.schema import DecodingConfig
 from regard.decoding import AbstractPenalty, Hypothesis, NoPenalty, Sampling, Search
 
-SPARE = 10
+EXTRA_SYMBOLS = 10
 """Symbols that an output may have in addition to `max_length_ratio` times those of the input."""
 
 
@@ -20,7 +20,7 @@ def symbol_limits(decoding: DecodingConfig, lengths: NDArray[np.int64]) -> NDArr
     """The most symbols of each output, without the end symbol, for inputs with these numbers of symbols."""
     if decoding.max_length is not None:
         return np.full_like(lengths, decoding.max_length)
-    return (lengths * decoding.max_length_ratio).astype(np.int64) + SPARE
+    return (lengths * decoding.max_length_ratio).astype(np.int64) + EXTRA_SYMBOLS
 
 
 def within(hypotheses: Sequence[Hypothesis], limit: int, options: Search | Sampling) -> list[Hypothesis]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from regard.config import Config, Configuration
-from regard.config.spelling import did_you_mean, nearest
+from regard.config.spelling import suggestion
 from regard.data.translation import TRANSLATION_METRICS, is_available
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks.build import build_model
@@ -54,66 +54,65 @@ def train(configuration: Configuration, folder: Path | str, *, overwrite: bool =
         DataError: for data that cannot be trained on, or that changed since the run began; for damaged files.
         RegardError: for a folder that another process is training in, or that cannot be written to.
     """
-    with processes.joined(choose(configuration.config.training.device)), processes.silence():
-        return _train(configuration, Path(folder), overwrite=overwrite)
-
-
-def _train(configuration: Configuration, folder: Path, *, overwrite: bool) -> Outcome:
-    config = configuration.config
-    inspection = partial(inspect, config, folder, overwrite=overwrite)
     try:
-        select = _select(config)
-        draft = build_model(config.model, num_source=8, num_target=8)  # reports mistakes before the data is read
-        check_teachable(draft, config.model)
-        check_precision(config.training.precision, choose(config.training.device), draft)
-        if config.training.compile:
-            from regard.tasks.compilation import check_compilable
-
-            check_compilable(config.training)
-        check_ready(config.training)
-        processes.first(partial(check_free, folder))
-        try:
-            decision = processes.first(inspection)
-        except ConfigError:
-            fingerprints(config.data)  # a missing file is reported rather than a configuration that differs
-            raise
-        if decision.finished is not None:
-            return _revisit(decision.finished, decision, folder, select)
-        config = decision.config
-        torch.manual_seed(config.seed)
-        data = read_data(config.data)
-        report = data.check()
-        print(report, file=sys.stderr)
-        if report.has_errors:
-            raise DataError("A model cannot be trained on these data; see the errors above.")
-        resolved = resolve(config, report.train.source.lengths, report.train.target.lengths, chosen=data.chosen)
-        print(resolved, file=sys.stderr)
-        config = resolved.config
-        model = TextToText.build(config, data.source, data.target, name=folder.name)
-        model.fingerprints = fingerprints(config.data)
-        if not decision.begins:
-            before = load_fingerprints(folder)
-            model.fingerprints |= {name: before[name] for name in before if name.startswith("start_from")}
-            check_data(folder, model.fingerprints)
-        if config.training.start_from is not None and (decision.begins or read_state(folder) is None):
-            start_from(model, config.training.start_from)
-        trainee = TextTrainee(model, data.train, data.dev)
-        check_ready(config.training, trainee)
-        with processes.held(partial(Lock, folder)) as lock:
-            if processes.first(inspection) != decision:
-                raise RegardError(f"{folder}: another process has changed the run in the meantime; repeat the command.")
-            processes.first(partial(take, replace(decision, config=config), model, folder))
-            outcome = run_loop(
-                trainee,
-                config.training,
-                folder,
-                seed=config.seed,
-                select=select,
-                larger_is_better=select in TRANSLATION_METRICS,
-                lock=lock,
-            )
+        with processes.joined(choose(configuration.config.training.device)), processes.silence():
+            return _train(configuration.config, Path(folder), overwrite=overwrite)
     except ConfigError as error:
-        raise configuration.explain(error) from None
+        raise configuration.located(error) from None
+
+
+def _train(config: Config, folder: Path, *, overwrite: bool) -> Outcome:
+    inspection = partial(inspect, config, folder, overwrite=overwrite)
+    select = _select(config)
+    draft = build_model(config.model, num_source=8, num_target=8)  # reports mistakes before the data is read
+    check_teachable(draft, config.model)
+    check_precision(config.training.precision, choose(config.training.device), draft)
+    if config.training.compile:
+        from regard.tasks.compilation import check_compilable
+
+        check_compilable(config.training)
+    check_ready(config.training)
+    processes.first(partial(check_free, folder))
+    try:
+        decision = processes.first(inspection)
+    except ConfigError:
+        fingerprints(config.data)  # a missing file is reported rather than a configuration that differs
+        raise
+    if decision.finished is not None:
+        return _revisit(decision.finished, decision, folder, select)
+    config = decision.config
+    torch.manual_seed(config.seed)
+    data = read_data(config.data)
+    report = data.check()
+    print(report, file=sys.stderr)
+    if report.has_errors:
+        raise DataError("A model cannot be trained on these data; see the errors above.")
+    resolved = resolve(config, report.train.source.lengths, report.train.target.lengths, chosen=data.chosen)
+    print(resolved, file=sys.stderr)
+    config = resolved.config
+    model = TextToText.build(config, data.source, data.target, name=folder.name)
+    model.fingerprints = fingerprints(config.data)
+    if not decision.begins:
+        before = load_fingerprints(folder)
+        model.fingerprints |= {name: before[name] for name in before if name.startswith("start_from")}
+        check_data(folder, model.fingerprints)
+    if config.training.start_from is not None and (decision.begins or read_state(folder) is None):
+        start_from(model, config.training.start_from)
+    trainee = TextTrainee(model, data.train, data.dev)
+    check_ready(config.training, trainee)
+    with processes.held(partial(Lock, folder)) as lock:
+        if processes.first(inspection) != decision:
+            raise RegardError(f"{folder}: another process has changed the run in the meantime; repeat the command.")
+        processes.first(partial(take, replace(decision, config=config), model, folder))
+        outcome = run_loop(
+            trainee,
+            config.training,
+            folder,
+            seed=config.seed,
+            select=select,
+            larger_is_better=select in TRANSLATION_METRICS,
+            lock=lock,
+        )
     inputs = (item.source for item in trainee.items)
     print(closing(outcome, folder, select=select, inputs=inputs), file=sys.stderr)
     if outcome.stop_reason == "interrupted" and overwrite:
@@ -137,9 +136,7 @@ def _select(config: Config) -> str:
     name = ALIASES.get(config.select, config.select)
     if name not in METRICS:
         names = [*METRICS, *ALIASES]
-        near = nearest(config.select, names)
-        hint = did_you_mean(near) if near else f"there are {', '.join(names)}"
-        raise ConfigError(f"there is no metric {config.select!r}; {hint}", ("select",))
+        raise ConfigError(f"there is no metric {config.select!r}; {suggestion(config.select, names)}", ("select",))
     if name in TRANSLATION_METRICS and not is_available():
         raise ConfigError(f"{name} needs the sacrebleu package: pip install 'regard[text]'", ("select",))
     return name

@@ -15,7 +15,7 @@ from regard.tasks.store import find, load
 from regard.tasks.text_to_text import TextToText, training_files
 from regard.training.files import checksum
 
-PLACE = ("training", "start_from")
+KEY_PATH = ("training", "start_from")
 SHOWN = 10
 """The most symbols or weights that a message lists."""
 
@@ -29,7 +29,7 @@ def find_start(start: Path) -> Path:
     try:
         return find(start if start.is_dir() else start.name)
     except RegardError as error:
-        raise ConfigError(f"{start} is not a saved model. {error}", PLACE) from None
+        raise ConfigError(f"{start} is not a saved model. {error}", KEY_PATH) from None
 
 
 def start_from(model: TextToText, start: Path) -> None:
@@ -67,7 +67,7 @@ def start_from(model: TextToText, start: Path) -> None:
             )
     copied, skipped = _transfer(model, base)
     if not copied:
-        raise ConfigError(f"no weight of {folder} fits this model:\n  {_listed(skipped)}", PLACE)
+        raise ConfigError(f"no weight of {folder} fits this model:\n  {_listed(skipped)}", KEY_PATH)
     lines.insert(0, f"  {copied:,} of {copied + len(skipped):,} weights are copied")
     lines += [f"  not copied: {text}" for text in skipped[:SHOWN]]
     if len(skipped) > SHOWN:

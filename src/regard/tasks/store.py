@@ -185,9 +185,9 @@ def find(name_or_folder: str | Path) -> Path:
         RegardError: if there is no such model; the text names the existing ones.
     """
     folder = Path(name_or_folder)
-    for place in (folder, folder / "best"):
-        if (place / WEIGHTS).exists():
-            return place
+    for candidate in (folder, folder / "best"):
+        if (candidate / WEIGHTS).exists():
+            return candidate
     models = shipped()
     if str(name_or_folder) in models:
         return models[str(name_or_folder)]
@@ -200,13 +200,13 @@ def find(name_or_folder: str | Path) -> Path:
     elif folder.is_dir():
         reason = f"{folder} has no {WEIGHTS}. Is it a run folder whose training has reached a validation?"
     else:
-        near = _near(folder, models)
-        hint = f"; {did_you_mean(near)}" if near else "."
+        similar = _similar(folder, models)
+        hint = f"; {did_you_mean(similar)}" if similar else "."
         reason = f"There is no folder and no shipped model {str(name_or_folder)!r}{hint}"
     raise RegardError(f"{reason} Shipped models: {names}.")
 
 
-def _near(folder: Path, models: Iterable[str]) -> str | None:
+def _similar(folder: Path, models: Iterable[str]) -> str | None:
     """The nearest name of a run folder beside it, or of a shipped model."""
     beside: list[str] = []
     with suppress(OSError):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,20 +16,23 @@ from regard.config.schema import Config
 from regard.data import BOS, EOS, Encoding, Field, open_pairs
 from regard.data.lines import reason
 from regard.data.references import Item, group, parallel
+from regard.data.scoring import symbol_errors
 from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
 from regard.decoding import Hypothesis, Prediction, Sampling, Search, main_alignment, search
 from regard.errors import DataError
 from regard.models import EncoderDecoder
 from regard.tasks.build import build_model
 from regard.tasks.encoded import pad
-from regard.tasks.evaluation import Evaluation, score
+from regard.tasks.evaluation import Evaluation, Scored
 from regard.tasks.limits import symbol_limits, within
+from regard.training.files import checksum
 
 END = "</s>"
 MAX_SOURCE_RATIO = 10
 """Default limit on the length of an input, as a multiple of `data.max_length`."""
 
 
+@dataclass(eq=False, repr=False)
 class TextToText:
     """A text-to-text model: the fields of both sides, the module and its configuration.
 
@@ -45,24 +47,17 @@ class TextToText:
         fingerprints: SHA-256 of the training and held-out files, by name; metrics on training files are refused.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        source: Field,
-        target: Field,
-        module: EncoderDecoder,
-        *,
-        name: str = "model",
-        card: str = "",
-        fingerprints: Mapping[str, str] | None = None,
-    ) -> None:
-        self.fingerprints = dict(fingerprints or {})
-        self.config = config
-        self.source = source
-        self.target = target
-        self.module = module.eval()
-        self.name = name
-        self.card = card
+    config: Config
+    source: Field
+    target: Field
+    module: EncoderDecoder
+    _: KW_ONLY
+    name: str = "model"
+    card: str = ""
+    fingerprints: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.module.eval()
 
     @classmethod
     def build(cls, config: Config, source: Field, target: Field, *, name: str = "model") -> TextToText:
@@ -184,8 +179,7 @@ class TextToText:
             DataError: for a file without pairs, or one that the model was trained on.
         """
         data = self.config.data
-        if fingerprint(path) in training_files(self.fingerprints):
-            raise DataError(f"{path}: {self.name} was trained on this file; metrics need pairs that it has not seen.")
+        self._refuse_trained(path)
         pairs = open_pairs(
             path,
             format=data.format if data.format != "parallel" else "auto",
@@ -210,12 +204,7 @@ class TextToText:
         """
         if not targets:
             raise DataError("Parallel text needs one or more files of references besides the source.")
-        trained = training_files(self.fingerprints)
-        for path in (source, *targets):
-            if fingerprint(path) in trained:
-                raise DataError(
-                    f"{path}: {self.name} was trained on this file; metrics need pairs that it has not seen."
-                )
+        self._refuse_trained(source, *targets)
         items = parallel(source, targets, normalise_target=self.target.normalisation)
         if not items:
             raise DataError(f"{source}: the file has no lines to evaluate.")
@@ -250,9 +239,10 @@ class TextToText:
         tokenize: str | None = None,
     ) -> Evaluation:
         """As `evaluate_items`, for items that have been decoded already."""
+        targets = [list(map(self.target.split, item.references)) for item in items]
         scored = [
-            score(item, prediction, output_symbols(prediction), [self.target.split(text) for text in item.references])
-            for item, prediction in zip(items, predictions, strict=True)
+            Scored(item, prediction, *symbol_errors(output_symbols(prediction), symbols))
+            for item, prediction, symbols in zip(items, predictions, targets, strict=True)
         ]
         texts = [prediction.text for prediction in predictions]
         references = [list(map(self.target.normalisation, item.references)) for item in items]
@@ -261,6 +251,11 @@ class TextToText:
             name: corpus_score(name, texts, references, tokenize=tokenize, lowercase=lowercase) for name in metrics
         }
         return Evaluation(scored, corpus)
+
+    def _refuse_trained(self, *paths: Path | str) -> None:
+        trained = training_files(self.fingerprints)
+        if path := next((path for path in paths if fingerprint(path) in trained), None):
+            raise DataError(f"{path}: {self.name} was trained on this file; metrics need pairs that it has not seen.")
 
     def _automatic(self) -> tuple[Metric, ...]:
         """BLEU and chrF if outputs are sentences and sacrebleu is installed."""
@@ -319,8 +314,7 @@ class TextToText:
 def fingerprint(path: Path | str) -> str:
     """SHA-256 of a file, in hexadecimal digits."""
     try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return checksum(Path(path))
     except OSError as error:
         raise DataError(f"{path}: {reason(Path(path), error)}") from None
 
@@ -344,10 +338,10 @@ def _capped(encoding: Encoding, longest: int) -> Encoding:
     return Encoding(encoding.ids[:0], [], [], refusal)
 
 
-def _size(field: Field, units: str | tuple[str, ...]) -> str:
+def _size(side: Field, units: str | tuple[str, ...]) -> str:
     names = units if isinstance(units, str) else " and ".join(units)
-    columns = f" in {field.num_columns} columns" if field.num_columns > 1 else ""
-    return f"{len(field.vocabulary):,} {names} symbols{columns}"
+    columns = f" in {side.num_columns} columns" if side.num_columns > 1 else ""
+    return f"{len(side.vocabulary):,} {names} symbols{columns}"
 
 
 def _batches(lengths: np.ndarray, width: int, batch_tokens: int) -> Iterator[np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard import health
-from regard.data import BOS, EOS, Pairs, plan
+from regard.data import BOS, EOS, Pair, bucket
 from regard.data.pairs import shorten
 from regard.data.translation import TRANSLATION_METRICS
 from regard.decoding import Prediction
@@ -38,7 +39,7 @@ class TextTrainee:
         dev: held-out pairs.
     """
 
-    def __init__(self, model: TextToText, train: Pairs, dev: Pairs) -> None:
+    def __init__(self, model: TextToText, train: Sequence[Pair], dev: Sequence[Pair]) -> None:
         self.model = model
         self.module = model.module
         self.config = model.config
@@ -47,7 +48,7 @@ class TextTrainee:
         lengths = [side.lengths for side in self.train]
         longest, shortest = np.maximum(*lengths), np.minimum(*lengths)
         self.kept = np.flatnonzero((longest <= self.config.data.max_length) & (shortest > 0))
-        self.dev_batches = plan(
+        self.dev_batches = bucket(
             *(side.lengths + 1 for side in self.dev),
             batch_tokens=self.config.training.batch_tokens,
             seed=0,
@@ -64,9 +65,9 @@ class TextTrainee:
                 lambda batch: self._loss(batch, None, smoothing), self.module, self._first
             )
 
-    def plan(self, epoch: int) -> Sequence[Any]:
+    def descriptions(self, epoch: int) -> Sequence[Any]:
         """Batches of indices of pairs of similar length; lengths include the end symbol."""
-        batches = plan(
+        batches = bucket(
             *(side.lengths[self.kept] + 1 for side in self.train),
             batch_tokens=self.config.training.batch_tokens,
             seed=self.config.seed,
@@ -108,7 +109,7 @@ class TextTrainee:
         predictions = self.model.predict([item.source for item in self.items[:NUM_MEASURED]], beam=1, num_best=1)
         metrics.update(alignment_figures(predictions))
         pictures = [
-            (f"{number:02d}.png", _picture(prediction))
+            (f"{number:02d}.png", partial(plot_alignment, prediction))
             for number, prediction in enumerate(predictions[: training.samples])
             if prediction.alignment is not None and prediction.alignment.numel()
         ]
@@ -135,10 +136,10 @@ class TextTrainee:
 
     def _first(self) -> dict[str, Tensor]:
         """The first batch of the first epoch with more than one row, or one row twice if there is none."""
-        batches = [batch for batch in self.plan(0) if len(batch) > 1]
+        batches = [batch for batch in self.descriptions(0) if len(batch) > 1]
         return self._batch(self.train, batches[0] if batches else self.kept[[0, 0]], device=True)
 
-    def _encode(self, pairs: Pairs) -> Sides:
+    def _encode(self, pairs: Sequence[Pair]) -> Sides:
         """The ids of both sides."""
         source = EncodedTexts((pair.source for pair in pairs), self.model.source)
         return source, EncodedTexts((pair.target for pair in pairs), self.model.target)
@@ -167,15 +168,15 @@ def alignment_figures(predictions: Sequence[Prediction]) -> dict[str, float]:
     Relative coverage is soft coverage as a share of what T steps can cover, min(1, T/S): 1 if no two steps attend to
     the same position, near 0 if all attend to one.
     """
-    alignments = [prediction.alignment for prediction in predictions if prediction.alignment is not None]
-    alignments = [alignment for alignment in alignments if alignment.numel()]
+    alignments = [a for prediction in predictions if (a := prediction.alignment) is not None and a.numel()]
     if not alignments:
         return {}
-    return {
-        "focus_rate": float(np.mean([health.focus_rate(alignment) for alignment in alignments])),
-        "monotonicity": float(np.mean([health.monotonicity(alignment) for alignment in alignments])),
-        "relative_coverage": float(np.mean([_relative_coverage(alignment) for alignment in alignments])),
+    measures: dict[str, Callable[[Tensor], float]] = {
+        "focus_rate": health.focus_rate,
+        "monotonicity": health.monotonicity,
+        "relative_coverage": _relative_coverage,
     }
+    return {name: float(np.mean([measure(a) for a in alignments])) for name, measure in measures.items()}
 
 
 def _relative_coverage(alignment: torch.Tensor) -> float:
@@ -200,7 +201,3 @@ def sample_line(entry: Scored) -> str:
     """One line about an item: input, output, and the reference if the output is wrong."""
     reference = "" if entry.is_right else f"   (expected {entry.item.references[0]})"
     return f"{entry.item.source} → {entry.prediction.text}{reference}"
-
-
-def _picture(prediction: Prediction) -> Any:
-    return lambda path: plot_alignment(prediction, path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -53,3 +55,20 @@ def require_finite(actual: Tensor, what: str) -> None:
     """Requires a tensor without NaN and infinity."""
     bad = ~torch.isfinite(actual)
     require(not bool(bad.any()), f"{what} has {int(bad.sum())} numbers of {bad.numel()} that are NaN or infinite.")
+
+
+def require_rows(value: Any, rows: int, what: str) -> None:
+    """Requires a tree of tensors that have as many rows: of tensors, None, tuples, dicts and dataclasses."""
+    try:
+        count = tree.rows(value)
+    except (TypeError, ValueError) as error:
+        raise AssertionError(f"the {what} is not a tree of rows: {error}") from error
+    require(count == rows, f"the {what} has {count} rows instead of {rows}.")
+
+
+def require_same_in_threads(run: Callable[[int], Any], count: int) -> None:
+    """Requires that `run(0)`, … have the same results in two threads as in a single one."""
+    alone = [run(number) for number in range(count)]
+    with ThreadPoolExecutor(2) as pool:
+        for ours, theirs in zip(pool.map(run, range(count)), alone, strict=True):
+            require_close_trees(ours, theirs, "the result of one of two threads", 0.0)

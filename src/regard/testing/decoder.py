@@ -10,32 +10,14 @@ from torch import nn
 
 from regard.models import Encoded
 from regard.testing.decoder_subject import DecoderSubject
-from regard.testing.laws import decoders, searches
+from regard.testing.laws import decoders, laws_of, searches
 from regard.testing.mechanism import chosen_laws, keep_law, move_weights
 from regard.testing.source import encode as encode_sources
 
-DECODER_LAWS: Mapping[str, Callable[[DecoderSubject], None]] = {
-    law.__name__: law
-    for law in (
-        decoders.trees_hold_rows_of_tensors,
-        decoders.forward_is_the_loop_of_step,
-        decoders.future_is_not_seen,
-        decoders.sentence_knows_neither_batch_nor_padding,
-        decoders.log_probabilities_sum_to_one,
-        decoders.hypotheses_follow_their_state,
-        decoders.asking_for_alignments_changes_nothing_else,
-        decoders.nothing_is_kept_on_the_module,
-        decoders.saved_weights_give_the_same,
-        decoders.autocast_changes_no_more_than_rounding,
-        searches.beam_of_one_is_greedy,
-        searches.beam_of_a_sentence_is_as_alone,
-        searches.hypotheses_are_what_teacher_forcing_says,
-        searches.widest_beam_is_exhaustive_search,
-    )
-}
+DECODER_LAWS: Mapping[str, Callable[[DecoderSubject], None]] = laws_of(decoders, searches)
 """Every law by its name; its docstring says what must hold."""
 
-SEARCH_LAWS = frozenset(name for name, law in DECODER_LAWS.items() if law.__module__ == searches.__name__)
+SEARCH_LAWS = laws_of(searches).keys()
 
 
 def check_decoder(

@@ -55,6 +55,11 @@ class DecoderSubject:
                 )
         return torch.stack(inputs)
 
+    def batch(self, steps: int) -> tuple[Any, Tensor]:
+        """The memory of all sentences and an input sequence for each."""
+        sentences = range(len(self.sources))
+        return self.prepare(sentences), self.inputs(sentences, steps)
+
     def loop(
         self, memory: Any, inputs: Tensor, *, num_hypotheses: int = 1, state: Any = None
     ) -> tuple[DecoderOutput, Any]:

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from regard.testing import laws
+from regard.testing.laws import batches, conduct, laws_of, masks, numerics, steps
 from regard.testing.subject import Subject
 
 SubjectT = TypeVar("SubjectT")
 
-LAWS: Mapping[str, Callable[[Subject], None]] = {name: getattr(laws, name) for name in laws.__all__}
+LAWS: Mapping[str, Callable[[Subject], None]] = laws_of(batches, conduct, masks, numerics, steps)
 """Every law by its name; its docstring says what must hold."""
 
 _TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5}

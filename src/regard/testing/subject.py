@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from regard import tree
+from regard.testing.assertion import require_close
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,16 @@ class Subject:
 
     def prepare(self, sources: Sources, *, masked: bool = True) -> Any:
         """The memory of sources."""
-        if self.several:
-            return self.mechanism.prepare(sources.values, mask=sources.masks if masked else None)
-        keys = {} if self.key_size is None else {"keys": self.keys(sources)}
-        return self.mechanism.prepare(sources.values[0], **keys, mask=sources.masks[0] if masked else None)
+        mask = self.given(sources.masks) if masked else None
+        return self.mechanism.prepare(self.given(sources.values), mask=mask, **self.key_options(sources))
+
+    def given(self, tensors: tuple[Tensor, ...]) -> Any:
+        """Tensors as a mechanism takes them: those of one memory without a tuple."""
+        return tensors if self.several else tensors[0]
+
+    def key_options(self, sources: Sources) -> dict[str, Tensor | None]:
+        """The argument `keys` of `prepare` and `extend`, for mechanisms that take it."""
+        return {} if self.key_size is None else {"keys": self.keys(sources)}
 
     def loop(self, memory: Any, queries: Tensor, *, num_hypotheses: int = 1, state: Any = None) -> Looks:
         """The loop of `step` over queries (R, T, Q)."""
@@ -161,3 +168,10 @@ def as_tuple(alignment: Any) -> tuple[Tensor, ...]:
     if alignment is None:
         return ()
     return alignment if isinstance(alignment, tuple) else (alignment,)
+
+
+def require_close_looks(actual: Looks, expected: Looks, what: str, tolerance: float) -> None:
+    """Requires that two looks have the same contexts and alignments."""
+    require_close(actual.contexts, expected.contexts, f"the context of {what}", tolerance)
+    for ours, theirs in zip(actual.alignments, expected.alignments, strict=True):
+        require_close(ours, theirs, f"the alignment of {what}", tolerance)

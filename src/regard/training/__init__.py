@@ -6,7 +6,7 @@ A task is a `Trainee`; `train` trains it in a folder.
 from typing import TYPE_CHECKING
 
 from regard.lazy import on_demand
-from regard.training.sampling import (
+from regard.training.feedback import (
     feedback_mask,
     scheduled_sampling_mask,
     scheduled_sampling_probability,

@@ -12,11 +12,11 @@ import sys
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Numbers of the settings in glibc's malloc.h."""
-BLOCK = 1 << 30
+MMAP_BYTES = 1 << 30
 """Blocks from this number of bytes on are still mapped separately, and returned when they are freed."""
-UNUSED = (1 << 31) - 1
+TRIM_BYTES = (1 << 31) - 1
 """Free bytes at the end of the heap above which memory is returned: the largest number that glibc accepts."""
-NAMES = ("mmap_threshold", "trim_threshold", "top_pad", "mmap_max")
+SETTINGS = ("mmap_threshold", "trim_threshold", "top_pad", "mmap_max")
 """Settings that a user may have made: MALLOC_TOP_PAD_ in the environment, or glibc.malloc.top_pad in GLIBC_TUNABLES."""
 
 
@@ -28,14 +28,14 @@ def keep_memory() -> bool:
     with glibc's usual behaviour.
     """
     tunables = os.environ.get("GLIBC_TUNABLES", "")
-    is_set = any(f"MALLOC_{name.upper()}_" in os.environ or f"glibc.malloc.{name}=" in tunables for name in NAMES)
+    is_set = any(f"MALLOC_{name.upper()}_" in os.environ or f"glibc.malloc.{name}=" in tunables for name in SETTINGS)
     if is_set or not sys.platform.startswith("linux"):
         return False
     try:
         glibc = ctypes.CDLL("libc.so.6")
         if _address(glibc.malloc) != _address(ctypes.CDLL(None).malloc):
             return False
-        return bool(glibc.mallopt(M_MMAP_THRESHOLD, BLOCK) and glibc.mallopt(M_TRIM_THRESHOLD, UNUSED))
+        return bool(glibc.mallopt(M_MMAP_THRESHOLD, MMAP_BYTES) and glibc.mallopt(M_TRIM_THRESHOLD, TRIM_BYTES))
     except (OSError, AttributeError):
         return False
 

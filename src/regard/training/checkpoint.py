@@ -24,11 +24,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.errors import DataError
+from regard.errors import DataError, newer_format
 from regard.training import weights
-from regard.training.files import checksum, create_folder, newer_format, remove_folder, replace_text
+from regard.training.files import checksum, create_folder, remove_folder, replace_text
 
-KEPT = 2
+NUM_KEPT = 2
 VERSION = 2
 WEIGHTS, STATE, PROGRESS = "model.safetensors", "trainer_state.pt", "progress.json"
 
@@ -121,7 +121,7 @@ class Checkpoints:
 
             create_folder(self._checkpoint(step), write)
             replace_text(self._latest, f"{step_name(step)}\n")
-        kept = [other for other in self._steps() if other <= step][-KEPT:]
+        kept = [other for other in self._steps() if other <= step][-NUM_KEPT:]
         for other in set(self._steps()).difference(kept):
             remove_folder(self._checkpoint(other))
         self.keep_weights(needed)

@@ -83,14 +83,12 @@ class Exchange:
         if self.is_sharded:
             self._call.set_requires_gradient_sync(is_last)
         elif processes.size() > 1 and not is_last:
-            context: AbstractContextManager[Any] = self._call.no_sync()
-            return context
+            return self._call.no_sync()
         return nullcontext()
 
     def norm(self, gradients: list[Tensor]) -> Tensor:
         """The norm of all gradients, over all shards."""
-        norm: Tensor = _full(get_total_norm(gradients))
-        return norm
+        return _full(get_total_norm(gradients))
 
     @contextmanager
     def whole(self, *, keep: bool = False) -> Iterator[None]:

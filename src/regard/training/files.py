@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from regard.errors import DataError, RegardError
+from regard.errors import RegardError
 
 SUFFIX = ".regard-partial"
 
@@ -46,14 +46,6 @@ def checksum(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def newer_format(path: Path, number: int, supported: int) -> DataError:
-    """The error for a file of a newer format."""
-    return DataError(
-        f"{path}: format {number} is newer than this version of regard reads ({supported}).\n"
-        "  Update it: pip install --upgrade regard"
-    )
 
 
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from regard.errors import RegardError
@@ -43,9 +42,7 @@ class Lock:
         self._file = file
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -14,7 +14,7 @@ from typing import Any
 from regard.errors import ConfigError, DataError, RegardError
 from regard.training.files import writing
 
-RESERVED = ("kind", "step", "epoch", "timing")
+LINE_KEYS = ("kind", "step", "epoch", "timing")
 
 
 class MetricsLog:
@@ -62,7 +62,7 @@ class MetricsLog:
         self, kind: str, step: int, epoch: int, figures: Mapping[str, float], timing: Mapping[str, float]
     ) -> None:
         """Appends a line."""
-        clash = [name for name in RESERVED if name in figures]
+        clash = [name for name in LINE_KEYS if name in figures]
         if clash:
             raise RegardError(
                 f"A metric may not be called {clash[0]!r}: lines of metrics.jsonl have another value of that name."

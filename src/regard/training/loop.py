@@ -12,10 +12,10 @@ from rich.console import Console
 
 from regard.config.schema import TrainingConfig
 from regard.training import archive, device, processes, weights
+from regard.training.accumulation import make_batches
 from regard.training.allocator import keep_memory
 from regard.training.checkpoint import Checkpoints
 from regard.training.files import clean
-from regard.training.groups import make_batches
 from regard.training.lock import Lock
 from regard.training.manifest import Manifest
 from regard.training.outcome import Outcome
@@ -59,7 +59,7 @@ def train(
     Args:
         trainee: the model with its data and its loss.
         config: the section `training` of a configuration. The trainee has to follow `batch_tokens`, `label_smoothing`,
-            `compile` and the keys about feedback (`regard.training.sampling`).
+            `compile` and the keys about feedback (`regard.training.feedback`).
         folder: the run folder, created if necessary.
         seed: of all random draws; it seeds the global generators of torch, numpy and Python.
         select: the metric of validations that chooses the best weights, stops early and lowers the rate of `plateau`.
@@ -117,12 +117,12 @@ def _revisit(trainee: Trainee, config: TrainingConfig, folder: Path, outcome: Ou
 def _train(run: Run, interruption: Interruption) -> Outcome:
     if run.position.step:
         run.report.say(f"{run.folder}: continuing after step {run.position.step}.")
-    with Prefetch(partial(make_batches, run.trainee), run.groups()) as steps:
+    with Prefetch(partial(make_batches, run.trainee), run.accumulations()) as steps:
         (stopped,) = processes.anywhere(interruption.stop.is_set())
         while (reason := run.stop_reason) is None and not stopped:
             started, before = time.perf_counter(), steps.waited
-            group, batches = next(steps)
-            run.step(group, batches, started=started, waited=steps.waited - before)
+            accumulation, batches = next(steps)
+            run.step(accumulation, batches, started=started, waited=steps.waited - before)
             stopped, due = processes.anywhere(interruption.stop.is_set(), run.is_due)
             if due:
                 run.save()

@@ -28,7 +28,7 @@ def check_ready(config: TrainingConfig, trainee: Trainee | None = None) -> None:
     if config.tensorboard:
         check_tensorboard()
     if trainee is not None:
-        if config.epochs and not len(trainee.plan(0)):
+        if config.epochs and not len(trainee.descriptions(0)):
             raise RegardError("There are no batches to train on. Is every pair empty, or longer than data.max_length?")
         if not any(parameter.requires_grad for parameter in trainee.module.parameters()):
             raise RegardError(f"{type(trainee.module).__name__} has no parameters to train.")

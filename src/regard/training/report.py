@@ -6,7 +6,6 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from regard.config.schema import TrainingConfig
@@ -40,10 +39,8 @@ class RunReport:
         self._display.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._display.__exit__(kind, error, traceback)
+    def __exit__(self, *error: object) -> None:
+        self._display.__exit__(*error)
         self._log.close()
 
     def resume(self, step: int) -> None:

@@ -14,10 +14,10 @@ import torch
 
 from regard.config.schema import TrainingConfig
 from regard.training import archive, device, processes, randomness, weights
+from regard.training.accumulation import Accumulation, accumulations
 from regard.training.checkpoint import Checkpoints
 from regard.training.diagnosis import Diagnosis
 from regard.training.files import publish
-from regard.training.groups import Group, groups
 from regard.training.outcome import Outcome, StopReason
 from regard.training.position import Position
 from regard.training.report import RunReport
@@ -77,17 +77,17 @@ class Run:
             return "max_steps"
         return "epochs" if self.position.epoch >= self.config.epochs else None
 
-    def groups(self) -> Iterator[Group]:
+    def accumulations(self) -> Iterator[Accumulation]:
         """The batches of the remaining steps."""
-        return groups(
+        return accumulations(
             self.trainee,
             epoch=self.position.epoch,
             batch=self.position.batch,
             epochs=self.config.epochs,
-            accumulation=self.config.accumulation,
+            count=self.config.accumulation,
         )
 
-    def step(self, group: Group, batches: Sequence[Any], *, started: float, waited: float) -> None:
+    def step(self, accumulation: Accumulation, batches: Sequence[Any], *, started: float, waited: float) -> None:
         """Makes an optimiser step.
 
         Args:
@@ -98,19 +98,19 @@ class Run:
         if not self.module.training:
             self.module.train()
         figures = self.stepper(
-            list(zip(group.parts, batches)),
+            list(zip(accumulation.batches, batches)),
             step=self.position.step,
             learning_rate=learning_rate,
             generator=self.generator,
         )
-        done = group.end == group.size
+        done = accumulation.end == accumulation.size
         self.position.step += 1
-        self.position.epoch, self.position.batch = group.epoch + done, 0 if done else group.end
+        self.position.epoch, self.position.batch = accumulation.epoch + done, 0 if done else accumulation.end
         seconds = time.perf_counter() - started
         self.position.seconds += seconds
         self.tally.add(figures, seconds=seconds, waited=waited)
         due = self.position.step % self.config.log_every == 0 or self.stop_reason is not None
-        fraction = (group.epoch + group.end / group.size) / self.config.epochs
+        fraction = (accumulation.epoch + accumulation.end / accumulation.size) / self.config.epochs
         self.report.step(self.tally, self.position, learning_rate=learning_rate, fraction=fraction, due=due)
         if due:
             self.tally = Tally()
@@ -252,7 +252,7 @@ class Run:
 
     def _total_steps(self) -> int:
         """The steps of the whole run, if every epoch has as many batches as the first."""
-        planned = self.config.epochs * -(-len(self.trainee.plan(0)) // self.config.accumulation)
+        planned = self.config.epochs * -(-len(self.trainee.descriptions(0)) // self.config.accumulation)
         return min(planned, self.config.max_steps or planned)
 
     def _validation(self, kind: str) -> Validation:

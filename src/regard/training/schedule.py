@@ -9,11 +9,6 @@ from regard.config.schema import TrainingConfig
 from regard.errors import ConfigError
 
 
-def constant(step: int) -> float:
-    """1 at every step."""
-    return 1.0
-
-
 def inverse_square_root(step: int, *, warmup_steps: int) -> float:
     """1 until the warm-up ends, then falling as 1/√step (Vaswani 2017, section 5.3, without the factor of the width).
 
@@ -95,7 +90,7 @@ class Schedule:
         floor = config.min_learning_rate / config.learning_rate
         match config.schedule:
             case "constant":
-                factor = constant(step)
+                factor = 1.0
             case "inverse_square_root":
                 factor = inverse_square_root(step, warmup_steps=config.warmup_steps)
             case "cosine":

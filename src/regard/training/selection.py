@@ -64,8 +64,8 @@ class BestValidation:
     def value(self, metrics: Mapping[str, float]) -> float:
         """The value of the selected metric."""
         if self.metric not in metrics:
-            near = difflib.get_close_matches(self.metric, list(metrics), n=1)
-            hint = f"Did you mean {near[0]!r}? " if near else ""
+            similar = difflib.get_close_matches(self.metric, list(metrics), n=1)
+            hint = f"Did you mean {similar[0]!r}? " if similar else ""
             raise ConfigError(
                 f"select is {self.metric!r}, which is not a metric of the validation. {hint}"
                 f"Its metrics are: {', '.join(sorted(metrics)) or 'none'}.",

@@ -15,11 +15,11 @@ from torch.optim import Adam, AdamW, Optimizer
 
 from regard.config.schema import TrainingConfig
 from regard.errors import ConfigError, RegardError
-from regard.layers.items import ItemDraws, drawing, places
+from regard.layers.items import ItemDraws, drawing, sites
 from regard.training import processes
+from regard.training.accumulation import LocalBatch
 from regard.training.device import move
 from regard.training.exchange import Exchange
-from regard.training.groups import Part
 from regard.training.precision import Precision
 from regard.training.trainee import DivisibleTrainee, Loss, Trainee
 
@@ -57,7 +57,7 @@ class Stepper:
         self._trainee = trainee
         self._seed = seed
         self.exchange = Exchange(trainee, device, config.sharding)
-        self._places = places(trainee.module)
+        self._sites = sites(trainee.module)
         self._clip_norm = config.clip_norm
         self._device = device
         self._parameters = [p for p in trainee.module.parameters() if p.requires_grad]
@@ -73,9 +73,9 @@ class Stepper:
         self.optimizer = _optimizer(self._parameters, config)
 
     def __call__(
-        self, batches: Sequence[tuple[Part, Any]], *, step: int, learning_rate: float, generator: Generator
+        self, batches: Sequence[tuple[LocalBatch, Any]], *, step: int, learning_rate: float, generator: Generator
     ) -> Figures:
-        """Makes a step from (part, batch) pairs.
+        """Makes a step from (local batch, its tensors) pairs.
 
         The gradients are those of the summed loss divided by the symbols of all batches, as if they were one batch.
 
@@ -91,16 +91,16 @@ class Stepper:
         descriptions: list[Any] = []
         sums: list[dict[str, Tensor]] = []
         first_count: Tensor | None = None
-        for number, (part, batch) in enumerate(batches, start=1):
-            with self.exchange.gradient_sync(is_last=number == len(batches)), self._drawing(part, step):
+        for number, (local, batch) in enumerate(batches, start=1):
+            with self.exchange.gradient_sync(is_last=number == len(batches)), self._drawing(local, step):
                 with self.precision.autocast():
                     loss = self.exchange.loss(move(batch, self._device), step=step, generator=generator)
-                sums.append(self._sums(loss, part.weight))
-                descriptions.append(part.description)
+                sums.append(self._sums(loss, local.weight))
+                descriptions.append(local.description)
                 if first_count is None:  # dividing by it here keeps float16 gradients small
                     first_count = processes.summed(sums[0]["count"].clone()).clamp_min(1.0)
                 # Gradients become means over all processes, so the losses are multiplied by their number.
-                factor = part.weight * processes.size() / first_count
+                factor = local.weight * processes.size() / first_count
                 self.precision.backward(loss.total * factor.to(loss.total.dtype))
         assert first_count is not None, "a step needs a batch"
         self.precision.unscale(self.optimizer)
@@ -125,12 +125,12 @@ class Stepper:
         """Restores what `state` returned."""
         self.optimizer.load_state_dict(self.exchange.sharded(state))
 
-    def _drawing(self, part: Part, step: int) -> AbstractContextManager[None]:
+    def _drawing(self, local: LocalBatch, step: int) -> AbstractContextManager[None]:
         """The context of forward and backward passes: random draws belong to items if the trainee has `item_ids`."""
         if not isinstance(self._trainee, DivisibleTrainee):
             return drawing(None)
-        items = self._trainee.item_ids(part.description).to(self._device)
-        return drawing(ItemDraws(self._places, items, seed=self._seed, step=step))
+        items = self._trainee.item_ids(local.description).to(self._device)
+        return drawing(ItemDraws(self._sites, items, seed=self._seed, step=step))
 
     def _sums(self, loss: Loss, weight: float) -> dict[str, Tensor]:
         values = {"loss": loss.total.detach(), "count": loss.count, **loss.metrics}

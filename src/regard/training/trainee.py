@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError
 
-RESERVED = frozenset({"loss", "count", "learning_rate", "gradient_norm", "skipped_steps"})
+LOOP_METRICS = frozenset({"loss", "count", "learning_rate", "gradient_norm", "skipped_steps"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Loss:
     metrics: Mapping[str, Tensor | float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        clash = RESERVED.intersection(self.metrics)
+        clash = LOOP_METRICS.intersection(self.metrics)
         if clash:
             raise RegardError(
                 f"A metric of the loss may not be called {min(clash)!r}: the loop logs its own value of that name."
@@ -51,7 +51,7 @@ class Validation:
 
     metrics: Mapping[str, float]
     samples: Sequence[str] = ()
-    pictures: Sequence[tuple[str, Callable[[Path], None]]] = ()
+    pictures: Sequence[tuple[str, Callable[[Path], object]]] = ()
     concern: str | None = None
 
 
@@ -67,7 +67,7 @@ class Trainee(Protocol):
         """The module to train. The loop moves it to the device and sets training or evaluation mode."""
         ...
 
-    def plan(self, epoch: int) -> Sequence[Any]:
+    def descriptions(self, epoch: int) -> Sequence[Any]:
         """Small descriptions of the epoch's batches, such as arrays of indices: a pure function of seed and epoch."""
         ...
 

@@ -13,8 +13,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from regard.errors import DataError, RegardError
-from regard.training.files import newer_format, replace_file
+from regard.errors import DataError, RegardError, newer_format
+from regard.training.files import replace_file
 
 FORMAT = 2
 """The format of files of weights; format 1 had no checksum."""

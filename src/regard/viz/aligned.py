@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import RegardError, ShapeError
+from regard.health.padding import real_positions
 from regard.viz.labels import END_SYMBOL
 
 Weights = NDArray[np.floating[Any]]
@@ -130,10 +130,10 @@ def as_weights(values: Any) -> Weights:
 def _split(name: str, weights: Weights) -> Iterator[tuple[str, Weights]]:
     for index in np.ndindex(weights.shape[:-2]):
         axes = ("layer", "head")[2 - len(index) :]
-        place = [f"{axis} {i}" for axis, i in zip(axes, index, strict=True)]
+        axes_indices = [f"{axis} {i}" for axis, i in zip(axes, index, strict=True)]
         if weights.shape[:-2] == (1,) and name:
-            place = []
-        yield ", ".join([name] * bool(name) + place), weights[index]
+            axes_indices = []
+        yield ", ".join([name] * bool(name) + axes_indices), weights[index]
 
 
 def _cut(
@@ -153,8 +153,8 @@ def _cut(
     for name, value in weights.items():
         if value.shape[-2:] != (steps, positions):
             raise ShapeError(f"alignments[{name!r}] has shape {value.shape}; expected (H, T={steps}, S={positions}).")
-    rows = _real("target", steps, target_length, target_mask)
-    columns = _real("source", positions, source_length, source_mask)
+    rows = np.flatnonzero(real_positions("target", steps, (), target_length, target_mask))
+    columns = np.flatnonzero(real_positions("source", positions, (), source_length, source_mask))
     targets = _labels("target_tokens", steps, target_tokens, rows)
     sources = _labels("source_tokens", positions, source_tokens, columns)
     left_out = None
@@ -170,24 +170,6 @@ def _cut(
         columns = staying
     selected = {name: w[..., rows[:, None], columns] for name, w in weights.items()}
     return Aligned(selected.pop(""), sources, targets, selected, text, left_out)
-
-
-def _real(name: str, size: int, length: int | None, mask: Any) -> NDArray[np.intp]:
-    """The indices of real positions."""
-    if length is not None and mask is not None:
-        raise ShapeError(f"Give {name}_length or {name}_mask, not both: each says which positions are real.")
-    if mask is not None:
-        keep = np.asarray(mask.cpu() if hasattr(mask, "cpu") else mask)
-        if keep.shape != (size,) or keep.dtype != bool:
-            raise ShapeError(f"{name}_mask must be ({size},) bool, True where real; got {keep.shape} {keep.dtype}.")
-        return np.flatnonzero(keep)
-    try:
-        count = size if length is None else operator.index(length)
-    except TypeError:
-        count = -1
-    if not 0 <= count <= size:
-        raise ShapeError(f"{name}_length must lie between 0 and {size}; got {length!r}.")
-    return np.arange(count)
 
 
 def _labels(name: str, size: int, tokens: Sequence[str] | None, real: NDArray[np.intp]) -> tuple[str, ...] | None:

@@ -14,6 +14,7 @@ from regard.errors import DataError, RegardError, UnsupportedError
 from regard.viz.aligned import Aligned, Reading, Weights, as_weights, read
 
 FORMAT = "regard.alignment.1"
+ARRAYS = (".json", ".npz")
 
 
 def save_alignment(
@@ -47,9 +48,9 @@ def load_alignment(path: str | Path) -> list[Aligned]:
         DataError: for any other file.
     """
     source = Path(path)
-    _writer(source)
+    read_items = _from_json if suffix_of(source, ARRAYS) == ".json" else _from_npz
     try:
-        return _from_json(source) if source.suffix.lower() == ".json" else _from_npz(source)
+        return read_items(source)
     except OSError as error:
         raise DataError(f"{source}: cannot be read: {error.strerror or error}.") from None
     except Exception as error:  # a damaged archive may raise anything
@@ -69,19 +70,20 @@ def check_name(path: Path) -> None:
 
 def write(items: Sequence[Aligned], path: Path) -> None:
     """Writes alignments."""
-    writer = _writer(path)
+    writer = {".json": _to_json, ".npz": _to_npz}[suffix_of(path, ARRAYS)]
     path.parent.mkdir(parents=True, exist_ok=True)
     writer(items, path)
 
 
-def _writer(path: Path) -> Any:
+def suffix_of(path: Path, suffixes: Sequence[str]) -> str:
+    """The suffix in lower case, which must be one of `suffixes`."""
     check_name(path)
-    writers = {".json": _to_json, ".npz": _to_npz}
-    if path.suffix.lower() not in writers:
+    suffix = path.suffix.lower()
+    if suffix not in suffixes:
         raise RegardError(
-            f"{path}: arrays and tokens are saved as .json or .npz files; got {path.suffix or 'no suffix'!r}."
+            f"{path}: the suffix says the kind of file; expected one of {' '.join(suffixes)}, got {suffix!r}."
         )
-    return writers[path.suffix.lower()]
+    return suffix
 
 
 def _to_json(items: Sequence[Aligned], path: Path) -> None:

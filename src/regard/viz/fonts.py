@@ -29,7 +29,9 @@ class Typesetter:
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.stand_ins: set[str] = set()
-        missing = {ord(character) for text in texts for character in text} - _characters(_file(BASE))
+        missing = {ord(character) for text in texts for character in text} - _characters(
+            str(font_manager.findfont(BASE))
+        )
         self.families = [BASE]
         for name, path in _installed() if missing else ():
             if drawn := missing & _characters(path):
@@ -66,10 +68,6 @@ class Typesetter:
         stand_in = f"U+{ord(token):04X}" if len(token) == 1 else f"#{number}"
         self.stand_ins.add(stand_in)
         return stand_in
-
-
-def _file(family: str) -> str:
-    return str(font_manager.findfont(family))
 
 
 @lru_cache(maxsize=1)

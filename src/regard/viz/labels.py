@@ -32,7 +32,7 @@ def visible(token: str) -> str:
     >>> visible("\\u200d"), visible("\U0001f469\\u200d\U0001f467")
     ('‹ZWJ›', '\U0001f469\\u200d\U0001f467')
     """
-    shown = "".join(_shown(token, place) for place in range(len(token))) or "∅"
+    shown = "".join(_shown(token, index) for index in range(len(token))) or "∅"
     return "◌" + shown if unicodedata.category(shown[0]).startswith("M") else shown
 
 
@@ -41,11 +41,11 @@ def visible_words(text: str) -> str:
     return " ".join(visible(word) for word in text.split(" ") if word)
 
 
-def _shown(token: str, place: int) -> str:
-    character = token[place]
+def _shown(token: str, index: int) -> str:
+    character = token[index]
     if character in _SIGNS:
         return _SIGNS[character]
-    if not _is_hidden(character) or _is_within(token, place):
+    if not _is_hidden(character) or _is_within(token, index):
         return character
     return f"‹{_NAMES.get(character) or f'U+{ord(character):04X}'}›"
 
@@ -63,15 +63,15 @@ def _is_selector(character: str) -> bool:
     return variants or 0xE0020 <= code <= 0xE007F
 
 
-def _is_within(token: str, place: int) -> bool:
+def _is_within(token: str, index: int) -> bool:
     """Whether a hidden character affects its neighbours."""
-    before = token[:place].rstrip(_JOINERS)[-1:]
+    before = token[:index].rstrip(_JOINERS)[-1:]
     if not before or (_is_hidden(before) and not _is_selector(before)):
         return False
-    if _is_selector(token[place]):
+    if _is_selector(token[index]):
         return True
-    after = token[place + 1 :].lstrip(_JOINERS)[:1]
-    return token[place] in _JOINERS and (
+    after = token[index + 1 :].lstrip(_JOINERS)[:1]
+    return token[index] in _JOINERS and (
         (bool(after) and not _is_hidden(after)) or unicodedata.combining(before) == VIRAMA
     )
 

@@ -39,7 +39,7 @@ def page(items: Sequence[Aligned], *, title: str | None = None, highest: float =
     }
     parts = {"title": html.escape(heading), "data": _embedded(data)}
     template = resources.files("regard.viz").joinpath("page.html").read_text(encoding="utf-8")
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
 
 
 def _item(index: int, item: Aligned) -> dict[str, Any]:
@@ -60,8 +60,8 @@ def _whole(weights: Weights) -> list[int | None]:
     flat = weights.astype(np.float64).ravel()
     finite = np.isfinite(flat)
     whole: list[int | None] = np.where(finite, flat * UNIT, 0).round().astype(np.int64).tolist()
-    for place in np.flatnonzero(~finite):
-        whole[place] = None
+    for index in np.flatnonzero(~finite):
+        whole[index] = None
     return whole
 
 

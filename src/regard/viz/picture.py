@@ -61,8 +61,8 @@ def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float =
     scale = Normalize(0.0, highest)
     shade = ScalarMappable(scale, colours)
     for panel in panels:
-        place = (panel.left + 0.35, panel.top + head, panel.across.length, panel.down.length)
-        axes = figure.add_axes(_within(page, *place))
+        box = (panel.left + 0.35, panel.top + head, panel.across.length, panel.down.length)
+        axes = figure.add_axes(_within(page, *box))
         _matrix(axes, panel, colours, scale)
         _ticks(axes, panel, type_)
     first = panels[0]

@@ -8,7 +8,7 @@ from typing import Any, Literal, Unpack
 
 from regard.errors import RegardError
 from regard.viz.aligned import Reading, largest_weight, read
-from regard.viz.files import check_name, write
+from regard.viz.files import suffix_of, write
 from regard.viz.page import page
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -86,14 +86,3 @@ def plot_alignment(
     beside = target.with_suffix(f".{data}")
     write(items, beside)
     return target, beside
-
-
-def suffix_of(path: Path, suffixes: Sequence[str]) -> str:
-    """The suffix in lower case, which must be one of `suffixes`."""
-    check_name(path)
-    suffix = path.suffix.lower()
-    if suffix not in suffixes:
-        raise RegardError(
-            f"{path}: the suffix says the kind of file; expected one of {' '.join(suffixes)}, got {suffix!r}."
-        )
-    return suffix

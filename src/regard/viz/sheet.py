@@ -12,7 +12,7 @@ import numpy as np
 from regard.viz.aligned import Aligned, Weights
 from regard.viz.labels import shortened, visible_words
 
-MANY = 24
+MAX_PANELS = 24
 """More heads than this are shown as small multiples below the picture of their mean."""
 WIDTH = 11.0
 """The largest width of a row of small multiples, in inches."""
@@ -61,7 +61,7 @@ class Sheet:
 
 def is_crowded(items: Sequence[Aligned]) -> bool:
     """Whether one of the alignments has too many heads for pictures of full size."""
-    return any(len(item.panels()) > MANY for item in items)
+    return any(len(item.panels()) > MAX_PANELS for item in items)
 
 
 def without_heads(item: Aligned) -> Aligned:

@@ -5,7 +5,7 @@ from regard.attention.alignments.exponential import ExponentialAlignment
 from regard.attention.alignments.forward import ForwardAlignment
 from regard.attention.alignments.hardmax import HardmaxAlignment
 from regard.attention.alignments.monotonic import MonotonicAlignment
-from regard.attention.alignments.named import AlignmentName, alignment_named
+from regard.attention.alignments.named import alignment_named
 from regard.attention.alignments.sigmoid import SigmoidAlignment
 from regard.attention.alignments.softmax import SoftmaxAlignment
 from regard.attention.alignments.sparse import EntmaxAlignment, SparsemaxAlignment
@@ -14,7 +14,6 @@ from regard.attention.alignments.stochastic import Choice, StochasticAlignment
 from regard.attention.alignments.transition import TransitionAgent
 
 __all__ = [
-    "AlignmentName",
     "Choice",
     "ChunkwiseAlignment",
     "EntmaxAlignment",

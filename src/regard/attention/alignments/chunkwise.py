@@ -47,7 +47,7 @@ class ChunkwiseAlignment(AbstractAlignment):
         published = "arivazhagan2019" if chunk_size is None else "chiu2018"
         self.sources = (published, *self.reader.sources, *chunk_score.sources)
         self.uses_query = chunk_score.uses_query
-        self.query_size = chunk_score.query_size
+        self.query_size, self.memory_size = chunk_score.query_size, chunk_score.memory_size
         self.is_normalised = self.reader.is_normalised
         self.is_random = self.reader.is_random
         self.trains_differently = self.reader.trains_differently or chunk_score.trains_differently

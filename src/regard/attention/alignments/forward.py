@@ -11,6 +11,7 @@ from regard import ops
 from regard.attention.alignments.transition import TransitionAgent
 from regard.attention.beginning import first_alignment
 from regard.attention.contract import AbstractAlignment, Attended, Look, Memory, Parts, Tree
+from regard.attention.heads import refuse_heads
 from regard.shapes import Bool, Float
 
 
@@ -65,11 +66,8 @@ class ForwardAlignment(AbstractAlignment):
 
     def refuse(self, parts: Parts) -> str | None:
         """Refuses another number of heads, and a context of another width than the agent's."""
-        if parts.score.num_heads != self.num_heads:
-            return (
-                f"ForwardAlignment follows {self.num_heads} heads and the score has "
-                f"{parts.score.num_heads}: give it num_heads={parts.score.num_heads}."
-            )
+        if (reason := refuse_heads(parts, self.num_heads, "ForwardAlignment follows")) is not None:
+            return reason
         if self.agent is not None and parts.read.context_size != self.agent.context_size:
             return (
                 f"The transition agent takes contexts of {self.agent.context_size} features and the read gives "

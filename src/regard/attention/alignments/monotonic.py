@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from regard import ops
-from regard.attention.alignments.reader import AbstractReader, Hard, Remaining
+from regard.attention.alignments.reader import AbstractReader
 from regard.shapes import Bool, Float
 
 
@@ -29,20 +29,6 @@ class MonotonicAlignment(AbstractReader):
     """
 
     sources = ("raffel2017",)
-
-    def __init__(
-        self,
-        *,
-        num_heads: int = 1,
-        bias: float = -1.0,
-        learned_bias: bool = True,
-        noise: float = 0.0,
-        hard: Hard = "never",
-        remaining: Remaining = "lost",
-    ) -> None:
-        super().__init__(
-            num_heads=num_heads, bias=bias, learned_bias=learned_bias, noise=noise, hard=hard, remaining=remaining
-        )
 
     def advance(
         self, chance: Float[Tensor, "R H S"], previous: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention.beginning import first_alignment
 from regard.attention.contract import AbstractAlignment, Look, Memory, Parts, Tree
+from regard.attention.heads import refuse_heads
 from regard.errors import UnsupportedError
 from regard.shapes import Bool, Float
 
@@ -32,7 +33,14 @@ class AbstractReader(AbstractAlignment):
     is_recurrent = True
 
     def __init__(
-        self, *, num_heads: int, bias: float, learned_bias: bool, noise: float, hard: Hard, remaining: Remaining
+        self,
+        *,
+        num_heads: int = 1,
+        bias: float = -1.0,
+        learned_bias: bool = True,
+        noise: float = 0.0,
+        hard: Hard = "never",
+        remaining: Remaining = "lost",
     ) -> None:
         super().__init__()
         if noise < 0:
@@ -56,12 +64,7 @@ class AbstractReader(AbstractAlignment):
 
     def refuse(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads."""
-        if parts.score.num_heads == self.num_heads:
-            return None
-        return (
-            f"There are readers for {self.num_heads} heads and the score has {parts.score.num_heads}: give "
-            f"{type(self).__name__} num_heads={parts.score.num_heads}."
-        )
+        return refuse_heads(parts, self.num_heads, f"{type(self).__name__} has readers for")
 
     def initial(self, memory: Memory, num_rows: int) -> Tensor:
         """α_0: all mass on the first position that may be attended to, (R, H, S)."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from regard import ops
 from regard.attention.alignments.sharpening import checked, sharpen
 from regard.attention.contract import AbstractAlignment, Look, Parts, Tree
+from regard.attention.heads import refuse_heads
 from regard.shapes import Bool, Float
 
 
@@ -75,13 +76,9 @@ class EntmaxAlignment(AbstractAlignment):
 
     def refuse(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads, if α is learned."""
-        heads = parts.score.num_heads
-        if self.alpha_logits is None or heads == self.num_heads:
+        if self.alpha_logits is None:
             return None
-        return (
-            f"EntmaxAlignment learns an alpha for {self.num_heads} heads and the score has {heads}: "
-            f"give it num_heads={heads}."
-        )
+        return refuse_heads(parts, self.num_heads, "EntmaxAlignment learns an alpha for")
 
     def forward(
         self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree

@@ -102,9 +102,9 @@ def _draw(probabilities: Float[Tensor, "R H S"], generator: Generator | None) ->
 def _choice(chosen: Float[Tensor, "R H S"], probabilities: Float[Tensor, "R H S"]) -> Choice:
     logarithms = ops.safe_log(probabilities)
     logarithms = logarithms.masked_fill(logarithms.isneginf(), 0)
-    places = torch.arange(1, chosen.shape[-1] + 1, device=chosen.device)
+    positions = torch.arange(1, chosen.shape[-1] + 1, device=chosen.device)
     return Choice(
-        (chosen.bool() * places).sum(-1) - 1,
+        (chosen.bool() * positions).sum(-1) - 1,
         logarithms.masked_fill(chosen == 0, 0).sum(-1),
         -(probabilities * logarithms).sum(-1),
     )

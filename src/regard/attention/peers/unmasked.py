@@ -19,22 +19,12 @@ class UnmaskedAlignment(AbstractWrapper, AbstractAlignment):
         outside: the weight of positions outside the support.
     """
 
+    alignment: AbstractAlignment
     is_normalised = False
 
     def __init__(self, alignment: AbstractAlignment, *, outside: float = 1e-8) -> None:
-        super().__init__()
-        self.alignment = alignment
+        super().__init__(alignment, "alignment")
         self.outside = outside
-        self.is_recurrent = alignment.is_recurrent
-        self.is_random = alignment.is_random
-        self.uses_query = alignment.uses_query
-        self.trains_differently = alignment.trains_differently
-        self.sources = alignment.sources
-
-    @property
-    def inner(self) -> AbstractAlignment:
-        """The other alignment."""
-        return self.alignment
 
     def forward(
         self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree

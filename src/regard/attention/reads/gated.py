@@ -23,8 +23,8 @@ class GatedSum(AbstractWrapper, AbstractRead):
     Source: Xu et al. 2015 (arXiv 1502.03044), section 4.2.1: a scalar (f_β there).
     """
 
+    sum: WeightedSum
     sources = ("xu2015",)
-
     is_positionwise = True
     uses_query = True
 
@@ -37,19 +37,12 @@ class GatedSum(AbstractWrapper, AbstractRead):
         num_heads: int = 1,
         split_heads: bool = False,
     ) -> None:
-        super().__init__()
-        self.query_size, self.memory_size = query_size, memory_size
+        super().__init__(WeightedSum(memory_size, num_heads=num_heads, split_heads=split_heads), "sum")
+        self.query_size = query_size
         if gate not in ("scalar", "vector"):
             raise ValueError(f"gate={gate!r} must be 'scalar' or 'vector'.")
-        self.sum = WeightedSum(memory_size, num_heads=num_heads, split_heads=split_heads)
-        self.context_size = self.sum.context_size
         self.num_gates = num_heads if gate == "scalar" else self.context_size
         self.gate = nn.Linear(query_size, self.num_gates)
-
-    @property
-    def inner(self) -> WeightedSum:
-        """The sum."""
-        return self.sum
 
     def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
         """The context (R, M or H·M)."""

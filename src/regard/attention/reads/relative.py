@@ -25,6 +25,8 @@ class RelativeSum(AbstractWrapper, AbstractRead):
     Source: Shaw, Uszkoreit & Vaswani 2018 (arXiv 1803.02155), equation 3 (a^V there).
     """
 
+    values: ProjectedSum
+
     def __init__(
         self,
         memory_size: int,
@@ -37,9 +39,7 @@ class RelativeSum(AbstractWrapper, AbstractRead):
         offsets: OffsetVectors | None = None,
         bias: bool = False,
     ) -> None:
-        super().__init__()
-        self.memory_size = memory_size
-        self.values = ProjectedSum(
+        values = ProjectedSum(
             memory_size,
             size,
             num_heads=num_heads,
@@ -47,6 +47,7 @@ class RelativeSum(AbstractWrapper, AbstractRead):
             output_size=output_size,
             bias=bias,
         )
+        super().__init__(values, "values")
         width = size // num_heads
         self.offsets = OffsetVectors(max_distance, width) if offsets is None else offsets
         if self.offsets.vectors.shape[1] != width:
@@ -54,13 +55,7 @@ class RelativeSum(AbstractWrapper, AbstractRead):
                 f"The vectors of offsets have {self.offsets.vectors.shape[1]} features and the values of a head "
                 f"{width} (size={size} / num_heads={num_heads}): to share them, give both the same width."
             )
-        self.context_size = self.values.context_size
-        self.sources = ("shaw2018", *self.values.sources)
-
-    @property
-    def inner(self) -> ProjectedSum:
-        """The read of the values."""
-        return self.values
+        self.sources = ("shaw2018", *values.sources)
 
     def forward(self, weights: Float[Tensor, "R H S"], look: Look) -> Float[Tensor, "R V"]:
         """The context (R, output_size)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from regard.attention.contract import AbstractRead, Look, Parts, Source, Tree
-from regard.attention.heads import group_size, head_size, split, weighted_sum
+from regard.attention.heads import group_size, head_size, refuse_heads, split, weighted_sum
 from regard.shapes import Float
 
 
@@ -33,10 +33,7 @@ class WeightedSum(AbstractRead):
 
     def refuse(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads, as the context would not have `context_size`."""
-        heads = parts.score.num_heads
-        if heads == self.num_reads:
-            return None
-        return f"The read has num_heads={self.num_reads} and the score {heads}: give both the same."
+        return refuse_heads(parts, self.num_reads, "WeightedSum reads for")
 
     def prepare(self, source: Source) -> Tree:
         """The values, a view."""
@@ -86,10 +83,7 @@ class ProjectedSum(AbstractRead):
 
     def refuse(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads."""
-        heads = parts.score.num_heads
-        if heads == self.num_heads:
-            return None
-        return f"The read joins {self.num_heads} heads and the score has {heads}: give both the same num_heads."
+        return refuse_heads(parts, self.num_heads, "ProjectedSum joins")
 
     def prepare(self, source: Source) -> Tree:
         """W_v h, split into key-value heads."""

@@ -24,31 +24,6 @@ from regard.attention.recipes.show_attend_tell import show_attend_tell
 from regard.attention.recipes.stepwise_monotonic import stepwise_monotonic
 from regard.attention.recipes.vinyals import vinyals
 
-RECIPES: dict[str, Callable[..., Mechanism | Divided]] = {
-    recipe.__name__: recipe
-    for recipe in (
-        bahdanau,
-        coverage,
-        dynamic_convolution,
-        forward_attention,
-        gmm,
-        key_value,
-        key_value_predict,
-        location_sensitive,
-        luong,
-        milk,
-        mocha,
-        monotonic,
-        multi_head,
-        self_attention,
-        self_pooling,
-        show_attend_tell,
-        stepwise_monotonic,
-        vinyals,
-    )
-}
-"""Every recipe by its name in configurations."""
-
 __all__ = [
     "RECIPES",
     "bahdanau",
@@ -70,3 +45,6 @@ __all__ = [
     "stepwise_monotonic",
     "vinyals",
 ]
+
+RECIPES: dict[str, Callable[..., Mechanism | Divided]] = {name: globals()[name] for name in __all__ if name.islower()}
+"""Every recipe by its name in configurations."""

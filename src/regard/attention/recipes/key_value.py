@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from regard.attention.alignments import AlignmentName, SoftmaxAlignment, alignment_named
+from regard.attention.alignments import SoftmaxAlignment
+from regard.attention.alignments.named import AlignmentName, alignment_named
 from regard.attention.contract import AbstractWindow
 from regard.attention.divided import Divided
 from regard.attention.heads import head_size

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from regard.attention.alignments import AlignmentName, SigmoidAlignment, alignment_named
+from regard.attention.alignments import SigmoidAlignment
+from regard.attention.alignments.named import AlignmentName, alignment_named
 from regard.attention.beginning import FirstAlignment
 from regard.attention.contract import AbstractWindow
 from regard.attention.mechanism import Mechanism

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from regard.attention.alignments import AlignmentName, alignment_named
+from regard.attention.alignments.named import AlignmentName, alignment_named
 from regard.attention.contract import AbstractScore, AbstractWindow
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import WeightedSum
@@ -60,8 +60,8 @@ def luong(
     else:
         raise UnsupportedError(f"score={score!r} must be 'dot', 'general' or 'concat'.")
     if local is not None:
-        near = _near(local, query_size, 10 if reach is None else reach, num_heads)
-        window = near if window is None else Intersection([near, window])
+        local_window = _local_window(local, query_size, 10 if reach is None else reach, num_heads)
+        window = local_window if window is None else Intersection([local_window, window])
     elif reach is not None:
         raise UnsupportedError(f"reach={reach} is the reach of a local window: give local='monotonic' or 'predictive'.")
     return Mechanism(
@@ -72,7 +72,7 @@ def luong(
     )
 
 
-def _near(local: str, query_size: int, reach: int, num_heads: int) -> AbstractWindow:
+def _local_window(local: str, query_size: int, reach: int, num_heads: int) -> AbstractWindow:
     if local == "monotonic":
         return SlidingWindow(back=reach, front=reach)
     if local == "predictive":

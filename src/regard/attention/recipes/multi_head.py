@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from regard.attention.alignments import AlignmentName, alignment_named
+from regard.attention.alignments.named import AlignmentName, alignment_named
 from regard.attention.contract import AbstractRead, AbstractScore, AbstractWindow
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import ProjectedSum, RelativeSum

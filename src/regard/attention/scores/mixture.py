@@ -102,8 +102,8 @@ class MixtureScore(AbstractScore):
         weight, step, width = raw.view(-1, self.num_heads, 3, self.num_components).unbind(2)
         mean, log_weight = leaf + self._step(step), self._log_weight(weight)
         deviation = self._deviation(width)[..., None]
-        places = torch.arange(look.memory.num_positions, device=look.query.device, dtype=leaf.dtype)
-        distance = (places - mean[..., None]) / deviation
+        positions = torch.arange(look.memory.num_positions, device=look.query.device, dtype=leaf.dtype)
+        distance = (positions - mean[..., None]) / deviation
         density = self._log_logistic(distance, deviation) if self.family == "logistic" else -0.5 * distance.square()
         if self.family == "gaussian" and self.version != "V0":
             density = density - deviation.log() - 0.5 * math.log(2 * math.pi)

@@ -71,12 +71,12 @@ class RotaryDotScore(AbstractScore):
 
     def prepare(self, source: Source) -> Tree:
         """R_j W_k h_j, split into key-value heads; j counts from `start`."""
-        places = torch.arange(source.start, source.start + source.keys.shape[1], device=source.keys.device)
-        return self._rotate(self.content.prepare(source), places)
+        positions = torch.arange(source.start, source.start + source.keys.shape[1], device=source.keys.device)
+        return self._rotate(self.content.prepare(source), positions)
 
     def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""
         return dot_energies(self._rotate(self.content.project(look.query), look.position), look.memory.score), leaf
 
-    def _rotate(self, x: Tensor, places: Tensor) -> Tensor:
-        return ops.rotate(x, position_angles(places, self.rotary_size, self.base), self.layout)
+    def _rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        return ops.rotate(x, position_angles(positions, self.rotary_size, self.base), self.layout)

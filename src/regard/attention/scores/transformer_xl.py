@@ -79,5 +79,5 @@ class TransformerXLScore(AbstractScore):
             torch.einsum("rhd,phd->rhp", query, weight), position_angles(position, self.position_size), "half"
         )
         angles = position_angles(torch.arange(energies.shape[2], device=query.device), self.position_size)
-        places = torch.cat([-angles.sin(), angles.cos()], -1).to(query.dtype)
-        return torch.einsum("rhp,sp->rhs", rotated, places)
+        encodings = torch.cat([-angles.sin(), angles.cos()], -1).to(query.dtype)
+        return torch.einsum("rhp,sp->rhs", rotated, encodings)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.contract import Attended, Look, Memory, Parts, Tree
+from regard.attention.heads import refuse_heads
 from regard.attention.windows.reach import AbstractReach
 from regard.shapes import Int, num_hypotheses
 
@@ -62,12 +63,7 @@ class ArgmaxWindow(AbstractReach):
 
     def refuse(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads."""
-        if parts.score.num_heads == self.num_heads:
-            return None
-        return (
-            f"The window follows the weights of {self.num_heads} heads and the score has {parts.score.num_heads}: "
-            f"give the window num_heads={parts.score.num_heads}."
-        )
+        return refuse_heads(parts, self.num_heads, "ArgmaxWindow follows the weights of")
 
     def initial(self, memory: Memory, num_rows: int) -> Int[Tensor, "R H"]:
         """p: the first real position f, or ~f (below 0), which stands for the place before it."""
@@ -83,11 +79,11 @@ class ArgmaxWindow(AbstractReach):
 
     def observe(self, attended: Attended, look: Look, leaf: Tree) -> Tree:
         """p after the step."""
-        places = torch.arange(attended.alignment.shape[-1], device=leaf.device)[None, None]
-        return self.observe_at(places, attended, look, leaf)
+        positions = torch.arange(attended.alignment.shape[-1], device=leaf.device)[None, None]
+        return self.observe_at(positions, attended, look, leaf)
 
-    def observe_at(self, places: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
-        """p after the step, from the weights at these places."""
+    def observe_at(self, positions: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
+        """p after the step, from the weights at these positions."""
         weights = attended.alignment
         if weights.shape[-1] == 0:
             return leaf
@@ -97,5 +93,5 @@ class ArgmaxWindow(AbstractReach):
             cumulative = (weights.float() if weights.element_size() < 4 else weights).cumsum(-1)
             highest = cumulative[..., -1:]
             index = (cumulative < highest / 2).sum(-1, keepdim=True)
-        centre = places.expand_as(weights).gather(-1, index)[..., 0]
+        centre = positions.expand_as(weights).gather(-1, index)[..., 0]
         return torch.where(highest[..., 0] > 0, torch.where(leaf < 0, ~leaf, centre), leaf)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.contract import AbstractWindow, Look, Parts, Support, Tree
+from regard.attention.heads import refuse_heads
 from regard.attention.windows.reach import everywhere
 from regard.errors import ShapeError
 from regard.shapes import Float, Int
@@ -26,21 +27,15 @@ class AbstractBias(AbstractWindow):
 
     def refuse(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads, unless the heads share one bias."""
-        heads = parts.score.num_heads
-        if self.num_heads in (1, heads):
-            return None
-        return (
-            f"{type(self).__name__} has a bias for each of {self.num_heads} heads and the score has {heads}: give the "
-            f"window num_heads={heads}, or 1 for a bias that they share."
-        )
+        return refuse_heads(parts, self.num_heads, f"{type(self).__name__} has a bias for each of", shared="a bias")
 
     def bias(self, offset: Int[Tensor, "R G W"], dtype: torch.dtype) -> Float[Tensor, "R H W"]:
         """b_h of offsets j - i."""
         raise NotImplementedError
 
-    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
-        """The prior at these places, in the type of the values."""
-        return Support(log_prior=self.bias(places - look.position[:, None, None], look.memory.read.dtype)), leaf
+    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+        """The prior at these positions, in the type of the values."""
+        return Support(log_prior=self.bias(positions - look.position[:, None, None], look.memory.read.dtype)), leaf
 
     def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """The prior (R, H, S), in the type of the values."""

@@ -17,6 +17,6 @@ class FullWindow(AbstractWindow):
         """A support without restrictions."""
         return Support(), leaf
 
-    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """A support without restrictions."""
         return Support(), leaf

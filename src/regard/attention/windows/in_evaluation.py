@@ -25,21 +25,11 @@ class InEvaluation(AbstractWrapper, AbstractWindow):
     [[[True, True, False, False]]]
     """
 
+    window: AbstractWindow
     trains_differently = True
 
     def __init__(self, window: AbstractWindow) -> None:
-        super().__init__()
-        self.window = window
-        self.is_recurrent = window.is_recurrent
-        self.uses_query = window.uses_query
-        self.has_gain = window.has_gain
-        self.is_bounded = window.is_bounded
-        self.sources = window.sources
-
-    @property
-    def inner(self) -> AbstractWindow:
-        """The window."""
-        return self.window
+        super().__init__(window, "window")
 
     @property
     def width(self) -> int | None:
@@ -50,9 +40,9 @@ class InEvaluation(AbstractWrapper, AbstractWindow):
         """The first position of the window."""
         return self.window.start(look, leaf)
 
-    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
-        """The window's support at these places; in training no restriction."""
-        support, leaf = self.window.at(places, look, leaf)
+    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+        """The window's support at these positions; in training no restriction."""
+        support, leaf = self.window.at(positions, look, leaf)
         return Support() if self.training else support, leaf
 
     def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:

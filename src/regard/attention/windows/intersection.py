@@ -53,9 +53,9 @@ class Intersection(AbstractWindow):
         starts = [window.start(*inputs) for window, *inputs in self._each(look, leaf) if window.width is not None]
         return functools.reduce(torch.maximum, starts)
 
-    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
-        """The combined support at these places."""
-        return _combined(window.at(places, *inputs) for window, *inputs in self._each(look, leaf))
+    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+        """The combined support at these positions."""
+        return _combined(window.at(positions, *inputs) for window, *inputs in self._each(look, leaf))
 
     def forward(self, look: Look, leaf: Tree) -> tuple[Support, Tree]:
         """The combined support."""
@@ -65,9 +65,9 @@ class Intersection(AbstractWindow):
         """The windows' leaves after the read."""
         return tuple(window.observe(attended, *inputs) for window, *inputs in self._each(look, leaf))
 
-    def observe_at(self, places: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
-        """The windows' leaves after the read, from the weights at these places."""
-        return tuple(window.observe_at(places, attended, *inputs) for window, *inputs in self._each(look, leaf))
+    def observe_at(self, positions: Int[Tensor, "#R #G W"], attended: Attended, look: Look, leaf: Tree) -> Tree:
+        """The windows' leaves after the read, from the weights at these positions."""
+        return tuple(window.observe_at(positions, attended, *inputs) for window, *inputs in self._each(look, leaf))
 
     @property
     def observes_all(self) -> bool:

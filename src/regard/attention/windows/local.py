@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.contract import AbstractWindow, Look, Parts, Source, Support, Tree
-from regard.attention.heads import head_size, split
+from regard.attention.heads import head_size, refuse_heads, split
 from regard.attention.windows.reach import everywhere
 from regard.shapes import Float, Int, num_hypotheses
 
@@ -50,12 +50,7 @@ class PredictiveWindow(AbstractWindow):
 
     def refuse(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads, unless the heads share one p."""
-        if self.num_heads in (1, parts.score.num_heads):
-            return None
-        return (
-            f"The window predicts {self.num_heads} places and the score has {parts.score.num_heads} heads: give "
-            f"the window num_heads={parts.score.num_heads}, or 1 for a place that they share."
-        )
+        return refuse_heads(parts, self.num_heads, "PredictiveWindow predicts a place for each of", shared="a place")
 
     def prepare(self, source: Source) -> Tree:
         """j + 1 at real positions and 0 at padding, (B, S) long; its maximum is the length."""
@@ -83,9 +78,9 @@ class PredictiveWindow(AbstractWindow):
         """The first integer from p - D on."""
         return (self.predict(look).detach() - self.reach).ceil().long()
 
-    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
-        """The support and the Gaussian at these places."""
-        distance = places - self.predict(look)[..., None]
+    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+        """The support and the Gaussian at these positions."""
+        distance = positions - self.predict(look)[..., None]
         gain = torch.exp(-2 * (distance / self.reach).square())
         return Support(distance.detach().abs() <= self.reach, gain=gain.to(look.query.dtype)), leaf
 

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from regard.attention.beginning import first_alignment
 from regard.attention.contract import AbstractWindow, Attended, Look, Memory, Parts, Support, Tree
+from regard.attention.heads import refuse_heads
 from regard.ops.logarithm import widen
 
 
@@ -62,12 +63,7 @@ class ForwardPriorWindow(AbstractWindow):
 
     def refuse(self, parts: Parts) -> str | None:
         """Refuses a score that has another number of heads."""
-        if parts.score.num_heads == self.num_heads:
-            return None
-        return (
-            f"The prior follows the weights of {self.num_heads} heads and the score has {parts.score.num_heads}: "
-            f"give the window num_heads={parts.score.num_heads}."
-        )
+        return refuse_heads(parts, self.num_heads, "ForwardPriorWindow follows the weights of")
 
     def initial(self, memory: Memory, num_rows: int) -> Tensor:
         """All on the first position, (R, H, S)."""

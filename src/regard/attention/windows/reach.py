@@ -10,7 +10,7 @@ from regard.shapes import Int
 
 
 def everywhere(memory: Memory) -> Int[Tensor, "1 1 S"]:
-    """All places of a memory."""
+    """All positions of a memory."""
     return torch.arange(memory.num_positions, device=memory.read.device)[None, None]
 
 
@@ -42,9 +42,9 @@ class AbstractReach(AbstractWindow):
         """c - back."""
         return self.centre(leaf, look.position) - (self.back or 0)
 
-    def at(self, places: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
-        """The support at these places."""
-        offset = places - self.centre(leaf, look.position)[..., None]
+    def at(self, positions: Int[Tensor, "#R #G W"], look: Look, leaf: Tree) -> tuple[Support, Tree]:
+        """The support at these positions."""
+        offset = positions - self.centre(leaf, look.position)[..., None]
         allowed = torch.ones_like(offset, dtype=torch.bool)
         if self.back is not None:
             allowed = allowed & (offset >= -self.back)

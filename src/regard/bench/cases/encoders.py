@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.bench.case import OURS, PLAIN, Answer, Case, Contest
+from regard.bench.case import OURS, PLAIN, Answer, Case, Contest, with_gradients
 from regard.layers import Cell, RecurrentStack
 from regard.testing.cases.draws import draw
 
@@ -29,12 +29,7 @@ def contest(
     leaves = {"inputs": inputs, **dict(layer.named_parameters())}
 
     def answer(outputs: Tensor) -> Answer:
-        if not backward:
-            return {"outputs": outputs}
-        return {
-            "outputs": outputs.detach(),
-            **dict(zip(leaves, torch.autograd.grad(outputs, list(leaves.values()), probe))),
-        }
+        return with_gradients("outputs", outputs, leaves, probe) if backward else {"outputs": outputs}
 
     def ours() -> Answer:
         with torch.set_grad_enabled(backward):

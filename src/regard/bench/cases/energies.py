@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard import ops
 from regard.bench import arithmetic
-from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest
+from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest, with_gradients
 from regard.testing.cases.draws import draw
 
 Operation = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -37,10 +37,9 @@ def forward(operation: Operation, inputs: Sequence[Tensor]) -> Answer:
 
 def forward_backward(operation: Operation, inputs: Sequence[Tensor], probe: Tensor) -> Answer:
     """Energies, and the gradients of their sum weighted by the probe."""
-    leaves = [x.detach().requires_grad_() for x in inputs]
-    energies = operation(*leaves)
     names = ("grad_query", "grad_keys", "grad_v")
-    return {"energies": energies.detach(), **dict(zip(names, torch.autograd.grad(energies, leaves, probe)))}
+    leaves = {name: x.detach().requires_grad_() for name, x in zip(names, inputs)}
+    return with_gradients("energies", operation(*leaves.values()), leaves, probe)
 
 
 def contest(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.attention import location_sensitive
 from regard.bench import arithmetic
-from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest
+from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest, with_gradients
 from regard.testing.cases.draws import draw
 
 
@@ -31,11 +31,7 @@ def contest(
         if not backward:
             with torch.no_grad():
                 return {"contexts": attend()}
-        contexts = attend()
-        return {
-            "contexts": contexts.detach(),
-            **dict(zip(leaves, torch.autograd.grad(contexts, list(leaves.values()), probe))),
-        }
+        return with_gradients("contexts", attend(), leaves, probe)
 
     sides = {
         OURS: lambda: mechanism(queries, mechanism.prepare(values))[0].context,

@@ -11,19 +11,19 @@ import torch
 from torch import Tensor, nn
 
 from regard.bench import arithmetic, plain
-from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest
+from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest, with_gradients
 from regard.config import Config, from_preset
-from regard.data import BOS, EOS, Field, Pair, Pairs
+from regard.data import BOS, EOS, Field, Pair
 from regard.decoding import Search, search
 from regard.models import Encoded, EncoderDecoder
 from regard.tasks.build import build_model
 from regard.tasks.text_to_text import TextToText
 from regard.tasks.trainee import TextTrainee
 from regard.testing.cases.draws import draw
-from regard.training.groups import Part
+from regard.training.accumulation import LocalBatch
 from regard.training.step import Stepper
 
-LSTM, STEPS, PRODUCTS = "nn.LSTM only", "regard, step by step", "products only"
+LSTM, STEPWISE, PRODUCTS = "nn.LSTM only", "regard, step by step", "products only"
 AT_ONCE = "plain, nn.LSTM and all steps at once"
 _SIZES = {"B": 64, "T": 20, "S": 20, "E": 128, "D": 256}
 _TINY = {"B": 4, "T": 6, "S": 6, "E": 16, "D": 32}
@@ -74,8 +74,7 @@ def decoder_pass(dtype: torch.dtype, *, feeds: bool = True, B: int, T: int, S: i
     lstm_inputs = draw(B, T, lstm.input_size, seed=8).float().to(dtype).requires_grad_()
 
     def answer(outputs: Tensor) -> Answer:
-        gradients = torch.autograd.grad(outputs, list(leaves.values()), probe)
-        return {"outputs": outputs.detach(), **dict(zip(leaves, gradients))}
+        return with_gradients("outputs", outputs, leaves, probe)
 
     def stepwise() -> Answer:
         memory = decoder.prepare(encoded)
@@ -90,7 +89,7 @@ def decoder_pass(dtype: torch.dtype, *, feeds: bool = True, B: int, T: int, S: i
 
     sides = {
         OURS: lambda: answer(decoder.run(embedded, decoder.prepare(encoded)).output),
-        STEPS: stepwise,
+        STEPWISE: stepwise,
         **({} if feeds else {AT_ONCE: plainly(plain_decoder.run_at_once)}),
         PLAIN: plainly(plain_decoder.run),
     }
@@ -103,29 +102,17 @@ def decoder_pass(dtype: torch.dtype, *, feeds: bool = True, B: int, T: int, S: i
     return Contest(sides, yardsticks=yardsticks if feeds else {}, terms=terms, shares_terms=True)
 
 
-class Drawn(Pairs):
+def random_pairs(count: int, source: int, target: int, num_words: int) -> list[Pair]:
     """Pairs of random words; all sources have one length, and so have all targets."""
-
-    def __init__(self, count: int, source: int, target: int, num_words: int) -> None:
-        words = torch.randint(num_words, (count, source + target), generator=torch.Generator().manual_seed(1))
-        self.texts = [[" ".join(map(str, row[side])) for row in words.tolist()] for side in _sides(source)]
-
-    def __len__(self) -> int:
-        return len(self.texts[0])
-
-    def read(self, index: int) -> Pair:
-        """The pair at an index."""
-        return Pair(self.texts[0][index], self.texts[1][index], Path("drawn"), index + 1)
-
-
-def _sides(source: int) -> tuple[slice, slice]:
-    return slice(0, source), slice(source, None)
+    words = torch.randint(num_words, (count, source + target), generator=torch.Generator().manual_seed(1))
+    texts = [list(map(str, row)) for row in words.tolist()]
+    return [Pair(" ".join(row[:source]), " ".join(row[source:]), Path("drawn"), i) for i, row in enumerate(texts, 1)]
 
 
 def training_step(dtype: torch.dtype, *, B: int, T: int, S: int, E: int, D: int, N: int) -> Contest:
     """A step of the trainer on a batch of text; T and S include the end symbol, N the four special symbols."""
     config = configuration(E, D)
-    pairs = Drawn(B, S - 1, T - 1, N - 4)
+    pairs = random_pairs(B, S - 1, T - 1, N - 4)
     field = Field.build(config.data.source, [" ".join(map(str, range(N - 4)))], name="words")
     torch.manual_seed(1)
     model = TextToText.build(config, field, field)
@@ -146,7 +133,8 @@ def training_step(dtype: torch.dtype, *, B: int, T: int, S: int, E: int, D: int,
     generator = torch.Generator()
 
     def step() -> Answer:
-        figures = stepper([(Part(range(B)), batch)], step=0, learning_rate=training.learning_rate, generator=generator)
+        batches = [(LocalBatch(range(B)), batch)]
+        figures = stepper(batches, step=0, learning_rate=training.learning_rate, generator=generator)
         return {"loss": torch.tensor(figures.loss, dtype=dtype), **plain.gradients(model.module)}
 
     return Contest({OURS: step, PLAIN: plain_step}, shares_terms=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard import ops
-from regard.bench.case import OURS, PLAIN, Answer, Case, Contest
+from regard.bench.case import OURS, PLAIN, Answer, Case, Contest, with_gradients
 from regard.testing.cases.draws import draw, probabilities
 
 Inputs = Callable[..., tuple[Any, ...]]
@@ -26,11 +26,10 @@ def contest(dtype: torch.dtype, *, operation: str, inputs: Inputs, **sizes: int)
         return draw(*shape, seed=9).float().to(dtype)
 
     def job(function: Callable[..., Tensor]) -> Answer:
-        leaves = [x.detach().requires_grad_() if _is_floating(x) else x for x in tensors]
-        result = function(*leaves)
-        floating = [x for x in leaves if _is_floating(x)]
-        gradients = torch.autograd.grad(result, floating, probe(result.shape))
-        return {"result": result.detach(), **{f"grad_input_{i}": gradient for i, gradient in enumerate(gradients)}}
+        arguments = [x.detach().requires_grad_() if _is_floating(x) else x for x in tensors]
+        result = function(*arguments)
+        leaves = {f"grad_input_{i}": x for i, x in enumerate(filter(_is_floating, arguments))}
+        return with_gradients("result", result, leaves, probe(result.shape))
 
     *_, reference = ops.IMPLEMENTATIONS[operation]
     sides = {OURS: partial(job, getattr(ops, operation)), PLAIN: partial(job, reference.function)}
@@ -56,7 +55,9 @@ def _is_floating(x: Any) -> bool:
     return isinstance(x, Tensor) and x.is_floating_point()
 
 
-def _case(operation: str, what: str, inputs: Inputs, kind: Callable[..., Contest] = contest, **sizes: int) -> Case:
+def _case(
+    operation: str, what: str, inputs: Inputs, sizes: Mapping[str, int], kind: Callable[..., Contest] = contest
+) -> Case:
     make = partial(kind, operation=operation, inputs=inputs)
     return Case(operation.replace("_", "-"), what, make, sizes, {name: min(size, 16) for name, size in sizes.items()})
 
@@ -105,70 +106,57 @@ OPERATIONS = (
             draw(B, S, H, D, seed=2),
             draw(B, 1, S, seed=3) > 0.4,
         ),
-        B=32,
-        T=50,
-        S=50,
-        H=4,
-        D=64,
+        {"B": 32, "T": 50, "S": 50, "H": 4, "D": 64},
     ),
     _case(
         "entmax",
         "1.5-entmax of energies, forward and backward",
         lambda R, S: (3 * draw(R, S),),
-        R=1280,
-        S=50,
+        {"R": 1280, "S": 50},
     ),
     _case(
         "masked_softmax",
         "softmax over a third of the positions, forward and backward",
         lambda R, S: (draw(R, S), draw(R, S, seed=1) > 0.4),
-        R=3200,
-        S=50,
+        {"R": 3200, "S": 50},
     ),
     _case(
         "linear",
         "product with a weight, forward",
         lambda M, N, K: (draw(M, K), draw(N, K, seed=1), draw(N, seed=2)),
+        {"M": 1280, "N": 1024, "K": 256},
         forward_contest,
-        M=1280,
-        N=1024,
-        K=256,
     ),
     _case(
         "log_softmax",
         "log-probabilities of a beam's step, forward",
         lambda R, N: (draw(R, N),),
+        {"R": 320, "N": 5000},
         forward_contest,
-        R=320,
-        N=5000,
     ),
     _case(
         "largest",
         "the 6 largest of a beam's step, forward",
         lambda R, N: (draw(R, N), 6),
+        {"R": 320, "N": 5000},
         forward_contest,
-        R=320,
-        N=5000,
     ),
     _case(
         "expected_monotonic_alignment",
         "expected monotonic alignment of a step, forward and backward",
         lambda R, S: (probabilities(R, S), torch.softmax(draw(R, S, seed=1), -1)),
-        R=64,
-        S=200,
+        {"R": 64, "S": 200},
     ),
     _case(
         "moving_chunk_softmax",
         "softmax over chunks that begin at the first position, forward and backward",
         lambda R, S: (torch.softmax(draw(R, 1, S), -1), draw(R, 1, S, seed=1), None, None),
-        R=64,
-        S=200,
+        {"R": 64, "S": 200},
     ),
     _case(
         "dropout",
         "dropout by item, forward and backward",
         lambda N, F: (draw(N, F), torch.arange(N), torch.arange(N) % 20, 0.3, (1, 2), 9),
-        N=1280,
-        F=256,
+        {"N": 1280, "F": 256},
     ),
 )

@@ -11,17 +11,16 @@ from torch.nn import functional as F
 
 from regard import ops
 from regard.bench import arithmetic
-from regard.bench.case import OURS, PLAIN, Answer, Case, Contest
+from regard.bench.case import OURS, PLAIN, Answer, Case, Contest, with_gradients
 from regard.testing.cases.draws import draw
 
 LIBRARY = "plain, torch's cross_entropy"
-NAMES = ("grad_features", "grad_weight", "grad_bias")
 
 
 def contest(dtype: torch.dtype, *, M: int, D: int, N: int, smoothing: float = 0.0) -> Contest:
     """The mean loss of M rows and its gradients; padding and the beginning are never predicted."""
-    tensors = (draw(M, D), draw(N, D, seed=1) / D**0.5, draw(N, seed=2))
-    inputs = [x.float().to(dtype).requires_grad_() for x in tensors]
+    tensors = {"grad_features": draw(M, D), "grad_weight": draw(N, D, seed=1) / D**0.5, "grad_bias": draw(N, seed=2)}
+    inputs = {name: x.float().to(dtype).requires_grad_() for name, x in tensors.items()}
     targets = torch.randint(2, N, (M,), generator=torch.Generator().manual_seed(1))
     never = torch.arange(N) < 2
 
@@ -30,16 +29,14 @@ def contest(dtype: torch.dtype, *, M: int, D: int, N: int, smoothing: float = 0.
 
     def formula(features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         *_, reference = ops.IMPLEMENTATIONS["linear_cross_entropy"]
-        loss: Tensor = reference.function(features, weight, bias, targets, None, never, smoothing=smoothing)[0]
-        return loss
+        return reference.function(features, weight, bias, targets, None, never, smoothing=smoothing)[0]
 
     def library(features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         logits = F.linear(features, weight, bias.masked_fill(never, float("-inf")))
         return F.cross_entropy(logits, targets, reduction="sum")
 
     def job(way: Callable[..., Tensor]) -> Answer:
-        loss = way(*inputs) / M
-        return {"loss": loss.detach(), **dict(zip(NAMES, torch.autograd.grad(loss, inputs)))}
+        return with_gradients("loss", way(*inputs.values()) / M, inputs)
 
     ways = {OURS: ours, **({} if smoothing else {LIBRARY: library}), PLAIN: formula}
     return Contest({name: partial(job, way) for name, way in ways.items()}, shares_terms=True)

@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 from regard.layers.cells import packed as steps
 from regard.layers.cells.cell import State, ineligible_layer, name_of, parameters
-from regard.layers.cells.packed import KERNELS, Plan
+from regard.layers.cells.packed import KERNELS, LayerSpec
 from regard.layers.packing import Packing
 from regard.ops.eligibility import refuse_kernels, refuse_numba
 from regard.ops.linear import onednn
 
-PACKED = ("lstm", "gru")
+PACKED_CELLS = ("lstm", "gru")
 """Cells with compiled loops over packed rows."""
-ENOUGH = 32
+MIN_ROWS = 32
 """Rows from which on a step without gradients saves more than its calls cost."""
 
 
@@ -29,14 +29,14 @@ def refuse(layer: nn.Module, x: Any = None, packing: Packing | None = None) -> s
     """
     if (reason := refuse_kernels(*(() if x is None else (x,)))) is not None:
         return reason
-    if name_of(layer) not in PACKED:
+    if name_of(layer) not in PACKED_CELLS:
         return f"the compiled loops know no {type(layer).__name__}"
     if (reason := ineligible_layer(layer)) is not None:
         return reason
     if x is not None:
-        if torch.is_autocast_enabled("cpu") and not _is_narrow(x):
+        if torch.is_autocast_enabled("cpu") and not _is_bfloat16(x):
             return "autocast is to another type than bfloat16"
-        kind = torch.float32 if _is_narrow(x) else x.dtype
+        kind = torch.float32 if _is_bfloat16(x) else x.dtype
         if x.device.type != "cpu" or kind not in (torch.float32, torch.float64):
             return "the compiled loops compute float32 and float64 on the CPU"
         if any(weight.dtype != kind for weight in layer.parameters()):
@@ -48,12 +48,14 @@ def refuse(layer: nn.Module, x: Any = None, packing: Packing | None = None) -> s
 
 def _is_fast_in_torch(layer: nn.Module, x: Any, packing: Packing) -> str | None:
     """Why torch's own loop is no slower, as measured on two cores with AVX-512 for layers of 256, or None."""
-    if not packing.is_full or _is_narrow(x):
+    if not packing.is_full or _is_bfloat16(x):
         return None
     if type(layer) is nn.LSTM and x.dtype == torch.float32 and onednn.refuse() is None:
         return "without padding the LSTM of oneDNN is faster"
     trains = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (x, *layer.parameters()))
-    return None if trains or len(x) >= ENOUGH else "without padding and gradients, few rows are as fast in torch's loop"
+    if trains or len(x) >= MIN_ROWS:
+        return None
+    return "without padding and gradients, few rows are as fast in torch's loop"
 
 
 def run(cell: str, layer: Any, x: Tensor, first: State | None, packing: Packing) -> tuple[Tensor, State]:
@@ -64,19 +66,19 @@ def run(cell: str, layer: Any, x: Tensor, first: State | None, packing: Packing)
         x: (B, S, F).
         first: the first state, directions side by side; zeros when None.
     """
-    narrow = _is_narrow(x)
-    plan = Plan(cell, packing, len(first or ()), narrow)
-    activations = [tensor.float() if narrow else tensor for tensor in (x, *(first or ()))]
+    bfloat16 = _is_bfloat16(x)
+    spec = LayerSpec(cell, packing, len(first or ()), bfloat16)
+    activations = [tensor.float() if bfloat16 else tensor for tensor in (x, *(first or ()))]
     tensors = [*activations, *(weight for direction in parameters(layer) for weight in direction)]
     with torch.autocast("cpu", enabled=False):
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-            outputs, *final = _Layer.apply(plan, *tensors)  # type: ignore[no-untyped-call]
+            outputs, *final = _Layer.apply(spec, *tensors)  # type: ignore[no-untyped-call]
         else:
-            outputs, *final = steps.forward(plan, packing.pack(tensors[0]), tensors[1:])
+            outputs, *final = steps.forward(spec, packing.pack(tensors[0]), tensors[1:])
     return outputs, tuple(final)
 
 
-def _is_narrow(x: Any) -> bool:
+def _is_bfloat16(x: Any) -> bool:
     """Whether autocast wants products of bfloat16; states and what is kept of them are float32."""
     autocast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
     return autocast and x.dtype in (torch.float32, torch.bfloat16)
@@ -86,46 +88,46 @@ class _Layer(torch.autograd.Function):
     """A backward pass uses the tapes up, a second one makes new ones; second derivatives are those of torch's loop."""
 
     @staticmethod
-    def forward(ctx: Any, plan: Plan, x: Tensor, *flat: Tensor) -> Any:
-        ctx.plan, ctx.tapes = plan, []
+    def forward(ctx: Any, spec: LayerSpec, x: Tensor, *flat: Tensor) -> Any:
+        ctx.spec, ctx.tapes = spec, []
         ctx.save_for_backward(x, *flat)
-        return tuple(steps.forward(plan, plan.packing.pack(x), flat, ctx.tapes))
+        return tuple(steps.forward(spec, spec.packing.pack(x), flat, ctx.tapes))
 
     @staticmethod
     def backward(ctx: Any, grad_outputs: Tensor, *grad_final: Tensor) -> Any:
-        plan, (x, *flat) = ctx.plan, ctx.saved_tensors
+        spec, (x, *flat) = ctx.spec, ctx.saved_tensors
         needs_x, *needs = ctx.needs_input_grad[1:]
         if torch.is_grad_enabled():
             needed = [tensor for tensor, need in zip((x, *flat), (needs_x, *needs), strict=True) if need]
             gradients = iter(
-                torch.autograd.grad(reference(plan, x, *flat), needed, (grad_outputs, *grad_final), create_graph=True)
+                torch.autograd.grad(reference(spec, x, *flat), needed, (grad_outputs, *grad_final), create_graph=True)
             )
             return None, *(next(gradients) if need else None for need in (needs_x, *needs))
-        packed = plan.packing.pack(x)
+        packed = spec.packing.pack(x)
         if not ctx.tapes:
-            steps.forward(plan, packed, flat, ctx.tapes)
-        tapes = [ctx.tapes.pop(0) for _ in plan.directions(flat)]
+            steps.forward(spec, packed, flat, ctx.tapes)
+        tapes = [ctx.tapes.pop(0) for _ in spec.directions(flat)]
         grad_packed, grad_flat = steps.backward(
-            plan, packed, flat, tapes, grad_outputs.contiguous(), grad_final, needs_packed=needs_x
+            spec, packed, flat, tapes, grad_outputs.contiguous(), grad_final, needs_packed=needs_x
         )
-        return None, None if grad_packed is None else plan.packing.unpack(grad_packed), *grad_flat
+        return None, None if grad_packed is None else spec.packing.unpack(grad_packed), *grad_flat
 
 
-def reference(plan: Plan, x: Tensor, *flat: Tensor) -> tuple[Tensor, ...]:
+def reference(spec: LayerSpec, x: Tensor, *flat: Tensor) -> tuple[Tensor, ...]:
     """Outputs and final states by torch's loop over packed rows."""
-    packing, directions = plan.packing, plan.directions(flat)
+    packing, directions = spec.packing, spec.directions(flat)
     size = directions[0][1].shape[1]
     width = size * len(directions)
     zeros = x.new_zeros(packing.batch, width)
-    first = flat[: plan.num_first] or (zeros,) * plan.num_tensors
-    alive = packing.places[: max(packing.counts, default=0)]
+    first = flat[: spec.num_first] or (zeros,) * spec.num_tensors
+    alive = packing.sorted_indices[: max(packing.counts, default=0)]
     if len(alive) == 0:
         zero = sum(tensor[:0].sum() for tensor in (x, *flat))  # keeps everything in the graph
         return x.new_zeros(packing.batch, packing.source, width) + zero, *(part + zero for part in first)
     starts = [part[alive].unflatten(1, (len(directions), size)).transpose(0, 1).contiguous() for part in first]
-    loop: Any = torch.lstm if plan.cell == "lstm" else torch.gru
-    hx = starts if plan.cell == "lstm" else starts[0]
-    options = flat[plan.num_first :], True, 1, 0.0, False, len(directions) == 2
+    loop: Any = torch.lstm if spec.cell == "lstm" else torch.gru
+    hx = starts if spec.cell == "lstm" else starts[0]
+    options = flat[spec.num_first :], True, 1, 0.0, False, len(directions) == 2
     outputs, *final = loop(packing.pack(x), torch.tensor(packing.counts), hx, *options)
     ends = (part.transpose(0, 1).flatten(1) for part in final)
     whole = outputs.new_zeros(packing.batch * packing.source, width).index_copy(0, packing.index, outputs)

@@ -19,23 +19,23 @@ from regard.layers.packing import Packing
 from regard.ops.linear import Product, linear, outer
 
 KERNELS = "regard.ops.cells.numba.packed"
-BLOCK = 1 << 18
+BLOCK_ELEMENTS = 1 << 18
 """Numbers of gates that are made at a time where they are not kept."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class LayerSpec:
     """What is fixed.
 
     Args:
         num_first: tensors of the first state; 0 where it is zeros.
-        narrow: products are made of bfloat16; all else stays as it is.
+        bfloat16: products are made of bfloat16; all else stays as it is.
     """
 
     cell: str
     packing: Packing
     num_first: int
-    narrow: bool = False
+    bfloat16: bool = False
 
     @property
     def num_tensors(self) -> int:
@@ -62,7 +62,7 @@ class Plan:
         parts = [
             like.new_zeros(self.packing.batch, columns.stop - columns.start)
             if part is None
-            else part[:, columns].index_select(0, self.packing.places)
+            else part[:, columns].index_select(0, self.packing.sorted_indices)
             for part in (*whole, *(None,) * (self.num_tensors - len(whole)))
         ]
         return parts if self.cell == "lstm" else [parts[0], parts[0][:0]]
@@ -96,25 +96,25 @@ class Tape:
         return [tensor.numpy() for tensor in (self.gates, self.recurrent, self.hidden, self.cells)]
 
 
-def forward(plan: Plan, packed: Tensor, flat: Sequence[Tensor], tapes: list[Tape] | None = None) -> list[Tensor]:
+def forward(spec: LayerSpec, packed: Tensor, flat: Sequence[Tensor], tapes: list[Tape] | None = None) -> list[Tensor]:
     """Outputs and final states; `tapes` gets a direction's each."""
-    packing, directions = plan.packing, plan.directions(flat)
+    packing, directions = spec.packing, spec.directions(flat)
     size = directions[0][1].shape[1]
     outputs = packing.room(packed, size * len(directions))
-    final = [packed.new_empty(packing.batch, outputs.shape[2]) for _ in range(plan.num_tensors)]
+    final = [packed.new_empty(packing.batch, outputs.shape[2]) for _ in range(spec.num_tensors)]
     for direction, weights in enumerate(directions):
         columns = slice(direction * size, (direction + 1) * size)
-        state = plan.states(flat[: plan.num_first], columns, packed)
-        tape = _run_forward(plan, packed, weights, state, outputs, direction, keeps=tapes is not None)
+        state = spec.states(flat[: spec.num_first], columns, packed)
+        tape = _run_forward(spec, packed, weights, state, outputs, direction, keeps=tapes is not None)
         if tapes is not None:
             tapes.append(tape)
         for whole, part in zip(final, state, strict=False):
-            whole[:, columns].index_copy_(0, packing.places, part)
+            whole[:, columns].index_copy_(0, packing.sorted_indices, part)
     return [outputs, *final]
 
 
 def _run_forward(
-    plan: Plan,
+    spec: LayerSpec,
     packed: Tensor,
     weights: Sequence[Tensor],
     state: list[Tensor],
@@ -124,25 +124,25 @@ def _run_forward(
     keeps: bool,
 ) -> Tape:
     """A direction's steps; the state becomes the final one."""
-    packing = plan.packing
+    packing = spec.packing
     counts, offsets, steps = packing.counts, packing.offsets, len(packing.counts)
-    step = import_module(KERNELS).STEPS[plan.cell]
+    step = import_module(KERNELS).STEPS[spec.cell]
     w_ih, w_hh, b_ih, b_hh = (weight.detach() for weight in weights)
     # an LSTM's gates are sums of x and s, so x has both biases; a GRU's r comes between s_n and its sum with x_n
-    of_input, of_state = (b_ih + b_hh, torch.zeros_like(b_hh)) if plan.cell == "lstm" else (b_ih, b_hh)
-    product = Product(w_hh, max(counts, default=1), narrow=plan.narrow)
+    of_input, of_state = (b_ih + b_hh, torch.zeros_like(b_hh)) if spec.cell == "lstm" else (b_ih, b_hh)
+    product = Product(w_hh, max(counts, default=1), bfloat16=spec.bfloat16)
     hidden, size = state[0], w_hh.shape[1]
-    fixed = packing.places.numpy(), outputs.numpy(), direction * size
+    fixed = packing.sorted_indices.numpy(), outputs.numpy(), direction * size
     arrays = [state[1].numpy(), hidden.numpy()]
-    from_zero = plan.from_zero(direction)
+    from_zero = spec.from_zero(direction)
     # where nothing is kept, the gates of all steps need not exist at once: a block of steps stays in the cache
-    length = steps if keeps else max(1, BLOCK // (len(w_hh) * max(counts, default=1)))
+    length = steps if keeps else max(1, BLOCK_ELEMENTS // (len(w_hh) * max(counts, default=1)))
     order = range(0, max(steps, 1), max(length, 1))
     for begin in reversed(order) if direction else order:
         block = range(begin, min(begin + length, steps))
         low, high = offsets[begin], offsets[block.stop]
-        # x (n, G) = packed (n, F) W_ihᵀ + b of the block's n rows in one product; their places become the gates
-        tape = Tape.of(plan.cell, linear(packed[low:high], w_ih, of_input, narrow=plan.narrow), size, keeps=keeps)
+        # x (n, G) = packed (n, F) W_ihᵀ + b of the block's n rows in one product; their sorted_indices become the gates
+        tape = Tape.of(spec.cell, linear(packed[low:high], w_ih, of_input, bfloat16=spec.bfloat16), size, keeps=keeps)
         buffers = [*tape.arrays(), *arrays]
         for t in reversed(block) if direction else block:
             # s (count, G) = h_{t-1} W_hhᵀ + b of the rows that are alive, the first ones; b for a state of zeros
@@ -155,16 +155,21 @@ def _run_forward(
 
 
 def _run_backward(
-    plan: Plan, weights: Sequence[Tensor], tape: Tape, grad_state: list[Tensor], grad_outputs: Tensor, direction: int
+    spec: LayerSpec,
+    weights: Sequence[Tensor],
+    tape: Tape,
+    grad_state: list[Tensor],
+    grad_outputs: Tensor,
+    direction: int,
 ) -> None:
     """The tape becomes gradients; `grad_state`, of the final state, becomes that of the first."""
-    packing = plan.packing
+    packing = spec.packing
     counts, offsets, steps = packing.counts, packing.offsets, len(packing.counts)
-    step = import_module(KERNELS).STEPS_BACKWARD[plan.cell]
+    step = import_module(KERNELS).STEPS_BACKWARD[spec.cell]
     w_hh = weights[1].detach()
-    product = Product(w_hh.t(), max(counts, default=1), narrow=plan.narrow)
-    grad_hidden, grad_recurrent = grad_state[0], tape.recurrent if plan.cell == "gru" else tape.gates
-    fixed = packing.places.numpy(), grad_outputs.numpy(), direction * w_hh.shape[1]
+    product = Product(w_hh.t(), max(counts, default=1), bfloat16=spec.bfloat16)
+    grad_hidden, grad_recurrent = grad_state[0], tape.recurrent if spec.cell == "gru" else tape.gates
+    fixed = packing.sorted_indices.numpy(), grad_outputs.numpy(), direction * w_hh.shape[1]
     buffers = [*tape.arrays(), grad_state[1].numpy(), grad_hidden.numpy()]
     through = grad_hidden[:0]
     for t in range(steps) if direction else range(steps - 1, -1, -1):
@@ -175,13 +180,13 @@ def _run_backward(
             grad_hidden[count : len(through)] += through[count:]
         step(t, offset, count, *fixed, through.numpy(), *buffers)
         # to h_{t-1}: grad_s (count, G) W_hh; a state of zeros needs no gradient
-        if t != plan.from_zero(direction):
+        if t != spec.from_zero(direction):
             through = product(grad_recurrent[offset : offset + count])
     grad_hidden[: len(through)] += through
 
 
 def backward(
-    plan: Plan,
+    spec: LayerSpec,
     packed: Tensor,
     flat: Sequence[Tensor],
     tapes: Sequence[Tape],
@@ -191,33 +196,33 @@ def backward(
     needs_packed: bool,
 ) -> tuple[Tensor | None, list[Tensor]]:
     """The gradients of the packed inputs, and of the first state and the weights; the tapes are used up."""
-    directions = plan.directions(flat)
+    directions = spec.directions(flat)
     size = directions[0][1].shape[1]
     grad_packed: Tensor | None = None
-    grad_first = [torch.empty_like(part) for part in flat[: plan.num_first]]
+    grad_first = [torch.empty_like(part) for part in flat[: spec.num_first]]
     grad_weights: list[Tensor] = []
     for direction, (weights, tape) in enumerate(zip(directions, tapes, strict=True)):
         columns = slice(direction * size, (direction + 1) * size)
-        grad_state = plan.states(grad_final, columns, packed)
-        _run_backward(plan, weights, tape, grad_state, grad_outputs, direction)
+        grad_state = spec.states(grad_final, columns, packed)
+        _run_backward(spec, weights, tape, grad_state, grad_outputs, direction)
         for whole, part in zip(grad_first, grad_state, strict=False):
-            whole[:, columns].index_copy_(0, plan.packing.places, part)
-        grad_weights += _weight_gradients(plan, tape, packed, direction)
+            whole[:, columns].index_copy_(0, spec.packing.sorted_indices, part)
+        grad_weights += _weight_gradients(spec, tape, packed, direction)
         # to x: grad_gates (N, G) W_ih, the sum of both directions
         if needs_packed:
-            part = linear(tape.gates, weights[0].detach().t(), narrow=plan.narrow)
+            part = linear(tape.gates, weights[0].detach().t(), bfloat16=spec.bfloat16)
             grad_packed = part if grad_packed is None else grad_packed.add_(part)
     return grad_packed, [*grad_first, *grad_weights]
 
 
-def _weight_gradients(plan: Plan, tape: Tape, packed: Tensor, direction: int) -> list[Tensor]:
+def _weight_gradients(spec: LayerSpec, tape: Tape, packed: Tensor, direction: int) -> list[Tensor]:
     """Of w_ih, w_hh, b_ih and b_hh: one product each over all N rows."""
     # grad_W_ih = grad_gatesᵀ x and grad_W_hh = grad_sᵀ h_{t-1}, the latter without the rows whose state was zeros
-    met = plan.beyond_zero(direction)
-    grad_w_ih, grad_bias = outer(tape.gates, packed, narrow=plan.narrow), tape.gates.sum(0)
-    if plan.cell == "lstm":
-        return [grad_w_ih, outer(tape.gates[met], tape.hidden[met], narrow=plan.narrow), grad_bias, grad_bias]
+    met = spec.beyond_zero(direction)
+    grad_w_ih, grad_bias = outer(tape.gates, packed, bfloat16=spec.bfloat16), tape.gates.sum(0)
+    if spec.cell == "lstm":
+        return [grad_w_ih, outer(tape.gates[met], tape.hidden[met], bfloat16=spec.bfloat16), grad_bias, grad_bias]
     # r and z are sums of x and s, with the same gradient in both; n is not, as r multiplies s_n
     size = tape.hidden.shape[1]
     grad_b_hh = torch.cat([grad_bias[: 2 * size], tape.recurrent[:, 2 * size :].sum(0)])
-    return [grad_w_ih, outer(tape.recurrent[met], tape.hidden[met], narrow=plan.narrow), grad_bias, grad_b_hh]
+    return [grad_w_ih, outer(tape.recurrent[met], tape.hidden[met], bfloat16=spec.bfloat16), grad_bias, grad_b_hh]

@@ -87,16 +87,12 @@ def _differentiable(ctx: Any, inputs: Tensors, grad_results: Tensors) -> list[Te
     return [next(gradients) if need else None for need in needs]
 
 
-def _forward(plan: Plan, num_masks: int, inputs: Tensors) -> tuple[AbstractPass, Results]:
+def _forward(plan: Plan, num_masks: int, inputs: Sequence[Any]) -> tuple[AbstractPass, Results]:
     """All steps, from inputs, keys, values, mask, first states, masks of dropout and weights."""
     embedded, keys, values, mask, *flat = inputs
-    assert embedded is not None
-    n, num_states = plan.num_tensors, plan.num_tensors * plan.num_layers
-    first: Any = [tuple(flat[i : i + n]) for i in range(0, num_states, n)]
-    masks: Any = flat[num_states : num_states + num_masks]
-    memory: Any = keys, values, mask
+    first, masks, weights = plan.divide(flat, num_masks)
     x = embedded.detach().transpose(0, 1).contiguous()
-    passed = PASSES[plan.attends_first](plan, Weights.of(flat[num_states + num_masks :]), memory, first, masks, x)
+    passed = PASSES[plan.attends_first](plan, weights, (keys, values, mask), first, masks, x)
     for t in range(len(x)):
         passed.forward(t)
     return passed, passed.results()

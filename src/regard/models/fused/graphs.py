@@ -4,8 +4,8 @@ A loop of small kernels takes as long as it takes to launch them. A graph launch
 that they had when it was recorded. So a recording keeps its tensors, and what changes from batch to batch is copied
 into them:
 
-    forward:   inputs → places,        replay,  results → copies for the caller
-    backward:  grad_results → places,  replay,  grad_inputs → copies for the caller
+    forward:   inputs → static buffers,        replay,  results → copies for the caller
+    backward:  grad_results → static buffers,  replay,  grad_inputs → copies for the caller
 
 Between its forward and its backward pass a recording holds what the backward pass needs. It is reserved for one node of
 the autograd graph meanwhile, and other passes of the same shapes take other recordings.
@@ -27,7 +27,9 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-MOST = 8
+from regard.ops.eligibility import TENSOR_TYPES
+
+MAX_RECORDINGS = 8
 """Recordings that are kept, each with the buffers of a whole pass: 50 steps of 64 rows and 512 units take about 150 MB.
 A shape is recorded when it comes for the second time; one that does not come again among as many others leaves before
 that. With 0 nothing is recorded."""
@@ -132,10 +134,10 @@ class Recording:
     ) -> None:
         self._recorder, self._backward, self._forget = recorder, backward, forget
         # the graph reads these tensors in every replay; a parameter's is the parameter's own memory
-        places = [x.detach() if isinstance(x, Parameter) else _copied(x) for x in inputs]
-        (self._passed, self._results), self._replay = recorder.record(lambda: forward(places))
-        self._places = places
-        # by circumstances and by which results have gradients: places of grad_results, grad_inputs, and the replay
+        static_inputs = [x.detach() if isinstance(x, Parameter) else _copied(x) for x in inputs]
+        (self._passed, self._results), self._replay = recorder.record(lambda: forward(static_inputs))
+        self._static_inputs = static_inputs
+        # by circumstances and by which results have gradients: buffers of grad_results, grad_inputs, and the replay
         self._backwards: dict[Hashable, tuple[Tensors, Tensors, Callable[[], None]]] = {}
         self._owner: list[weakref.ref[Any]] = []
         self._weights = [weakref.ref(x, lambda _: forget()) for x in inputs if isinstance(x, Parameter)]
@@ -151,9 +153,9 @@ class Recording:
 
     def forward(self, inputs: Tensors) -> tuple[Tensor, ...]:
         """The results, copied, since the next replay writes over its own."""
-        for place, x in zip(self._places, inputs, strict=True):
-            if place is not None and x is not None and not isinstance(x, Parameter):
-                place.copy_(x)
+        for buffer, x in zip(self._static_inputs, inputs, strict=True):
+            if buffer is not None and x is not None and not isinstance(x, Parameter):
+                buffer.copy_(x)
         self._replay()
         return tuple(x.clone() for x in self._results)
 
@@ -163,10 +165,10 @@ class Recording:
         if recorded is None:
             grad_inputs = self._backward(self._passed, self._results, grad_results)
         else:
-            places, replayed, replay = recorded
-            for place, x in zip(places, grad_results, strict=True):
-                if place is not None and x is not None:
-                    place.copy_(x)
+            static_grads, replayed, replay = recorded
+            for buffer, x in zip(static_grads, grad_results, strict=True):
+                if buffer is not None and x is not None:
+                    buffer.copy_(x)
             replay()
             grad_inputs = [_copied(x) if need else None for x, need in zip(replayed, needed, strict=True)]
         # without retain_graph no second pass will come for what the forward pass left: free for another node
@@ -183,14 +185,14 @@ class Recording:
         key = circumstances, tuple(x is None for x in grad_results)
         with _LOCK:
             if key not in self._backwards:
-                places = [_copied(x) for x in grad_results]
+                static_grads = [_copied(x) for x in grad_results]
                 try:
-                    work = self._recorder.record(lambda: self._backward(self._passed, self._results, places))
+                    work = self._recorder.record(lambda: self._backward(self._passed, self._results, static_grads))
                 except RuntimeError as error:
                     _give_up(device, error)
                     self._forget()
                     return None
-                self._backwards[key] = (places, *work)
+                self._backwards[key] = (static_grads, *work)
             return self._backwards[key]
 
 
@@ -218,7 +220,7 @@ class Recordings:
         device = inputs[0].device
         kind = RECORDERS.get(device.type)
         circumstances = None if kind is None else kind.circumstances(device)
-        if kind is None or circumstances is None or any(type(x) not in _PLAIN for x in inputs):
+        if kind is None or circumstances is None or any(type(x) not in (*TENSOR_TYPES, type(None)) for x in inputs):
             return None
         key = settings, circumstances, tuple(_key(x) for x in inputs)
         with _LOCK:
@@ -245,20 +247,17 @@ class Recordings:
     def _remember(self, slot: Hashable) -> None:
         # the slots stand in the order of use; reserved ones may not leave, as their backward passes are still to come
         idle = [key for key, recording in list(self._slots.items()) if recording is None or recording.is_free]
-        excess = len(self._slots) + 1 - MOST
+        excess = len(self._slots) + 1 - MAX_RECORDINGS
         if excess <= len(idle):
             for key in idle[: max(excess, 0)]:
                 del self._slots[key]
             self._slots[slot] = None
 
 
-_PLAIN = (Tensor, Parameter, type(None))
-
-
 def _key(x: Tensor | None) -> Hashable:
     """What a recording depends on in a tensor: a parameter is read at its address, of others only the shape counts."""
-    place = (x.data_ptr(), x.stride()) if isinstance(x, Parameter) else None
-    return None if x is None else (x.dtype, x.device, x.shape, place)
+    address = (x.data_ptr(), x.stride()) if isinstance(x, Parameter) else None
+    return None if x is None else (x.dtype, x.device, x.shape, address)
 
 
 def _copied(x: Tensor | None) -> Tensor | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.layers.cells.cell import CELLS, Parameters
+from regard.layers.cells.cell import CELLS, Parameters, State
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,12 @@ class Plan:
     def num_tensors(self) -> int:
         """Tensors in a layer's state."""
         return CELLS[self.cell].num_tensors
+
+    def divide(self, flat: Sequence[Any], num_masks: int) -> tuple[list[State], Sequence[Tensor], Weights]:
+        """First states, masks of dropout and weights, of tensors that stand in this order."""
+        n, num_states = self.num_tensors, self.num_tensors * self.num_layers
+        first = [tuple(flat[i : i + n]) for i in range(0, num_states, n)]
+        return first, flat[num_states : num_states + num_masks], Weights.of(flat[num_states + num_masks :])
 
 
 @dataclass(frozen=True)

@@ -12,23 +12,17 @@ from torch.nn.functional import linear
 from regard import ops
 from regard.attention.heads import dot_energies, split, weighted_sum
 from regard.layers.cells import elementary
-from regard.models.fused.plan import Plan, Weights
+from regard.models.fused.plan import Plan
 
 
-def steps(plan: Plan, num_masks: int, inputs: Sequence[Tensor | None]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def steps(plan: Plan, num_masks: int, inputs: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Outputs, cells (T, B, D), contexts (T, B, V) and alignments (T, B, H, S).
 
     Args:
         inputs: inputs (B, T, E), keys, values, mask, first states, masks of dropout and weights, one after the other.
     """
     embedded, keys, values, mask, *flat = inputs
-    assert embedded is not None
-    assert keys is not None
-    assert values is not None
-    n, num_states = plan.num_tensors, plan.num_tensors * plan.num_layers
-    state: Any = [tuple(flat[i : i + n]) for i in range(0, num_states, n)]
-    masks: Any = flat[num_states : num_states + num_masks]
-    weights = Weights.of(flat[num_states + num_masks :])
+    state, masks, weights = plan.divide(flat, num_masks)
     support = None if mask is None else mask[:, None]
 
     def attend(s: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,7 @@ once for all of them, and a readout's weights meet the memory, not every context
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,19 +15,20 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
+from regard.layers.cells.cell import State
 from regard.layers.cells.single import STEPS, Packed, of_inputs
 from regard.layers.eligibility import DROPOUTS, drops, ineligible
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.recurrent import CellState
-from regard.layers.twin import ENOUGH, twin
+from regard.layers.twin import MIN_ROWS, twin
 from regard.models.contract import DecoderOutput
 from regard.models.fused import support
 from regard.models.naming import named
 from regard.ops.choose import steps_for
-from regard.ops.eligibility import refuse_numba
+from regard.ops.eligibility import refuse_device, refuse_numba, refuse_types
 from regard.ops.linear import linear
 
-FEW = 2
+TOKENS_PER_ROW = 2
 """A vocabulary of at most so many tokens a row is multiplied as a whole."""
 ROUND = 16
 """Rows that differ are filled up to a multiple: the library prepares itself for every new number of rows."""
@@ -52,7 +54,7 @@ class SearchState:
     origin: Tensor
 
 
-def refuse(decoder: Any, memory: Any = None, rows: int = ENOUGH) -> str | None:
+def refuse(decoder: Any, memory: Any = None, rows: int = MIN_ROWS) -> str | None:
     """Why a decoder's searches have no such step, or None; without a memory, whether they ever can."""
     if decoder.attention is None or decoder.query != "output":
         return "attention must be asked with the cell's output"
@@ -64,16 +66,11 @@ def refuse(decoder: Any, memory: Any = None, rows: int = ENOUGH) -> str | None:
         return reason
     if drops(decoder.dropout) or drops(decoder.stack.dropout):
         return "dropout is active"
-    first, *others = decoder.parameters()
-    if any(weight.device.type != "cpu" or weight.dtype != first.dtype for weight in (first, *others)):
-        return "it computes on the CPU in one type"
-    if first.dtype not in (torch.float32, torch.float64):
-        return "it computes in float32 and float64"
-    if memory is None:
-        return refuse_numba("regard.ops.attend.numba")
-    if memory.attention.read.dtype != first.dtype:
-        return "the memory is of another type"
-    if rows < ENOUGH or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+    weights = tuple(decoder.parameters())
+    read = None if memory is None else memory.attention.read
+    if (reason := refuse_device("cpu", *weights) or refuse_types(*weights, read)) is not None:
+        return reason
+    if memory is not None and (rows < MIN_ROWS or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu")):
         return "single rows, gradients and autocast are left to the decoder"
     return refuse_numba("regard.ops.attend.numba")
 
@@ -89,11 +86,11 @@ class SearchTwin:
 
     def __init__(self, decoder: Any, memory: Any, rows: int) -> None:
         stack, mechanism, embedding = decoder.stack, decoder.attention, decoder.embedding
-        self.between, self.embedding = stack._between, embedding
+        self.stack, self.embedding = stack, embedding
         self.first = memory.first_state
         self.attends_first = decoder.order == "attend_then_recur"
         self.back = stack.layers[0].input_size - embedding.size
-        few = _is_table(embedding) and embedding.table.num_embeddings <= FEW * rows
+        few = _is_table(embedding) and embedding.table.num_embeddings <= TOKENS_PER_ROW * rows
         self.vectors = embedding.table.weight if few else None
         self.cells = [
             STEPS[stack.cell](layer, rows, *(() if index else (self.back, self.vectors)))
@@ -171,7 +168,7 @@ class SearchTwin:
         """The same; a look depends on the state only, so hypotheses of one parent share it."""
         readout = self.readout
         # s_{t-1} (U, D) of the parents asks, and c (U, V) goes into the columns of what is fed to the first layer
-        s = parents[-1][:, -self.first[-1][0].shape[1] :]
+        s = parents[-1][:, -self.stack.size :]
         parents[0] = parents[0].clone() if parent is None else parents[0]
         weights = self._attend(s, sentences, parents[0])
         read = readout.of_context(parents[0][:, : self.back])
@@ -185,11 +182,14 @@ class SearchTwin:
         self, x: Tensor, layers: CellState, parents: list[Tensor], parent: Tensor | None
     ) -> tuple[Tensor, CellState]:
         """The layers' step: the last one's output and the new state."""
-        state: list[tuple[Tensor, ...]] = []
-        for index, (cell, last, shared) in enumerate(zip(self.cells, layers, parents, strict=True)):
-            state.append(cell(x, last, shared, parent))
-            x = self.between(index, x, state[-1][0][:, 0 if index else self.back :])
-        return x.contiguous(), tuple(state)
+
+        def run(layer: tuple[Callable[..., State], Tensor], x: Tensor, last: State) -> tuple[Tensor, State]:
+            cell, shared = layer
+            after = cell(x, last, shared, parent)
+            return after[0][:, -self.stack.size :], after  # behind the room for what is fed back
+
+        x, state = self.stack.through(run, zip(self.cells, parents, strict=True), x, layers)
+        return x.contiguous(), state
 
     def _attend(self, s: Tensor, sentences: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
         query = s if self.of_query is None else self.of_query(s, self.query_bias)

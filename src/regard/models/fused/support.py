@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from regard.attention import Comparison, Mechanism, Memory, declarations
+from regard.attention import AbstractAttention, AbstractScore, Comparison, Mechanism, Memory, declarations
 from regard.layers.cells.buffered import LAYERS
 from regard.layers.cells.cell import ineligible_layer, parameters
 from regard.layers.dropout import drop
@@ -15,18 +14,22 @@ from regard.layers.eligibility import DROPOUTS, drops, ineligible
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.fused.autograd import all_steps
 from regard.models.fused.plan import Plan, Weights
-from regard.ops.eligibility import refuse_kernels
+from regard.ops.eligibility import StandIn, refuse_autocast, refuse_empty, refuse_kernels, refuse_types
 
 
-def refuse(attention: Any, stack: RecurrentStack, readout: Any, embedded: Any = None) -> str | None:
+def refuse(
+    attention: AbstractAttention | None,
+    stack: RecurrentStack,
+    readout: nn.Linear | None,
+    embedded: Tensor | StandIn | None = None,
+) -> str | None:
     """Why there is no fused pass for a mechanism, cells and a readout, or for such inputs, or None."""
     if (reason := refuse_kernels(*(() if embedded is None else (embedded,)))) is not None:
         return reason
-    if embedded is not None:
-        if embedded.dtype not in (torch.float32, torch.float64) or torch.is_autocast_enabled(embedded.device.type):
-            return "the fused pass computes in float32 and float64"
-        if embedded.numel() == 0:
-            return "there is nothing to compute"
+    if embedded is not None and (
+        reason := refuse_types(embedded) or refuse_autocast(embedded) or refuse_empty(embedded)
+    ):
+        return reason
     if type(attention) is not Mechanism:
         return f"the fused pass knows no {type(attention).__name__}"
     comparison = attention.score.comparison()
@@ -37,12 +40,14 @@ def refuse(attention: Any, stack: RecurrentStack, readout: Any, embedded: Any = 
     assert comparison is not None
     if (reason := _ineligible(attention, comparison, stack, readout)) is not None:
         return reason
-    return "the readout has no bias" if readout.bias is None else None
+    return "the readout has no bias" if readout is None or readout.bias is None else None
 
 
-def _ineligible(attention: Any, comparison: Comparison, stack: RecurrentStack, readout: Any) -> str | None:
+def _ineligible(
+    attention: Mechanism, comparison: Comparison, stack: RecurrentStack, readout: nn.Linear | None
+) -> str | None:
     """Why one of the modules that the fused pass does not call has to be called, or None."""
-    uncalled: list[tuple[Any, str, tuple[type, ...]]] = [
+    uncalled: list[tuple[nn.Module | None, str, tuple[type, ...]]] = [
         (attention, "attention", ()),
         (stack, "stack", (RecurrentStack,)),
         (stack.dropout, "stack.dropout", DROPOUTS),
@@ -59,10 +64,13 @@ def _ineligible(attention: Any, comparison: Comparison, stack: RecurrentStack, r
     return None
 
 
-def compare(score: Any, keys: Tensor) -> tuple[str, Tensor, tuple[Tensor | None, Tensor | None], Tensor | None]:
+def compare(
+    score: AbstractScore, keys: Tensor
+) -> tuple[str, Tensor, tuple[Tensor | None, Tensor | None], Tensor | None]:
     """dot or additive, the keys as they are compared, the query's projection (W, b), and v."""
     comparison = score.comparison()
-    projection = comparison.projection
+    assert comparison is not None
+    projection: Any = comparison.projection
     query = (None, None) if projection is None else (projection.weight, projection.bias)
     if comparison.kind == "dot":
         keys = keys * comparison.scale

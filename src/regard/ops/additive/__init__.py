@@ -92,8 +92,7 @@ def _compiled(
     query: Tensor, keys: Tensor, v: Tensor, activation: Activation = "tanh", *, slope: float | None = None
 ) -> Tensor:
     """As an operation that the compiler does not look into."""
-    energies: Tensor = torch.ops.regard.additive_energies(query, keys, v, find_slope(activation, slope))
-    return energies
+    return torch.ops.regard.additive_energies(query, keys, v, find_slope(activation, slope))
 
 
 def _with(
@@ -141,8 +140,7 @@ ADDITIVE_ENERGIES = (
 
 def kernels_for(device: str) -> ModuleType:
     """The module of the first kernels that compute on a type of device."""
-    module: ModuleType = choose(KERNELS, stand_in(device)).function()
-    return module
+    return choose(KERNELS, stand_in(device)).function()
 
 
 from regard.ops.additive import custom as custom  # noqa: E402 - registers operators, which need the above

@@ -25,8 +25,7 @@ class _Energies(torch.autograd.Function):
     def forward(ctx: Any, module: ModuleType, slope: float | None, query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
         ctx.module, ctx.slope = module, slope
         ctx.save_for_backward(query, keys, v)
-        energies: Tensor = module.energies(query, keys, v, slope)
-        return energies
+        return module.energies(query, keys, v, slope)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:

@@ -3,7 +3,7 @@
     x = q_td + k_sd,  h = φ(x) with φ = tanh or a rectifier,  e_ts = Σ_d v_d h_tsd
     grad_v_d = Σ_ts g_ts h_tsd,  grad_q_td = Σ_s g_ts v_d φ'(x),  grad_k_sd = Σ_t g_ts v_d φ'(x)
 
-A chunk of t steps has tensors (B, t, S, *heads, D), of about `CHUNK` numbers each.
+A chunk of t steps has tensors (B, t, S, *heads, D), of about `CHUNK_ELEMENTS` numbers each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.ops.additive.activation import activate
 
-CHUNK = 1 << 22
+CHUNK_ELEMENTS = 1 << 22
 """About how many numbers a chunk's tensors hold."""
 
 
@@ -55,5 +55,5 @@ def gradients(
 
 
 def _chunks(query: Tensor, keys: Tensor) -> Iterator[slice]:
-    step = max(1, CHUNK // max(keys.numel(), 1))
+    step = max(1, CHUNK_ELEMENTS // max(keys.numel(), 1))
     return (slice(start, start + step) for start in range(0, query.shape[1], step))

@@ -47,8 +47,7 @@ def additive_attention(
         named = {"query": ("B T H D", query), "keys": ("B S H D", keys), "v": ("H D", v), "values": ("B S G V", values)}
         raise ShapeError(f"The inputs must agree on B, S, H and D, and G must divide H.\n{describe(named)}")
     implementation = choose(ADDITIVE_ATTENTION, query, keys, v, values, mask)
-    context: Tensor = implementation.function(query, keys, v, values, mask, sharpening=sharpening)
-    return context
+    return implementation.function(query, keys, v, values, mask, sharpening=sharpening)
 
 
 ADDITIVE_ATTENTION = (

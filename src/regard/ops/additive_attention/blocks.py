@@ -23,7 +23,7 @@ from regard.ops.choose import steps_for
 from regard.ops.eligibility import refuse_autocast, refuse_empty, refuse_kernels, refuse_types
 from regard.ops.precision import without_autocast
 
-BLOCK, KEPT = 1 << 20, 1 << 22
+BLOCK_ELEMENTS, SAVED_ELEMENTS = 1 << 20, 1 << 22
 """Numbers of weights: in a block, which has one step at least; and that may be kept for the backward pass."""
 
 
@@ -43,8 +43,7 @@ def additive_attention(
 ) -> Tensor:
     """As the reference."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in (query, keys, v, values)):
-        context: Tensor = _Attention.apply(query, keys, v, values, mask, sharpening)  # type: ignore[no-untyped-call]
-        return context
+        return _Attention.apply(query, keys, v, values, mask, sharpening)  # type: ignore[no-untyped-call]
     return _attend(query, keys, v, values, mask, sharpening)[0]
 
 
@@ -58,7 +57,7 @@ class _Attention(torch.autograd.Function):
         ctx.save_for_backward(query, keys, v, values)
         ctx.mask, ctx.sharpening = mask, sharpening
         # few weights are kept, which saves the backward pass the energies; many would be memory of T · S
-        few = query.shape[:3].numel() * keys.shape[1] <= KEPT
+        few = query.shape[:3].numel() * keys.shape[1] <= SAVED_ELEMENTS
         context, ctx.weights = _attend(query, keys, v, values, mask, sharpening, keeps=few)
         return context
 
@@ -142,8 +141,7 @@ def _weigh(query: Tensor, keys: Tensor, v: Tensor, mask: Tensor | None, sharpeni
     if sharpening != 1.0:
         energies.mul_(sharpening)
     support = None if mask is None else mask[:, None, None]
-    weights: Tensor = steps_for("softmax", query.device.type).weigh(energies, support)
-    return weights
+    return steps_for("softmax", query.device.type).weigh(energies, support)
 
 
 def _grouped(x: Tensor, values: Tensor) -> Tensor:
@@ -157,10 +155,10 @@ def _by_head(contexts: Tensor, weights: Tensor) -> Tensor:
 
 
 def _blocks(query: Tensor, keys: Tensor) -> Iterator[tuple[slice, slice]]:
-    """Slices of sentences and of steps: whole sentences while `BLOCK` allows one, else steps of one sentence."""
+    """Slices of sentences and of steps: whole sentences while `BLOCK_ELEMENTS` allows one, else steps of one."""
     sentences, steps, heads = query.shape[:3]
     each = heads * keys.shape[1]
-    num_sentences, num_steps = max(1, BLOCK // (each * steps)), max(1, BLOCK // each)
+    num_sentences, num_steps = max(1, BLOCK_ELEMENTS // (each * steps)), max(1, BLOCK_ELEMENTS // each)
     for b in range(0, sentences, num_sentences):
         for t in range(0, steps, num_steps):
             yield slice(b, b + num_sentences), slice(t, t + num_steps)

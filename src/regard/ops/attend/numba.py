@@ -20,7 +20,7 @@ from regard.ops.attend.look import AbstractLook, AbstractLookBackward
 from regard.ops.compiled import compiled
 from regard.ops.compiled.additive import backward, backward_factored, energy, energy_factored
 from regard.ops.compiled.elementary import LARGE, REACH, powers
-from regard.ops.threads import spread
+from regard.ops.threads import parallel_for
 
 
 class _Look(AbstractLook):
@@ -43,17 +43,17 @@ class _Look(AbstractLook):
 
     def _attend(self, t: int, sentences: Any, queries: Any, weights: Any, contexts: Tensor, column: int) -> None:
         buffers = (t, sentences, *self.read, weights, contexts.numpy(), column)
-        self.spread(self.kernel, len(sentences), *buffers, queries, *self.constants)
+        self.run(self.kernel, len(sentences), *buffers, queries, *self.constants)
 
     kernel: Any
     """Energies, then `_softmax_and_sum`."""
     constants: tuple[Any, ...]
     """What the energies are made of beside the queries (R, H, D)."""
 
-    def spread(self, kernel: Any, rows: int, *buffers: Any) -> None:
+    def run(self, kernel: Any, rows: int, *buffers: Any) -> None:
         """Calls a kernel for so many rows; one costs H·S·(D + V)."""
         each = self.weights.shape[2] * self.weights.shape[3] * (self.size + self.values.shape[3])
-        spread(kernel, buffers, rows, rows * each)
+        parallel_for(kernel, buffers, rows, rows * each)
 
 
 class _LookBackward(AbstractLookBackward):
@@ -66,10 +66,10 @@ class _LookBackward(AbstractLookBackward):
 
     def _through_softmax(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
         grad_alphas = self._grad_energies[:0] if grad_weights is None else grad_weights.contiguous().numpy()
-        self._spread(_through_softmax, t, *self._softmax, grad_contexts.numpy(), grad_alphas, self._grad_energies)
+        self._run(_through_softmax, t, *self._softmax, grad_contexts.numpy(), grad_alphas, self._grad_energies)
 
-    def _spread(self, kernel: Any, *buffers: Any) -> None:
-        self._look.spread(kernel, len(self._look.keys), *buffers)
+    def _run(self, kernel: Any, *buffers: Any) -> None:
+        self._look.run(kernel, len(self._look.keys), *buffers)
 
 
 class AdditiveLook(_Look):
@@ -79,9 +79,9 @@ class AdditiveLook(_Look):
         super().__init__(*memory, **options)
         assert self.v is not None
         keys = self.keys.numpy()
-        raised, near, kind = np.empty_like(keys), np.empty(len(keys), np.bool_), keys.dtype
-        spread(_raise, (keys, REACH[kind], raised, near), len(keys), keys.size)
-        self.kernel, self.constants = _additive, (keys, raised, near, self.v.numpy(), REACH[kind], LARGE[kind])
+        raised, in_reach, kind = np.empty_like(keys), np.empty(len(keys), np.bool_), keys.dtype
+        parallel_for(_raise, (keys, REACH[kind], raised, in_reach), len(keys), keys.size)
+        self.kernel, self.constants = _additive, (keys, raised, in_reach, self.v.numpy(), REACH[kind], LARGE[kind])
 
     def reverse(self) -> AbstractLookBackward:
         return AdditiveLookBackward(self)
@@ -98,7 +98,7 @@ class AdditiveLookBackward(_LookBackward):
 
     def backward(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
         self._through_softmax(t, grad_contexts, grad_weights)
-        self._spread(_additive_backward, t, self.look.queries[t].numpy(), *self._constants, *self._results)
+        self._run(_additive_backward, t, self.look.queries[t].numpy(), *self._constants, *self._results)
 
     def gradients(self, grad_contexts: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         assert self.look.v is not None
@@ -122,21 +122,21 @@ class DotLookBackward(_LookBackward):
 
     def backward(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
         self._through_softmax(t, grad_contexts, grad_weights)
-        self._spread(_dot_backward, t, self.look.queries[t].numpy(), self.look.keys.numpy(), *self._results)
+        self._run(_dot_backward, t, self.look.queries[t].numpy(), self.look.keys.numpy(), *self._results)
 
 
 LOOKS: dict[str, type[AbstractLook]] = {"additive": AdditiveLook, "dot": DotLook}
 
 
 @compiled
-def _raise(keys: Any, reach: Any, out: Any, near: Any, start: int, stop: int) -> None:
+def _raise(keys: Any, reach: Any, out: Any, in_reach: Any, start: int, stop: int) -> None:
     """e^{2k}, and which sentences have all of them within reach."""
     for b in range(start, stop):
         close = True
         for s in range(keys.shape[1]):
             for h in range(keys.shape[2]):
                 close &= powers(keys[b, s, h], out[b, s, h], reach)
-        near[b] = close
+        in_reach[b] = close
 
 
 @compiled
@@ -207,7 +207,7 @@ def _additive(
     queries: Any,
     keys: Any,
     key_powers: Any,
-    near: Any,
+    in_reach: Any,
     v: Any,
     reach: Any,
     large: Any,
@@ -216,7 +216,7 @@ def _additive(
 ) -> None:
     """e_j = Σ_d v_d tanh(q_d + k_jd), then softmax and sum.
 
-    queries (R, H, D), keys and their powers e^{2k} (B, S, H, D), v (H, D); near (B,): whether all keys have powers.
+    queries (R, H, D), keys and their powers e^{2k} (B, S, H, D), v (H, D); in_reach (B,): whether all keys have powers.
     """
     heads, size = v.shape
     a = np.empty(size, v.dtype)  # e^{2q} of a row's head
@@ -224,7 +224,7 @@ def _additive(
         b = sentences[row]
         for h in range(heads):
             query, energies = queries[row, h], weights[t, row, h]
-            factored = powers(query, a, reach) and near[b]
+            factored = powers(query, a, reach) and in_reach[b]
             for s in range(keys.shape[1]):
                 if factored:
                     energies[s] = energy_factored(a, key_powers[b, s, h], v[h], large)
@@ -239,7 +239,7 @@ def _additive_backward(
     queries: Any,
     keys: Any,
     key_powers: Any,
-    near: Any,
+    in_reach: Any,
     v: Any,
     reach: Any,
     large: Any,
@@ -262,7 +262,7 @@ def _additive_backward(
     for b in range(start, stop):
         for h in range(heads):
             query = queries[b, h]
-            factored = powers(query, a, reach) and near[b]
+            factored = powers(query, a, reach) and in_reach[b]
             sums[:] = zero
             shares[:] = zero
             for s in range(keys.shape[1]):

@@ -15,7 +15,7 @@ FAST = {"nsz", "arcp", "contract", "reassoc"}
 with a sum, and sum in another order, without which a sum over a row could not use vector instructions. NaN and
 infinity keep their meaning."""
 
-PARTS = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
+DIGEST = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
 """Stands for the text of this folder, which holds whatever kernels of several files share."""
 
 
@@ -33,21 +33,21 @@ def compiled(kernel: Callable[..., Any]) -> Any:
 
 
 def _dated(kernel: Any) -> Any:
-    """Makes numba compile a kept kernel again when `PARTS` changes; by itself it looks only at the kernel's file."""
+    """Makes numba compile a kept kernel again when `DIGEST` changes; by itself it looks only at the kernel's file."""
     file: Any = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
     if hasattr(file, "_source_stamp"):
         # numba keeps this stamp with the kernels and takes them for stale where it differs
-        file._source_stamp = file._source_stamp, PARTS
+        file._source_stamp = file._source_stamp, DIGEST
     return kernel
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """A part of kernels whose sums keep their order."""
+    """A subroutine of kernels whose sums keep their order."""
     return numba.njit(error_model="numpy", fastmath={"contract"})(function)
 
 
-def part(function: Callable[..., Any]) -> Any:
-    """A part of kernels with their freedom of arithmetic, inlined into each.
+def subroutine(function: Callable[..., Any]) -> Any:
+    """A subroutine of kernels with their freedom of arithmetic, inlined into each.
 
     Its loops become vector instructions before it is inlined, when the compiler does not know yet whether its arguments
     overlap. So a row that it writes must not overlap with any other argument: the test of that, made at run time, would

@@ -12,22 +12,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.ops.compiled import part
+from regard.ops.compiled import subroutine
 from regard.ops.compiled.elementary import power
 
 
-@part
+@subroutine
 def _power_of_sum(q: Any, k: Any) -> Any:
     return power(q + k)
 
 
-@part
+@subroutine
 def _product_of_powers(q_power: Any, k_power: Any) -> Any:
     return q_power * k_power
 
 
 def _kernels(power_of: Any) -> tuple[Any, Any]:
-    @part
+    @subroutine
     def energy(q: Any, k: Any, v: Any, large: Any) -> Any:
         """Σ_d v_d tanh."""
         share, half, one = v.dtype.type(0), v.dtype.type(0.5), v.dtype.type(1)
@@ -37,7 +37,7 @@ def _kernels(power_of: Any) -> tuple[Any, Any]:
             share += v[d] * (half - one / (one + (large if p > large else p)))
         return share + share
 
-    @part
+    @subroutine
     def backward(size: int, gradient: Any, q: Any, k: Any, large: Any, grad_q: Any, grad_k: Any, grad_v: Any) -> None:
         """Adds g r (1 - r) to grad_q and grad_k, and g (½ - r) to grad_v; the caller multiplies by 4 v and by 2."""
         half, one = grad_v.dtype.type(0.5), grad_v.dtype.type(1)

@@ -1,12 +1,12 @@
-"""A row's step of a recurrent cell, and its gradients, as parts of kernels.
+"""A row's step of a recurrent cell, and its gradients, as subroutines of kernels.
 
     LSTM:  c_t = σ(f) c_{t-1} + σ(i) tanh(g),  h_t = σ(o) tanh(c_t)
     GRU:   r = σ(x_r + s_r),  z = σ(x_z + s_z),  n = tanh(x_n + r s_n),  h_t = n + z (h_{t-1} - n)
 
 A loop over d writes one row (D) only, and is one line of these equations: with several rows the compiler would have to
 check at run time that they do not overlap, and gives vector instructions up. What a later loop reads is still in the
-first cache then. For the same reason no part writes what it reads: the state goes from one row to another. A kernel
-that keeps only the newest state passes a copy of it as the last one.
+first cache then. For the same reason no subroutine writes what it reads: the state goes from one row to another. A
+kernel that keeps only the newest state passes a copy of it as the last one.
 
 Gradients of x from those of y: σ has y - y², tanh has 1 - y².
 """
@@ -15,23 +15,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.ops.compiled import part
+from regard.ops.compiled import subroutine
 from regard.ops.compiled.elementary import sigmoid, tanh
 
 
-@part
+@subroutine
 def through_sigmoid(gradient: Any, y: Any) -> Any:
     """The gradient of x, from that of y = σ(x)."""
     return gradient * (y - y * y)
 
 
-@part
+@subroutine
 def through_tanh(gradient: Any, y: Any) -> Any:
     """The gradient of x, from that of y = tanh(x)."""
     return gradient - gradient * (y * y)
 
 
-@part
+@subroutine
 def lstm_row(size: int, gates: Any, added: Any, last_c: Any, c: Any, tangent: Any, h: Any) -> None:
     """An LSTM's step.
 
@@ -59,7 +59,7 @@ def lstm_row(size: int, gates: Any, added: Any, last_c: Any, c: Any, tangent: An
         h[d] = o[d] * tangent[d]
 
 
-@part
+@subroutine
 def lstm_row_backward(
     size: int, gates: Any, last_c: Any, tangent: Any, grad_h: Any, grad_c: Any, grad_gates: Any
 ) -> None:
@@ -94,7 +94,7 @@ def lstm_row_backward(
         grad_c[d] *= f[d]
 
 
-@part
+@subroutine
 def gru_row(size: int, rz: Any, n: Any, added_rz: Any, added_n: Any, s: Any, last_h: Any, h: Any) -> None:
     """A GRU's step.
 
@@ -115,7 +115,7 @@ def gru_row(size: int, rz: Any, n: Any, added_rz: Any, added_n: Any, s: Any, las
         h[d] = n[d] + z[d] * (last_h[d] - n[d])
 
 
-@part
+@subroutine
 def gru_row_backward(
     size: int, rz: Any, n: Any, s_n: Any, last_h: Any, grad_h: Any, grad_n: Any, grad_rz: Any, grad_s: Any
 ) -> None:

@@ -1,7 +1,7 @@
 """Numbers as integers of the same order, so that their largest is found by vector instructions, NaN included.
 
-The bits of a float ≥ 0, read as an integer, rise with it: rank(x) = bits(x). Those of a float < 0 fall, so that
-rank(x) = -bits(|x|). A comparison of floats with NaN is always false, so that the largest of a row would depend
+The bits of a float ≥ 0, read as an integer, rise with it: ordinal(x) = bits(x). Those of a float < 0 fall, so that
+ordinal(x) = -bits(|x|). A comparison of floats with NaN is always false, so that the largest of a row would depend
 on the order of comparisons. That of integers does not, and may be taken lane by lane.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 
-from regard.ops.compiled import intrinsic, part
+from regard.ops.compiled import intrinsic, subroutine
 
 
 def _integer(kind: Any) -> Any:
@@ -40,7 +40,7 @@ def magnitude(context: Any, x: Any) -> Any:
 
 
 @intrinsic
-def rank(context: Any, x: Any) -> Any:
+def ordinal(context: Any, x: Any) -> Any:
     """An integer that rises with x: -0 equals 0, and NaN is above infinity whatever its sign."""
     bits = ir.IntType(x.bitwidth)
     infinity = 0x7F800000 if x == types.float32 else 0x7FF0000000000000
@@ -58,15 +58,15 @@ def rank(context: Any, x: Any) -> Any:
 
 
 @intrinsic
-def ranked(context: Any, x: Any) -> Any:
-    """The number that has a rank."""
+def from_ordinal(context: Any, x: Any) -> Any:
+    """The number that has an ordinal."""
     bits = ir.IntType(x.bitwidth)
     positive = 2 ** (x.bitwidth - 1) - 1
     kind = types.float32 if x == types.int32 else types.float64
 
     def build(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
         below = builder.icmp_signed("<", arguments[0], ir.Constant(bits, 0))
-        # bits of |x| from the negative rank, and the bit of the sign; the highest rank has the bits of a NaN
+        # bits of |x| from the negative ordinal, and the bit of the sign; the highest ordinal has the bits of a NaN
         negative = builder.or_(builder.neg(arguments[0]), ir.Constant(bits, -positive - 1))
         return builder.bitcast(
             builder.select(below, negative, arguments[0]),
@@ -76,11 +76,11 @@ def ranked(context: Any, x: Any) -> Any:
     return kind(x), build
 
 
-@part
+@subroutine
 def largest(row: Any) -> Any:
     """Of one number or more; NaN where there is one."""
-    top = rank(row[0])
+    top = ordinal(row[0])
     for d in range(len(row)):
-        here = rank(row[d])
+        here = ordinal(row[d])
         top = here if here > top else top
-    return ranked(top)
+    return from_ordinal(top)

@@ -49,8 +49,7 @@ def dot_attention(
         shown = describe({"query": ("B T H D", query), "keys": ("B S G D", keys), "values": ("B S J V", values)})
         raise ShapeError(f"The inputs must agree on B, S and D, and G and J must divide H.\n{shown}")
     implementation = choose(DOT_ATTENTION, query, keys, values, support)
-    context: Tensor = implementation.function(query, keys, values, support, scale=scale, causal=causal)
-    return context
+    return implementation.function(query, keys, values, support, scale=scale, causal=causal)
 
 
 DOT_ATTENTION = (

@@ -17,7 +17,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from regard.ops.dot_attention import reference
 from regard.ops.eligibility import compiles, refuse_empty, refuse_kernels
 
-WIDE, MANY = 128, 1 << 16
+WIDE, MIN_PAIRS = 128, 1 << 16
 """On the CPU, heads wider than this are better served by products of matrices until there are as many weights each."""
 
 
@@ -34,7 +34,7 @@ def refuse(*inputs: Any, **options: Any) -> str | None:
         return f"the kernels want keys as wide as values, and these have {keys.shape[3]} and {values.shape[3]} features"
     if (reason := refuse_empty(query, keys, values)) is not None:
         return reason
-    if query.device.type == "cpu" and keys.shape[3] > WIDE and query.shape[1] * keys.shape[1] < MANY:
+    if query.device.type == "cpu" and keys.shape[3] > WIDE and query.shape[1] * keys.shape[1] < MIN_PAIRS:
         return f"heads of {keys.shape[3]} features and few weights are faster in plain products"
     return None
 
@@ -56,8 +56,7 @@ def dot_attention(
     # a compiler differentiates the kernels itself
     if not differentiable or torch.compiler.is_compiling():
         return _attend(query, keys, values, support, scale, causal)
-    context: Tensor = _Attention.apply(query, keys, values, support, scale, causal)  # type: ignore[no-untyped-call]
-    return context
+    return _Attention.apply(query, keys, values, support, scale, causal)  # type: ignore[no-untyped-call]
 
 
 def _attend(query: Tensor, keys: Tensor, values: Tensor, support: Tensor | None, scale: float, causal: bool) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -22,9 +23,9 @@ def dropout(
     positions: Int[Tensor, " N"],
     p: float = 0.5,
     key: tuple[int, int] = (0, 0),
-    place: int = 0,
+    site: int = 0,
 ) -> Float[Tensor, "N F"]:
-    """x_nf / (1 − p), or 0 with probability p, as a hash of (key, place, item, position, feature) decides.
+    """x_nf / (1 − p), or 0 with probability p, as a hash of (key, site, item, position, feature) decides.
 
     Nothing else matters: not the other rows, their order or number, not the device, not what was drawn before.
 
@@ -33,7 +34,7 @@ def dropout(
         positions: which position of it; 32 bits count.
         p: below 1.
         key: two numbers of 32 bits, as a seed and a step.
-        place: 32 bits; tells apart the places of a model.
+        site: 32 bits; tells apart the sites of a model.
 
     Source: Srivastava et al. 2014, Dropout; the hash is `reference.philox`.
 
@@ -44,7 +45,7 @@ def dropout(
             [0., 0., 0., 0., 0., 0., 2., 2.]])
     """
     width = int(x.shape[1])  # torch.jit.trace makes it a tensor
-    return x * dropout_mask(items, positions, width, p=p, key=key, place=place, dtype=x.dtype)
+    return x * dropout_mask(items, positions, width, p=p, key=key, site=site, dtype=x.dtype)
 
 
 def dropout_mask(
@@ -54,20 +55,16 @@ def dropout_mask(
     *,
     p: float,
     key: tuple[int, int],
-    place: int,
+    site: int,
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "N F"]:
     """The mask that `dropout` multiplies by, 0 or 1 / (1 − p), for F = `width` features."""
     name = choose(DROPOUT, items).name
-    return _mask(name, items, positions, width, p=p, key=key, place=place, dtype=dtype)
+    return _mask(name, items, positions, width, p=p, key=key, site=site, dtype=dtype)
 
 
-def _refuse_numba(*inputs: Any, **options: Any) -> str | None:
-    return refuse_kernels(*inputs) or refuse_numba(f"{MODULE}.numba", *inputs)
-
-
-def _refuse_triton(*inputs: Any, **options: Any) -> str | None:
-    return refuse_kernels(*inputs) or refuse_triton(f"{MODULE}.triton", *inputs)
+def _refuse(name: str, refuse: Callable[..., str | None], *inputs: Any, **options: Any) -> str | None:
+    return refuse_kernels(*inputs) or refuse(f"{MODULE}.{name}", *inputs)
 
 
 def _with(
@@ -77,10 +74,10 @@ def _with(
     positions: Tensor,
     p: float = 0.5,
     key: tuple[int, int] = (0, 0),
-    place: int = 0,
+    site: int = 0,
 ) -> Tensor:
     """Dropout by the named implementation."""
-    return x * _mask(name, items, positions, x.shape[1], p=p, key=key, place=place, dtype=x.dtype)
+    return x * _mask(name, items, positions, x.shape[1], p=p, key=key, site=site, dtype=x.dtype)
 
 
 def _mask(name: str, *rows: Any, dtype: torch.dtype, **options: Any) -> Tensor:
@@ -91,7 +88,7 @@ def _mask(name: str, *rows: Any, dtype: torch.dtype, **options: Any) -> Tensor:
 
 
 DROPOUT = (
-    Implementation("triton", partial(_with, "triton"), _refuse_triton),
-    Implementation("numba", partial(_with, "numba"), _refuse_numba),
+    Implementation("triton", partial(_with, "triton"), partial(_refuse, "triton", refuse_triton)),
+    Implementation("numba", partial(_with, "numba"), partial(_refuse, "numba", refuse_numba)),
     Implementation("reference", partial(_with, "reference")),
 )

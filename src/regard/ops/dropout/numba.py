@@ -1,6 +1,6 @@
 """Masks of dropout as a compiled loop over rows.
 
-    w_lane = Philox(counter = (block, position, item, place), key)[lane],  lane = 0 … 3
+    w_lane = Philox(counter = (block, position, item, site), key)[lane],  lane = 0 … 3
     mask[row, feature] = scale if w_lane ≥ threshold else 0,  scale = 1 / (1 - p)
 
 A feature's counter and lane are those of `regard.ops.dropout.reference`: 64 features, a chunk, take 16 blocks of four
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.ops.compiled import compiled
 from regard.ops.dropout.reference import GROUP, INCREMENTS, LOW, MULTIPLIERS, ROUNDS, threshold
-from regard.ops.threads import spread
+from regard.ops.threads import parallel_for
 
 _M0, _M1 = np.uint64(MULTIPLIERS[0]), np.uint64(MULTIPLIERS[1])
 _K0, _K1 = np.uint32(INCREMENTS[0]), np.uint32(INCREMENTS[1])
@@ -31,17 +31,17 @@ def dropout_mask(
     *,
     p: float,
     key: tuple[int, int],
-    place: int,
+    site: int,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """As `ops.dropout_mask`."""
     mask = torch.empty(len(items), width, dtype=dtype)
     if mask.numel():
         # all words are unsigned and of 32 bits in the kernel, so that its sums wrap as Philox's do
-        words = [np.uint32(word & LOW) for word in (*key, place, threshold(p))]
+        words = [np.uint32(word & LOW) for word in (*key, site, threshold(p))]
         out = mask.numpy()
         rows = [row.numpy().astype(np.uint32) for row in (items, positions)]
-        spread(_fill, (*rows, out, *words, out.dtype.type(1 / (1 - p))), len(items), 2 * mask.numel())
+        parallel_for(_fill, (*rows, out, *words, out.dtype.type(1 / (1 - p))), len(items), 2 * mask.numel())
     return mask
 
 
@@ -52,7 +52,7 @@ def _fill(
     out: Any,
     key0: Any,
     key1: Any,
-    place: Any,
+    site: Any,
     threshold: Any,
     scale: Any,
     start: int,
@@ -69,7 +69,7 @@ def _fill(
             # the words of 16 neighbouring blocks: each round is the same for all, which makes them one vector
             block = np.uint32(chunk // 4)
             for j in range(_GROUP):
-                a, b, c, d = np.uint32(block + np.uint32(j)), position, item, place
+                a, b, c, d = np.uint32(block + np.uint32(j)), position, item, site
                 k0, k1 = key0, key1
                 for _ in range(_ROUNDS):
                     # products of 32 by 32 bits: upper halves are mixed with the other words and the key

@@ -44,7 +44,7 @@ def dropout_mask(
     *,
     p: float,
     key: tuple[int, int],
-    place: int,
+    site: int,
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "N F"]:
     """As `ops.dropout_mask`."""
@@ -53,7 +53,7 @@ def dropout_mask(
     blocks = torch.arange(-(-width // (4 * GROUP)) * GROUP, device=device)
     shape = len(items), len(blocks)
     position, item = ((word.long() & LOW)[:, None].expand(shape) for word in (positions, items))
-    last = torch.full_like(position, place & LOW)
+    last = torch.full_like(position, site & LOW)
     words = philox((blocks.expand(shape), position, item, last), (key[0] & LOW, key[1] & LOW))
     # in a chunk first the GROUP words `a` of its blocks, then their words `b`, `c` and `d`
     grouped = torch.stack([word.unflatten(1, (-1, GROUP)) for word in words], 2)  # (N, chunks, 4, GROUP)

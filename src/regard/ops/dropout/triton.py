@@ -1,6 +1,6 @@
 """Masks of dropout on a GPU: a program for every 64 features of some rows.
 
-    w_lane = Philox(counter = (block, position, item, place), key)[lane],  lane = 0 … 3
+    w_lane = Philox(counter = (block, position, item, site), key)[lane],  lane = 0 … 3
     mask[row, feature] = scale if w_lane ≥ threshold else 0
     feature = 64 · chunk + 16 · lane + j,  block = 16 · chunk + j
 
@@ -28,7 +28,7 @@ def dropout_mask(
     *,
     p: float,
     key: tuple[int, int],
-    place: int,
+    site: int,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """As `ops.dropout_mask`."""
@@ -41,7 +41,7 @@ def dropout_mask(
         grid = triton.cdiv(len(items), ROWS), triton.cdiv(width, 4 * GROUP)
         with torch.cuda.device_of(items):
             mask_kernel[grid](
-                items, positions, mask, len(items), width, seed - (seed >> 63 << 64), place & LOW, threshold(p),
+                items, positions, mask, len(items), width, seed - (seed >> 63 << 64), site & LOW, threshold(p),
                 inner, ROWS=ROWS, GROUP=GROUP, ROUNDS=ROUNDS,
             )  # fmt: skip
         # float64: ones from the kernel, times a scale in full precision
@@ -58,14 +58,14 @@ def mask_kernel(
     count,
     width,
     seed,
-    place,
+    site,
     threshold,
     scale,
     ROWS: tl.constexpr,
     GROUP: tl.constexpr,
     ROUNDS: tl.constexpr,
 ):
-    """out (count, width) ← scale where Philox of (block, position, item, place) is `threshold` or more, else 0."""
+    """out (count, width) ← scale where Philox of (block, position, item, site) is `threshold` or more, else 0."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = row < count
     item = tl.load(items + row, mask=inside, other=0)[:, None].to(tl.uint32)
@@ -74,7 +74,7 @@ def mask_kernel(
     # Philox is a loop over rounds, which wants its four counters of one shape (ROWS, GROUP) and type from the first
     zeros = tl.zeros([ROWS, GROUP], dtype=tl.uint32)
     block = (tl.program_id(1) * GROUP + j).to(tl.uint32) + zeros
-    last = zeros + place.to(tl.uint32)
+    last = zeros + site.to(tl.uint32)
     a, b, c, d = tl.philox(seed, block, position + zeros, item + zeros, last, ROUNDS)
     least = threshold.to(tl.uint32)  # unsigned as the words: with a sign the larger half would be negative
     start = out + row[:, None].to(tl.int64) * width  # int64: count · width may be beyond 2³¹

@@ -48,11 +48,11 @@ class _Entmax15(FromOutput):
         x = (descend(energies) / 2).clamp(min=-1)  # never in the support from there on, and finite
         ordered = x.sort(-1, descending=True).values
         # mean, variance and τ_k (…, S) over the k largest, for every k
-        rank = torch.arange(1, x.shape[-1] + 1, device=x.device, dtype=x.dtype)
-        mean = ordered.cumsum(-1) / rank
-        variance = ordered.square().cumsum(-1) / rank - mean.square()
+        k = torch.arange(1, x.shape[-1] + 1, device=x.device, dtype=x.dtype)
+        mean = ordered.cumsum(-1) / k
+        variance = ordered.square().cumsum(-1) / k - mean.square()
         # 1/k - V is negative only where k is too large: τ_k is the mean then, which is above the k-th x
-        threshold = mean - (1 / rank - variance).clamp(min=0).sqrt()
+        threshold = mean - (1 / k - variance).clamp(min=0).sqrt()
         count = ((threshold <= ordered) & (ordered > -1)).sum(-1, keepdim=True)
         # comparisons with NaN are false, so that a row with NaN has the count 0: index 0 in place of -1
         root = (x - threshold.gather(-1, (count - 1).clamp(min=0))).clamp(min=0)

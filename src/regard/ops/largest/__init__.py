@@ -6,24 +6,18 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.ops.choose import Implementation, choose
+from regard.ops.choose import Implementation, choose, loaded
 from regard.ops.eligibility import refuse_gradients, refuse_kernels, refuse_numba, refuse_types
 from regard.ops.largest import reference, selection
 from regard.shapes import Float, Int
 
 MODULE = "regard.ops.largest.numba"
-MANY = 128
+MAX_COUNT = 128
 """From so many on the kernel's insertions cost more than a sort."""
 
 
-def _numba(values: Tensor, count: int, without: int | None = None) -> tuple[Tensor, Tensor]:
-    from regard.ops.largest import numba
-
-    return numba.largest(values, count, without)
-
-
 def _refuse(values: Any = None, count: int = 1, without: int | None = None) -> str | None:
-    if values is not None and min(count, values.shape[1]) >= MANY:
+    if values is not None and min(count, values.shape[1]) >= MAX_COUNT:
         return f"{count} of {values.shape[1]} entries are found faster by a sort"
     return refuse_kernels(values) or refuse_numba(MODULE, values) or refuse_types(values) or refuse_gradients(values)
 
@@ -33,7 +27,7 @@ def _refuse_selection(*inputs: Any, **options: Any) -> str | None:
 
 
 LARGEST = (
-    Implementation("numba", _numba, _refuse),
+    Implementation("numba", loaded(MODULE, "largest"), _refuse),
     Implementation("selection", selection.largest, _refuse_selection),
     Implementation("reference", reference.largest),
 )
@@ -42,16 +36,15 @@ LARGEST = (
 def largest(
     values: Float[Tensor, "R N"], count: int, without: int | None = None
 ) -> tuple[Float[Tensor, "R C"], Int[Tensor, "R C"]]:
-    """The `count` largest entries of each row (all, if there are fewer) and their places, largest first.
+    """The `count` largest entries of each row (all, if there are fewer) and their indices, largest first.
 
     Among equal entries the first come first; which of several -inf are chosen is not promised. NaN is larger than all.
 
     Args:
-        without: a place whose entry counts as -inf.
+        without: the index of a column whose entry counts as -inf.
 
     >>> import torch
     >>> largest(torch.tensor([[1.0, 3.0, 1.0, 1.0]]), 2)
     (tensor([[3., 1.]]), tensor([[1, 0]]))
     """
-    entries: tuple[Tensor, Tensor] = choose(LARGEST, values, count).function(values, count, without)
-    return entries
+    return choose(LARGEST, values, count).function(values, count, without)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from math import inf
 
-NEVER = float("-inf")
+from torch import Tensor
 
 
 def largest(values: Tensor, count: int, without: int | None = None) -> tuple[Tensor, Tensor]:
@@ -12,20 +12,20 @@ def largest(values: Tensor, count: int, without: int | None = None) -> tuple[Ten
     if without is None:
         return _largest(values, count)
     # one more than `count`, so that there are enough when `without` is among them
-    top, places = _largest(values, count + 1)
-    best, order = _largest(top.masked_fill(places == without, NEVER), count)
-    return best, places.gather(1, order)
+    top, indices = _largest(values, count + 1)
+    best, order = _largest(top.masked_fill(indices == without, -inf), count)
+    return best, indices.gather(1, order)
 
 
 def _largest(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     width = values.shape[1]
     count = min(count, width)
     # one more shows whether the cut goes through equal entries, of which `topk` takes any: then sort, which is stable
-    top, places = values.topk(min(count + 1, width), 1)
+    top, indices = values.topk(min(count + 1, width), 1)
     if top.shape[1] > count and bool(((top[:, count - 1] == top[:, count]) & top[:, count].isfinite()).any()):
-        top, places = values.sort(dim=1, descending=True, stable=True)
-        return top[:, :count].contiguous(), places[:, :count].contiguous()
-    # equal entries within the selection in the order of their places: by place first, then stably by value
-    places, order = places[:, :count].sort(1)
+        top, indices = values.sort(dim=1, descending=True, stable=True)
+        return top[:, :count].contiguous(), indices[:, :count].contiguous()
+    # equal entries within the selection in the order of their indices: by index first, then stably by value
+    indices, order = indices[:, :count].sort(1)
     top, order = top[:, :count].gather(1, order).sort(dim=1, descending=True, stable=True)
-    return top, places.gather(1, order)
+    return top, indices.gather(1, order)

@@ -17,26 +17,25 @@ def linear(
     weight: Float[Tensor, "N K"],
     bias: Float[Tensor, " N"] | None = None,
     *,
-    narrow: bool = False,
+    bfloat16: bool = False,
 ) -> Float[Tensor, "*rows N"]:
     """x Wᵀ + b.
 
     Args:
-        narrow: round x and W to bfloat16, and their product before the bias is added; for float32 without autograd.
+        bfloat16: round x and W to bfloat16, and their product before the bias is added; for float32 without autograd.
 
     >>> linear(torch.ones(2, 3), torch.ones(1, 3))
     tensor([[3.],
             [3.]])
     """
-    if narrow:
-        return _narrow(x, weight.bfloat16(), bias)
-    product: Tensor = choose(LINEAR, x, weight, bias).function(x, weight, bias)
-    return product
+    if bfloat16:
+        return _multiply_bfloat16(x, weight.bfloat16(), bias)
+    return choose(LINEAR, x, weight, bias).function(x, weight, bias)
 
 
-def outer(left: Float[Tensor, "M N"], right: Float[Tensor, "M K"], *, narrow: bool = False) -> Float[Tensor, "N K"]:
+def outer(left: Float[Tensor, "M N"], right: Float[Tensor, "M K"], *, bfloat16: bool = False) -> Float[Tensor, "N K"]:
     """Σ_m left_mn right_mk: grad_W from grad_y (M, N) and x (M, K); without autograd."""
-    if narrow:
+    if bfloat16:
         return (left.bfloat16().t() @ right.bfloat16()).float()
     return left.t() @ right
 
@@ -47,18 +46,18 @@ class Product:
     Args:
         weight: (N, K). A transposed one is not packed: that would cost more than dozens of products gain.
         rows: of x.
-        narrow: as in `linear`.
+        bfloat16: as in `linear`.
     """
 
-    def __init__(self, weight: Tensor, rows: int, *, narrow: bool = False) -> None:
-        self.narrow = narrow
-        self.weight = weight.detach().bfloat16() if narrow else weight.detach()
+    def __init__(self, weight: Tensor, rows: int, *, bfloat16: bool = False) -> None:
+        self.bfloat16 = bfloat16
+        self.weight = weight.detach().bfloat16() if bfloat16 else weight.detach()
         packs = weight.is_contiguous()
         with torch.no_grad():
             # what is taken for such products, so that calls need not ask again
             example = weight.new_empty(rows, weight.shape[1])
-            enough = onednn.ENOUGH_PACKED if packs else onednn.ENOUGH
-            self.packed = choose(LINEAR, example, weight.detach(), enough=enough).name == "onednn"
+            min_work = onednn.MIN_WORK_PACKED if packs else onednn.MIN_WORK
+            self.packed = choose(LINEAR, example, weight.detach(), min_work=min_work).name == "onednn"
         if self.packed and packs:
             self.weight = onednn.pack(self.weight, rows)
 
@@ -66,12 +65,12 @@ class Product:
         self, x: Float[Tensor, "*rows K"], bias: Float[Tensor, " N"] | None = None
     ) -> Float[Tensor, "*rows N"]:
         """x Wᵀ + b."""
-        if self.narrow:
-            return _narrow(x, self.weight, bias, packed=self.packed)
+        if self.bfloat16:
+            return _multiply_bfloat16(x, self.weight, bias, packed=self.packed)
         return (onednn.linear if self.packed else reference.linear)(x, self.weight, bias)
 
 
-def _narrow(x: Tensor, weight: Tensor, bias: Tensor | None, *, packed: bool = False) -> Tensor:
+def _multiply_bfloat16(x: Tensor, weight: Tensor, bias: Tensor | None, *, packed: bool = False) -> Tensor:
     # the product is rounded to bfloat16; the bias is added in float32, as it need not be rounded
     product = (onednn.linear if packed else reference.linear)(x.bfloat16(), weight).float()
     return product if bias is None else product.add_(bias)

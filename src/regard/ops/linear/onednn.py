@@ -13,26 +13,26 @@ from torch import Tensor
 
 from regard.ops.eligibility import refuse_device, refuse_gradients, refuse_kernels, refuse_types
 
-ENOUGH = 1 << 21
+MIN_WORK = 1 << 21
 """Multiply-adds from which on a call is worth its preparation."""
-ENOUGH_PACKED = 1 << 19
+MIN_WORK_PACKED = 1 << 19
 """The same for a weight that is packed."""
 
 _multiply: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
 _reorder: Any = getattr(torch.ops.mkldnn, "_reorder_linear_weight", None)
 
 
-def refuse(x: Any = None, weight: Any = None, bias: Any = None, *, enough: int = ENOUGH) -> str | None:
+def refuse(x: Any = None, weight: Any = None, bias: Any = None, *, min_work: int = MIN_WORK) -> str | None:
     """Why oneDNN does not compute x Wᵀ, or None.
 
     Args:
-        enough: multiply-adds, rows · K · N, from which on it does.
+        min_work: multiply-adds, rows · K · N, from which on it does.
     """
     if _multiply is None or _reorder is None or not torch.backends.mkldnn.is_available():
         return "torch was built without oneDNN"
     if not torch._C._get_mkldnn_enabled():
         return "torch.backends.mkldnn is switched off"
-    if x is not None and weight is not None and x.numel() * weight.shape[0] < enough:
+    if x is not None and weight is not None and x.numel() * weight.shape[0] < min_work:
         return "the product is too small"
     return (
         refuse_kernels(x, weight, bias)
@@ -45,14 +45,12 @@ def refuse(x: Any = None, weight: Any = None, bias: Any = None, *, enough: int =
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b; the weight may be packed."""
     # nothing is fused after the product: no function, no numbers for it, no variant of it
-    product: Tensor = _multiply(_dense(x), weight if weight.is_mkldnn else _dense(weight), bias, "none", [], "")
-    return product
+    return _multiply(_dense(x), weight if weight.is_mkldnn else _dense(weight), bias, "none", [], "")
 
 
 def pack(weight: Tensor, rows: int) -> Tensor:
     """A weight in the layout that oneDNN reads fastest in products with so many rows."""
-    packed: Tensor = _reorder(weight.detach().contiguous(), rows)
-    return packed
+    return _reorder(weight.detach().contiguous(), rows)
 
 
 def _dense(x: Tensor) -> Tensor:

@@ -61,8 +61,7 @@ def linear_cross_entropy(
         shown = letters | {name: (axes, x) for name, (axes, x) in others.items() if x is not None}
         raise ShapeError("features, weight, targets and what goes with them must fit together.\n" + describe(shown))
     inputs = (features, weight, bias, targets, mask, never)
-    result: tuple[Tensor, Tensor] = choose(LINEAR_CROSS_ENTROPY, *inputs).function(*inputs, smoothing=smoothing)
-    return result
+    return choose(LINEAR_CROSS_ENTROPY, *inputs).function(*inputs, smoothing=smoothing)
 
 
 def _refuse_blocks(features: Any = None, weight: Any = None, *others: Any) -> str | None:

@@ -21,9 +21,9 @@ from regard.errors import ShapeError
 from regard.ops.linear import Product, linear
 from regard.ops.linear_cross_entropy import reference
 
-KEPT = 5 << 18
+BLOCK_ELEMENTS = 5 << 18
 """Numbers of a block of logits; with fewer, the weight and its gradient are read too often."""
-FEWEST = 64
+MIN_ROWS = 64
 """Rows of a block: products of fewer would be slow."""
 
 _keeps_graph: Any = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
@@ -56,7 +56,7 @@ def linear_cross_entropy(
     if torch.is_grad_enabled():
         loss, likelihood = _Loss.apply(*inputs)  # type: ignore[no-untyped-call]
     else:
-        loss, likelihood, _ = _in_blocks(*inputs, (False, False, False))
+        loss, likelihood, _ = _in_blocks((False, False, False), *inputs)
     return loss, likelihood
 
 
@@ -64,19 +64,10 @@ class _Loss(torch.autograd.Function):
     """Makes the gradients with the loss; the backward pass scales them. Second derivatives are the formula's."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        features: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        targets: Tensor,
-        never: Tensor | None,
-        smoothing: float,
-    ) -> tuple[Tensor, Tensor]:
-        inputs, needed = (features, weight, bias, targets, never), ctx.needs_input_grad[:3]
-        loss, likelihood, gradients = _in_blocks(*inputs, smoothing, needed)
-        ctx.smoothing = smoothing
-        ctx.save_for_backward(*gradients, *inputs)
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
+        loss, likelihood, gradients = _in_blocks(ctx.needs_input_grad[:3], *inputs)
+        *tensors, ctx.smoothing = inputs
+        ctx.save_for_backward(*gradients, *tensors)
         ctx.mark_non_differentiable(likelihood)
         return loss, likelihood
 
@@ -92,33 +83,29 @@ class _Loss(torch.autograd.Function):
                 features, weight, bias, targets, never=never, smoothing=ctx.smoothing
             )
             results = iter(torch.autograd.grad(loss, needed, grad_loss, create_graph=True))
-            return *(None if gradient is None else next(results) for gradient in gradients), None, None, None
-        # in place where no other pass will read them: the weight's gradient is as large as the weight
-        multiply = torch.mul if _keeps_graph() else Tensor.mul_
-        return (
-            *(None if gradient is None else multiply(gradient, grad_loss) for gradient in gradients),
-            None,
-            None,
-            None,
-        )
+        else:
+            # in place where no other pass will read them: the weight's gradient is as large as the weight
+            multiply = torch.mul if _keeps_graph() else Tensor.mul_
+            results = (multiply(gradient, grad_loss) for gradient in gradients if gradient is not None)
+        return *(None if gradient is None else next(results) for gradient in gradients), None, None, None
 
 
 def _in_blocks(
+    needed: tuple[bool, bool, bool],
     features: Tensor,
     weight: Tensor,
     bias: Tensor | None,
     targets: Tensor,
     never: Tensor | None,
     smoothing: float,
-    needed: tuple[bool, bool, bool],
 ) -> tuple[Tensor, Tensor, Gradients]:
     """The loss, the negative log-likelihood, and the gradients of the loss."""
     kernels = import_module("regard.ops.linear_cross_entropy.numba")
     of_features, of_weight, of_bias = needed
     silent = targets[:0] if never is None else never.nonzero()[:, 0]
     count, num_tokens = len(features), len(weight)
-    # as many rows as `KEPT` allows, a multiple of `FEWEST`; W is packed when several blocks use it
-    rows = min(max(FEWEST, KEPT // num_tokens // FEWEST * FEWEST), count)
+    # as many rows as `BLOCK_ELEMENTS` allows, a multiple of `MIN_ROWS`; W is packed when several blocks use it
+    rows = min(max(MIN_ROWS, BLOCK_ELEMENTS // num_tokens // MIN_ROWS * MIN_ROWS), count)
     multiply = Product(weight, rows) if rows < count else partial(linear, weight=weight)
     grad_weight = weight.new_empty(weight.shape) if of_weight else None
     grad_bias = weight.new_zeros(num_tokens) if of_bias else None

@@ -18,9 +18,9 @@ from torch import Tensor
 from regard.ops.compiled import compiled
 from regard.ops.compiled.elementary import power
 from regard.ops.compiled.order import largest
-from regard.ops.threads import spread
+from regard.ops.threads import parallel_for
 
-WORK = 8
+WORK_PER_ELEMENT = 8
 """Innermost steps that a number counts for, its exponential included."""
 
 
@@ -36,7 +36,7 @@ def turn(logits: Tensor, targets: Tensor, silent: Tensor, smoothing: float, sums
     """
     block = logits.numpy()
     arguments = (block, targets.numpy(), silent.numpy(), block.dtype.type(smoothing), sums.numpy(), gradient)
-    spread(_turn, arguments, len(block), WORK * block.size)
+    parallel_for(_turn, arguments, len(block), WORK_PER_ELEMENT * block.size)
 
 
 @compiled

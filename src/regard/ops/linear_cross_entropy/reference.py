@@ -40,7 +40,25 @@ def cross_entropy(
     *,
     smoothing: float = 0.0,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Σ (1 - ε)·(-log p(y)) + ε·mean over tokens with log p > -∞ of (-log p), and Σ -log p(y), over real rows."""
+    """Sums over real positions of the smoothed loss and of the plain negative log-likelihood, in nats.
+
+    loss = (1 - ε)·(-log p(y)) + ε·mean over the N' tokens with log p > -∞ of (-log p): impossible tokens
+    (the extended ids that a source lacks) have no share.
+
+    Args:
+        targets: ids, for example (B, T); those at masked positions do not matter.
+        mask: True at real positions.
+        smoothing: ε.
+
+    Returns:
+        The loss to be minimised and the negative log-likelihood; divide both by the number of real positions.
+
+    Source: Szegedy et al. 2016 (arXiv 1512.00567), section 7.
+
+    >>> logp = torch.tensor([[[0.25, 0.75], [0.5, 0.5]]]).log()
+    >>> cross_entropy(logp, torch.tensor([[1, 0]]), torch.tensor([[True, False]]))[0]
+    tensor(0.2877)
+    """
     real = torch.ones_like(targets, dtype=torch.bool) if mask is None else mask
     chosen = log_probabilities.gather(-1, targets.masked_fill(~real, 0)[..., None])[..., 0]
     likelihood = -chosen.masked_fill(~real, 0).sum()

@@ -14,8 +14,7 @@ from regard.ops.location import additive
 def run(*inputs: Tensor) -> Tensor:
     """The energies, differentiable where any input requires a gradient."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
-        energies: Tensor = _Energies.apply(*inputs)  # type: ignore[no-untyped-call]
-        return energies
+        return _Energies.apply(*inputs)  # type: ignore[no-untyped-call]
     return _kernels().energies(*inputs)
 
 
@@ -29,8 +28,7 @@ class _Energies(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Tensor) -> Tensor:
         ctx.save_for_backward(*inputs)
-        energies: Tensor = _kernels().energies(*inputs)
-        return energies
+        return _kernels().energies(*inputs)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:

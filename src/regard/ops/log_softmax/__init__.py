@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from torch import Tensor
 
-from regard.ops.choose import Implementation, choose
+from regard.ops.choose import Implementation, choose, loaded
 from regard.ops.eligibility import refuse_empty, refuse_kernels, refuse_numba, refuse_types
 from regard.shapes import Float
 
 MODULE = "regard.ops.log_softmax.numba"
-
-
-def _numba(logits: Tensor) -> Tensor:
-    from regard.ops.log_softmax import numba
-
-    return numba.log_softmax(logits)
 
 
 def _refuse(logits: Any = None) -> str | None:
@@ -27,11 +22,10 @@ def _refuse(logits: Any = None) -> str | None:
     return refuse_numba(MODULE, logits) or refuse_types(logits) or refuse_empty(logits) or refuse_kernels(logits)
 
 
-def _reference(logits: Tensor) -> Tensor:
-    return logits.log_softmax(-1)
-
-
-LOG_SOFTMAX = (Implementation("numba", _numba, _refuse), Implementation("reference", _reference))
+LOG_SOFTMAX = (
+    Implementation("numba", loaded(MODULE, "log_softmax"), _refuse),
+    Implementation("reference", partial(Tensor.log_softmax, dim=-1)),
+)
 
 
 def log_softmax(logits: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows N"]:
@@ -41,5 +35,4 @@ def log_softmax(logits: Float[Tensor, "*rows N"]) -> Float[Tensor, "*rows N"]:
     >>> log_softmax(torch.zeros(1, 4)).exp()
     tensor([[0.2500, 0.2500, 0.2500, 0.2500]])
     """
-    log_probabilities: Tensor = choose(LOG_SOFTMAX, logits).function(logits)
-    return log_probabilities
+    return choose(LOG_SOFTMAX, logits).function(logits)

@@ -15,16 +15,16 @@ from torch import Tensor
 from regard.ops.compiled import compiled, inlined
 from regard.ops.compiled.elementary import power
 from regard.ops.compiled.order import largest
-from regard.ops.threads import spread
+from regard.ops.threads import parallel_for
 
-WORK = 8
+WORK_PER_ELEMENT = 8
 """Innermost steps that a number counts for, its exponential included."""
 
 
 def log_softmax(logits: Tensor) -> Tensor:
     """As the operation, for contiguous rows (R, N) on the CPU."""
     rows = logits.numpy()
-    spread(_normalise, (rows,), len(rows), WORK * rows.size)
+    parallel_for(_normalise, (rows,), len(rows), WORK_PER_ELEMENT * rows.size)
     return logits
 
 

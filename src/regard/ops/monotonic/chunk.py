@@ -11,7 +11,7 @@ from regard.ops.monotonic import parallel, reference
 from regard.shapes import Bool, Float
 
 
-def refuse_narrow(
+def refuse_width(
     stops: Tensor | None = None, energies: Any = None, support: Any = None, width: int | None = None
 ) -> str | None:
     """Why chunks cannot share their sums, or None: they must all begin at the first position."""
@@ -25,7 +25,7 @@ def refuse_narrow(
 
 
 MOVING_CHUNK_SOFTMAX = (
-    Implementation("parallel", parallel.lookback_softmax, refuse_narrow),
+    Implementation("parallel", parallel.lookback_softmax, refuse_width),
     Implementation("reference", reference.moving_chunk_softmax),
 )
 

@@ -9,15 +9,15 @@ from regard.ops.choose import choose as choose_implementation
 from regard.ops.monotonic import parallel, reference
 from regard.shapes import Float
 
-FEW = 8
+MAX_SEQUENTIAL = 8
 """Up to so many positions a loop is as fast as doubling."""
 
 
 def refuse_few(choose: Tensor | None = None, previous: Tensor | None = None) -> str | None:
     """Why doubling does not pay, or None: for a handful of positions."""
-    if choose is None or not isinstance(choose.shape[-1], int) or choose.shape[-1] > FEW:
+    if choose is None or not isinstance(choose.shape[-1], int) or choose.shape[-1] > MAX_SEQUENTIAL:
         return None
-    return f"{choose.shape[-1]} positions are as quickly read one after the other; it pays from {FEW + 1}"
+    return f"{choose.shape[-1]} positions are as quickly read one after the other; it pays from {MAX_SEQUENTIAL + 1}"
 
 
 EXPECTED_MONOTONIC_ALIGNMENT = (

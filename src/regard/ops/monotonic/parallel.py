@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.ops.forward_mode import apply
 from regard.shapes import Bool, Float
 
-PASSES = 14
+NUM_DOUBLINGS = 14
 """Passes in an exported program for any number of positions, which must then be fewer than 2^14 = 16,384."""
 
 
@@ -63,8 +63,7 @@ def lookback_softmax(
 
 def linear_recurrence(decay: Float[Tensor, "*rows S1"], inputs: Float[Tensor, "*rows S"]) -> Float[Tensor, "*rows S"]:
     """y_0 = x_0, y_j = d_j y_{j-1} + x_j, for d_1 … d_{S-1}; differentiable any number of times."""
-    result: Tensor = apply(_LinearRecurrence, _LinearRecurrenceWithTangents, decay, inputs)
-    return result
+    return apply(_LinearRecurrence, _LinearRecurrenceWithTangents, decay, inputs)
 
 
 class _LinearRecurrence(torch.autograd.Function):
@@ -100,14 +99,14 @@ class _LinearRecurrence(torch.autograd.Function):
 
 
 def _any_number(decay: Tensor, inputs: Tensor) -> Tensor:
-    """The same for a number of positions below 2^PASSES that is not known while a program is exported."""
+    """The same for a number of positions below 2^NUM_DOUBLINGS that is not known while a program is exported."""
     if torch.compiler.is_exporting():  # a program without this bound would be wrong beyond it
-        torch._check(inputs.shape[-1] < 1 << PASSES)
-    places = torch.arange(inputs.shape[-1], device=inputs.device)
+        torch._check(inputs.shape[-1] < 1 << NUM_DOUBLINGS)
+    positions = torch.arange(inputs.shape[-1], device=inputs.device)
     # every pass takes all positions, as their number is a symbol; the first `reach` are complete
     decay = torch.nn.functional.pad(decay, (1, 0))
-    for reach in (1 << step for step in range(PASSES)):
-        before, inside = (places - reach).clamp(min=0), places >= reach
+    for reach in (1 << step for step in range(NUM_DOUBLINGS)):
+        before, inside = (positions - reach).clamp(min=0), positions >= reach
         inputs = inputs + torch.where(inside, decay * inputs.index_select(-1, before), 0)
         decay = torch.where(inside, decay * decay.index_select(-1, before), 0)
     return inputs

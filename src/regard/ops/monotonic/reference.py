@@ -45,9 +45,9 @@ def moving_chunk_softmax(
     chunks = torch.nn.functional.pad(energies, before).unfold(-1, width, 1)
     inside = torch.nn.functional.pad(allowed, before).unfold(-1, width, 1)
     mass = stops[..., None] * masked_softmax(chunks, inside)
-    # place i of chunk k is position j = k - (w - 1) + i, so β_j sums mass[j + (w - 1) - i, i] over i
+    # entry i of chunk k is position j = k - (w - 1) + i, so β_j sums mass[j + (w - 1) - i, i] over i
     after = torch.nn.functional.pad(mass, (0, 0, 0, width - 1))
     return sum(
-        (after[..., width - 1 - place : width - 1 - place + num_positions, place] for place in range(width)),
+        (after[..., width - 1 - i : width - 1 - i + num_positions, i] for i in range(width)),
         start=torch.zeros_like(stops),
     )

@@ -13,7 +13,7 @@ from regard.ops.eligibility import refuse_kernels, refuse_numba
 from regard.ops.softmax import reference
 from regard.shapes import Bool, Float
 
-ENOUGH = 1 << 12
+MIN_ELEMENTS = 1 << 12
 """From so many numbers on a compiled loop is worth its call."""
 
 
@@ -28,8 +28,7 @@ def masked_softmax(
     tensor([[1., 0.],
             [0., 0.]])
     """
-    weights: Tensor = choose(MASKED_SOFTMAX, energies, support).function(energies, support)
-    return weights
+    return choose(MASKED_SOFTMAX, energies, support).function(energies, support)
 
 
 def _refuse_numba(*inputs: Any) -> str | None:
@@ -37,7 +36,7 @@ def _refuse_numba(*inputs: Any) -> str | None:
         return "torch's own softmax needs no mask"
     if (reason := refuse_kernels(*inputs)) is not None:
         return reason
-    if inputs and inputs[0].numel() < ENOUGH:
+    if inputs and inputs[0].numel() < MIN_ELEMENTS:
         return "there are too few numbers"
     return refuse_numba("regard.ops.softmax.numba", *inputs)
 
@@ -57,8 +56,7 @@ def _kernels() -> Any:
 
 def _weigh(energies: Tensor, support: Tensor | None) -> Tensor:
     # cloned: the kernel writes over its argument, which belongs to the caller
-    weights: Tensor = _kernels().weigh(energies.detach().clone(memory_format=torch.contiguous_format), support)
-    return weights
+    return _kernels().weigh(energies.detach().clone(memory_format=torch.contiguous_format), support)
 
 
 class _Softmax(torch.autograd.Function):

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from regard.ops.compiled import compiled
 from regard.ops.compiled.elementary import REACH, power
-from regard.ops.compiled.order import largest, rank, ranked
-from regard.ops.threads import spread
+from regard.ops.compiled.order import from_ordinal, largest, ordinal
+from regard.ops.threads import parallel_for
 
 
 def weigh(energies: Tensor, support: Tensor | None) -> Tensor:
@@ -26,7 +26,7 @@ def weigh(energies: Tensor, support: Tensor | None) -> Tensor:
     if x.numel():
         rows, mask = _rows_of(x, support)
         flat = x.view(*rows, x.shape[-1]).numpy()
-        spread(_weigh, (flat, mask, 2 * REACH[flat.dtype]), prod(rows), x.numel())
+        parallel_for(_weigh, (flat, mask, 2 * REACH[flat.dtype]), prod(rows), x.numel())
     return energies
 
 
@@ -35,7 +35,7 @@ def pull_back(gradient: Tensor, weights: Tensor) -> Tensor:
     if gradient.numel():
         width = gradient.shape[-1]
         flat = gradient.detach().view(-1, width).numpy(), weights.detach().view(-1, width).numpy()
-        spread(_pull_back, flat, len(flat[0]), gradient.numel())
+        parallel_for(_pull_back, flat, len(flat[0]), gradient.numel())
     return gradient
 
 
@@ -66,11 +66,11 @@ def _weigh(energies: Any, support: Any, reach: Any, start: int, stop: int) -> No
         x = energies[row // sharing, row % sharing]
         if len(support):
             # the largest as an integer of the same order, by vector instructions; NaN in the support is the largest
-            allowed, highest = support[row // sharing], rank(lowest)
+            allowed, highest = support[row // sharing], ordinal(lowest)
             for s in range(width):
-                here = rank(x[s] if allowed[s] else lowest)
+                here = ordinal(x[s] if allowed[s] else lowest)
                 highest = here if here > highest else highest
-            top = ranked(highest)
+            top = from_ordinal(highest)
             # nothing is allowed: zeros. A support of only -∞ goes on, and is NaN as torch's softmax is
             if top == lowest and not allowed.any():
                 x[:] = zero

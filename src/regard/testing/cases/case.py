@@ -17,11 +17,17 @@ PART_SIZE = 6
 
 
 @dataclass(frozen=True)
-class MechanismCase:
-    """A mechanism, which `make` makes, and the public things that it shows; the rest as in `check_mechanism`."""
+class Case:
+    """What all cases have."""
 
     name: str
     shows: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class MechanismCase(Case):
+    """A mechanism, which `make` makes, and the public things that it shows; the rest as in `check_mechanism`."""
+
     make: Callable[[], Any]
     memory_size: int | tuple[int, ...] = 6
     query_size: int = 5
@@ -47,53 +53,43 @@ class PartCase:
 
 
 @dataclass(frozen=True)
-class OperationCase:
+class OperationCase(Case):
     """An operation and random inputs for it in float64."""
 
-    name: str
-    shows: tuple[Any, ...]
     inputs: Callable[[], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
-class LossCase:
+class LossCase(Case):
     """A loss and its inputs, each with its letters, which say what can be permuted (B) and padded (T, S).
 
     Inputs of type bool are masks; without any real cell the loss is 0.
     """
 
-    name: str
-    shows: tuple[Any, ...]
     inputs: Callable[[], tuple[tuple[str, Tensor], ...]]
     call: Callable[..., Tensor]
 
 
 @dataclass(frozen=True)
-class LayerCase:
+class LayerCase(Case):
     """A layer and inputs for its `forward` (or `call`), rows first."""
 
-    name: str
-    shows: tuple[Any, ...]
     make: Callable[[], nn.Module]
     inputs: Callable[[], tuple[Tensor, ...]]
     call: Callable[..., Any] = lambda layer, *inputs: layer(*inputs)
 
 
 @dataclass(frozen=True)
-class EncoderCase:
+class EncoderCase(Case):
     """An encoder of ids below 7."""
 
-    name: str
-    shows: tuple[Any, ...]
     make: Callable[[], Any]
 
 
 @dataclass(frozen=True)
-class DecoderCase:
+class DecoderCase(Case):
     """A decoder and its sources; its inputs are `num_tokens` ids or `num_features` values."""
 
-    name: str
-    shows: tuple[Any, ...]
     make: Callable[[], Any]
     sources: Callable[[], tuple[Source, ...]] = tiny.sources
     num_tokens: int | None = tiny.NUM_TOKENS
@@ -105,6 +101,3 @@ def of_recipe(name: str, recipe: Callable[..., Any], shows: tuple[Any, ...], **o
     """A case of a recipe: queries of 5 and a memory of 6 features, unless the options have other sizes."""
     sizes = {key: options.pop(key, size) for key, size in (("query_size", 5), ("memory_size", 6))}
     return MechanismCase(name, (recipe, Mechanism, *shows), lambda: recipe(**sizes, **options), **sizes)
-
-
-Case = MechanismCase | OperationCase | LossCase | LayerCase | EncoderCase | DecoderCase

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +12,8 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.errors import UnsupportedError
-from regard.testing.assertion import require, require_close, require_close_trees
-from regard.testing.subject import Looks, Sources, Subject
+from regard.testing.assertion import require, require_close, require_close_trees, require_same_in_threads
+from regard.testing.subject import Looks, Sources, Subject, require_close_looks
 
 LENGTHS = (4, 2)
 STEPS = 3
@@ -30,26 +28,12 @@ def nothing_is_kept_on_the_module(subject: Subject) -> None:
 
 def threads_may_share_a_mechanism(subject: Subject) -> None:
     """Two threads with different sources have the same results as a single one."""
-    runs: list[Callable[[], Looks]] = [lambda b=b: _run(subject, sentences=(b, b + 7)) for b in range(4)]  # type: ignore[misc]
-    alone = [run() for run in runs]
-    with ThreadPoolExecutor(2) as pool:
-        together = list(pool.map(lambda run: run(), runs))
-    for ours, theirs in zip(together, alone, strict=True):
-        require_close(ours.contexts, theirs.contexts, "the context of one of two threads", 0.0)
-        for a, b in zip(ours.alignments, theirs.alignments, strict=True):
-            require_close(a, b, "the alignment of one of two threads", 0.0)
+    require_same_in_threads(lambda b: _run(subject, sentences=(b, b + 7)), 4)
 
 
 def saved_weights_give_the_same(subject: Subject) -> None:
     """A mechanism that loads the saved weights has the same results: all that matters is in the state dict."""
-    other = copy.deepcopy(subject.mechanism)
-    with torch.no_grad():
-        for parameter in other.parameters():
-            parameter.add_(1.0)
-    file = io.BytesIO()
-    torch.save(subject.mechanism.state_dict(), file)
-    file.seek(0)
-    other.load_state_dict(torch.load(file, weights_only=True))
+    other = reloaded(subject.mechanism)
     require_close(_run(subject, other).contexts, _run(subject).contexts, "the context after saving and loading", 0.0)
 
 
@@ -78,20 +62,17 @@ def memory_may_grow(subject: Subject) -> None:
         if grown is None:
             grown = subject.prepare(Sources(values, masks), masked=False)
             continue
-        keep = masks if stop != 1 else None
-        arguments: Any = (values, keep) if subject.several else (values[0], keep if keep is None else keep[0])
+        keep = subject.given(masks) if stop != 1 else None
         try:
-            keys = {} if subject.key_size is None else {"keys": subject.keys(Sources(values, masks))}
-            grown = subject.mechanism.extend(grown, arguments[0], mask=arguments[1], **keys)
+            keys = subject.key_options(Sources(values, masks))
+            grown = subject.mechanism.extend(grown, subject.given(values), mask=keep, **keys)
         except UnsupportedError as refusal:
             require(subject.mechanism.is_recurrent, f"extend refused though nothing is recurrent: {refusal}")
             require(len(str(refusal)) > 40, "extend refused without a reason.")
             return
     require(tree.rows(grown) == len(LENGTHS), "a grown memory has another number of rows.")
     ours, theirs = subject.loop(grown, queries), subject.loop(memory, queries)
-    require_close(ours.contexts, theirs.contexts, "the context of a grown memory", subject.tolerance)
-    for a, b in zip(ours.alignments, theirs.alignments, strict=True):
-        require_close(a, b, "the alignment of a grown memory", subject.tolerance)
+    require_close_looks(ours, theirs, "a grown memory", subject.tolerance)
 
 
 def step_can_be_exported(subject: Subject) -> None:
@@ -144,6 +125,19 @@ def _run(subject: Subject, mechanism: Any = None, sentences: tuple[int, ...] = (
         queries = subject.queries(sentences, STEPS)
         subject.at_once(memory, queries)
         return subject.loop(memory, queries)
+
+
+def reloaded(module: nn.Module) -> nn.Module:
+    """A module of other weights that has loaded the saved ones of this."""
+    other = copy.deepcopy(module)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(1.0)
+    file = io.BytesIO()
+    torch.save(module.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    return other
 
 
 def snapshot(module: nn.Module) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -13,24 +12,28 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.models import DecoderOutput
-from regard.testing.assertion import require, require_close, require_close_trees
+from regard.testing.assertion import (
+    require,
+    require_close,
+    require_close_trees,
+    require_rows,
+    require_same_in_threads,
+)
 from regard.testing.decoder_subject import DecoderSubject, seen
-from regard.testing.laws.conduct import require_unchanged, snapshot
+from regard.testing.laws.conduct import reloaded, require_unchanged, snapshot
 
 STEPS = 4
 
 
 def forward_is_the_loop_of_step(subject: DecoderSubject) -> None:
     """Teacher forcing and the loop of steps have the same outputs, including alignments and auxiliaries."""
-    sentences = range(len(subject.sources))
-    memory, inputs = subject.prepare(sentences), subject.inputs(sentences, STEPS)
+    memory, inputs = subject.batch(STEPS)
     _agree(subject.decoder.forward(inputs, memory, alignment=True), subject.loop(memory, inputs)[0], subject, "forward")
 
 
 def future_is_not_seen(subject: DecoderSubject) -> None:
     """The input of step t changes nothing before it."""
-    sentences = range(len(subject.sources))
-    memory, inputs = subject.prepare(sentences), subject.inputs(sentences, STEPS)
+    memory, inputs = subject.batch(STEPS)
     other = inputs.clone()
     other[:, -1] = other[:, -1] + 1 if subject.num_tokens is None else (other[:, -1] + 1) % subject.num_tokens
     before = seen(subject.decoder.forward(inputs, memory, alignment=True))
@@ -63,9 +66,8 @@ def log_probabilities_sum_to_one(subject: DecoderSubject) -> None:
     """exp of the log-probabilities sums to 1 at every step."""
     if not subject.says_tokens:
         return
-    sentences = range(len(subject.sources))
-    output = subject.decoder.forward(subject.inputs(sentences, STEPS), subject.prepare(sentences))
-    log_probabilities = output.log_probabilities
+    memory, inputs = subject.batch(STEPS)
+    log_probabilities = subject.decoder.forward(inputs, memory).log_probabilities
     require(log_probabilities is not None, "a decoder of tokens gives no log_probabilities.")
     totals = log_probabilities.double().exp().sum(-1)
     require_close(totals, torch.ones_like(totals), "the sum of the probabilities", max(subject.tolerance, 1e-9))
@@ -101,17 +103,12 @@ def trees_hold_rows_of_tensors(subject: DecoderSubject) -> None:
     state = subject.decoder.initial_state(memory, 3)
     _, after = subject.loop(memory, subject.inputs(range(3 * len(sentences)), 1), state=state)
     for name, value, rows in (("memory", memory, 1), ("first state", state, 3), ("state after a step", after, 3)):
-        try:
-            count = tree.rows(value)
-        except (TypeError, ValueError) as error:
-            raise AssertionError(f"the {name} is not a tree of rows: {error}") from error
-        require(count == rows * len(sentences), f"the {name} has {count} rows instead of {rows * len(sentences)}.")
+        require_rows(value, rows * len(sentences), name)
 
 
 def asking_for_alignments_changes_nothing_else(subject: DecoderSubject) -> None:
     """With `alignment=True` there are alignments, including the main one; without it there are none."""
-    sentences = range(len(subject.sources))
-    memory, inputs = subject.prepare(sentences), subject.inputs(sentences, STEPS)
+    memory, inputs = subject.batch(STEPS)
     shown, hidden = (subject.decoder.forward(inputs, memory, alignment=asked) for asked in (True, False))
     require(not hidden.alignments, "there are alignments that were not asked for.")
     main = getattr(subject.decoder, "main_attention", None)
@@ -123,15 +120,11 @@ def nothing_is_kept_on_the_module(subject: DecoderSubject) -> None:
     """No attribute, buffer or weight differs after the calls; two threads have the same results as a single one."""
     before = snapshot(subject.decoder) if isinstance(subject.decoder, nn.Module) else None
 
-    def run(sentence: int) -> Tensor:
+    def run(sentence: int) -> DecoderOutput:
         with torch.no_grad():
-            memory, inputs = subject.prepare([sentence]), subject.inputs([sentence], STEPS)
-            return next(iter(seen(subject.loop(memory, inputs)[0]).values()))
+            return subject.loop(subject.prepare([sentence]), subject.inputs([sentence], STEPS))[0]
 
-    alone = [run(sentence) for sentence in range(len(subject.sources))]
-    with ThreadPoolExecutor(2) as pool:
-        for ours, theirs in zip(pool.map(run, range(len(alone))), alone, strict=True):
-            require_close(ours, theirs, "the output of one of two threads", 0.0)
+    require_same_in_threads(run, len(subject.sources))
     if before is not None:
         require_unchanged(subject.decoder, before)
 
@@ -172,13 +165,8 @@ def saved_weights_give_the_same(subject: DecoderSubject) -> None:
     """A decoder that loads the saved weights has the same outputs."""
     if not isinstance(subject.decoder, nn.Module):
         return
-    other = copy.deepcopy(subject.decoder)
-    with torch.no_grad():
-        for parameter in other.parameters():
-            parameter.add_(1.0)
-    other.load_state_dict(subject.decoder.state_dict())
-    sentences = range(len(subject.sources))
-    memory, inputs = subject.prepare(sentences), subject.inputs(sentences, STEPS)
+    other = reloaded(subject.decoder)
+    memory, inputs = subject.batch(STEPS)
     _agree(other.forward(inputs, memory), subject.decoder.forward(inputs, memory), subject, "a loaded decoder")
 
 

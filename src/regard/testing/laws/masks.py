@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 
@@ -17,14 +16,9 @@ STEPS = 3
 def mask_and_lengths_mean_the_same(subject: Subject) -> None:
     """`prepare` returns the same memory for a mask and for its lengths, and refuses both at once."""
     sources = subject.sources(LENGTHS)
-    lengths: Any = tuple(mask.sum(1) for mask in sources.masks)
-    from_mask = subject.prepare(sources)
-    keys = {} if subject.key_size is None else {"keys": subject.keys(sources)}
-    values, lengths, mask = (
-        (sources.values, lengths, sources.masks)
-        if subject.several
-        else (sources.values[0], lengths[0], sources.masks[0])
-    )
+    from_mask, keys = subject.prepare(sources), subject.key_options(sources)
+    values, mask = subject.given(sources.values), subject.given(sources.masks)
+    lengths = subject.given(tuple(mask.sum(1) for mask in sources.masks))
     from_lengths = subject.mechanism.prepare(values, lengths=lengths, **keys)
     require_close_trees(from_lengths, from_mask, "the memory made from lengths", 0.0)
     try:

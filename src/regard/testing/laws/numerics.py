@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from regard.attention import AbstractScore
-from regard.testing.assertion import require, require_close, require_finite
-from regard.testing.subject import Looks, Subject
+from regard.testing.assertion import require, require_finite
+from regard.testing.subject import Looks, Sources, Subject, require_close_looks
 
 LENGTHS = (3, 2)
 STEPS = 2
@@ -47,9 +47,7 @@ def half_types_are_close_to_float32(subject: Subject) -> None:
         expected = _see(convert(half, torch.float32), half)
         actual = _see(half)
         require(actual.contexts.dtype == dtype, f"the context of {dtype} numbers is {actual.contexts.dtype}.")
-        require_close(actual.contexts, expected.contexts, f"the context in {dtype}", tolerance)
-        for ours, theirs in zip(actual.alignments, expected.alignments):
-            require_close(ours, theirs, f"the alignment in {dtype}", tolerance)
+        require_close_looks(actual, expected, f"{dtype} numbers", tolerance)
 
 
 def extreme_energies_stay_finite(subject: Subject) -> None:
@@ -61,13 +59,7 @@ def extreme_energies_stay_finite(subject: Subject) -> None:
                 parameter.mul_(scale)
         sources = large.sources(LENGTHS, scale=scale).require_grad()
         queries = large.queries(len(LENGTHS), STEPS, scale=scale).requires_grad_()
-        looks = large.loop(large.prepare(sources), queries)
-        require_finite(looks.contexts, f"the context of large energies in {dtype}")
-        for weights in looks.alignments:
-            require_finite(weights, f"the alignment of large energies in {dtype}")
-        loss = sum((weights.sum() for weights in looks.alignments), start=looks.contexts.mean())
-        for gradient in large.gradients(loss, queries, *sources.values):
-            require_finite(gradient, f"a gradient of large energies in {dtype}")
+        _require_finite_looks(large, sources, queries, f"large energies in {dtype}")
 
 
 def autocast_changes_no_more_than_rounding(subject: Subject) -> None:
@@ -91,9 +83,7 @@ def autocast_changes_no_more_than_rounding(subject: Subject) -> None:
         for prepares, looks in ((dtype, dtype), (dtype, None), (None, dtype)):
             what = f"a memory of {prepares} that is used in {looks}"
             for actual, single_result in zip(see(prepares, looks), expected, strict=True):
-                require_close(actual.contexts.float(), single_result.contexts, f"the context of {what}", 2 * tolerance)
-                for ours, theirs in zip(actual.alignments, single_result.alignments, strict=True):
-                    require_close(ours.float(), theirs, f"the alignment of {what}", 2 * tolerance)
+                require_close_looks(actual, single_result, what, 2 * tolerance)
 
 
 def _autocast(dtype: torch.dtype | None) -> torch.autocast:
@@ -109,13 +99,18 @@ def half_types_bear_a_thousandfold_energies(subject: Subject) -> None:
                 part.register_forward_hook(_a_thousandfold)
         sources = large.sources(LENGTHS).require_grad()
         queries = large.queries(len(LENGTHS), STEPS).requires_grad_()
-        looks = large.loop(large.prepare(sources), queries)
-        require_finite(looks.contexts, f"the context of a thousandfold energies in {dtype}")
-        for weights in looks.alignments:
-            require_finite(weights, f"the alignment of a thousandfold energies in {dtype}")
-        loss = sum((weights.sum() for weights in looks.alignments), start=looks.contexts.mean())
-        for gradient in large.gradients(loss, queries, *sources.values):
-            require_finite(gradient, f"a gradient of a thousandfold energies in {dtype}")
+        _require_finite_looks(large, sources, queries, f"a thousandfold energies in {dtype}")
+
+
+def _require_finite_looks(subject: Subject, sources: Sources, queries: Tensor, what: str) -> None:
+    """Forward and backward."""
+    looks = subject.loop(subject.prepare(sources), queries)
+    require_finite(looks.contexts, f"the context of {what}")
+    for weights in looks.alignments:
+        require_finite(weights, f"the alignment of {what}")
+    loss = sum((weights.sum() for weights in looks.alignments), start=looks.contexts.mean())
+    for gradient in subject.gradients(loss, queries, *sources.values):
+        require_finite(gradient, f"a gradient of {what}")
 
 
 def _a_thousandfold(score: Any, arguments: Any, result: tuple[Tensor, Any]) -> tuple[Tensor, Any]:

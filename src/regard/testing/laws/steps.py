@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from regard import tree
-from regard.testing.assertion import require, require_close, require_close_trees
-from regard.testing.subject import Looks, Subject
+from regard.testing.assertion import require, require_close, require_close_trees, require_rows
+from regard.testing.subject import Looks, Subject, require_close_looks
 
 LENGTHS = (4, 2)
 STEPS = 4
@@ -82,11 +82,7 @@ def trees_hold_rows_of_tensors(subject: Subject) -> None:
         ("first state", state, 3 * len(LENGTHS)),
         ("state after a step", after, 3 * len(LENGTHS)),
     ):
-        try:
-            count = tree.rows(value)
-        except (TypeError, ValueError) as error:
-            raise AssertionError(f"the {name} is not a tree of rows: {error}") from error
-        require(count == rows, f"the {name} has {count} rows instead of {rows}.")
+        require_rows(value, rows, name)
 
 
 def asking_for_the_alignment_changes_nothing_else(subject: Subject) -> None:
@@ -114,8 +110,6 @@ def _rows(looks: Looks, rows: torch.Tensor) -> Looks:
 
 
 def _agree(actual: Looks, expected: Looks, subject: Subject, what: str) -> None:
-    require_close(actual.contexts, expected.contexts, f"the context of {what}", subject.tolerance)
-    for ours, theirs in zip(actual.alignments, expected.alignments, strict=True):
-        require_close(ours, theirs, f"the alignment of {what}", subject.tolerance)
+    require_close_looks(actual, expected, what, subject.tolerance)
     require_close_trees(actual.auxiliary, expected.auxiliary, f"the auxiliary of {what}", subject.tolerance)
     require_close_trees(actual.state, expected.state, f"the state after {what}", subject.tolerance)

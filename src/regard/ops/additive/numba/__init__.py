@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from regard.ops.additive.numba import rectifier, tangent
-from regard.ops.threads import spread
+from regard.ops.threads import parallel_for
 
-KEPT = 1 << 15
+CACHE_ELEMENTS = 1 << 15
 """Numbers that should stay in a core's cache: as many powers of keys are kept at once."""
-UNITS = 16
+MIN_UNITS = 16
 """A small batch is cut further, into about as many parts."""
 
 
@@ -31,18 +31,18 @@ def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Ten
     out = query.new_empty(groups, steps, positions)
     if out.numel() and size:
         # few groups have their steps cut into chunks of 16 or more, as each chunk makes the powers of all keys anew
-        chunks = max(1, min(-(-UNITS // groups), steps // 16))
+        chunks = max(1, min(-(-MIN_UNITS // groups), steps // 16))
         result = out.numpy()
         inputs: tuple[Any, ...] = (*_flat(query), *_flat(keys), heads)
         if slope is None:
-            width = min(max(1, KEPT // size), positions)  # keys of a block, whose powers stay in the cache
+            width = min(max(1, CACHE_ELEMENTS // size), positions)  # keys of a block, whose powers stay in the cache
             kernel, arguments = (
                 tangent.energies,
                 (*inputs, tangent.REACH[heads.dtype], tangent.LARGE[heads.dtype], result, width, chunks),
             )
         else:
             kernel, arguments = rectifier.energies, (*inputs, heads.dtype.type(slope), result, chunks)
-        spread(kernel, arguments, groups * chunks, out.numel() * size)
+        parallel_for(kernel, arguments, groups * chunks, out.numel() * size)
     else:
         out.zero_()
     return out.view(query.shape[0], *v.shape[:-1], steps, positions)
@@ -62,7 +62,7 @@ def gradients(
     grad_v = make(groups, size)
     if busy:
         # features in slices of 32 or more, as few groups or many positions ask: a slice's powers of keys fit the cache
-        slices = max(1, min(max(-(-UNITS // groups), positions * size // KEPT), size // 32))
+        slices = max(1, min(max(-(-MIN_UNITS // groups), positions * size // CACHE_ELEMENTS), size // 32))
         g = gradient.detach().reshape(groups, steps, positions).contiguous().numpy()
         results = (g, grad_query.numpy(), grad_keys.numpy(), grad_v.numpy(), slices)
         inputs: tuple[Any, ...] = (*_flat(query), *_flat(keys), heads)
@@ -73,7 +73,7 @@ def gradients(
             )
         else:
             kernel, arguments = rectifier.gradients, (*inputs, heads.dtype.type(slope), *results)
-        spread(kernel, arguments, groups * slices, gradient.numel() * size)
+        parallel_for(kernel, arguments, groups * slices, gradient.numel() * size)
     # v is shared by all sentences: (B·heads, D) of the groups, summed in a fixed order
     shares = grad_v.view(sentences, count, size).sum(0)
     return grad_query.view(query.shape), grad_keys.view(keys.shape), shares.view(v.shape)

@@ -26,11 +26,11 @@ def energies(
         factor = v[head]
         # q and k are flat: their rows are found by strides, without a copy of heads or sentences
         for t in range(steps * chunk // chunks, steps * (chunk + 1) // chunks):
-            place = sentence * q_strides[0] + t * q_strides[1] + head * q_strides[2]
-            row = q[place : place + size]
+            offset = sentence * q_strides[0] + t * q_strides[1] + head * q_strides[2]
+            row = q[offset : offset + size]
             for s in range(positions):
-                place = sentence * k_strides[0] + s * k_strides[1] + head * k_strides[2]
-                key = k[place : place + size]
+                offset = sentence * k_strides[0] + s * k_strides[1] + head * k_strides[2]
+                key = k[offset : offset + size]
                 total = zero
                 # a loop for each: without a slope 0 is selected, since 0 · x would be NaN for x = -∞
                 if slope == zero:
@@ -75,23 +75,31 @@ def gradients(
         for s in range(positions):
             grad_keys[sentence, s, head, low:high] = zero
         for t in range(steps):
-            place = sentence * q_strides[0] + t * q_strides[1] + head * q_strides[2]
-            row = q[place + low : place + high]
+            offset = sentence * q_strides[0] + t * q_strides[1] + head * q_strides[2]
+            row = q[offset + low : offset + high]
             sums = grad_query[sentence, t, head, low:high]
             sums[:] = zero
             for s in range(positions):
                 gradient = g[group, t, s]
                 flat = slope * gradient  # g φ'(x) where x ≤ 0
-                place = sentence * k_strides[0] + s * k_strides[1] + head * k_strides[2]
-                key = k[place + low : place + high]
+                offset = sentence * k_strides[0] + s * k_strides[1] + head * k_strides[2]
+                key = k[offset + low : offset + high]
                 sums_k = grad_keys[sentence, s, head, low:high]
-                # w, summed over j for q, over t for k, and w x = g φ(x) over both for v
-                for d in range(high - low):
-                    x = row[d] + key[d]
-                    w = gradient if x > zero else flat
-                    sums[d] += w
-                    sums_k[d] += w
-                    shares[d] += w * x
+                # w, summed over j for q, over t for k, and w x = g φ(x) over both for v; two loops as for the energies
+                if slope == zero:
+                    for d in range(high - low):
+                        x = row[d] + key[d]
+                        w = zero if x <= zero else gradient
+                        sums[d] += w
+                        sums_k[d] += w
+                        shares[d] += gradient * (zero if x < zero else x)
+                else:
+                    for d in range(high - low):
+                        x = row[d] + key[d]
+                        w = gradient if x > zero else flat
+                        sums[d] += w
+                        sums_k[d] += w
+                        shares[d] += w * x
             # v_d is the same for all positions, and for all steps: multiplied once, after the sums
             for d in range(high - low):
                 sums[d] *= factor[d]

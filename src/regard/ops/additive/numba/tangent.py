@@ -59,21 +59,21 @@ def energies(
         for first in range(0, positions, width):
             last = min(first + width, positions)
             # powers of the block's keys, for all steps of the unit; a block that has any key beyond reach uses none
-            near = steps > 1  # a single step would use the powers of the keys once, which gains nothing
-            if near:
+            in_reach = steps > 1  # a single step would use the powers of the keys once, which gains nothing
+            if in_reach:
                 for s in range(first, last):
-                    place = k_start + s * k_strides[1]
-                    near &= powers(k[place : place + size], b[s - first], reach)
+                    offset = k_start + s * k_strides[1]
+                    in_reach &= powers(k[offset : offset + size], b[s - first], reach)
             for t in range(steps * chunk // chunks, steps * (chunk + 1) // chunks):
-                place = q_start + t * q_strides[1]
-                row = q[place : place + size]
-                if near and powers(row, a, reach):
+                offset = q_start + t * q_strides[1]
+                row = q[offset : offset + size]
+                if in_reach and powers(row, a, reach):
                     for s in range(first, last):
                         out[group, t, s] = energy_factored(a, b[s - first], factor, large)
                 else:
                     for s in range(first, last):
-                        place = k_start + s * k_strides[1]
-                        out[group, t, s] = energy(row, k[place : place + size], factor, large)
+                        offset = k_start + s * k_strides[1]
+                        out[group, t, s] = energy(row, k[offset : offset + size], factor, large)
 
 
 @compiled
@@ -112,28 +112,28 @@ def gradients(
         factor = v[head, low:high]
         q_start = sentence * q_strides[0] + head * q_strides[2] + low
         k_start = sentence * k_strides[0] + head * k_strides[2] + low
-        near = steps > 1  # as in `energies`: powers of keys pay when several steps use them
-        if near:
+        in_reach = steps > 1  # as in `energies`: powers of keys pay when several steps use them
+        if in_reach:
             for s in range(positions):
-                place = k_start + s * k_strides[1]
-                near &= powers(k[place : place + size_here], b[s], reach)
+                offset = k_start + s * k_strides[1]
+                in_reach &= powers(k[offset : offset + size_here], b[s], reach)
         # sums of g r (1 - r) over j for q (`sums`), over t for k (in `grad_keys`), of g (½ - r) for v (`shares`)
         shares[:] = zero
         for s in range(positions):
             grad_keys[sentence, s, head, low:high] = zero
         for t in range(steps):
             sums[:] = zero
-            place = q_start + t * q_strides[1]
-            row = q[place : place + size_here]
-            factored = near and powers(row, a, reach)
+            offset = q_start + t * q_strides[1]
+            row = q[offset : offset + size_here]
+            factored = in_reach and powers(row, a, reach)
             for s in range(positions):
                 gradient = g[group, t, s]
                 sums_k = grad_keys[sentence, s, head, low:high]
                 if factored:
                     backward_factored(size_here, gradient, a, b[s], large, sums, sums_k, shares)
                 else:
-                    place = k_start + s * k_strides[1]
-                    backward(size_here, gradient, row, k[place : place + size_here], large, sums, sums_k, shares)
+                    offset = k_start + s * k_strides[1]
+                    backward(size_here, gradient, row, k[offset : offset + size_here], large, sums, sums_k, shares)
             # the step's sums over j are complete: grad_q_t = 4 v Σ_j g r (1 - r)
             target = grad_query[sentence, t, head, low:high]
             for d in range(size_here):

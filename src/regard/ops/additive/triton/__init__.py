@@ -35,9 +35,8 @@ def energies(query: Tensor, keys: Tensor, v: Tensor, slope: float | None) -> Ten
             tiles = [min(32, triton.next_power_of_2(n)) for n in (steps, positions)]
             a, b, far = _powers(q, k, slope, upright=False)
             count = groups * triton.cdiv(steps, tiles[0]) * triton.cdiv(positions, tiles[1])
-            energies_kernel[count,](
-                q, k, a, b, heads, far, out, len(heads), steps, positions, size, **form, STEPS=tiles[0], PLACES=tiles[1]
-            )
+            form = {**form, "STEPS": tiles[0], "POSITIONS": tiles[1]}
+            energies_kernel[count,](q, k, a, b, heads, far, out, len(heads), steps, positions, size, **form)
     return out.view(query.shape[0], *v.shape[:-1], steps, positions)
 
 

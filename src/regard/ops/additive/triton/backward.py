@@ -56,7 +56,7 @@ def rows_kernel(
     r = tile // across * ROWS + tl.arange(0, ROWS)
     d = tile % across * COLUMNS + tl.arange(0, COLUMNS)
     inside = (r < rows)[:, None] & (d < size)[None, :]
-    place = group * rows * size + r[:, None] * size + d[None, :]
+    offset = group * rows * size + r[:, None] * size + d[None, :]
     # pointers of the group; g of the tile's rows is a column (ROWS) at each of the others
     gradient += group * group_stride + r * row_stride
     others += group * count * size + d
@@ -67,7 +67,7 @@ def rows_kernel(
     share = tl.zeros([ROWS, COLUMNS], dtype=v.dtype.element_ty)
     if TANGENT:
         if tl.load(far + group) == 0:
-            power = tl.load(a + place, mask=inside, other=0.0)
+            power = tl.load(a + offset, mask=inside, other=0.0)
             for i in range(0, count):
                 g = tl.load(gradient + i * other_stride, mask=r < rows, other=0.0)[:, None]
                 p = power * tl.load(b + i * size, mask=d < size, other=0.0)[None, :]
@@ -76,7 +76,7 @@ def rows_kernel(
                 share += g * (0.5 - ratio)
         else:
             # powers are of no use in this group: an exponential for every number
-            row = tl.load(x + place, mask=inside, other=0.0)
+            row = tl.load(x + offset, mask=inside, other=0.0)
             for i in range(0, count):
                 g = tl.load(gradient + i * other_stride, mask=r < rows, other=0.0)[:, None]
                 y = row + tl.load(others + i * size, mask=d < size, other=0.0)[None, :]
@@ -87,13 +87,14 @@ def rows_kernel(
         total *= 4
         share *= 2
     else:
-        row = tl.load(x + place, mask=inside, other=0.0)
+        row = tl.load(x + offset, mask=inside, other=0.0)
         for i in range(0, count):
             g = tl.load(gradient + i * other_stride, mask=r < rows, other=0.0)[:, None]
             y = row + tl.load(others + i * size, mask=d < size, other=0.0)[None, :]
             total += tl.where(y > 0, g, g * SLOPE)
-            share += g * rectify(y, SLOPE)
-    tl.store(grad_x + place, total * factor, mask=inside)
+            # selected, since 0 · φ(y) would be NaN beyond the last row where an other is infinite
+            share += tl.where((r < rows)[:, None], g * rectify(y, SLOPE), 0.0)
+    tl.store(grad_x + offset, total * factor, mask=inside)
     # the tile's rows summed; the caller sums tiles and sentences. Rows beyond the last have g = 0
     if WITH_V:
         tl.store(shares + (group * down + tile // across) * size + d, tl.sum(share, 0), mask=d < size)

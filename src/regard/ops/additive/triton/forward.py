@@ -34,26 +34,26 @@ def energies_kernel(
     SLOPE: tl.constexpr,
     LARGE: tl.constexpr,
     STEPS: tl.constexpr,
-    PLACES: tl.constexpr,
+    POSITIONS: tl.constexpr,
 ):
     """out (groups, T, S) of q (groups, T, D), k (groups, S, D), a (groups, D, T), b (groups, D, S), v (heads, D).
 
-    A program for every tile of STEPS × PLACES energies of a group.
+    A program for every tile of STEPS × POSITIONS energies of a group.
     Two features share a division; an odd last one stands beside itself with a v of 0.
     """
     # which tile: tiles of positions beside each other read the same rows of a; int64, as offsets may be beyond 2³¹
-    across, down = tl.cdiv(positions, PLACES), tl.cdiv(steps, STEPS)
+    across, down = tl.cdiv(positions, POSITIONS), tl.cdiv(steps, STEPS)
     tile = tl.program_id(0) % (across * down)
     group = (tl.program_id(0) // (across * down)).to(tl.int64)
     t = tile // across * STEPS + tl.arange(0, STEPS)
-    s = tile % across * PLACES + tl.arange(0, PLACES)
+    s = tile % across * POSITIONS + tl.arange(0, POSITIONS)
     # from here on the pointers are those of the group, which is head `group % heads` of a sentence
     v += group % heads * size
     q += group * steps * size
     k += group * positions * size
     a += group * size * steps
     b += group * size * positions
-    total = tl.zeros([STEPS, PLACES], dtype=v.dtype.element_ty)
+    total = tl.zeros([STEPS, POSITIONS], dtype=v.dtype.element_ty)
     if TANGENT:
         if tl.load(far + group) == 0:
             # a (D, T) and b (D, S): the tile's steps, and its positions, are side by side in memory at each feature
@@ -64,7 +64,7 @@ def energies_kernel(
                 a1 = tl.load(a + e * steps + t, mask=t < steps, other=0.0)
                 b0 = tl.load(b + d * positions + s, mask=s < positions, other=0.0)
                 b1 = tl.load(b + e * positions + s, mask=s < positions, other=0.0)
-                # v0 / x0 + v1 / x1 = (v0 x1 + v1 x0) / (x0 x1) over (STEPS, PLACES): one division for two features
+                # v0 / x0 + v1 / x1 = (v0 x1 + v1 x0) / (x0 x1) over (STEPS, POSITIONS): one division for two features
                 x0 = one_more(a0[:, None] * b0[None, :], LARGE)
                 x1 = one_more(a1[:, None] * b1[None, :], LARGE)
                 total += 0.5 * (v0 + v1) - (v0 * x1 + v1 * x0) / (x0 * x1)

@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.ops.compiled import compiled
 from regard.ops.compiled.cells import gru_row, gru_row_backward, lstm_row, lstm_row_backward, through_tanh
 from regard.ops.compiled.elementary import tanh
-from regard.ops.threads import spread
+from regard.ops.threads import parallel_for
 
 _ITSELF = np.empty(0, np.int64)
 
@@ -53,7 +53,7 @@ def gru_backward(
 
 def read_out(t: int, sums: Tensor, outputs: Tensor, column: int) -> None:
     """A step."""
-    spread(_read_out, (t, sums.numpy(), outputs.numpy(), column), len(sums), 8 * sums.numel())
+    parallel_for(_read_out, (t, sums.numpy(), outputs.numpy(), column), len(sums), 8 * sums.numel())
 
 
 def read_out_backward(
@@ -61,13 +61,13 @@ def read_out_backward(
 ) -> None:
     """A step backward."""
     buffers = (t, grad_later.numpy(), grad_outputs.numpy(), outputs.numpy(), column, grad_sums.numpy())
-    spread(_read_out_backward, buffers, len(grad_later), 2 * grad_later.numel())
+    parallel_for(_read_out_backward, buffers, len(grad_later), 2 * grad_later.numel())
 
 
 def tanh_of_sum(first: Tensor, second: Tensor) -> None:
     """In the place of the first."""
     sums, added = first.numpy(), second.numpy()
-    spread(_tanh_of_sum, (sums, added), len(sums), 4 * sums.size)
+    parallel_for(_tanh_of_sum, (sums, added), len(sums), 4 * sums.size)
 
 
 def _parents(parent: Tensor | None) -> Any:
@@ -76,7 +76,7 @@ def _parents(parent: Tensor | None) -> Any:
 
 def _run(kernel: Any, gates: Tensor, size: int, t: int, *buffers: Any) -> None:
     arrays = (t, *(buffer.numpy() if isinstance(buffer, Tensor) else buffer for buffer in buffers))
-    spread(kernel, arrays, len(gates), 8 * len(gates) * size)
+    parallel_for(kernel, arrays, len(gates), 8 * len(gates) * size)
 
 
 @compiled

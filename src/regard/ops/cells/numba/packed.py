@@ -1,8 +1,9 @@
 """Steps of cells as compiled loops over packed rows; the equations are those of `regard.ops.cells.reference`.
 
 Rows of all steps stand one below the other, those of step t from `offset` on, the longest sequence first; so the rows
-that are still alive are the first ones. `hidden` and `cells` (B, D) hold the last state and then the new one; `places`
-(B,) are the rows' places in the batch, and `column` is where a direction's features begin in `outputs` (B, S, ≥ D).
+that are still alive are the first ones. `hidden` and `cells` (B, D) hold the last state and then the new one;
+`sorted_indices` (B,) are the rows' indices in the batch, and `column` is where a direction's features begin in
+`outputs` (B, S, ≥ D).
 
 `gates` (N, 3·D or 4·D) has W_ih x + b_ih before a step, the gates behind their nonlinearities after it, and their
 gradients after the backward step: nothing else of that size is made. `recurrent` is W_hh h + b_hh of the rows alive.
@@ -20,19 +21,19 @@ from typing import Any
 
 import numpy as np
 
-from regard.ops.compiled import compiled, part
+from regard.ops.compiled import compiled, subroutine
 from regard.ops.compiled.cells import gru_row, gru_row_backward, lstm_row, lstm_row_backward
 from regard.ops.compiled.elementary import tanh
-from regard.ops.threads import spread
+from regard.ops.threads import parallel_for
 
 
-@part
+@subroutine
 def _copy(size: int, values: Any, copies: Any) -> None:
     for d in range(size):
         copies[d] = values[d]
 
 
-@part
+@subroutine
 def _collect(size: int, grad_hidden: Any, grad_output: Any, grad_recurrent: Any, row: int) -> None:
     """Adds to h's gradient the output's and, where the sequence goes on, that through the next step's product."""
     for d in range(size):
@@ -47,7 +48,7 @@ def _collect(size: int, grad_hidden: Any, grad_output: Any, grad_recurrent: Any,
 def _lstm(
     t: int,
     offset: int,
-    places: Any,
+    sorted_indices: Any,
     outputs: Any,
     column: int,
     recurrent: Any,
@@ -71,14 +72,14 @@ def _lstm(
         if keeps:
             _copy(size, h, kept_hidden[offset + row])
         lstm_row(size, gates[offset + row], recurrent[row], last_c, c, tangent, h)
-        _copy(size, h, outputs[places[row], t, column : column + size])
+        _copy(size, h, outputs[sorted_indices[row], t, column : column + size])
 
 
 @compiled
 def _lstm_backward(
     t: int,
     offset: int,
-    places: Any,
+    sorted_indices: Any,
     grad_outputs: Any,
     column: int,
     grad_recurrent: Any,
@@ -103,7 +104,7 @@ def _lstm_backward(
     for row in range(start, stop):
         gate, last_c, grad_h = gates[offset + row], kept_cells[offset + row], grad_hidden[row]
         i, f, g = gate[:size], gate[size : 2 * size], gate[2 * size : 3 * size]
-        _collect(size, grad_h, grad_outputs[places[row], t, column : column + size], grad_recurrent, row)
+        _collect(size, grad_h, grad_outputs[sorted_indices[row], t, column : column + size], grad_recurrent, row)
         # tanh(c_t) was not kept: computed again from the gates, it costs less than writing and reading it
         for d in range(size):
             tangent[d] = tanh(f[d] * last_c[d] + i[d] * g[d])
@@ -117,7 +118,7 @@ def _lstm_backward(
 def _gru(
     t: int,
     offset: int,
-    places: Any,
+    sorted_indices: Any,
     outputs: Any,
     column: int,
     recurrent: Any,
@@ -141,14 +142,14 @@ def _gru(
         if keeps:
             _copy(size, s[2 * size :], kept_recurrent[offset + row, 2 * size :])
         gru_row(size, rz, n, zeros[: 2 * size], zeros[2 * size :], s, last_h, h)
-        _copy(size, h, outputs[places[row], t, column : column + size])
+        _copy(size, h, outputs[sorted_indices[row], t, column : column + size])
 
 
 @compiled
 def _gru_backward(
     t: int,
     offset: int,
-    places: Any,
+    sorted_indices: Any,
     grad_outputs: Any,
     column: int,
     grad_recurrent: Any,
@@ -168,7 +169,7 @@ def _gru_backward(
         rz, n = gates[offset + row, : 2 * size], gates[offset + row, 2 * size :]
         s_rz, s_n = kept_recurrent[offset + row, : 2 * size], kept_recurrent[offset + row, 2 * size :]
         last_h, grad_h = kept_hidden[offset + row], grad_hidden[row]
-        _collect(size, grad_h, grad_outputs[places[row], t, column : column + size], grad_recurrent, row)
+        _collect(size, grad_h, grad_outputs[sorted_indices[row], t, column : column + size], grad_recurrent, row)
         # s_n is read before its gradient takes its place; nothing was kept in the places of s_r and s_z
         gru_row_backward(size, rz, n, s_n, last_h, grad_h, grad_n, s_rz, s_n)
         _copy(size, grad_n, n)
@@ -177,12 +178,12 @@ def _gru_backward(
 
 def _by_rows(kernel: Any) -> Callable[..., None]:
     def step(t: int, offset: int, rows: int, *buffers: Any) -> None:
-        spread(kernel, (t, offset, *buffers), rows, 8 * rows * buffers[-1].shape[1])
+        parallel_for(kernel, (t, offset, *buffers), rows, 8 * rows * buffers[-1].shape[1])
 
     return step
 
 
 STEPS = {"lstm": _by_rows(_lstm), "gru": _by_rows(_gru)}
-"""(t, offset, rows, places, outputs, column, recurrent, gates, kept…, cells, hidden)."""
+"""(t, offset, rows, sorted_indices, outputs, column, recurrent, gates, kept…, cells, hidden)."""
 STEPS_BACKWARD = {"lstm": _by_rows(_lstm_backward), "gru": _by_rows(_gru_backward)}
 """The same, with their gradients."""

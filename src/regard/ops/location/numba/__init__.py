@@ -21,9 +21,9 @@ from regard.ops.compiled.elementary import LARGE
 from regard.ops.location.numba import tangent
 from regard.ops.location.numba.filters import Filters
 from regard.ops.precision import without_autocast
-from regard.ops.threads import spread
+from regard.ops.threads import parallel_for
 
-BLOCK = 1 << 19
+BLOCK_ELEMENTS = 1 << 19
 """Numbers of u that are held at once, or those of one sentence."""
 
 
@@ -41,7 +41,7 @@ def energies(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, project
             u = buffer[:, : (stop - start) * query.shape[1]]
             convolution.locate(past[start:stop].flatten(0, 1), u)
             arguments = (q[start:stop], k[start:stop], *constants, u.numpy(), out[start:stop].numpy())
-            spread(tangent.energies, arguments, u.shape[1], u.numel())
+            parallel_for(tangent.energies, arguments, u.shape[1], u.numel())
     return out
 
 
@@ -77,7 +77,7 @@ def gradients(
             taps, features = convolution.locate(past[start:stop].flatten(0, 1), u)
             of_sentences = (q, k, g.numpy(), grad_query.numpy(), shares.numpy())
             arguments = (*(x[start:stop] for x in of_sentences), *constants, u.numpy())
-            spread(tangent.gradients, arguments, rows, u.numel())
+            parallel_for(tangent.gradients, arguments, rows, u.numel())
             block = None if past_gradient is None else past_gradient[start:stop].flatten(0, 1)
             convolution.learn(u, taps, features, block)
             # (H, B·K, S, D), summed over the K rows of a sentence, to (B, S, H, D)
@@ -87,8 +87,8 @@ def gradients(
 
 
 def _blocks(query: Tensor, keys: Tensor) -> Iterator[tuple[int, int]]:
-    """From which sentence to which: as many as `BLOCK` allows."""
-    step = max(1, BLOCK // (query.shape[1] * keys[0].numel()))
+    """From which sentence to which: as many as `BLOCK_ELEMENTS` allows."""
+    step = max(1, BLOCK_ELEMENTS // (query.shape[1] * keys[0].numel()))
     return ((start, min(start + step, len(keys))) for start in range(0, len(keys), step))
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from regard.ops.compiled import compiled
-from regard.ops.threads import spread
+from regard.ops.threads import parallel_for
 
 ALIGNED = 16
 """Taps are filled up with zeros to a multiple: products of matrices of odd width take twice as long."""
@@ -54,7 +54,7 @@ class Filters:
         heads, rows, positions, size = out.shape
         taps = out.new_empty(heads, rows * positions, self.kernel.shape[2])
         arguments = past.detach().contiguous().numpy(), taps.view(heads, rows, positions, -1).numpy(), self.shape[3]
-        spread(_gather, arguments, rows, taps.numel())
+        parallel_for(_gather, arguments, rows, taps.numel())
         features = taps if self.at_once else torch.bmm(taps, self.kernel.mT)
         # a product for each head, written straight into its part of u
         for part, matrix, result in zip(features, self.matrix, out.view(heads, rows * positions, size)):
@@ -74,7 +74,7 @@ class Filters:
             grad_taps = torch.bmm(grad_taps, self.kernel)
         if grad_past is not None:
             arguments = grad_taps.view(*grad_u.shape[:3], -1).numpy(), grad_past.numpy(), self.shape[3]
-            spread(_scatter, arguments, len(grad_past), grad_taps.numel())
+            parallel_for(_scatter, arguments, len(grad_past), grad_taps.numel())
 
     def gradients(self) -> tuple[Tensor, Tensor]:
         """The gradients of F and U, without the zeros that taps are filled up with."""

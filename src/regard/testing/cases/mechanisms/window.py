@@ -61,14 +61,17 @@ CASES: tuple[MechanismCase, ...] = (
         local="predictive",
         reach=1,
     ),
-    of_recipe(
+    MechanismCase(
         "intersection of windows, narrow",
-        narrow(a.bahdanau),
         (a.Intersection,),
-        size=4,
-        num_heads=2,
-        window=a.Intersection(
-            [a.ArgmaxWindow(back=2, front=1, num_heads=2), a.PredictiveWindow(5, 4, reach=2), a.CausalWindow()]
+        lambda: narrow(a.bahdanau)(
+            query_size=5,
+            memory_size=6,
+            size=4,
+            num_heads=2,
+            window=a.Intersection(
+                [a.ArgmaxWindow(back=2, front=1, num_heads=2), a.PredictiveWindow(5, 4, reach=2), a.CausalWindow()]
+            ),
         ),
     ),
     of_recipe(

@@ -17,10 +17,9 @@ def additive(score: Any, story: Story, located: Matrix | None = None) -> Vector:
     if score.gain is not None:
         norm = math.sqrt(sum(x * x for x in v))
         v = [number(score.gain[story.head]) * x / norm for x in v]
-    q = head_slice(linear(score.query_projection, story.query), story.head, score.num_heads)
+    q, keys = projected(score, story)
     energies = []
-    for j, h in enumerate(story.keys):
-        k = head_slice(linear(score.key_projection, h), story.head, score.num_heads)
+    for j, k in enumerate(keys):
         f = [0.0] * len(v) if located is None else located[j]
         energies.append(sum(v[d] * math.tanh(q[d] + k[d] + f[d]) for d in range(len(v))))
     return energies
@@ -70,8 +69,8 @@ def scaled_dot(score: Any, story: Story) -> Vector:
 
 
 def projected(score: Any, story: Story) -> tuple[Vector, list[Vector]]:
-    """W_q q, and W_k h_j of the key-value head that this head shares."""
-    groups = score.num_key_value_heads
+    """W_q q, and W_k h_j of this head, or of the key-value head that it shares."""
+    groups = getattr(score, "num_key_value_heads", score.num_heads)
     q = head_slice(linear(score.query_projection, story.query), story.head, score.num_heads)
     shared = story.head * groups // score.num_heads
     return q, [head_slice(linear(score.key_projection, h), shared, groups) for h in story.keys]

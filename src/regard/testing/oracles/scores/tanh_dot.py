@@ -6,18 +6,16 @@ import math
 from typing import Any
 
 from regard.attention import TanhDotScore
-from regard.testing.oracles.arithmetic import head_slice, linear
+from regard.testing.oracles.scores.content import projected
 from regard.testing.oracles.story import Story, Vector, oracle
 
 
 @oracle(TanhDotScore)
 def tanh_dot(score: Any, story: Story) -> Vector:
     """e_j = Σ_d tanh((W_q q)_d + b_d) tanh((W_k h_j)_d + b'_d) / √d over the head's slices, d their width."""
-    inner = score.content
-    q = head_slice(linear(inner.query_projection, story.query), story.head, score.num_heads)
+    q, keys = projected(score.content, story)
     energies = []
-    for h in story.keys:
-        k = head_slice(linear(inner.key_projection, h), story.head, score.num_heads)
+    for k in keys:
         total = sum(math.tanh(a) * math.tanh(b) for a, b in zip(q, k, strict=True))
         energies.append(total / math.sqrt(len(q)))
     return energies

@@ -1,4 +1,4 @@
-"""The batches of a run, in order, grouped into optimiser steps."""
+"""The batches of a run, in order, as many as each optimiser step accumulates the gradients of."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from regard.training.trainee import DivisibleTrainee, Trainee
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LocalBatch:
     """The part of a batch that one process computes.
 
     Args:
-        description: of the rows of the part.
+        description: of its rows.
         weight: 1, or 0 for a process for which no rows are left. As all processes have to make the same calls, that
-            process computes the part of another, which then does not count.
+            process computes the rows of another, which then does not count.
     """
 
     description: Any
@@ -26,38 +26,39 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Accumulation:
     """The batches of one optimiser step.
 
     Args:
-        parts: this process's parts of the batches.
+        batches: this process's part of each.
         epoch: counted from 0.
         end: the number of batches of the epoch that are used after this step.
         size: the number of batches of the epoch.
     """
 
-    parts: tuple[Part, ...]
+    batches: tuple[LocalBatch, ...]
     epoch: int
     end: int
     size: int
 
 
-def groups(trainee: Trainee, *, epoch: int, batch: int, epochs: int, accumulation: int) -> Iterator[Group]:
-    """The groups from a position (epoch, and batches of it that are used) to the end of the last epoch.
+def accumulations(trainee: Trainee, *, epoch: int, batch: int, epochs: int, count: int) -> Iterator[Accumulation]:
+    """The steps from a position (epoch, and batches of it that are used) to the end of the last epoch.
 
-    A step never extends into the next epoch: the last one of an epoch may have fewer batches.
+    A step never extends into the next epoch: the last one of an epoch may have fewer batches than `count`.
     """
     for current in range(epoch, epochs):
-        descriptions = trainee.plan(current)
+        descriptions = trainee.descriptions(current)
         size = len(descriptions)
         if not size:
             raise RegardError(f"Epoch {current + 1} has no batches. Is the training data empty?")
-        for start in range(batch if current == epoch else 0, size, accumulation):
-            end = min(start + accumulation, size)
-            yield Group(tuple(part(trainee, descriptions[i]) for i in range(start, end)), current, end, size)
+        for start in range(batch if current == epoch else 0, size, count):
+            end = min(start + count, size)
+            batches = tuple(local_batch(trainee, descriptions[i]) for i in range(start, end))
+            yield Accumulation(batches, current, end, size)
 
 
-def part(trainee: Trainee, description: Any) -> Part:
+def local_batch(trainee: Trainee, description: Any) -> LocalBatch:
     """This process's part of a batch.
 
     Raises:
@@ -65,24 +66,24 @@ def part(trainee: Trainee, description: Any) -> Part:
     """
     count = processes.size()
     if count == 1:
-        return Part(description)
+        return LocalBatch(description)
     if not isinstance(trainee, DivisibleTrainee):
         raise UnsupportedError(
             f"{type(trainee).__name__} cannot be trained by {count} processes: it lacks the methods divide and "
             "item_ids (regard.training.DivisibleTrainee). Add them, or start one process."
         )
     parts = trainee.divide(description, count)
-    number = processes.rank()
-    return Part(parts[number]) if number < len(parts) else Part(parts[-1], 0.0)
+    rank = processes.rank()
+    return LocalBatch(parts[rank]) if rank < len(parts) else LocalBatch(parts[-1], 0.0)
 
 
-def make_batches(trainee: Trainee, group: Group) -> list[Any]:
-    """The batches of a group."""
+def make_batches(trainee: Trainee, accumulation: Accumulation) -> list[Any]:
+    """The batches of a step."""
     batches = []
-    for description in (part.description for part in group.parts):
+    for local in accumulation.batches:
         try:
-            batches.append(trainee.batch(description))
+            batches.append(trainee.batch(local.description))
         except Exception as error:
-            error.add_note(f"while preparing the batch {description!r:.500} of epoch {group.epoch + 1}")
+            error.add_note(f"while preparing the batch {local.description!r:.500} of epoch {accumulation.epoch + 1}")
             raise
     return batches
