@@ -376,3 +376,12 @@ def test_one_predicted_place_may_hold_for_all_heads():
 def test_windows_say_where_they_come_from():
     assert "Chorowski" in cite(bahdanau(query_size=4, memory_size=4, window=argmax_window("mozilla")))
     assert "Deep Voice 3" in cite(bahdanau(query_size=4, memory_size=4, window=InEvaluation(argmax_window("espnet"))))
+
+
+def test_a_window_in_evaluation_declares_what_the_window_does():
+    window = PredictiveWindow(4, 6, reach=2)
+    wrapped = InEvaluation(window)
+    for name in ("query_size", "uses_query", "has_gain", "is_bounded", "is_recurrent", "sources"):
+        assert getattr(wrapped, name) == getattr(window, name), name
+    assert wrapped.trains_differently
+    assert list(wrapped.state_dict()) == [f"window.{name}" for name in window.state_dict()]

@@ -321,6 +321,8 @@ def test_explain_names_the_path_and_the_reason(monkeypatch):
     assert "compiled loops" in RecurrentStack(F, D, cell="gru").explain()
     assert "oneDNN" in RecurrentStack(F, D, cell="lstm").explain()
     assert "no RNN" in RecurrentStack(F, D, cell="rnn").explain()
+    with torch.autograd.forward_ad.dual_level():
+        assert "elementary operations: kernels have no derivatives" in RecurrentStack(F, D, cell="gru").explain()
 
 
 def test_a_packing_holds_every_real_position_once():
