@@ -48,15 +48,18 @@ def checked(what: Any) -> Any:
         nonlocal strict
         if config.jaxtyping_disable or torch.compiler.is_compiling():
             return what(*args, **kwargs)
-        sizes = {0: 0, 1: 1}
-        form = _form(args, sizes), _form(kwargs, sizes)
+        if strict is None:
+            strict = _checks(_resolved(what))
+        sizes: dict[Any, int] = {0: 0, 1: 1}
+        try:
+            form = _form(args, sizes), _form(kwargs, sizes)
+        except TypeError:  # a size is a symbol, which has no hash
+            return _check(strict, args, kwargs)
         if form in passed:
             result = what(*args, **kwargs)
             if (*form, _form(result, sizes)) not in passed:
                 _check(_checks(wraps(_resolved(what))(lambda *args, **kwargs: result)), args, kwargs)
         else:
-            if strict is None:
-                strict = _checks(_resolved(what))
             result = _check(strict, args, kwargs)
             passed.add(form)
         passed.add((*form, _form(result, sizes)))
@@ -76,7 +79,7 @@ def _check(strict: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
             raise TypeCheckError(str(error)) from error
 
 
-def _form(value: Any, sizes: dict[int, int]) -> Any:
+def _form(value: Any, sizes: dict[Any, int]) -> Any:
     """All that a check can see of a value: types, kinds of tensors, and which sizes are equal, or 0, or 1.
 
     So the sizes of a call are numbered as they come. No annotation has another number in it.
