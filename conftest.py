@@ -12,6 +12,7 @@ In expected output `...` stands for anything.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -71,6 +72,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """First what is short, as most mistakes show there; then the longest, so that no core is left alone at the end."""
     places = {name: place for place, name in enumerate(LONG, start=1)}
     items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], 0))
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected stays: garbage is not looked for in it."""
+    gc.collect()
+    gc.freeze()
 
 
 class Failures:

@@ -72,7 +72,7 @@ def _check(strict: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     with jaxtyped("context"):
         try:
             for value in (*args, *kwargs.values()):
-                if _names(type(value)):
+                if _reader(type(value)) is not None:
                     _check_fields(value)
             return strict(*args, **kwargs)
         except BeartypeCallHintViolation as error:
@@ -93,17 +93,18 @@ def _form(value: Any, sizes: dict[Any, int]) -> Any:
         return kind, *[(key, _form(item, sizes)) for key, item in value.items()]
     if kind is str:
         return value
-    if names := _names(kind):
-        return kind, *[_form(getattr(value, name), sizes) for name in names]
+    if (fields := _reader(kind)) is not None:
+        return kind, *[_form(item, sizes) for item in fields(value)]
     return kind
 
 
 @cache
-def _names(kind: type) -> tuple[str, ...]:
-    """The fields of a class of the contract, whose tensors are checked like arguments; none of any other class."""
+def _reader(kind: type) -> Callable[[Any], list[Any]] | None:
+    """Reads the fields of a class of the contract, whose tensors are checked like arguments; None for other classes."""
     if kind.__module__ != "regard.attention.contract" or not dataclasses.is_dataclass(kind):
-        return ()
-    return tuple(field.name for field in dataclasses.fields(kind))
+        return None
+    names = [field.name for field in dataclasses.fields(kind)]
+    return lambda value: [getattr(value, name) for name in names]
 
 
 def _resolved(function: Any) -> Any:
