@@ -167,6 +167,11 @@ def fill_in(app: Any, name: str, source: list[str]) -> None:
     source[0] = BLOCK.sub(lambda found: GENERATED[found[1]]() + "\n", source[0])
 
 
+def letters(app: Any, what: str, name: str, subject: Any, options: Any, lines: list[str]) -> None:
+    """`size: D.` and `H.` are letters, and not items of a list."""
+    lines[:] = [re.sub(r"^(\s*(?:[\w, ]+: )?[A-Z])\.(?= |$)", r"\1\\.", line) for line in lines]
+
+
 def plain(app: Any, what: str, name: str, subject: Any, options: Any, lines: list[str]) -> None:
     """Docstrings are written for the terminal: tables become list-tables; bars and stars are escaped."""
     result: list[str] = []
@@ -190,6 +195,7 @@ def setup(app: Any) -> None:
     for package in (regard.tasks, regard.training):  # autodoc finds members by `dir`, which lacks the lazy ones
         vars(package).update({member: getattr(package, member) for member in package.__all__})
     app.connect("source-read", fill_in)
+    app.connect("autodoc-process-docstring", letters, priority=100)  # before napoleon reads the arguments
     app.connect("autodoc-process-docstring", plain, priority=900)
 
 
