@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from regard.cli import run
-from regard.config.schema import Config, SideConfig
+from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
 from regard.data import Field
 from regard.tasks import TextToText
 from regard.tasks.store import save
@@ -27,7 +27,7 @@ def saved(folder: Path, *, source_field: object = 0, columns: int = 1, **data: o
     torch.manual_seed(0)
     side = {"size": 6, "embedding_size": 4, "dropout": 0.0}
     source = TAGS if columns > 1 else {}
-    config = Config(
+    config = TextToTextConfig(
         data={"train": "x.tsv", "source_field": source_field, "source": source, **data},
         model={"encoder": side, "decoder": side},
         decoding={"beam": 1, "max_length": 3},

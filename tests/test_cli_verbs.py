@@ -15,7 +15,7 @@ import pytest
 
 import regard
 from regard.cli import inputs, run
-from regard.config import Config
+from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data.references import Item
 from regard.decoding import Prediction
 from regard.errors import RegardError
@@ -26,7 +26,7 @@ class Model:
     """Says every text backwards; a text with a digit gets a warning, the empty text nothing at all."""
 
     card = "It says things backwards."
-    config = Config(data={"train": "/a.tsv"})
+    config = TextToTextConfig(data={"train": "/a.tsv"})
     device = SimpleNamespace(type="nowhere")
 
     def __init__(self) -> None:

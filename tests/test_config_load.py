@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import regard.config as config
-from regard.config import Config, Configuration, from_preset
+from regard.config import Configuration, from_preset
 from regard.config.changed import changed
-from regard.config.schema import DecodingConfig
+from regard.config.tasks.text_to_text import DecodingConfig, TextToTextConfig
 from regard.errors import ConfigError
 
 
@@ -32,7 +32,7 @@ def messages(path: str, *overrides: str) -> list[str]:
 
 def test_a_file_that_says_only_where_the_data_is_has_every_default(written):
     loaded = config.load(written("data: {train: pairs.tsv}\n"))
-    assert loaded.config == Config(data={"train": Path("pairs.tsv").absolute()})
+    assert loaded.config == TextToTextConfig(data={"train": Path("pairs.tsv").absolute()})
     assert (loaded.name, loaded.origin) == ("run", "run.yaml")
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import regard.config as config
-from regard.config import Config
-from regard.config.keys import KEYS
+from regard.config.keys import keys
+from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.errors import ConfigError
 
 PRESETS = [
@@ -65,22 +65,22 @@ OPTION = st.recursive(
 @given(option=OPTION)
 def test_every_option_of_a_recipe_survives_saving(option, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "config.yaml"
-    original = Config(data={"train": "/a.tsv"}, model={"attention": {"recipe": "x", "option": option}})
+    original = TextToTextConfig(data={"train": "/a.tsv"}, model={"attention": {"recipe": "x", "option": option}})
     config.save(original, path)
     assert config.load(path).config == original
 
 
 def test_a_saved_configuration_lists_every_key_in_the_order_of_the_schema():
-    text = config.dump(Config(data={"train": Path("/a.tsv")}))
+    text = config.dump(TextToTextConfig(data={"train": Path("/a.tsv")}))
     positions = [text.index(f"\n{section}:") for section in ("data", "model", "training", "decoding", "select")]
     assert positions == sorted(positions)
     assert "betas: [0.9, 0.999]" in text
 
 
 def test_differences_name_the_keys_that_differ():
-    left = Config(data={"train": "/a.tsv"}, model={"attention": {"recipe": "bahdanau", "size": 3}})
-    right = Config(data={"train": "/a.tsv"}, seed=2, model={"attention": {"recipe": "luong"}})
-    none = Config(data={"train": "/a.tsv"}, model={"attention": None})
+    left = TextToTextConfig(data={"train": "/a.tsv"}, model={"attention": {"recipe": "bahdanau", "size": 3}})
+    right = TextToTextConfig(data={"train": "/a.tsv"}, seed=2, model={"attention": {"recipe": "luong"}})
+    none = TextToTextConfig(data={"train": "/a.tsv"}, model={"attention": None})
     assert config.differences(left, left) == []
     assert config.differences(left, right) == [
         ("seed", 1, 2),
@@ -93,7 +93,7 @@ def test_differences_name_the_keys_that_differ():
 
 def test_every_key_has_a_meaning_and_stands_in_the_description():
     text = config.describe()
-    for key in KEYS.values():
+    for key in keys(TextToTextConfig).values():
         assert key.field.description, key.path
         assert f"`{key.path[-1]}`" in text or f"`{'.'.join(key.path)}`" in text
     assert "| `max_steps` | a whole number of at least 1, or null | `null` |" in text
@@ -102,6 +102,6 @@ def test_every_key_has_a_meaning_and_stands_in_the_description():
 
 def test_the_json_schema_knows_every_section_and_forbids_others():
     schema = config.json_schema()
-    assert set(schema["properties"]) == set(Config.model_fields)
+    assert set(schema["properties"]) == set(TextToTextConfig.model_fields)
     assert schema["additionalProperties"] is False
     assert schema["$defs"]["EncoderConfig"]["properties"]["size"]["default"] == 256

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regard.config.schema import SideConfig
+from regard.config.tasks.text_to_text import SideConfig
 from regard.data import Field, Pairs, Report, check, open_pairs
 
 Rows = list[tuple[str, str]]

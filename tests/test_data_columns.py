@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from regard.cli import run
 from regard.config import from_preset, load
-from regard.config.schema import Config, SideConfig
+from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
 from regard.data import (
     ByteUnits,
     CharacterUnits,
@@ -47,7 +47,7 @@ def field(**options: object) -> Field:
 
 def untrained() -> TextToText:
     model = {"encoder": {"size": 8, "embedding_size": 6}, "decoder": {"size": 8, "embedding_size": 6}}
-    config = Config(data={"train": "x.tsv", "source_field": [0, 2], "source": SIDE.model_dump()}, model=model)
+    config = TextToTextConfig(data={"train": "x.tsv", "source_field": [0, 2], "source": SIDE.model_dump()}, model=model)
     return TextToText.build(config, field(), Field.build(SideConfig(), ["gingelief"]))
 
 

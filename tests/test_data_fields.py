@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.config.schema import SideConfig
+from regard.config.tasks.text_to_text import SideConfig
 from regard.data import (
     BOS,
     EOS,

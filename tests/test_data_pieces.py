@@ -11,7 +11,7 @@ import pytest
 
 from regard.cli import run
 from regard.config import from_preset, load
-from regard.config.schema import Config, SideConfig
+from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
 from regard.data import Field
 from regard.data.field import open_pieces
 from regard.data.pieces import MOST_PIECES, suggested_pieces
@@ -151,7 +151,7 @@ def test_both_sides_of_an_autoencoder_have_one_number(pairs: Path) -> None:
 
 @pytest.mark.parametrize("given", [{}, {"vocabulary_size": None}])
 def test_a_continued_run_keeps_its_number_though_null_is_given(given: dict[str, None]) -> None:
-    config = Config(data={"train": "a", "source": {"units": "sentencepiece", **given}})
+    config = TextToTextConfig(data={"train": "a", "source": {"units": "sentencepiece", **given}})
     lengths = np.full(500, 9)
     before = resolve(config, lengths, lengths, chosen={"data.source.vocabulary_size": 300}).config
     assert before.data.source.vocabulary_size == 300

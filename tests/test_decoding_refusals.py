@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from decoders import BOS, Altered, HistoryDecoder, sources
-from regard.config.schema import DecodingConfig
+from regard.config.tasks.text_to_text import DecodingConfig
 from regard.decoding import (
     NoRepeat,
     Prediction,

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from regard import losses
-from regard.config.schema import ModelConfig
+from regard.config.tasks.text_to_text import ModelConfig
 from regard.errors import UnsupportedError
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import EncoderDecoder, RecurrentDecoder, transformer_decoder, transformer_encoder

@@ -14,7 +14,8 @@ import regard
 from regard.attention import RECIPES
 from regard.config import Configuration
 from regard.config import load as read_config
-from regard.config.schema import AttentionConfig, Config, ModelConfig
+from regard.config.schema import AttentionConfig
+from regard.config.tasks.text_to_text import ModelConfig, TextToTextConfig
 from regard.data import Field, synthetic
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks import TextToText, catalogue, describe, explain, load, train
@@ -31,11 +32,11 @@ SMALL = {
 }
 
 
-def small(model: dict | None = None, **sections: object) -> Config:
-    return Config(data={"train": "pairs.tsv"}, model={**SMALL, **(model or {})}, **sections)
+def small(model: dict | None = None, **sections: object) -> TextToTextConfig:
+    return TextToTextConfig(data={"train": "pairs.tsv"}, model={**SMALL, **(model or {})}, **sections)
 
 
-def untrained(config: Config | None = None, texts: str = "abcdef") -> TextToText:
+def untrained(config: TextToTextConfig | None = None, texts: str = "abcdef") -> TextToText:
     torch.manual_seed(0)
     config = config or small()
     source = Field.build(config.data.source, [texts], name="source")
@@ -81,7 +82,7 @@ def test_one_text_instead_of_a_list_is_an_error_that_shows_the_right_call() -> N
 
 
 def test_normalisation_belongs_to_the_model() -> None:
-    config = Config(data={"train": "x", "source": {"case": "upper"}}, model=SMALL)
+    config = TextToTextConfig(data={"train": "x", "source": {"case": "upper"}}, model=SMALL)
     model = untrained(config, "ABC")
     assert model.predict(["abc"], beam=1)[0].tokens == model.predict(["ABC"], beam=1)[0].tokens
     assert model.predict(["abc"], beam=1)[0].warnings == ()
@@ -223,7 +224,7 @@ def test_float16_with_an_lstm_on_a_cpu_is_refused_before_any_data_is_read(tmp_pa
     for cell in ("lstm", "gru"):
         model = {"encoder": {"size": 8, "cell": cell}, "decoder": {"size": 8, "cell": cell}}
         options = {"precision": "float16", "device": "cpu"}
-        config = Config(data={"train": tmp_path / "missing.tsv"}, model=model, training=options)
+        config = TextToTextConfig(data={"train": tmp_path / "missing.tsv"}, model=model, training=options)
         reason = (
             "an LSTM cannot be trained in float16 on a CPU.*bfloat16 or float32" if cell == "lstm" else "missing.tsv"
         )
@@ -271,7 +272,7 @@ def configuration(folder: Path, *, model: dict = SMALL, **training: object) -> C
     side = {"units": "whitespace"}
     data = {"train": folder / "pairs.tsv", "dev": folder / "dev.tsv", "source": side, "target": side}
     options = {"epochs": 2, "batch_tokens": 64, "device": "cpu", "samples": 1, "threads": 1, "validate_every": None}
-    return Configuration(Config(data=data, model=model, training={**options, **training}), origin="test.yaml")
+    return Configuration(TextToTextConfig(data=data, model=model, training={**options, **training}), origin="test.yaml")
 
 
 @pytest.mark.parametrize("recipe", ["location_sensitive", "coverage", "forward_attention"])
@@ -356,7 +357,7 @@ def test_an_unknown_metric_is_named_with_its_place(tmp_path: Path) -> None:
 
 def test_an_autoencoder_is_trained_on_inputs_alone(tmp_path: Path) -> None:
     (tmp_path / "words.tsv").write_text("".join(f"{a}{b}\n" for a in "abcde" for b in "abcde"), encoding="utf-8")
-    config = Config(
+    config = TextToTextConfig(
         data={"train": tmp_path / "words.tsv", "autoencode": True, "dev_fraction": 0.2},
         model={**SMALL, "attention": None},
         training={"epochs": 1, "device": "cpu", "threads": 1},

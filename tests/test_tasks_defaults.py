@@ -10,8 +10,8 @@ import pytest
 
 from regard.cli import run
 from regard.config import from_preset, presets
-from regard.config.keys import KEYS
-from regard.config.schema import Config
+from regard.config.keys import keys
+from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import bucket
 from regard.tasks import train
 from regard.tasks.defaults import FEW_STEPS, adopt, is_set, resolve
@@ -24,8 +24,8 @@ def words(count: int, length: int = 8) -> tuple[np.ndarray, np.ndarray]:
     return lengths, lengths - 1
 
 
-def opened(**training: object) -> Config:
-    return Config(data={"train": "pairs.tsv"}, training=training)
+def opened(**training: object) -> TextToTextConfig:
+    return TextToTextConfig(data={"train": "pairs.tsv"}, training=training)
 
 
 @pytest.mark.parametrize("count", [100, 300, 1_000, 3_600, 30_000, 300_000])
@@ -109,13 +109,15 @@ def test_given_means_written_somewhere() -> None:
     config = from_preset("g2p", ["data.train=pairs.tsv", "training.log_every=50"]).config
     assert is_set(config, ("training", "log_every"))
     assert not is_set(config, ("training", "threads"))
-    assert not is_set(Config(data={"train": "a"}), ("training", "epochs"))
+    assert not is_set(TextToTextConfig(data={"train": "a"}), ("training", "epochs"))
 
 
 @pytest.mark.parametrize("name", presets())
 def test_no_preset_fixes_how_long_training_takes(name: str) -> None:
     config = from_preset(name, ["data.train=pairs.tsv"]).config
-    open_keys = [path for path, key in KEYS.items() if key.follows_from_data and path[0] == "training"]
+    open_keys = [
+        path for path, key in keys(TextToTextConfig).items() if key.follows_from_data and path[0] == "training"
+    ]
     assert open_keys
     assert not any(is_set(config, path) for path in open_keys)
 
@@ -124,14 +126,14 @@ def test_no_preset_fixes_how_long_training_takes(name: str) -> None:
 def test_a_tenth_is_held_out_and_some_2000_at_most(tmp_path: Path, count: int, held: int) -> None:
     file = tmp_path / "pairs.tsv"
     file.write_text("".join(f"{number}\t{number}\n" for number in range(count)), encoding="utf-8")
-    config = Config(data={"train": file})
+    config = TextToTextConfig(data={"train": file})
     data = read_data(config.data)
     assert len(data.train) + len(data.dev) == count
     assert len(data.dev) == pytest.approx(held, rel=0.5 if count == 300 else 0.1)
     before = resolve(config, *words(count), chosen=data.chosen).config
     assert before.data.dev_fraction == data.chosen["data.dev_fraction"]
     assert adopt(config, before).data == before.data
-    given = Config(data={"train": file, "dev_fraction": 0.3})
+    given = TextToTextConfig(data={"train": file, "dev_fraction": 0.3})
     assert "data.dev_fraction" not in read_data(given.data).chosen
     assert adopt(given, before).data.dev_fraction == 0.3
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.config.schema import SideConfig
+from regard.config.tasks.text_to_text import SideConfig
 from regard.data import BOS, EOS, PAD, UNKNOWN, Field
 from regard.tasks.encoded import EncodedTexts, pad
 

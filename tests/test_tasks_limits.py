@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.cli import run
-from regard.config.schema import Config, SideConfig
+from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
 from regard.data import Field
 from regard.decoding import GnmtPenalty, Sampling
 from regard.errors import ConfigError
@@ -17,7 +17,7 @@ from regard.tasks.store import save
 def untrained(**decoding: object) -> TextToText:
     torch.manual_seed(0)
     side = {"size": 8, "embedding_size": 6, "dropout": 0.0}
-    config = Config(data={"train": "x.tsv"}, model={"encoder": side, "decoder": side}, decoding=decoding)
+    config = TextToTextConfig(data={"train": "x.tsv"}, model={"encoder": side, "decoder": side}, decoding=decoding)
     field = Field.build(SideConfig(), ["abcdef"])
     return TextToText.build(config, field, field)
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from regard.cli import run
-from regard.config.schema import Config, SideConfig
+from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
 from regard.data import Field, ParallelText, corpus_score, open_pairs
 from regard.data.references import parallel
 from regard.decoding import Prediction
@@ -34,7 +34,9 @@ def model(**data: Any) -> TextToText:
     torch.manual_seed(0)
     side = {"size": 6, "embedding_size": 4, "dropout": 0.0}
     words = {"units": "word"}
-    config = Config(data={"train": "x.tsv", "target": words, **data}, model={"encoder": side, "decoder": side})
+    config = TextToTextConfig(
+        data={"train": "x.tsv", "target": words, **data}, model={"encoder": side, "decoder": side}
+    )
     field = Field.build(config.data.target, [" ".join(FIRST)])
     return TextToText.build(config, Field.build(SideConfig(), ["abc"]), field)
 

@@ -22,7 +22,7 @@ from torch import Tensor
 import regard
 from hostile import models
 from hostile.trial import inside
-from regard.config import Config
+from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import BOS, EOS, open_pairs
 from regard.layers import RecurrentStack
 from regard.losses import cross_entropy
@@ -198,7 +198,7 @@ def test_S3_a_model_is_its_folder_alone(tmp_path: Path) -> None:
 
 
 def test_D1_a_model_predicts_without_dropout_the_same_each_time() -> None:
-    config = Config(data={"train": "x"}, model={**models.TINY, "encoder": {"size": 4, "dropout": 0.9}})
+    config = TextToTextConfig(data={"train": "x"}, model={**models.TINY, "encoder": {"size": 4, "dropout": 0.9}})
     field = models.model().source
     model = TextToText.build(config, field, field)
     model.module.train()  # as a notebook leaves it

@@ -20,7 +20,7 @@ import torch
 from torch._dynamo.backends.registry import lookup_backend
 
 from regard.config import from_preset
-from regard.config.schema import Config
+from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import Field, Pair, Pairs
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import EncoderDecoder, transformer_decoder, transformer_encoder
@@ -54,7 +54,7 @@ def transformer(num_tokens: int) -> EncoderDecoder:
     return EncoderDecoder(encoder, transformer_decoder(embedding, head, memory_size=8, **sizes))
 
 
-def configuration(*changes: str) -> Config:
+def configuration(*changes: str) -> TextToTextConfig:
     wanted = [
         "data.train=none.tsv",
         "model.encoder={cell: gru, size: 8, embedding_size: 6, dropout: 0}",

@@ -13,7 +13,8 @@ from place import Place, Result, short
 
 from regard.bench.clock import Quartiles, ratio, turns
 from regard.bench.report import table
-from regard.config import Config, load
+from regard.config import load
+from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import BOS, EOS, PAD
 from regard.decoding import Search, search
 from regard.tasks.reading import read_data
@@ -40,7 +41,9 @@ def words(count: int, seed: int) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def prepare(place: Place, folder: Path, precision: str, *, compiled: bool = False) -> tuple[Config, TextTrainee]:
+def prepare(
+    place: Place, folder: Path, precision: str, *, compiled: bool = False
+) -> tuple[TextToTextConfig, TextTrainee]:
     """The recipe's model on the device, and its data."""
     count = WORDS if place.is_full else TINY_WORDS
     overrides = [f"training.precision={precision}", f"training.compile={str(compiled).lower()}"]

@@ -12,11 +12,13 @@ import yaml
 from hostile import models, text
 from hostile.trial import CANARY, Trial, command
 from regard.config import dump, from_preset, load
-from regard.config.keys import KEYS, Key
+from regard.config.keys import Key, keys
 from regard.config.place import dotted
+from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.errors import ConfigError
 from regard.tasks.build import build_model
 
+KEYS = keys(TextToTextConfig)
 LEAVES = [dotted(key.path) for key in KEYS.values() if key.section is None]
 MOST = 512
 """Sizes from here on are not built: a model that large is a wish, not an accident."""

@@ -16,7 +16,7 @@ from unittest.mock import patch
 import torch
 
 from hostile.trial import Refused, command, inside
-from regard.config.schema import Config
+from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import Field
 from regard.tasks import TextToText
 from regard.tasks.store import save
@@ -59,7 +59,7 @@ def root() -> Path:
 def model() -> TextToText:
     """An untrained model of six letters."""
     torch.manual_seed(0)
-    config = Config(data={"train": "pairs.tsv"}, model=TINY, decoding={"max_length": 6})
+    config = TextToTextConfig(data={"train": "pairs.tsv"}, model=TINY, decoding={"max_length": 6})
     field = Field.build(config.data.source, ["abcdef"], name="source")
     return TextToText.build(config, field, field)
 

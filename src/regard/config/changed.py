@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from regard.config.keys import KEYS
+from regard.config.keys import keys
 from regard.config.place import cut
 from regard.config.schema import Section
 from regard.errors import ConfigError
@@ -24,7 +24,7 @@ def changed(section: S, name: str, **values: Any) -> S:
     Raises:
         ConfigError: for values outside their range, or that contradict each other.
 
-    >>> from regard.config.schema import DecodingConfig
+    >>> from regard.config.tasks.text_to_text import DecodingConfig
     >>> changed(DecodingConfig(), "decoding", beam=3, num_best=None).beam
     3
     """
@@ -40,6 +40,6 @@ def changed(section: S, name: str, **values: Any) -> S:
             if key is None:
                 lines.append(str(detail["ctx"]["error"]))
             else:
-                lines.append(f"{key}={cut(repr(updates.get(str(key))))}: expected {KEYS[name, key].expected}")
+                lines.append(f"{key}={cut(repr(updates.get(str(key))))}: expected {keys(type(section))[key,].expected}")
         first = error.errors()[0]["loc"][:1]
         raise ConfigError("\n".join(dict.fromkeys(lines)), (name, *first)) from None

@@ -1,10 +1,11 @@
-"""Every key of the schema with its type, default and meaning, from the pydantic models."""
+"""Every key of a schema with its type, default and meaning, from the pydantic models."""
 
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -12,7 +13,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from regard.config.schema import Config
+from regard.config.place import KeyPath
 
 _NOUNS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a file name"}
 
@@ -58,9 +59,20 @@ class Key:
     field: FieldInfo
 
     @property
+    def sections(self) -> tuple[type[BaseModel], ...]:
+        """The sections of which the key may hold one, the first if nothing says which."""
+        return tuple(member.section for member in self.members if member.section)
+
+    @property
     def section(self) -> type[BaseModel] | None:
-        """The section that the key may hold, or None."""
-        return next((member.section for member in self.members if member.section), None)
+        """The section that the key may hold, or None; the first of several."""
+        return next(iter(self.sections), None)
+
+    def section_for(self, value: Any) -> type[BaseModel] | None:
+        """The one of several sections that a value chooses by its discriminator (`architecture: transformer`)."""
+        name = self.field.discriminator
+        kind = value.get(name) if isinstance(name, str) and isinstance(value, Mapping) else None
+        return next((section for section in self.sections if kind in kinds(section, name)), self.section)
 
     @property
     def follows_from_data(self) -> bool:
@@ -84,7 +96,8 @@ class Key:
     def expected(self) -> str:
         """The possible values, in words.
 
-        >>> KEYS["training", "max_steps"].expected
+        >>> from regard.config.schema import TrainingConfig
+        >>> keys(TrainingConfig)["max_steps",].expected
         'a whole number of at least 1, or null'
         """
         words = [str(member) for member in self.members]
@@ -116,13 +129,30 @@ def _members(annotation: Any, limits: Iterable[Any]) -> list[Member]:
     return [Member(annotation, tuple(limits))]
 
 
-def _keys(section: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[Key]:
+def kinds(section: type[BaseModel], discriminator: object) -> tuple[Any, ...]:
+    """The values of its discriminator with which a section is meant."""
+    field = section.model_fields.get(discriminator) if isinstance(discriminator, str) else None
+    return get_args(field.annotation) if field is not None else ()
+
+
+def keys(schema: type[BaseModel], values: Any = None) -> dict[KeyPath, Key]:
+    """All keys of a schema by path, in its order; a section comes before its keys.
+
+    Args:
+        values: nested dicts. Where a key may hold one of several sections, they choose; without them it is the first.
+    """
+    return dict(_first_keys(schema) if values is None else ((key.path, key) for key in _keys(schema, (), values)))
+
+
+@cache
+def _first_keys(schema: type[BaseModel]) -> dict[KeyPath, Key]:
+    return {key.path: key for key in _keys(schema, (), None)}
+
+
+def _keys(section: type[BaseModel], path: tuple[str, ...], values: Any) -> Iterator[Key]:
     for name, field in section.model_fields.items():
         key = Key((*path, name), tuple(_members(field.annotation, field.metadata)), field)
         yield key
-        if key.section:
-            yield from _keys(key.section, key.path)
-
-
-KEYS: dict[tuple[str | int, ...], Key] = {key.path: key for key in _keys(Config)}
-"""All keys by path, in the order of the schema; a section comes before its keys."""
+        value = values.get(name) if isinstance(values, Mapping) else None
+        if (inner := key.section_for(value)) is not None:
+            yield from _keys(inner, key.path, value)

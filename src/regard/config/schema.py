@@ -1,9 +1,9 @@
-"""The schema of configurations: every key with its type, range, default and meaning. Defaults are only here."""
+"""The sections of configurations that tasks share: every key with its type, range, default and meaning."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict, model_validator
 
@@ -11,7 +11,6 @@ File = Annotated[Path, Strict(False)]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 Size = Annotated[int, Field(ge=1)]
-Units = Literal["character", "word", "whitespace", "byte", "separator", "sentencepiece"]
 
 FROM_DATA: dict[str, JsonValue] = {"follows_from_data": True}
 """Marks keys that follow from the data if they are not set (`regard.tasks.defaults`); the defaults here are for
@@ -23,76 +22,16 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-
-class SideConfig(Section):
-    """How the text of one side becomes symbols."""
-
-    units: Units | Annotated[tuple[Units, ...], Strict(False)] = Field(
-        default="character",
-        description="what a symbol is; `word` splits off punctuation, `whitespace` does not; a list has the units of "
-        "each column of the input (`source_field`)",
-    )
-    separator: Annotated[str, Field(min_length=1)] | None = Field(
-        default=None, description="the text between the symbols of units `separator`, for example `;`"
-    )
-    case: Literal["keep", "upper", "lower"] = Field(
-        default="keep", description="the letter case that every text is converted to"
-    )
-    unicode: Literal["keep", "NFC", "NFD", "NFKC", "NFKD"] = Field(
-        default="NFC", description="the Unicode normal form of every text"
-    )
-    min_count: Size = Field(default=1, description="symbols that occur less often are unknown")
-    vocabulary_size: Size | None = Field(
-        default=None,
-        description="the most symbols of the vocabulary, which keeps the most frequent; null: all. With sentencepiece: "
-        "the number of pieces to learn; null: 13.5 times the square root of the number of words",
-    )
-    sentencepiece_model: File | None = Field(default=None, description="file of a sentencepiece model; null: train one")
-
-
-class ParallelFiles(Section):
-    """Two text files whose lines belong together."""
-
-    source: File = Field(description="a text file with one input per line")
-    target: File = Field(description="a text file with the output of each line")
-
-
-class DataConfig(Section):
-    """Where the pairs are and how they are read."""
-
-    train: File | ParallelFiles = Field(
-        description="a TSV or JSONL file, or text files `source:` and `target:`; relative to the configuration's folder"
-    )
-    dev: File | ParallelFiles | None = Field(
-        default=None, description="held-out pairs; null: a share of the training pairs (`dev_fraction`)"
-    )
-    dev_fraction: Annotated[float, Field(gt=0.0, lt=0.5)] | None = Field(
-        default=None,
-        description="share of training inputs that a fixed hash holds out if there is no `dev` file; null: a tenth, "
-        "or about 2,000 pairs if that is less",
-    )
-    format: Literal["auto", "tsv", "jsonl", "parallel"] = Field(
-        default="auto", description="`auto` goes by the file's suffix"
-    )
-    source_field: str | int | Annotated[tuple[str | int, ...], Strict(False)] = Field(
-        default=0,
-        description="TSV column, counted from 0, or JSONL field of the input; a list if an input has several "
-        "columns, such as a lemma and its tags",
-    )
-    target_field: str | int = Field(default=1, description="TSV column, counted from 0, or JSONL field of the output")
-    autoencode: bool = Field(
-        default=False, description="whether the output is the input itself: a sequence autoencoder"
-    )
-    source: SideConfig = Field(default=SideConfig(), description="the texts of inputs")
-    target: SideConfig = Field(default=SideConfig(), description="the texts of outputs")
-    max_length: Size = Field(
-        default=400, description="pairs with more symbols on either side are left out and reported"
-    )
-
-    @property
-    def num_columns(self) -> int:
-        """The number of columns of an input."""
-        return len(self.source_field) if isinstance(self.source_field, tuple) else 1
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_kinds(cls, values: Any) -> Any:
+        """A key that may hold one of several sections holds the first where its discriminator is left out."""
+        for name, field in cls.model_fields.items():
+            kind, value = field.discriminator, values.get(name) if isinstance(values, dict) else None
+            if isinstance(kind, str) and isinstance(value, dict) and kind not in value:
+                first = next(member for member in get_args(field.annotation) if isinstance(member, type))
+                values = {**values, name: {kind: first.model_fields[kind].default, **value}}
+        return values
 
 
 class EncoderConfig(Section):
@@ -162,17 +101,6 @@ class AttentionConfig(BaseModel):
         return dict(self.model_extra or {})
 
 
-class ModelConfig(Section):
-    """A recurrent sequence-to-sequence model."""
-
-    encoder: EncoderConfig = Field(default=EncoderConfig(), description="reads the input")
-    decoder: DecoderConfig = Field(default=DecoderConfig(), description="writes the output")
-    attention: AttentionConfig | None = Field(
-        default=AttentionConfig(),
-        description="the attention mechanism; null: none, so that the decoder gets only one vector (`decoder.context`)",
-    )
-
-
 class TrainingConfig(Section):
     """The training loop."""
 
@@ -180,11 +108,6 @@ class TrainingConfig(Section):
         default=30, description="passes over the training data", json_schema_extra=FROM_DATA
     )
     max_steps: Size | None = Field(default=None, description="the most optimiser steps, whatever `epochs` is")
-    batch_tokens: Size = Field(
-        default=4096,
-        description="the most symbols of a batch, counted on its larger side with padding",
-        json_schema_extra=FROM_DATA,
-    )
     start_from: File | None = Field(
         default=None,
         description="a run folder or a shipped model's name; training starts with its weights, as far as they fit",
@@ -217,22 +140,8 @@ class TrainingConfig(Section):
     min_learning_rate: Annotated[float, Field(ge=0.0)] = Field(
         default=1e-6, description="the lowest rate that a schedule reaches"
     )
-    label_smoothing: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
-        default=0.1, description="share of the target probability that is distributed over all symbols"
-    )
     clip_norm: Annotated[float, Field(gt=0.0)] | None = Field(
         default=1.0, description="the largest norm of the gradient; null: no clipping"
-    )
-    scheduled_sampling: Probability = Field(
-        default=0.0,
-        description="probability, at each step, that the decoder gets its own last output as input (Bengio 2015)",
-    )
-    scheduled_sampling_warmup: Annotated[int, Field(ge=0)] = Field(
-        default=0, description="optimiser steps in which `scheduled_sampling` rises linearly from 0"
-    )
-    sequence_teacher_forcing: Probability = Field(
-        default=1.0,
-        description="probability that a sequence is teacher-forced throughout; the others are free-running",
     )
     validate_every: Size | None = Field(
         default=None,
@@ -270,59 +179,42 @@ class TrainingConfig(Section):
     )
 
 
-class DecodingConfig(Section):
-    """The search of validations, and the defaults of the search of predictions."""
+class FeedbackConfig(Section):
+    """What the decoder is fed in training."""
 
-    beam: Size = Field(default=5, description="hypotheses kept at each step; 1: greedy search")
-    num_best: Size = Field(default=1, description="outputs returned for each input, best first")
-    length_penalty: Literal["none", "average", "gnmt"] = Field(
-        default="gnmt",
-        description="the score that ranks hypotheses: the sum of log-probabilities, their mean, or the sum divided by "
-        "((5 + length) / 6)^alpha (Wu 2016)",
+    scheduled_sampling: Probability = Field(
+        default=0.0,
+        description="probability, at each step, that the decoder gets its own last output as input (Bengio 2015)",
     )
-    alpha: Annotated[float, Field(ge=0.0)] = Field(default=0.6, description="strength of the gnmt penalty")
-    min_length: Annotated[int, Field(ge=0)] = Field(default=0, description="the fewest symbols of an output")
-    max_length: Size | None = Field(
-        default=None, description="the most symbols of an output; null: max_length_ratio × source symbols + 10"
+    scheduled_sampling_warmup: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="optimiser steps in which `scheduled_sampling` rises linearly from 0"
     )
-    max_length_ratio: Annotated[float, Field(gt=0.0)] = Field(default=3.0, description="see `max_length`")
-    max_source_length: Size | None = Field(
-        default=None,
-        description="the most symbols of an input; a longer one gets a warning and no output; null: ten times "
-        "`data.max_length`",
-    )
-    batch_tokens: Size = Field(default=16384, description="the most source symbols times beam decoded at once")
-    validation_beam: Size = Field(
-        default=1, description="the beam of validations; `regard predict` and `regard evaluate` use `beam`"
+    sequence_teacher_forcing: Probability = Field(
+        default=1.0,
+        description="probability that a sequence is teacher-forced throughout; the others are free-running",
     )
 
-    @model_validator(mode="after")
-    def _limits_agree(self) -> DecodingConfig:
-        for name, value in self:
-            if isinstance(value, int) and value >= 2**31:
-                raise ValueError(f"{name} is {value}; it must be below 2147483648")
-        if self.num_best > 1 and self.beam == 1:
-            raise ValueError(
-                f"num_best is {self.num_best}, but greedy search (beam 1) finds only one output; raise beam"
-            )
-        if self.max_length is not None and self.min_length > self.max_length:
-            raise ValueError(
-                f"min_length is {self.min_length}, above max_length {self.max_length}; lower it or raise max_length"
-            )
-        return self
+
+class TokenTrainingConfig(Section):
+    """The training of models of symbols."""
+
+    batch_tokens: Size = Field(
+        default=4096,
+        description="the most symbols of a batch, counted on its larger side with padding",
+        json_schema_extra=FROM_DATA,
+    )
+    label_smoothing: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
+        default=0.1, description="share of the target probability that is distributed over all symbols"
+    )
 
 
 class Config(Section):
-    """A whole configuration."""
+    """A whole configuration. Every task has its own sections (`regard.config.tasks`)."""
 
-    task: Literal["text_to_text"] = Field(default="text_to_text", description="what is learned")
+    task: str = Field(description="what is learned")
     seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(default=1, description="the only source of randomness")
-    data: DataConfig = Field(description="the pairs and how they are read")
-    model: ModelConfig = Field(default=ModelConfig(), description="the network")
+    data: Section = Field(description="the data and how they are read")
+    model: Section = Field(description="the network")
     training: TrainingConfig = Field(default=TrainingConfig(), description="the training loop")
-    decoding: DecodingConfig = Field(default=DecodingConfig(), description="the search")
-    select: str = Field(
-        default="sequence_error_rate",
-        description="the validation metric that chooses the best weights: sequence_error_rate (wer), "
-        "symbol_error_rate (per), loss, bleu, chrf",
-    )
+    decoding: Section = Field(description="the search")
+    select: str = Field(description="the validation metric that chooses the best weights")

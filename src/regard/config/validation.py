@@ -9,10 +9,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from regard.config.keys import KEYS, Key
+from regard.config.keys import Key, keys, kinds
 from regard.config.place import Entry, KeyPath, Problem, cut, dotted, refuse
 from regard.config.schema import Config
 from regard.config.spelling import did_you_mean, nearest
+from regard.config.tasks import SCHEMAS
 
 _FAMILIAR = {
     "lr": "learning_rate", "optim": "optimizer", "batch_size": "batch_tokens", "patience": "early_stopping",
@@ -24,6 +25,7 @@ _FAMILIAR = {
 
 UNKNOWN, MISSING = "unknown key", "missing"
 """Beginnings of messages."""
+Keys = Mapping[KeyPath, Key]
 
 
 def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Problem]) -> Config:
@@ -41,19 +43,20 @@ def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Probl
     if not isinstance(values, dict | None):
         entry = entries[()]
         raise refuse([*problems, Problem(entry.value, (), f"expected sections (data, model, …), got {_shown(values)}")])
-    values = _complete(
-        {"data": None, **(values or {})}, (), entries
-    )  # with an empty data section, the error names data.train
+    values = {"data": None, **(values or {})}  # with an empty data section, the error names data.train
+    schema = SCHEMAS[_task(values, entries, problems)]
+    known = keys(schema, values)
+    values = _complete(values, (), entries, known)
     try:
-        config = Config.model_validate(values)
+        config = schema.model_validate(values)
     except ValidationError as error:
         unread = {p.path for p in problems if p.path in entries and entries[p.path].value == p.place}
         reported: set[KeyPath] = set()
         for detail in error.errors():
-            path = _key_path(detail["loc"], values)
+            path = _key_path(detail["loc"], values, known)
             if any(path[:n] in unread for n in range(1, len(path) + 1)) or path in reported:
                 continue
-            if problem := _problem(detail, path, values, entries):
+            if problem := _problem(detail, path, values, entries, known):
                 problems.append(problem)
                 reported.add(path)
         misspelt = [p for p in problems if p.what.startswith(UNKNOWN)]
@@ -63,6 +66,28 @@ def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Probl
     if problems:
         raise refuse(problems)
     return config
+
+
+def _task(values: dict[str, Any], entries: Mapping[KeyPath, Entry], problems: list[Problem]) -> str:
+    """The task whose keys the values are judged by; for an unknown name, the nearest.
+
+    Raises:
+        ConfigError: for a name that is near none: nothing can be said about the other keys.
+    """
+    task = values.get("task", next(iter(SCHEMAS)))
+    if isinstance(task, str) and task in SCHEMAS:
+        return task
+    entry = entries["task",]
+    if any(problem.path == ("task",) for problem in problems):  # the value could not be read
+        raise refuse(problems)
+    names = f"one of {', '.join(SCHEMAS)}" if len(SCHEMAS) > 1 else repr(next(iter(SCHEMAS)))
+    meant = nearest(task, SCHEMAS) if isinstance(task, str) else None
+    hint = "" if meant is None else f"; {did_you_mean(meant)}"
+    problems.append(Problem(entry.value, ("task",), f"expected {names}; got {_shown(task, entry.written)}{hint}"))
+    if meant is None:
+        raise refuse(problems)
+    values["task"] = meant
+    return meant
 
 
 def _is_meant(path: KeyPath, misspelt: list[Problem]) -> bool:
@@ -85,42 +110,46 @@ def value_at(path: KeyPath, values: Any) -> Any:
     return values
 
 
-def _complete(values: dict[str, Any], path: KeyPath, entries: Mapping[KeyPath, Entry]) -> dict[str, Any]:
+def _complete(values: dict[str, Any], path: KeyPath, entries: Mapping[KeyPath, Entry], known: Keys) -> dict[str, Any]:
     """Makes paths absolute, and turns an empty section (`training:` without keys) into one of defaults."""
     result = {}
     for name, value in values.items():
         key_path = (*path, name)
-        key = KEYS.get(key_path)
+        key = known.get(key_path)
         if key and key.section and value is None and not key.may_be_null:
             value = {}
         if isinstance(value, dict) and key and key.section:
-            value = _complete(value, key_path, entries)
+            value = _complete(value, key_path, entries, known)
         elif isinstance(value, str) and key and key.is_path:
             value = Path(os.path.abspath(entries[key_path].folder / os.path.expanduser(value)))
         result[name] = value
     return result
 
 
-def _key_path(location: tuple[str | int, ...], values: Any) -> KeyPath:
+def _key_path(location: tuple[str | int, ...], values: Any, known: Keys) -> KeyPath:
     """Pydantic's location without its names for members of unions and without positions in lists."""
     path: KeyPath = ()
     for part in location:
-        if (*path, part) in KEYS or (isinstance(values, dict) and part in values):
+        if (*path, part) in known or (isinstance(values, dict) and part in values):
             path, values = (*path, part), values.get(part) if isinstance(values, dict) else None
     return path
 
 
-def _problem(detail: Any, path: KeyPath, values: dict[str, Any], entries: Mapping[KeyPath, Entry]) -> Problem | None:
+def _problem(
+    detail: Any, path: KeyPath, values: dict[str, Any], entries: Mapping[KeyPath, Entry], known: Keys
+) -> Problem | None:
     entry = place_of(path, entries) or entries[()]
-    key, value = KEYS.get(path), detail["input"]
+    key, value = known.get(path), detail["input"]
     if detail["type"] == "missing" and not isinstance(value_at(path, values), list):
         return Problem(entry.key, path, _missing(path, key, entry))
     if detail["type"] == "extra_forbidden":
-        return Problem(entry.key, path, f"{UNKNOWN}; {_other_key(path, entry.override)}", entry.override)
+        return Problem(entry.key, path, f"{UNKNOWN}; {_other_key(path, entry.override, known)}", entry.override)
     if detail["type"] == "value_error":
         return Problem(entry.key, path, str(detail["ctx"]["error"]), entry.override)
     if key is None:
         return Problem(entry.value, path, detail["msg"], entry.override)
+    if detail["type"] == "union_tag_invalid":
+        return _wrong_kind(key, value, entries)
     whole = value_at(path, values)
     if key.section and isinstance(whole, dict):
         return None  # another member of the union was meant, and has an error of its own
@@ -132,32 +161,58 @@ def _problem(detail: Any, path: KeyPath, values: dict[str, Any], entries: Mappin
     )
 
 
+def _wrong_kind(key: Key, value: dict[str, Any], entries: Mapping[KeyPath, Entry]) -> Problem:
+    """A section that is none of those that the key may hold."""
+    name = str(key.field.discriminator)
+    path = (*key.path, name)
+    entry, names = entries[path], [str(kind) for section in key.sections for kind in kinds(section, name)]
+    hint = f"; {did_you_mean(similar)}" if (similar := nearest(str(value[name]), names)) else ""
+    shown = _shown(value[name], entry.written)
+    return Problem(entry.value, path, f"expected one of {', '.join(names)}; got {shown}{hint}", entry.override)
+
+
 def _missing(path: KeyPath, key: Key | None, entry: Entry) -> str:
     meaning = f" ({key.field.description})" if key and key.field.description else ""
     return f"{MISSING}{meaning}; set it {'here or ' if entry.key.line else ''}with --set {dotted(path)}=…"
 
 
-def _other_key(path: KeyPath, override: KeyPath | None) -> str:
-    """Suggestions for an unknown key: keys of that name elsewhere, a similar key, or all keys of the section."""
+def _other_key(path: KeyPath, override: KeyPath | None, known: Keys) -> str:
+    """What is said of an unknown key: who else has it, a key of that name elsewhere, a similar key, or all keys."""
     section, name = path[:-1], str(path[-1])
-    neighbours = [str(key[-1]) for key in KEYS if key[:-1] == section]
+    if (others := _kinds_with(path, known)) is not None:
+        return others
+    if tasks := [task for task, schema in SCHEMAS.items() if path in keys(schema)]:
+        return f"{' and '.join(tasks)} {'has' if len(tasks) == 1 else 'have'} it: is `task:` right?"
+    neighbours = [str(key[-1]) for key in known if key[:-1] == section]
     familiar = _FAMILIAR.get(name.lower(), name)
-    elsewhere = [key for key in KEYS if key[-1] == familiar]
-    if (*section, familiar) in KEYS:
+    elsewhere = [key for key in known if key[-1] == familiar]
+    if (*section, familiar) in known:
         meant = [(*section, familiar)]
     elif elsewhere:
         meant = elsewhere[:3]
     elif similar := nearest(name, neighbours):
         meant = [(*section, similar)]
     else:
-        other = nearest(name, [str(key[-1]) for key in KEYS])
-        meant = [key for key in KEYS if key[-1] == other][:3]
+        other = nearest(name, [str(key[-1]) for key in known])
+        meant = [key for key in known if key[-1] == other][:3]
     if not meant:
         return f"{dotted(section) or 'the configuration'} has {', '.join(neighbours)}"
     if override:  # an override names the whole key, and so does the suggestion, if there is such a key
         rest = override[len(path) :]
-        return did_you_mean(*(dotted((*key, *rest) if (*key, *rest) in KEYS else key) for key in meant))
+        return did_you_mean(*(dotted((*key, *rest) if (*key, *rest) in known else key) for key in meant))
     return did_you_mean(*(str(key[-1]) if key[:-1] == section else dotted(key) for key in meant))
+
+
+def _kinds_with(path: KeyPath, known: Keys) -> str | None:
+    """The other sections that a key above may hold and that have this key, by the values that choose them."""
+    for n in range(len(path) - 1, 0, -1):
+        key = known.get(path[:n])
+        if key is None or not isinstance(name := key.field.discriminator, str):
+            continue
+        having = [kind for section in key.sections if path[n:] in keys(section) for kind in kinds(section, name)]
+        if having:
+            return f"it belongs to {name}: {' or '.join(map(str, having))}"
+    return None
 
 
 def _shown(value: Any, written: str | None = None) -> str:

@@ -19,7 +19,7 @@ from regard.data.vocabulary import BOS, EOS, PAD, Vocabulary
 from regard.errors import ConfigError, DataError, UnsupportedError
 
 if TYPE_CHECKING:
-    from regard.config.schema import SideConfig
+    from regard.config.tasks.text_to_text import SideConfig
 
 PLAIN_UNITS: dict[str, type[Units]] = {
     "character": CharacterUnits,

@@ -14,7 +14,7 @@ from regard.data.pairs import LinePairs, Pair, Pairs, shorten
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from regard.config.schema import ParallelFiles
+    from regard.config.tasks.text_to_text import ParallelFiles
 
 Format = Literal["auto", "tsv", "jsonl", "parallel"]
 SUFFIXES: dict[str, Literal["tsv", "jsonl"]] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".tab": "tsv"}

@@ -9,8 +9,9 @@ from typing import Any, get_args, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from regard.attention import RECIPES, AbstractWindow, Mechanism
-from regard.config.schema import AttentionConfig, ModelConfig
+from regard.config.schema import AttentionConfig
 from regard.config.spelling import did_you_mean, nearest, suggestion
+from regard.config.tasks.text_to_text import ModelConfig
 from regard.data import BOS, PAD
 from regard.errors import ConfigError, RegardError
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead

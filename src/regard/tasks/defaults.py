@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config.keys import KEYS
+from regard.config.keys import keys
 from regard.config.place import KeyPath, dotted
-from regard.config.schema import Config, Section
+from regard.config.schema import Section
+from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import bucket
 from regard.data.field import learns_pieces
 
@@ -56,7 +57,7 @@ class Resolved:
         chosen: the values that follow from the data, by dotted key.
     """
 
-    config: Config
+    config: TextToTextConfig
     num_pairs: int
     num_symbols: int
     steps_per_epoch: int
@@ -98,7 +99,7 @@ class Resolved:
 
 
 def resolve(
-    config: Config,
+    config: TextToTextConfig,
     source_lengths: NDArray[np.int64],
     target_lengths: NDArray[np.int64],
     *,
@@ -143,13 +144,17 @@ def resolve(
     return Resolved(_with(config, values), int(kept.sum()), num_symbols, steps_per_epoch, values)
 
 
-def adopt(config: Config, resolved: Config) -> Config:
+def adopt(config: TextToTextConfig, resolved: TextToTextConfig) -> TextToTextConfig:
     """A configuration whose open keys have the values that a former run resolved them to."""
-    keys: list[KeyPath] = [key.path for key in KEYS.values() if key.follows_from_data and not is_set(config, key.path)]
-    keys += [path for path in PIECES if _value(config, path) is None and learns_pieces(_value(config, path[:-1]))]
+    paths: list[KeyPath] = [
+        key.path
+        for key in keys(type(config), config.model_dump()).values()
+        if key.follows_from_data and not is_set(config, key.path)
+    ]
+    paths += [path for path in PIECES if _value(config, path) is None and learns_pieces(_value(config, path[:-1]))]
     if config.data.dev is None and config.data.dev_fraction is None:
-        keys.append(("data", "dev_fraction"))
-    return _with(config, {dotted(path): _value(resolved, path) for path in keys})
+        paths.append(("data", "dev_fraction"))
+    return _with(config, {dotted(path): _value(resolved, path) for path in paths})
 
 
 def is_set(config: Section, path: KeyPath) -> bool:

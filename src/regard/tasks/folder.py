@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.config import ABSENT, Config, differences, dump
+from regard.config import ABSENT, differences, dump
 from regard.config import load as load_configuration
 from regard.config.place import cut
-from regard.config.schema import DataConfig, ParallelFiles
+from regard.config.tasks.text_to_text import DataConfig, ParallelFiles, TextToTextConfig
 from regard.errors import ConfigError, DataError
 from regard.tasks.defaults import adopt
 from regard.tasks.store import FINGERPRINTS, load_fingerprints, save_fingerprints
@@ -52,7 +52,7 @@ class Decision:
         edited: whether the user has changed `config.yaml` since the run wrote it, so that it is not replaced.
     """
 
-    config: Config
+    config: TextToTextConfig
     begins: bool = True
     replaces: bool = False
     finished: Outcome | None = None
@@ -60,7 +60,7 @@ class Decision:
     edited: bool = False
 
 
-def inspect(config: Config, folder: Path, *, overwrite: bool) -> Decision:
+def inspect(config: TextToTextConfig, folder: Path, *, overwrite: bool) -> Decision:
     """What a training will do with a folder; nothing is changed here.
 
     Raises:
@@ -167,7 +167,7 @@ def _edited(folder: Path) -> bool:
         return True
 
 
-def _before(folder: Path) -> Config | None:
+def _before(folder: Path) -> TextToTextConfig | None:
     """The configuration that the run of a folder began with; None if none was written."""
     path = next((folder / name for name in (RECORD, CONFIG) if (folder / name).is_file()), None)
     if path is None:
@@ -183,7 +183,7 @@ def _before(folder: Path) -> Config | None:
         ) from None
 
 
-def _same_file(key: str, config: Config, folder: Path) -> bool:
+def _same_file(key: str, config: TextToTextConfig, folder: Path) -> bool:
     """Whether a key names the file that the run began with, perhaps at another place."""
     name = next((name for start, name in FILES.items() if key == start or key.startswith(f"{start}.")), None)
     if name is None:

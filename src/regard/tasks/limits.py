@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from regard.config.schema import DecodingConfig
+from regard.config.tasks.text_to_text import DecodingConfig
 from regard.decoding import AbstractPenalty, Hypothesis, NoPenalty, Sampling, Search
 
 EXTRA_SYMBOLS = 10

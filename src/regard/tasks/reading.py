@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from regard.config.schema import DataConfig
+from regard.config.tasks.text_to_text import DataConfig
 from regard.data import Field, Finding, Pairs, Report, check, open_pairs
 from regard.data.field import normalisation_of, open_pieces
 from regard.data.split import hold_out, suggested_fraction

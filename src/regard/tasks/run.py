@@ -9,8 +9,9 @@ from pathlib import Path
 
 import torch
 
-from regard.config import Config, Configuration
+from regard.config import Configuration
 from regard.config.spelling import suggestion
+from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data.translation import TRANSLATION_METRICS, is_available
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks.build import build_model
@@ -61,7 +62,7 @@ def train(configuration: Configuration, folder: Path | str, *, overwrite: bool =
         raise configuration.located(error) from None
 
 
-def _train(config: Config, folder: Path, *, overwrite: bool) -> Outcome:
+def _train(config: TextToTextConfig, folder: Path, *, overwrite: bool) -> Outcome:
     inspection = partial(inspect, config, folder, overwrite=overwrite)
     select = _select(config)
     draft = build_model(config.model, num_source=8, num_target=8)  # reports mistakes before the data is read
@@ -132,7 +133,7 @@ def _revisit(outcome: Outcome, decision: Decision, folder: Path, select: str) ->
     return outcome
 
 
-def _select(config: Config) -> str:
+def _select(config: TextToTextConfig) -> str:
     name = ALIASES.get(config.select, config.select)
     if name not in METRICS:
         names = [*METRICS, *ALIASES]

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
-from regard.config import Config, differences
+from regard.config import differences
 from regard.config import load as load_configuration
 from regard.config import save as save_configuration
-from regard.config.schema import ModelConfig
 from regard.config.spelling import did_you_mean, nearest
+from regard.config.tasks.text_to_text import ModelConfig, TextToTextConfig
 from regard.data import Field
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.tasks.text_to_text import TextToText
@@ -142,7 +142,7 @@ def _shape(shape: torch.Size | None) -> str:
     return "none" if shape is None else str(tuple(shape))
 
 
-def _configuration(folder: Path, header: dict[str, Any]) -> Config:
+def _configuration(folder: Path, header: dict[str, Any]) -> TextToTextConfig:
     """The configuration beside the weights, which must be the one that the weights were saved with."""
     path = folder / "config.yaml"
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from regard.attention import Mechanism
-from regard.config.schema import ModelConfig
+from regard.config.tasks.text_to_text import ModelConfig
 from regard.errors import ConfigError
 from regard.models import EncoderDecoder, RecurrentDecoder
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.config.changed import changed
-from regard.config.schema import Config
+from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import BOS, EOS, Encoding, Field, open_pairs
 from regard.data.lines import reason
 from regard.data.references import Item, group, parallel
@@ -47,7 +47,7 @@ class TextToText:
         fingerprints: SHA-256 of the training and held-out files, by name; metrics on training files are refused.
     """
 
-    config: Config
+    config: TextToTextConfig
     source: Field
     target: Field
     module: EncoderDecoder
@@ -60,7 +60,7 @@ class TextToText:
         self.module.eval()
 
     @classmethod
-    def build(cls, config: Config, source: Field, target: Field, *, name: str = "model") -> TextToText:
+    def build(cls, config: TextToTextConfig, source: Field, target: Field, *, name: str = "model") -> TextToText:
         """An untrained model; its weights are drawn from torch's global generator."""
         module = build_model(config.model, num_source=len(source.vocabulary), num_target=len(target.vocabulary))
         return cls(config, source, target, module, name=name)

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from regard.bench import arithmetic, plain
 from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest, with_gradients
-from regard.config import Config, from_preset
+from regard.config import from_preset
+from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import BOS, EOS, Field, Pair
 from regard.decoding import Search, search
 from regard.models import Encoded, EncoderDecoder
@@ -37,7 +38,7 @@ class Embedded(nn.Identity):
         self.size = size
 
 
-def configuration(E: int, D: int, *, M: int | None = None, feeds: bool = True) -> Config:
+def configuration(E: int, D: int, *, M: int | None = None, feeds: bool = True) -> TextToTextConfig:
     """A bidirectional LSTM of M features (2·D if None), and an LSTM with additive attention; no dropout."""
     size = D if M is None else M // 2
     options = {

@@ -1,0 +1,7 @@
+"""The configuration of each task, by its name."""
+
+from regard.config.schema import Config
+from regard.config.tasks.text_to_text import TextToTextConfig
+
+SCHEMAS: dict[str, type[Config]] = {"text_to_text": TextToTextConfig}
+"""What `task:` may be; the first is meant where there is none."""
