@@ -25,8 +25,8 @@ from regard.data import (
 from regard.errors import ConfigError, DataError
 from regard.tasks import TextToText
 from regard.tasks import load as load_model
-from regard.tasks.reading import read_data
 from regard.tasks.store import save
+from regard.tasks.text_to_text.reading import read_data
 
 LINES = "gehen\tging\tV;PST;3;SG\nlaufen\tlief\tV;PST\ngehen\tgeht\tV;3;SG\n"
 SIDE = SideConfig(units=("character", "separator"), separator=";")

@@ -15,8 +15,8 @@ from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
 from regard.data import Field
 from regard.data.field import open_pieces
 from regard.data.pieces import MOST_PIECES, suggested_pieces
-from regard.tasks.defaults import adopt, resolve
-from regard.tasks.reading import read_data
+from regard.tasks.text_to_text.defaults import adopt, resolve
+from regard.tasks.text_to_text.reading import read_data
 
 PIECES = SideConfig(units="sentencepiece")
 SENTENCE = "the cat sat on the mat and looked at the other cat"

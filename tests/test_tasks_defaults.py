@@ -14,8 +14,8 @@ from regard.config.keys import keys
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import bucket
 from regard.tasks import train
-from regard.tasks.defaults import FEW_STEPS, adopt, is_set, resolve
-from regard.tasks.reading import read_data
+from regard.tasks.text_to_text.defaults import FEW_STEPS, adopt, is_set, resolve
+from regard.tasks.text_to_text.reading import read_data
 
 
 def words(count: int, length: int = 8) -> tuple[np.ndarray, np.ndarray]:

@@ -19,9 +19,9 @@ from regard.decoding import Prediction
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.tasks import TextToText
 from regard.tasks import load as load_model
+from regard.tasks.fingerprints import fingerprint
 from regard.tasks.run import _select
 from regard.tasks.store import save
-from regard.tasks.text_to_text import fingerprint
 
 sacrebleu = pytest.importorskip("sacrebleu")
 
@@ -189,7 +189,7 @@ def test_bleu_chooses_the_best_validation_and_larger_is_better(tmp_path: Path, m
     assert (taken["select"], taken["larger_is_better"]) == ("bleu", True)
     assert 0 <= taken["metrics"]["bleu"] <= 100
     assert "chrf" not in taken["metrics"]
-    monkeypatch.setattr(tasks_run, "is_available", lambda: False)
+    monkeypatch.setattr(tasks_run, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="bleu needs the sacrebleu package"):
         _select(from_preset("text-to-text", settings).config)
 

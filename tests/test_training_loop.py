@@ -13,7 +13,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from regard.config.schema import TrainingConfig
+from regard.config.tasks.text_to_text import TextTrainingConfig
 from regard.errors import ConfigError, RegardError
 from regard.training import Loss, Outcome, Validation, train
 from training_toy import ITEMS, Toy, ToyTrainee, config
@@ -41,7 +41,7 @@ def lines(folder: Path, kind: str) -> list[dict[str, Any]]:
 class Scripted(ToyTrainee):
     """Its validations give the figures of a list, the last one for ever."""
 
-    def __init__(self, figures: list[float], settings: TrainingConfig | None = None) -> None:
+    def __init__(self, figures: list[float], settings: TextTrainingConfig | None = None) -> None:
         super().__init__(settings or config())
         self.figures = figures
 
@@ -132,7 +132,7 @@ def test_early_stopping_counts_validations_without_improvement(tmp_path: Path) -
 class Tied(ToyTrainee):
     """Its selected metric stands still; its teacher-forced loss has the figures of a list, the last one for ever."""
 
-    def __init__(self, losses: list[float], settings: TrainingConfig | None = None) -> None:
+    def __init__(self, losses: list[float], settings: TextTrainingConfig | None = None) -> None:
         super().__init__(settings or config())
         self.losses = losses
 
@@ -413,7 +413,7 @@ def test_every_key_of_the_configuration_is_read(tmp_path: Path) -> None:
     seen: set[str] = set()
 
     class Spy:
-        def __init__(self, settings: TrainingConfig) -> None:
+        def __init__(self, settings: TextTrainingConfig) -> None:
             self._settings = settings
 
         def __getattr__(self, name: str) -> Any:
@@ -427,4 +427,4 @@ def test_every_key_of_the_configuration_is_read(tmp_path: Path) -> None:
             console=Console(file=StringIO()),
         )  # fmt: skip
     others = {"batch_tokens", "compile", "label_smoothing", "start_from"}  # the trainee's and the task's
-    assert set(TrainingConfig.model_fields) - seen == others
+    assert set(TextTrainingConfig.model_fields) - seen == others

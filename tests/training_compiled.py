@@ -25,8 +25,8 @@ from regard.data import Field, Pair, Pairs
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import EncoderDecoder, transformer_decoder, transformer_encoder
 from regard.tasks import compilation
-from regard.tasks.text_to_text import TextToText
-from regard.tasks.trainee import TextTrainee
+from regard.tasks.text_to_text.model import TextToText
+from regard.tasks.text_to_text.trainee import TextTrainee
 
 LETTERS = "abcdefghij"
 

@@ -17,9 +17,9 @@ import torch
 
 from regard.config import load
 from regard.errors import RegardError
-from regard.tasks.reading import read_data
-from regard.tasks.text_to_text import TextToText
-from regard.tasks.trainee import TextTrainee
+from regard.tasks.text_to_text.model import TextToText
+from regard.tasks.text_to_text.reading import read_data
+from regard.tasks.text_to_text.trainee import TextTrainee
 from regard.training import processes, train
 from regard.training.ordering import in_order
 

@@ -22,7 +22,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from regard.config.schema import TrainingConfig
+from regard.config.tasks.text_to_text import TextTrainingConfig
 from regard.training import Loss, Validation, feedback_mask, train
 
 SYMBOLS, ITEMS, STEPS = 7, 40, 6
@@ -50,7 +50,7 @@ class Toy(nn.Module):
 
 
 class ToyTrainee:
-    def __init__(self, config: TrainingConfig, *, dropout: float = 0.3, record: Path | None = None) -> None:
+    def __init__(self, config: TextTrainingConfig, *, dropout: float = 0.3, record: Path | None = None) -> None:
         torch.manual_seed(0)
         self.config, self.record = config, record
         self.module = Toy(dropout)
@@ -104,8 +104,8 @@ class ToyTrainee:
         save_file(dict(self.module.state_dict()), folder / "model.safetensors")
 
 
-def config(**changes: object) -> TrainingConfig:
-    return TrainingConfig(
+def config(**changes: object) -> TextTrainingConfig:
+    return TextTrainingConfig(
         **{
             "epochs": 4, "learning_rate": 0.01, "device": "cpu", "log_every": 3, "threads": 1, "schedule": "plateau",
             "plateau_patience": 0, "average_checkpoints": 0, "save_every_minutes": 60.0, **changes,

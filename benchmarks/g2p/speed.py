@@ -26,8 +26,8 @@ def serve(train: str, dev: str, precision: str) -> None:
 
     from regard.config import load
     from regard.tasks import run as training
-    from regard.tasks.text_to_text import TextToText
-    from regard.tasks.trainee import TextTrainee
+    from regard.tasks.text_to_text.model import TextToText
+    from regard.tasks.text_to_text.trainee import TextTrainee
     from regard.training.step import Stepper
 
     try:  # versions that draw dropout by item ask which items a batch has

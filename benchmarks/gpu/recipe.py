@@ -17,9 +17,9 @@ from regard.config import load
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import BOS, EOS, PAD
 from regard.decoding import Search, search
-from regard.tasks.reading import read_data
-from regard.tasks.text_to_text import TextToText
-from regard.tasks.trainee import TextTrainee
+from regard.tasks.text_to_text.model import TextToText
+from regard.tasks.text_to_text.reading import read_data
+from regard.tasks.text_to_text.trainee import TextTrainee
 from regard.training.accumulation import LocalBatch
 from regard.training.step import Stepper
 

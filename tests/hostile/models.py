@@ -20,7 +20,7 @@ from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import Field
 from regard.tasks import TextToText
 from regard.tasks.store import save
-from regard.tasks.trainee import TextTrainee
+from regard.tasks.text_to_text.trainee import TextTrainee
 
 TINY = {
     "encoder": {"size": 4, "embedding_size": 3, "dropout": 0.0},

@@ -97,14 +97,14 @@ def _configuration(files: list[Path], preset: str | None, overrides: list[str]) 
 
 
 def _check(configuration: Configuration) -> int:
-    from regard.tasks.defaults import resolve
-    from regard.tasks.reading import read_data
+    from regard.tasks.table import task_of
 
     config = configuration.config
-    data = read_data(config.data)
-    report = data.check()
+    task = task_of(config)
+    material = task.read(config)
+    report = task.check(config, material)
     show(report)
     if report.has_errors:
         return 2
-    show(resolve(config, report.train.source.lengths, report.train.target.lengths, chosen=data.chosen))
+    show(task.resolve(config, material, report))
     return 0

@@ -13,7 +13,7 @@ from regard.cli.standard import check_output, finite, results, say
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
-    from regard.tasks.evaluation import Scored
+    from regard.tasks.text_to_text.evaluation import Scored
 
 
 def evaluate(

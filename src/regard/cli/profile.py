@@ -23,8 +23,8 @@ STAGES = {
     "loading the model": ("tasks", "regard.cli.options:load"),
     "reading inputs": ("cli", "regard.cli.inputs:chunks"),
     "loading kernels": ("ops", "regard.ops.eligibility:unavailable"),
-    "texts to symbols and back": ("data", "regard.tasks.text_to_text:TextToText.predict"),
-    "encoder": ("models", "regard.tasks.text_to_text:TextToText._memory"),
+    "texts to symbols and back": ("data", "regard.tasks.text_to_text.model:TextToText.predict"),
+    "encoder": ("models", "regard.tasks.text_to_text.model:TextToText._memory"),
     "preparing the steps": (
         "models",
         "regard.models.recurrent_decoder:RecurrentDecoder.for_search",
@@ -54,7 +54,7 @@ STAGES = {
         "regard.models.pointer:PointerDecoder.step",
         "regard.models.fused.search:SearchTwin.step",
     ),
-    "search": ("decoding", "regard.tasks.text_to_text:search"),
+    "search": ("decoding", "regard.tasks.text_to_text.model:search"),
 }
 """By stage: the room, a folder of regard, and the functions whose time it is, without that of other stages inside."""
 ROOMS = {START: "", IMPORTS: "", WRITING: "cli"} | {stage: room for stage, (room, *_) in STAGES.items()}
@@ -155,7 +155,7 @@ class Paths:
         """Within it, everything that is taken is noted."""
         from regard import ops
         from regard.ops import choose as table
-        from regard.tasks.text_to_text import TextToText
+        from regard.tasks.text_to_text.model import TextToText
 
         names = {id(implementations): name for name, implementations in (ops.IMPLEMENTATIONS | ops.STEPS).items()}
         original = table.choose

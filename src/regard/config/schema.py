@@ -13,8 +13,8 @@ Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 Size = Annotated[int, Field(ge=1)]
 
 FROM_DATA: dict[str, JsonValue] = {"follows_from_data": True}
-"""Marks keys that follow from the data if they are not set (`regard.tasks.defaults`); the defaults here are for
-programs without data."""
+"""Marks keys that follow from the data if they are not set (a task's `resolve`); the defaults here are for programs
+without data."""
 
 
 class Section(BaseModel):

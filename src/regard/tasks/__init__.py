@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING
 
 from regard.lazy import on_demand
 from regard.tasks.catalogue import catalogue, describe, explain
-from regard.tasks.evaluation import Evaluation
-from regard.tasks.store import load
-from regard.tasks.text_to_text import TextToText
+from regard.tasks.loading import load
+from regard.tasks.text_to_text import Evaluation, TextToText
 
 if TYPE_CHECKING:
     from regard.tasks.run import train

@@ -16,8 +16,8 @@ from regard.config import presets
 from regard.config.load import preset_text
 from regard.ops.choose import choose
 from regard.ops.eligibility import StandIn, only_loaded_kernels
-from regard.tasks.store import shipped
-from regard.tasks.text_to_text import TextToText
+from regard.tasks.loading import shipped
+from regard.tasks.text_to_text.model import TextToText
 
 PARTS = {
     "score": attention.AbstractScore,

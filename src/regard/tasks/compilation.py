@@ -12,7 +12,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch.fx.experimental import _config
 
 from regard.attention import Mechanism
-from regard.config.schema import TrainingConfig
+from regard.config.schema import FeedbackConfig
 from regard.errors import ConfigError
 from regard.layers import RecurrentStack
 from regard.models import RecurrentDecoder
@@ -31,7 +31,7 @@ Batch = dict[str, Tensor]
 Sums = tuple[Tensor, ...]
 
 
-def check_compilable(config: TrainingConfig) -> None:
+def check_compilable(config: FeedbackConfig) -> None:
     """Refuses a configuration whose loss cannot be compiled, or a machine without a compiler.
 
     Raises:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.config import ABSENT, differences, dump
+from regard.config import ABSENT, Config, differences, dump
 from regard.config import load as load_configuration
 from regard.config.place import cut
-from regard.config.tasks.text_to_text import DataConfig, ParallelFiles, TextToTextConfig
 from regard.errors import ConfigError, DataError
-from regard.tasks.defaults import adopt
+from regard.tasks.contract import AbstractModel
+from regard.tasks.fingerprints import fingerprint
 from regard.tasks.store import FINGERPRINTS, load_fingerprints, save_fingerprints
-from regard.tasks.text_to_text import TextToText, fingerprint
+from regard.tasks.table import task_of
 from regard.training import Outcome, archive, lock, read_state
 from regard.training.files import SUFFIX, replace_file, replace_text
 from regard.training.manifest import Manifest, is_run
@@ -28,14 +28,8 @@ FREE = ("training.device", "training.sharding", "training.threads", "training.te
 """Keys that may change when a run continues: they do not change what is learned."""
 EXTENDING = ("training.epochs", "training.max_steps", "training.early_stopping")
 """Keys that may be raised when a run continues: it only ends later. Each has the name of its stop reason."""
-FILES = {
-    "data.train": "train",
-    "data.dev": "dev",
-    "data.source.sentencepiece_model": "source.model",
-    "data.target.sentencepiece_model": "target.model",
-    "training.start_from": "start_from",
-}
-"""Keys of files, which may be elsewhere when a run continues, and the names of those files' fingerprints."""
+START = "training.start_from"
+"""The key of the model whose weights a run starts from."""
 Change = tuple[str, Any, Any]
 
 
@@ -52,7 +46,7 @@ class Decision:
         edited: whether the user has changed `config.yaml` since the run wrote it, so that it is not replaced.
     """
 
-    config: TextToTextConfig
+    config: Config
     begins: bool = True
     replaces: bool = False
     finished: Outcome | None = None
@@ -60,7 +54,7 @@ class Decision:
     edited: bool = False
 
 
-def inspect(config: TextToTextConfig, folder: Path, *, overwrite: bool) -> Decision:
+def inspect(config: Config, folder: Path, *, overwrite: bool) -> Decision:
     """What a training will do with a folder; nothing is changed here.
 
     Raises:
@@ -90,7 +84,7 @@ def inspect(config: TextToTextConfig, folder: Path, *, overwrite: bool) -> Decis
     before = _before(folder)
     if before is None:
         return Decision(config, edited=edited)
-    config = adopt(config, before)
+    config = task_of(config).adopt(config, before) if before.task == config.task else config
     changed = [row for row in differences(before, config) if row[0] not in FREE]
     changed = [row for row in changed if not _same_file(row[0], config, folder)]
     extended = tuple(row for row in changed if row[0] in EXTENDING and _raised(*row[1:]))
@@ -102,7 +96,7 @@ def inspect(config: TextToTextConfig, folder: Path, *, overwrite: bool) -> Decis
     return Decision(config, begins=False, finished=finished, extended=extended, edited=edited)
 
 
-def take(decision: Decision, model: TextToText, folder: Path) -> None:
+def take(decision: Decision, model: AbstractModel[Any], folder: Path) -> None:
     """Prepares the folder as `inspect` decided; only the process that holds the lock may call this.
 
     A run that is replaced is kept in `.replaced/` until the new one has a model.
@@ -132,19 +126,6 @@ def check_data(folder: Path, current: dict[str, str]) -> None:
         )
 
 
-def fingerprints(data: DataConfig) -> dict[str, str]:
-    """SHA-256 of the training and held-out files and of sentencepiece models, by name."""
-    digests = {}
-    for name, value in (("train", data.train), ("dev", data.dev)):
-        files = [value.source, value.target] if isinstance(value, ParallelFiles) else [value] if value else []
-        for number, file in enumerate(files):
-            digests[f"{name}.{number}" if len(files) > 1 else name] = fingerprint(file)
-    for side, pieces in (("source", data.source.sentencepiece_model), ("target", data.target.sentencepiece_model)):
-        if pieces is not None:
-            digests[f"{side}.model"] = fingerprint(pieces)
-    return digests
-
-
 def _check_empty(folder: Path) -> None:
     if not folder.is_dir() and folder.exists():
         raise ConfigError(f"{folder} is a file; choose a folder with --output")
@@ -167,7 +148,7 @@ def _edited(folder: Path) -> bool:
         return True
 
 
-def _before(folder: Path) -> TextToTextConfig | None:
+def _before(folder: Path) -> Config | None:
     """The configuration that the run of a folder began with; None if none was written."""
     path = next((folder / name for name in (RECORD, CONFIG) if (folder / name).is_file()), None)
     if path is None:
@@ -183,15 +164,13 @@ def _before(folder: Path) -> TextToTextConfig | None:
         ) from None
 
 
-def _same_file(key: str, config: TextToTextConfig, folder: Path) -> bool:
+def _same_file(key: str, config: Config, folder: Path) -> bool:
     """Whether a key names the file that the run began with, perhaps at another place."""
-    name = next((name for start, name in FILES.items() if key == start or key.startswith(f"{start}.")), None)
-    if name is None:
-        return False
-    before = {k: v for k, v in load_fingerprints(folder).items() if k == name or k in (f"{name}.0", f"{name}.1")}
-    if name == "start_from":  # its weights were copied, so the file is no longer needed
-        return bool(before)
-    return bool(before) and before.items() <= fingerprints(config.data).items()
+    before = load_fingerprints(folder)
+    if key == START:  # its weights were copied, so the file is no longer needed
+        return "start_from" in before
+    files = [file for file in task_of(config).files(config) if key == file.key or key.startswith(f"{file.key}.")]
+    return bool(files) and all(before.get(file.name) == fingerprint(file.path) for file in files)
 
 
 def _raised(before: object, now: object) -> bool:

@@ -5,34 +5,27 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
 
-from regard.config import Configuration
+from regard.config import Config, Configuration
 from regard.config.spelling import suggestion
-from regard.config.tasks.text_to_text import TextToTextConfig
-from regard.data.translation import TRANSLATION_METRICS, is_available
 from regard.errors import ConfigError, DataError, RegardError
-from regard.tasks.build import build_model
 from regard.tasks.closing import closing
-from regard.tasks.defaults import resolve
-from regard.tasks.evaluation import ALIASES
-from regard.tasks.folder import Decision, check_data, fingerprints, inspect, take
-from regard.tasks.reading import read_data
+from regard.tasks.contract import Metric
+from regard.tasks.fingerprints import fingerprints
+from regard.tasks.folder import Decision, check_data, inspect, take
 from regard.tasks.start import start_from
 from regard.tasks.store import load_fingerprints
-from regard.tasks.teaching import check_teachable
-from regard.tasks.text_to_text import TextToText
-from regard.tasks.trainee import TextTrainee
+from regard.tasks.table import task_of
 from regard.training import Outcome, processes, read_state
 from regard.training import train as run_loop
 from regard.training.device import choose
 from regard.training.lock import Lock, check_free
 from regard.training.precision import check_precision
 from regard.training.readiness import check_ready
-
-METRICS = ("sequence_error_rate", "symbol_error_rate", "teacher_forced_loss", *TRANSLATION_METRICS)
 
 
 def train(configuration: Configuration, folder: Path | str, *, overwrite: bool = False) -> Outcome:
@@ -62,44 +55,39 @@ def train(configuration: Configuration, folder: Path | str, *, overwrite: bool =
         raise configuration.located(error) from None
 
 
-def _train(config: TextToTextConfig, folder: Path, *, overwrite: bool) -> Outcome:
+def _train(config: Config, folder: Path, *, overwrite: bool) -> Outcome:
     inspection = partial(inspect, config, folder, overwrite=overwrite)
-    select = _select(config)
-    draft = build_model(config.model, num_source=8, num_target=8)  # reports mistakes before the data is read
-    check_teachable(draft, config.model)
+    task, metric = task_of(config), _select(config)
+    draft = task.draft(config)  # reports mistakes before the data is read
     check_precision(config.training.precision, choose(config.training.device), draft)
-    if config.training.compile:
-        from regard.tasks.compilation import check_compilable
-
-        check_compilable(config.training)
     check_ready(config.training)
     processes.first(partial(check_free, folder))
     try:
         decision = processes.first(inspection)
     except ConfigError:
-        fingerprints(config.data)  # a missing file is reported rather than a configuration that differs
+        fingerprints(task.files(config))  # a missing file is reported rather than a configuration that differs
         raise
     if decision.finished is not None:
-        return _revisit(decision.finished, decision, folder, select)
+        return _revisit(decision.finished, decision, folder, metric.name)
     config = decision.config
     torch.manual_seed(config.seed)
-    data = read_data(config.data)
-    report = data.check()
+    material = task.read(config)
+    report = task.check(config, material)
     print(report, file=sys.stderr)
     if report.has_errors:
         raise DataError("A model cannot be trained on these data; see the errors above.")
-    resolved = resolve(config, report.train.source.lengths, report.train.target.lengths, chosen=data.chosen)
+    resolved = task.resolve(config, material, report)
     print(resolved, file=sys.stderr)
     config = resolved.config
-    model = TextToText.build(config, data.source, data.target, name=folder.name)
-    model.fingerprints = fingerprints(config.data)
+    model = task.build(config, material, name=folder.name)
+    model.fingerprints = fingerprints(task.files(config))
     if not decision.begins:
         before = load_fingerprints(folder)
         model.fingerprints |= {name: before[name] for name in before if name.startswith("start_from")}
         check_data(folder, model.fingerprints)
     if config.training.start_from is not None and (decision.begins or read_state(folder) is None):
         start_from(model, config.training.start_from)
-    trainee = TextTrainee(model, data.train, data.dev)
+    trainee = task.trainee(model, material)
     check_ready(config.training, trainee)
     with processes.held(partial(Lock, folder)) as lock:
         if processes.first(inspection) != decision:
@@ -110,12 +98,11 @@ def _train(config: TextToTextConfig, folder: Path, *, overwrite: bool) -> Outcom
             config.training,
             folder,
             seed=config.seed,
-            select=select,
-            larger_is_better=select in TRANSLATION_METRICS,
+            select=metric.name,
+            larger_is_better=metric.larger_is_better,
             lock=lock,
         )
-    inputs = (item.source for item in trainee.items)
-    print(closing(outcome, folder, select=select, inputs=inputs), file=sys.stderr)
+    print(closing(outcome, folder, select=metric.name, inputs=trainee.examples), file=sys.stderr)
     if outcome.stop_reason == "interrupted" and overwrite:
         print("To continue this run, leave out --overwrite, which would begin anew.", file=sys.stderr)
     return outcome
@@ -133,11 +120,16 @@ def _revisit(outcome: Outcome, decision: Decision, folder: Path, select: str) ->
     return outcome
 
 
-def _select(config: TextToTextConfig) -> str:
-    name = ALIASES.get(config.select, config.select)
-    if name not in METRICS:
-        names = [*METRICS, *ALIASES]
-        raise ConfigError(f"there is no metric {config.select!r}; {suggestion(config.select, names)}", ("select",))
-    if name in TRANSLATION_METRICS and not is_available():
-        raise ConfigError(f"{name} needs the sacrebleu package: pip install 'regard[text]'", ("select",))
-    return name
+def _select(config: Config) -> Metric:
+    """The metric that `select` names."""
+    metrics = {name: metric for metric in task_of(config).metrics for name in (metric.name, *metric.aliases)}
+    metric = metrics.get(config.select)
+    if metric is None:
+        raise ConfigError(
+            f"there is no metric {config.select!r}; {suggestion(config.select, list(metrics))}", ("select",)
+        )
+    if metric.package is not None and find_spec(metric.package) is None:
+        raise ConfigError(
+            f"{metric.name} needs the {metric.package} package: pip install 'regard[{metric.extra}]'", ("select",)
+        )
+    return metric

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +12,9 @@ from torch import Tensor, nn
 from regard.data.vocabulary import SPECIALS, Vocabulary
 from regard.errors import ConfigError, DataError, RegardError
 from regard.layers import TokenEmbedding, TokenHead
-from regard.tasks.store import find, load
-from regard.tasks.text_to_text import TextToText, training_files
+from regard.tasks.contract import AbstractModel
+from regard.tasks.fingerprints import training_files
+from regard.tasks.loading import find, load
 from regard.training.files import checksum
 
 KEY_PATH = ("training", "start_from")
@@ -32,7 +34,7 @@ def find_start(start: Path) -> Path:
         raise ConfigError(f"{start} is not a saved model. {error}", KEY_PATH) from None
 
 
-def start_from(model: TextToText, start: Path) -> None:
+def start_from(model: AbstractModel[Any], start: Path) -> None:
     """Copies the weights of a saved model into an untrained one, and prints which were copied and which were not.
 
     A weight is copied if its name and shape agree. Rows that belong to symbols (of embeddings and of the output layer)
@@ -49,22 +51,20 @@ def start_from(model: TextToText, start: Path) -> None:
     """
     folder = find_start(start)
     base = load(folder, device="cpu")
+    if base.config.task != model.config.task:
+        raise ConfigError(f"{folder} is a model of another task, {base.config.task}", KEY_PATH)
     held_out = {value for name, value in model.fingerprints.items() if name.split(".")[0] == "dev"}
     if held_out & training_files(base.fingerprints):
         raise DataError(
             f"{folder} was trained on data.dev, so metrics on it would be meaningless; hold out other pairs."
         )
     lines = []
-    for side in ("source", "target"):
-        field, saved = getattr(model, side), getattr(base, side)
-        symbols = field.vocabulary.symbols
-        added = [symbol for symbol in symbols if symbol not in saved.vocabulary]
-        note = f"; new: {_listed(added)}" if added else ""
-        lines.append(f"  {side}: {len(symbols) - len(added):,} of {len(symbols):,} symbols are known{note}")
-        if field.normalisation != saved.normalisation:
-            lines.append(
-                f"  {side}: its texts were normalised differently ({saved.normalisation}), which is not copied"
-            )
+    for side, (_, vocabulary) in model.vocabularies().items():
+        _, saved = base.vocabularies()[side]
+        added = [symbol for symbol in vocabulary.symbols if symbol not in saved]
+        note, count = f"; new: {_listed(added)}" if added else "", len(vocabulary.symbols)
+        lines.append(f"  {side}: {count - len(added):,} of {count:,} symbols are known{note}")
+    lines += [f"  {difference}" for difference in model.unlike(base)]
     copied, skipped = _transfer(model, base)
     if not copied:
         raise ConfigError(f"no weight of {folder} fits this model:\n  {_listed(skipped)}", KEY_PATH)
@@ -78,7 +78,7 @@ def start_from(model: TextToText, start: Path) -> None:
 
 
 @torch.no_grad()
-def _transfer(model: TextToText, base: TextToText) -> tuple[int, list[str]]:
+def _transfer(model: AbstractModel[Any], base: AbstractModel[Any]) -> tuple[int, list[str]]:
     """How many weights were copied, and why each of the others was not."""
     source, symbolic = base.module.state_dict(), _symbolic(model.module)
     copied, skipped = 0, []
@@ -86,8 +86,8 @@ def _transfer(model: TextToText, base: TextToText) -> tuple[int, list[str]]:
         if name not in source:
             skipped.append(f"{name}: the saved model has none")
         elif name in symbolic and source[name].shape[1:] == weight.shape[1:]:
-            side = "source" if name.startswith("encoder.") else "target"
-            rows, saved_rows = _rows(getattr(model, side).vocabulary, getattr(base, side).vocabulary)
+            side = next(side for side, (prefix, _) in model.vocabularies().items() if name.startswith(prefix))
+            rows, saved_rows = _rows(model.vocabularies()[side][1], base.vocabularies()[side][1])
             weight[rows] = source[name][saved_rows].to(weight.dtype)
             copied += 1
         elif source[name].shape == weight.shape:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor
 
-from regard.config.schema import TrainingConfig
+from regard.config.schema import FeedbackConfig
 from regard.layers import items
 from regard.layers.items import ItemDraws
 from regard.shapes import Bool
@@ -60,7 +60,7 @@ def sequence_teacher_forcing_mask(
 
 
 def feedback_mask(
-    config: TrainingConfig, rows: int, steps: int, *, step: int, generator: Generator
+    config: FeedbackConfig, rows: int, steps: int, *, step: int, generator: Generator
 ) -> Bool[Tensor, "R T"] | None:
     """True where a configuration feeds the decoder its own last output; None if it never does.
 

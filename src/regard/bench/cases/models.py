@@ -18,8 +18,8 @@ from regard.data import BOS, EOS, Field, Pair
 from regard.decoding import Search, search
 from regard.models import Encoded, EncoderDecoder
 from regard.tasks.build import build_model
-from regard.tasks.text_to_text import TextToText
-from regard.tasks.trainee import TextTrainee
+from regard.tasks.text_to_text.model import TextToText
+from regard.tasks.text_to_text.trainee import TextTrainee
 from regard.testing.cases.draws import draw
 from regard.training.accumulation import LocalBatch
 from regard.training.step import Stepper

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from regard.config.changed import changed
 from regard.config.tasks.text_to_text import TextToTextConfig
-from regard.data import BOS, EOS, Encoding, Field, open_pairs
-from regard.data.lines import reason
+from regard.data import BOS, EOS, Encoding, Field, Vocabulary, open_pairs
 from regard.data.references import Item, group, parallel
 from regard.data.scoring import symbol_errors
 from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
@@ -22,10 +21,11 @@ from regard.decoding import Hypothesis, Prediction, Sampling, Search, main_align
 from regard.errors import DataError
 from regard.models import EncoderDecoder
 from regard.tasks.build import build_model
+from regard.tasks.contract import AbstractModel
 from regard.tasks.encoded import pad
-from regard.tasks.evaluation import Evaluation, Scored
-from regard.tasks.limits import symbol_limits, within
-from regard.training.files import checksum
+from regard.tasks.fingerprints import fingerprint, training_files
+from regard.tasks.text_to_text.evaluation import Evaluation, Scored
+from regard.tasks.text_to_text.limits import symbol_limits, within
 
 END = "</s>"
 MAX_SOURCE_RATIO = 10
@@ -33,7 +33,7 @@ MAX_SOURCE_RATIO = 10
 
 
 @dataclass(eq=False, repr=False)
-class TextToText:
+class TextToText(AbstractModel[TextToTextConfig]):
     """A text-to-text model: the fields of both sides, the module and its configuration.
 
     `regard.load` returns one, from a run folder or a shipped model's name. Several threads may call it at once.
@@ -65,10 +65,25 @@ class TextToText:
         module = build_model(config.model, num_source=len(source.vocabulary), num_target=len(target.vocabulary))
         return cls(config, source, target, module, name=name)
 
-    @property
-    def device(self) -> torch.device:
-        """The device of the weights."""
-        return next(self.module.parameters()).device
+    assets = ("source.json", "target.json", "source.model", "target.model")
+
+    def save_assets(self, folder: Path) -> None:
+        """Writes the fields: `source.json` and `target.json`, and models of sentencepiece."""
+        self.source.save(folder, "source")
+        self.target.save(folder, "target")
+
+    def vocabularies(self) -> Mapping[str, tuple[str, Vocabulary]]:
+        """Those of the source, which the encoder has, and of the target, which the decoder has."""
+        return {"source": ("encoder.", self.source.vocabulary), "target": ("decoder.", self.target.vocabulary)}
+
+    def unlike(self, other: TextToText) -> Sequence[str]:
+        """Other normalisations of texts."""
+        sides = (("source", self.source, other.source), ("target", self.target, other.target))
+        return [
+            f"{side}: its texts were normalised differently ({saved.normalisation}), which is not copied"
+            for side, field, saved in sides
+            if field.normalisation != saved.normalisation
+        ]
 
     def predict(
         self,
@@ -309,19 +324,6 @@ class TextToText:
             alignments,
             warnings,
         )
-
-
-def fingerprint(path: Path | str) -> str:
-    """SHA-256 of a file, in hexadecimal digits."""
-    try:
-        return checksum(Path(path))
-    except OSError as error:
-        raise DataError(f"{path}: {reason(Path(path), error)}") from None
-
-
-def training_files(fingerprints: Mapping[str, str]) -> set[str]:
-    """The fingerprints of the files that a model, or the model it started from, was trained on."""
-    return {value for name, value in fingerprints.items() if "train" in name.split(".")}
 
 
 def output_symbols(prediction: Prediction) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,10 @@ from regard.data.pairs import shorten
 from regard.data.translation import TRANSLATION_METRICS
 from regard.decoding import Prediction
 from regard.tasks.encoded import EncodedTexts
-from regard.tasks.evaluation import Evaluation, Scored
 from regard.tasks.feeding import forced_cross_entropy
 from regard.tasks.store import save
-from regard.tasks.text_to_text import TextToText, output_symbols
+from regard.tasks.text_to_text.evaluation import Evaluation, Scored
+from regard.tasks.text_to_text.model import TextToText, output_symbols
 from regard.training import Loss, Validation, feedback_mask, processes
 from regard.viz import plot_alignment
 
@@ -129,6 +129,11 @@ class TextTrainee:
         losses = [self._loss(batch, None, 0.0) for batch in batches]
         sums = processes.merged(processes.gathered([(float(loss[1]), int(loss[2])) for loss in losses]))
         return sum(loss for loss, _ in sums) / max(sum(count for _, count in sums), 1)
+
+    @property
+    def examples(self) -> Iterator[str]:
+        """The inputs of the held-out pairs."""
+        return (item.source for item in self.items)
 
     def save(self, folder: Path) -> None:
         """Saves everything that prediction needs."""

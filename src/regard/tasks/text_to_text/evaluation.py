@@ -9,8 +9,6 @@ from regard.data.references import Item
 from regard.data.translation import CorpusScore
 from regard.decoding import Prediction
 
-ALIASES = {"wer": "sequence_error_rate", "per": "symbol_error_rate", "loss": "teacher_forced_loss"}
-"""Short names of metrics, as in the pronunciation literature: word and phone error rate."""
 TITLES = {"bleu": "BLEU", "chrf": "chrF"}
 
 

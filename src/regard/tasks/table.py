@@ -1,0 +1,16 @@
+"""The tasks, by the name that a configuration gives: `task: text_to_text`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard.config import Config
+from regard.tasks.contract import AbstractTask
+from regard.tasks.text_to_text.task import TextToTextTask
+
+TASKS: dict[str, AbstractTask[Any]] = {"text_to_text": TextToTextTask()}
+
+
+def task_of(config: Config) -> AbstractTask[Any]:
+    """The task of a configuration."""
+    return TASKS[config.task]

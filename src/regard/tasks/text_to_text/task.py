@@ -1,0 +1,94 @@
+"""The task of turning texts into texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from regard.config.tasks.text_to_text import ParallelFiles, TextToTextConfig
+from regard.data import Field, Report
+from regard.data.translation import TRANSLATION_METRICS
+from regard.errors import DataError, RegardError, UnsupportedError
+from regard.models import EncoderDecoder
+from regard.tasks.build import build_model
+from regard.tasks.contract import AbstractTask, DataFile, Metric
+from regard.tasks.fingerprints import DAMAGED
+from regard.tasks.teaching import check_teachable
+from regard.tasks.text_to_text.defaults import Resolved, adopt, resolve
+from regard.tasks.text_to_text.model import TextToText
+from regard.tasks.text_to_text.reading import TrainingData, read_data
+from regard.tasks.text_to_text.trainee import TextTrainee
+
+DRAFT_SYMBOLS = 8
+"""Symbols of a vocabulary before there is one."""
+
+
+class TextToTextTask(AbstractTask[TextToTextConfig]):
+    """Pairs of texts, and a model that turns one into the other."""
+
+    metrics = (
+        Metric("sequence_error_rate", aliases=("wer",)),
+        Metric("symbol_error_rate", aliases=("per",)),
+        Metric("teacher_forced_loss", aliases=("loss",)),
+        *(Metric(name, larger_is_better=True, package="sacrebleu", extra="text") for name in TRANSLATION_METRICS),
+    )
+
+    def draft(self, config: TextToTextConfig) -> EncoderDecoder:
+        """The network, with vocabularies of a few symbols."""
+        module = build_model(config.model, num_source=DRAFT_SYMBOLS, num_target=DRAFT_SYMBOLS)
+        check_teachable(module, config.model)
+        if config.training.compile:
+            from regard.tasks.compilation import check_compilable
+
+            check_compilable(config.training)
+        return module
+
+    def files(self, config: TextToTextConfig) -> Sequence[DataFile]:
+        """Training and held-out files, and sentencepiece models."""
+        data, files = config.data, []
+        for name, value in (("train", data.train), ("dev", data.dev)):
+            paths = [value.source, value.target] if isinstance(value, ParallelFiles) else [value] if value else []
+            for number, path in enumerate(paths):
+                files.append(DataFile(f"data.{name}", f"{name}.{number}" if len(paths) > 1 else name, path))
+        for side, pieces in (("source", data.source.sentencepiece_model), ("target", data.target.sentencepiece_model)):
+            if pieces is not None:
+                files.append(DataFile(f"data.{side}.sentencepiece_model", f"{side}.model", pieces))
+        return files
+
+    def read(self, config: TextToTextConfig) -> TrainingData:
+        """The pairs, and the fields that are learned from them."""
+        return read_data(config.data)
+
+    def check(self, config: TextToTextConfig, material: TrainingData) -> Report:
+        """Checks the pairs."""
+        return material.check()
+
+    def resolve(self, config: TextToTextConfig, material: TrainingData, report: Report) -> Resolved:
+        """Chooses sizes, batches and steps by the number of symbols."""
+        lengths = report.train.source.lengths, report.train.target.lengths
+        return resolve(config, *lengths, chosen=material.chosen)
+
+    def adopt(self, config: TextToTextConfig, resolved: TextToTextConfig) -> TextToTextConfig:
+        """A configuration whose open keys have the values that a former run resolved them to."""
+        return adopt(config, resolved)
+
+    def build(self, config: TextToTextConfig, material: TrainingData, *, name: str) -> TextToText:
+        """An untrained model for the vocabularies of the pairs."""
+        return TextToText.build(config, material.source, material.target, name=name)
+
+    def trainee(self, model: TextToText, material: TrainingData) -> TextTrainee:
+        """The model with its pairs."""
+        return TextTrainee(model, material.train, material.dev)
+
+    def restore(self, config: TextToTextConfig, folder: Path, *, name: str) -> TextToText:
+        """The model with the saved fields."""
+        return TextToText.build(config, _field(folder, "source"), _field(folder, "target"), name=name)
+
+
+def _field(folder: Path, side: str) -> Field:
+    try:
+        return Field.load(folder, side)
+    except (DataError, UnsupportedError):
+        raise
+    except (RegardError, TypeError) as error:
+        raise DataError(f"{folder / side}.json: {error}\n  {DAMAGED}") from None
