@@ -23,8 +23,8 @@ class Configuration:
         origin: the path of the file, or `preset …`; None for values made in Python.
         entries: the place of each key.
 
-    >>> from regard.config.schema import Config
-    >>> Configuration(Config(data={"train": "pairs.tsv"})).config.training.epochs
+    >>> from regard.config.tasks.text_to_text import TextToTextConfig
+    >>> Configuration(TextToTextConfig(data={"train": "pairs.tsv"})).config.training.epochs
     30
     """
 

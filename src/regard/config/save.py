@@ -54,7 +54,8 @@ def save(config: Config, path: str | Path) -> None:
 def differences(left: Config, right: Config) -> list[tuple[str, Any, Any]]:
     """The keys whose values differ, as (dotted path, left value, right value), in the order of the schema.
 
-    >>> a = Config(data={"train": "/a.tsv"})
+    >>> from regard.config.tasks.text_to_text import TextToTextConfig
+    >>> a = TextToTextConfig(data={"train": "/a.tsv"})
     >>> differences(a, a.model_copy(update={"seed": 2}))
     [('seed', 1, 2)]
     """

@@ -29,7 +29,7 @@ class Section(BaseModel):
         for name, field in cls.model_fields.items():
             kind, value = field.discriminator, values.get(name) if isinstance(values, dict) else None
             if isinstance(kind, str) and isinstance(value, dict) and kind not in value:
-                first = next(member for member in get_args(field.annotation) if isinstance(member, type))
+                first = next(part for part in get_args(field.annotation) if issubclass(part, Section))
                 values = {**values, name: {kind: first.model_fields[kind].default, **value}}
         return values
 

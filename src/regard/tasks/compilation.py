@@ -12,7 +12,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch.fx.experimental import _config
 
 from regard.attention import Mechanism
-from regard.config.schema import FeedbackConfig
+from regard.config.schema import FeedbackConfig, TrainingConfig
 from regard.errors import ConfigError
 from regard.layers import RecurrentStack
 from regard.models import RecurrentDecoder
@@ -31,7 +31,7 @@ Batch = dict[str, Tensor]
 Sums = tuple[Tensor, ...]
 
 
-def check_compilable(config: FeedbackConfig) -> None:
+def check_compilable(config: TrainingConfig) -> None:
     """Refuses a configuration whose loss cannot be compiled, or a machine without a compiler.
 
     Raises:
@@ -39,7 +39,8 @@ def check_compilable(config: FeedbackConfig) -> None:
     """
     if not config.compile:
         return
-    if config.scheduled_sampling > 0.0 or config.sequence_teacher_forcing < 1.0:
+    feeds_back = isinstance(config, FeedbackConfig)
+    if feeds_back and (config.scheduled_sampling > 0.0 or config.sequence_teacher_forcing < 1.0):
         raise ConfigError(
             "scheduled_sampling and sequence_teacher_forcing decode step by step, which torch.compile would compile "
             "anew for every length; leave out either compile or these two",

@@ -49,7 +49,9 @@ def configuration(E: int, D: int, *, M: int | None = None, feeds: bool = True) -
         "model.attention": f"{{recipe: bahdanau, size: {D}}}",
         "training.label_smoothing": 0,
     }
-    return from_preset("text-to-text", [f"{key}={value}" for key, value in options.items()]).config
+    config = from_preset("text-to-text", [f"{key}={value}" for key, value in options.items()]).config
+    assert isinstance(config, TextToTextConfig)
+    return config
 
 
 def build(dtype: torch.dtype, E: int, D: int, N: int, *, M: int | None = None, feeds: bool = True) -> EncoderDecoder:
