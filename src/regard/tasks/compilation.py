@@ -39,8 +39,7 @@ def check_compilable(config: TrainingConfig) -> None:
     """
     if not config.compile:
         return
-    feeds_back = isinstance(config, FeedbackConfig)
-    if feeds_back and (config.scheduled_sampling > 0.0 or config.sequence_teacher_forcing < 1.0):
+    if isinstance(config, FeedbackConfig) and (config.scheduled_sampling > 0 or config.sequence_teacher_forcing < 1):
         raise ConfigError(
             "scheduled_sampling and sequence_teacher_forcing decode step by step, which torch.compile would compile "
             "anew for every length; leave out either compile or these two",
