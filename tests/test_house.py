@@ -80,6 +80,16 @@ def wrong_imports(path, tree):
     ]
 
 
+def test_a_task_imports_no_other_and_what_tasks_share_imports_none():
+    tasks = ROOT / "tasks"
+    rooms = {path.parent.name for path in tasks.glob("*/__init__.py")}
+    may = {"__init__.py": rooms, "table.py": rooms}
+    for path in tasks.rglob("*.py"):
+        own = {path.parent.name} if path.parent != tasks else may.get(path.name, set())
+        names = {name for room in rooms - own for name in re.findall(rf"regard\.tasks\.{room}\b", path.read_text())}
+        assert not names, f"{path}: {names}"
+
+
 def test_imports_run_one_way():
     found = [wrong for path, tree in TREES.items() for wrong in wrong_imports(path, tree)]
     assert found == []

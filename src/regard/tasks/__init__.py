@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING
 
 from regard.lazy import on_demand
 from regard.tasks.catalogue import catalogue, describe, explain
+from regard.tasks.contract import AbstractModel, AbstractTask, DataFile, Metric
 from regard.tasks.loading import load
+from regard.tasks.table import TASKS
 from regard.tasks.text_to_text import Evaluation, TextToText
 
 if TYPE_CHECKING:
@@ -12,4 +14,17 @@ if TYPE_CHECKING:
 
 __getattr__ = on_demand(__name__, {"run": ["train"]})
 
-__all__ = ["Evaluation", "TextToText", "catalogue", "describe", "explain", "load", "train"]
+__all__ = [
+    "TASKS",
+    "AbstractModel",
+    "AbstractTask",
+    "DataFile",
+    "Evaluation",
+    "Metric",
+    "TextToText",
+    "catalogue",
+    "describe",
+    "explain",
+    "load",
+    "train",
+]

@@ -16,8 +16,9 @@ from regard.config import presets
 from regard.config.load import preset_text
 from regard.ops.choose import choose
 from regard.ops.eligibility import StandIn, only_loaded_kernels
+from regard.tasks.contract import AbstractModel
 from regard.tasks.loading import shipped
-from regard.tasks.text_to_text.model import TextToText
+from regard.tasks.table import TASKS
 
 PARTS = {
     "score": attention.AbstractScore,
@@ -42,7 +43,7 @@ def catalogue() -> list[tuple[str, str, str]]:
     for name, folder in shipped().items():
         card = (folder / "card.md").read_text(encoding="utf-8").splitlines() if (folder / "card.md").exists() else []
         entries.append(("model", name, next((line for line in card[1:] if line.strip()), "")))
-    entries.append(("task", "text_to_text", "any text to any text: pronunciation, translation, inflection, dates"))
+    entries += [("task", name, task.summary) for name, task in TASKS.items()]
     return entries
 
 
@@ -68,7 +69,7 @@ def _documented(name: str, thing: Any) -> str:
     return f"{name}({options})\n\n{inspect.getdoc(thing) or ''}"
 
 
-def explain(model: TextToText | None = None, *, beam: int | None = None) -> str:
+def explain(model: AbstractModel[Any] | None = None, *, beam: int | None = None) -> str:
     """Which paths a model's encoder and decoder take and why, on the CPU and on a GPU, whether there is one or not.
 
     In training, in the precision that is configured, and in searches for 1, 8 and 256 sentences at once. Without a
@@ -90,7 +91,7 @@ def explain(model: TextToText | None = None, *, beam: int | None = None) -> str:
     return "\n".join(lines)
 
 
-def _paths(model: TextToText, module: Any, width: int, device: str) -> Iterator[str]:
+def _paths(model: AbstractModel[Any], module: Any, width: int, device: str) -> Iterator[str]:
     """A line for training, and one for every number of sentences from which on searches take another path."""
     precision = model.config.training.precision
     dtype = torch.float32 if precision == "float32" else getattr(torch, precision)

@@ -115,6 +115,8 @@ class AbstractModel(ABC, Generic[ConfigT]):
 class AbstractTask(ABC, Generic[ConfigT]):
     """A task: how its data are read and checked, its model, and its training. It has no state."""
 
+    summary: ClassVar[str]
+    """What the task is, in a line."""
     metrics: ClassVar[tuple[Metric, ...]]
     """The metrics of validations, for `select`."""
 

@@ -26,6 +26,7 @@ DRAFT_SYMBOLS = 8
 class TextToTextTask(AbstractTask[TextToTextConfig]):
     """Pairs of texts, and a model that turns one into the other."""
 
+    summary = "any text to any text: pronunciation, translation, inflection, dates"
     metrics = (
         Metric("sequence_error_rate", aliases=("wer",)),
         Metric("symbol_error_rate", aliases=("per",)),
