@@ -66,7 +66,7 @@ class ChangeDecoder(nn.Module):
     def for_search(self, memory: Tree, num_rows: int) -> tuple[Any, Tree]:
         """A twin around the core's, if that has one, and the memory for it."""
         replaced = overridden(self, ChangeDecoder, "step", "initial_state") is not None
-        if replaced or not hasattr(type(self.core), "for_search") or "step" in self.core.__dict__:
+        if replaced or not hasattr(type(self.core), "for_search") or "step" in getattr(self.core, "__dict__", {}):
             return self, memory
         core, memory = self.core.for_search(memory, num_rows)
         return (self if core is self.core else ChangeDecoder(core)), memory

@@ -47,7 +47,11 @@ def free_run_ends_where_stop_says(subject: DecoderSubject) -> None:
         """Whether values (R, F) are those at which a row shall stop."""
         return ((values[:, None] - marks).abs() < 1e-7).all(2).any(1)
 
-    stopped = _run(subject, sentences, stop=lambda output: is_marked(output.values))
+    def stop(output: DecoderOutput) -> Tensor:
+        assert output.values is not None
+        return is_marked(output.values)
+
+    stopped = _run(subject, sentences, stop=stop)
     limits = torch.tensor([MAX_LENGTH - row % 3 for row in sentences])
     cut = _run(subject, sentences, max_length=limits)
     for row, trajectory in enumerate(whole):
