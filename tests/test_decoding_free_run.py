@@ -10,7 +10,16 @@ from regard import attention as a
 from regard.decoding import free_run, search
 from regard.errors import RegardError, ShapeError, UnsupportedError
 from regard.layers import QuantileHead, RecurrentStack, TokenEmbedding, TokenHead, ValueEmbedding, ValueHead
-from regard.models import ChangeDecoder, DecoderOutput, RecurrentDecoder, RecurrentEncoder, TransformerDecoder
+from regard.losses import squared_error
+from regard.models import (
+    Bridge,
+    ChangeDecoder,
+    DecoderOutput,
+    EncoderDecoder,
+    RecurrentDecoder,
+    RecurrentEncoder,
+    TransformerDecoder,
+)
 from regard.models.fused.search import SearchTwin
 from regard.tasks.feeding import forced_outputs
 from regard.testing import check_decoder, draw_source, encode, tiny
@@ -278,3 +287,37 @@ def test_what_pads_values_may_be_anything_in_a_recurrent_encoder():
         results.append((encoded.memory, *torch.autograd.grad(loss, list(encoder.parameters()))))
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+def test_a_forecast_that_has_learnt_is_far_better_than_repeating_the_last_observation():
+    """Sines of any phase and level, trained by teacher forcing and forecast by free runs."""
+    torch.manual_seed(0)
+    size = 16
+
+    def draw(rows):
+        phase, level = 6.28 * torch.rand(rows, 1), 3 * torch.randn(rows, 1)
+        series = (torch.sin(phase + 0.5 * torch.arange(30)) + level)[..., None]
+        return series[:, :20], series[:, 20:]
+
+    encoder = RecurrentEncoder(ValueEmbedding(1, size), RecurrentStack(size, size, cell="gru"))
+    attention = a.bahdanau(query_size=size, memory_size=size, size=size)
+    input_size = RecurrentDecoder.input_size(size, size, attention=attention)
+    stack = RecurrentStack(input_size, size, cell="gru")
+    bridge = Bridge(encoder.stack, stack)
+    core = RecurrentDecoder(
+        ValueEmbedding(1, size), stack, ValueHead(size, 1), bridge, attention=attention, continuous=True
+    )
+    model = EncoderDecoder(encoder, ChangeDecoder(core))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(100):
+        past, future = draw(32)
+        inputs = torch.cat([past[:, -1:], future[:, :-1]], 1)
+        total, count = squared_error(model(past, inputs).values, future)
+        optimizer.zero_grad()
+        (total / count).backward()
+        optimizer.step()
+    past, future = draw(100)
+    runs = free_run(model.decoder, model.eval().prepare(past), past[:, -1], max_length=10)
+    error = squared_error(torch.stack([run.values for run in runs]), future)[0]
+    repeated = squared_error(past[:, -1:].expand_as(future), future)[0]
+    assert error < 0.15 * repeated
