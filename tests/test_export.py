@@ -55,6 +55,7 @@ DRAWN = (
     "encoder: transformer encoder, rotary",
     "decoder: luong",
     "decoder: transformer, rotary",
+    "decoder: changes of quantiles of a transformer",
 )
 """A few of every family; `benchmarks/exports.py` has them all."""
 

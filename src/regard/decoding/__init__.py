@@ -1,6 +1,7 @@
 """Searches over any decoder that has the verbs of `regard.models.contract.Decoder`."""
 
 from regard.decoding.beam import beam_search
+from regard.decoding.free_run import Feed, Stop, Trajectory, free_run
 from regard.decoding.front_door import search
 from regard.decoding.greedy import greedy_search
 from regard.decoding.options import Sampling, Search
@@ -14,6 +15,7 @@ from regard.decoding.simple import SimpleDecoder
 __all__ = [
     "AbstractPenalty",
     "AveragePenalty",
+    "Feed",
     "GnmtPenalty",
     "Hypothesis",
     "NoPenalty",
@@ -23,8 +25,11 @@ __all__ = [
     "Sampling",
     "Search",
     "SimpleDecoder",
+    "Stop",
+    "Trajectory",
     "beam_search",
     "force_align",
+    "free_run",
     "greedy_search",
     "main_alignment",
     "rescore",

@@ -40,11 +40,8 @@ class Frontier:
     ) -> None:
         count = tree.rows(memory)
         device = next(tree.leaves(memory)).device
-        self.decoder = decoder
-        for_search = getattr(type(decoder), "for_search", None)
-        if for_search is not None and "step" not in getattr(decoder, "__dict__", {}):
-            self.decoder, memory = for_search(decoder, memory, count * width)
-            width = 1 if begins_alike and self.decoder is not decoder else width
+        self.decoder, memory = with_fast_steps(decoder, memory, count * width)
+        width = 1 if begins_alike and self.decoder is not decoder else width
         self.memory, self.width, self.eos = memory, width, eos
         self.state = self.decoder.initial_state(memory, width)
         self.sentences = torch.arange(count, device=device)
@@ -70,7 +67,9 @@ class Frontier:
         output, self.state = self.decoder.step(self.inputs, self.memory, self.state, **self._arguments)
         result = output.log_probabilities
         if result is None:
-            raise UnsupportedError("The decoder returns values, not tokens; only log-probabilities can be searched.")
+            raise UnsupportedError(
+                "The decoder returns values, not tokens; only log-probabilities can be searched. Use free_run."
+            )
         rows = len(self.inputs)
         if result.dim() != 2 or len(result) != rows:
             raise ShapeError(
@@ -129,8 +128,17 @@ class Frontier:
             self.tokens = torch.cat([self.tokens[rows.flatten()], self.inputs[:, None]], 1)
 
 
+def with_fast_steps(decoder: Decoder, memory: Tree, rows: int) -> tuple[Decoder, Tree]:
+    """The decoder's twin for so many rows and the memory for it, or both as they are."""
+    for_search = getattr(type(decoder), "for_search", None)
+    if for_search is None or "step" in getattr(decoder, "__dict__", {}):
+        return decoder, memory
+    twin: tuple[Decoder, Tree] = for_search(decoder, memory, rows)
+    return twin
+
+
 def length_limits(max_length: int | Tensor, memory: Tree) -> Tensor:
-    """(B,) long: the largest number of tokens of each sentence.
+    """(B,) long: the largest number of tokens, or of steps, of each sentence.
 
     Raises:
         ShapeError: for a tensor that is not (B,) integers.

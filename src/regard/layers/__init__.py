@@ -13,6 +13,7 @@ from regard.layers.positions import (
     SinusoidalPositions,
 )
 from regard.layers.recurrent import RecurrentStack
+from regard.layers.values import QuantileHead, ValueEmbedding, ValueHead
 
 __all__ = [
     "BlockedSinusoidalPositions",
@@ -22,10 +23,13 @@ __all__ = [
     "LearnedPositions",
     "Norm",
     "PositionedEmbedding",
+    "QuantileHead",
     "RecurrentStack",
     "Residual",
     "ScaledPositions",
     "SinusoidalPositions",
     "TokenEmbedding",
     "TokenHead",
+    "ValueEmbedding",
+    "ValueHead",
 ]

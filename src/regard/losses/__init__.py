@@ -6,10 +6,12 @@ from regard.losses.forward_sum import forward_sum
 from regard.losses.guided_attention import guided_attention
 from regard.losses.reinforce import MovingBaseline, reinforce
 from regard.losses.supervision import alignment_supervision
+from regard.losses.values import absolute_error, pinball_loss, squared_error
 from regard.ops.linear_cross_entropy.reference import cross_entropy
 
 __all__ = [
     "MovingBaseline",
+    "absolute_error",
     "alignment_supervision",
     "attention_entropy",
     "coverage_loss",
@@ -17,5 +19,7 @@ __all__ = [
     "doubly_stochastic",
     "forward_sum",
     "guided_attention",
+    "pinball_loss",
     "reinforce",
+    "squared_error",
 ]

@@ -1,6 +1,7 @@
 """Sequence models: encoders and decoders that know the verbs of attention and nothing of its inside."""
 
 from regard.models.bridge import Bridge, FixedContext
+from regard.models.change import ChangeDecoder
 from regard.models.contract import Decoder, DecoderOutput, Encoded
 from regard.models.encoder import RecurrentEncoder
 from regard.models.encoder_decoder import EncoderDecoder
@@ -18,6 +19,7 @@ from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerSt
 
 __all__ = [
     "Bridge",
+    "ChangeDecoder",
     "Decoder",
     "DecoderLayer",
     "DecoderOutput",

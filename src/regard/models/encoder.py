@@ -39,6 +39,8 @@ class RecurrentEncoder(nn.Module):
             ShapeError: for a mask of another shape or type, or one that is not right-padded.
         """
         mask = keep_mask(inputs, mask, name="inputs")
+        if mask is not None and inputs.is_floating_point():
+            inputs = inputs.masked_fill(~mask[..., None], 0)
         memory, final = self.stack(self.embedding(inputs), mask=mask)
         return Encoded(memory, mask, final)
 

@@ -25,6 +25,7 @@ from regard.models.fused import search
 from regard.models.fused.graphs import RECORDERS
 from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.naming import main_name, named
+from regard.models.outputs import output_of, require_head
 from regard.models.sizes import all_steps, one_step
 from regard.ops.eligibility import EXAMPLE_ROWS, StandIn
 from regard.shapes import Bool, Float, Int
@@ -84,7 +85,8 @@ class RecurrentDecoder(nn.Module):
     Args:
         embedding: from inputs to (…, E); has `size`.
         stack: one direction, over E features and those that are fed back (`input_size` tells how many).
-        head: from (…, D) to log-probabilities, or to values with `continuous`.
+        head: from (…, D) to log-probabilities; with `continuous` to values, or to a pair of values and further outputs
+            by name, which are `auxiliary`.
         bridge: computes the first state from the encoder's last states.
         attention: a `Mechanism` or `Parallel`; None for a fixed context.
         context: the fixed context vector, if there is no attention.
@@ -127,6 +129,7 @@ class RecurrentDecoder(nn.Module):
             raise UnsupportedError(f"query={query!r} must be 'output' or 'state'.")
         if attention is None and query != "output":
             raise UnsupportedError(f"query={query!r}: without attention there is no query.")
+        require_head(head, continuous=continuous)
         self.embedding = embedding
         self.stack = stack
         self.head = head
@@ -321,9 +324,7 @@ class RecurrentDecoder(nn.Module):
         """The output of the head."""
         outputs = self.head(self.dropout(features.output))
         alignments = named("attention", features.alignment)
-        if self.continuous:
-            return DecoderOutput(values=outputs, alignments=alignments)
-        return DecoderOutput(log_probabilities=outputs, alignments=alignments)
+        return output_of(outputs, alignments, continuous=self.continuous)
 
     @property
     def feeds_back(self) -> str | None:

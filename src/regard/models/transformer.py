@@ -20,6 +20,7 @@ from regard.models import searches
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.naming import main_name, named
+from regard.models.outputs import output_of, require_head
 from regard.models.positions import Positions, divide_positions
 from regard.models.sizes import all_steps, one_step
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState
@@ -96,10 +97,12 @@ class TransformerDecoder(nn.Module):
     Args:
         embedding: from inputs to D features; has `size`.
         layers: at least one.
-        head: from D features to log-probabilities; `TokenHead(..., tied=embedding)` shares the embedding's matrix.
+        head: from D features to log-probabilities; `TokenHead(..., tied=embedding)` shares the embedding's matrix. With
+            `continuous` to values, or to a pair of values and further outputs by name, which are `auxiliary`.
         positions: as in `TransformerEncoder`.
         norm: as in the layers; with `pre` a final layer norm follows them.
         dropout: of embeddings and positions.
+        continuous: whether outputs are `values`.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762).
     """
@@ -113,8 +116,11 @@ class TransformerDecoder(nn.Module):
         positions: nn.Module | Literal["sinusoidal"] | None = "sinusoidal",
         norm: Norm = "pre",
         dropout: float = 0.0,
+        continuous: bool = False,
     ) -> None:
         super().__init__()
+        require_head(head, continuous=continuous)
+        self.continuous = continuous
         self.embedding = PositionedEmbedding(embedding, positions=positions, dropout=dropout)
         self.layers: Any = nn.ModuleList(layers)
         self.norm = _last_norm(self.embedding.size, layers, norm)
@@ -219,7 +225,7 @@ class TransformerDecoder(nn.Module):
         self, inputs: Tensor, memory: tuple[Tree, ...], alignment: bool, generator: Generator | None
     ) -> tuple[Tensor, list[Tree]]:
         """The last layer's outputs of all steps, before the final norm, and the alignments of every layer."""
-        if inputs.dim() < 2:
+        if inputs.dim() < (3 if self.continuous else 2):
             raise ShapeError(all_steps(inputs))
         x = self.embedding(inputs, torch.arange(inputs.shape[1], device=inputs.device))
         weights = []
@@ -233,7 +239,7 @@ class TransformerDecoder(nn.Module):
         alignments: dict[str, Tensor] = {}
         for index, layer_weights in enumerate(weights):
             alignments |= named(f"cross.{index}", layer_weights)
-        return DecoderOutput(log_probabilities=self.head(self.norm(x)), alignments=alignments)
+        return output_of(self.head(self.norm(x)), alignments, continuous=self.continuous)
 
 
 def transformer_encoder(
@@ -289,6 +295,7 @@ def transformer_decoder(
     max_length: int | None = None,
     norm: Norm = "pre",
     dropout: float = 0.1,
+    continuous: bool = False,
 ) -> TransformerDecoder:
     """A decoder of multi-head self- and cross-attention; the published one has D = 512 and `norm="post"`.
 
@@ -297,6 +304,7 @@ def transformer_decoder(
         num_key_value_heads: how many heads the keys and values of self- and cross-attention have; all if None.
         positions, max_length: as in `transformer_encoder`; self-attention is causal, and cross-attention has no
             positions. With None only the number of positions that are attended to depends on the order.
+        continuous: whether outputs are `values`.
 
     Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762).
     """
@@ -314,7 +322,9 @@ def transformer_decoder(
         )
         for _ in range(num_layers)
     ]
-    return TransformerDecoder(embedding, layers, head, positions=added, norm=norm, dropout=dropout)
+    return TransformerDecoder(
+        embedding, layers, head, positions=added, norm=norm, dropout=dropout, continuous=continuous
+    )
 
 
 def _last_norm(size: int, layers: Sequence[nn.Module], norm: Norm) -> nn.Module:

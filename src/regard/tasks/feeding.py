@@ -7,23 +7,33 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
+from regard import tree
+from regard.decoding import Feed
 from regard.losses import cross_entropy
 from regard.models import Decoder, DecoderOutput
 from regard.shapes import Bool, Int
 
 
 def forced_outputs(
-    decoder: Decoder, memory: object, inputs: Int[Tensor, "B T"], feedback: Bool[Tensor, "B T"] | None = None
+    decoder: Decoder,
+    memory: object,
+    inputs: Tensor,
+    feedback: Bool[Tensor, "B T"] | None = None,
+    *,
+    feed: Feed | None = None,
 ) -> DecoderOutput:
-    """Log-probabilities of all steps of a decoder that gets its own last output wherever `feedback` is True.
+    """The outputs of all steps of a decoder that gets its own last output wherever `feedback` is True.
 
-    Without `feedback` this is teacher forcing, `decoder.forward`. With it the steps are taken one by one, and the
-    output that is fed back is the most probable token; no gradient flows through that choice.
+    Without `feedback` this is teacher forcing, `decoder.forward`. With it the steps are taken one by one. Of tokens the
+    most probable one is fed back, and no gradient flows through that choice. Values are fed back with their gradient,
+    so that with a row of True the loss is that of the free run; a `feed` that detaches them cuts it.
 
     Args:
         memory: `decoder.prepare(encoded)`.
-        inputs: (B, T) ids: [BOS] + the reference without its last symbol.
+        inputs: (B, T) ids, [BOS] + the reference without its last symbol; or (B, T, I) values, of the last observation
+            and the reference without its last step, as `feed` would make them.
         feedback: (B, T) bool; its first column has no effect, because there is no output yet.
+        feed: for values, as in `free_run`: makes the next inputs from them; they are the values themselves if None.
 
     Source: Bengio et al. 2015 (arXiv 1506.03099); with whole rows True, training in free-running mode.
     """
@@ -31,14 +41,27 @@ def forced_outputs(
         return decoder.forward(inputs, memory)
     state = decoder.initial_state(memory)
     fed = inputs[:, 0]
-    outputs: list[Tensor] = []
+    rows = torch.arange(len(inputs), device=inputs.device)
+    outputs: list[DecoderOutput] = []
     for t in range(inputs.shape[1]):
         if t > 0:
-            fed = torch.where(feedback[:, t], outputs[-1].detach().argmax(-1), inputs[:, t])
+            fed = _choose(feedback[:, t], _fed_back(outputs[-1], rows, t, feed), inputs[:, t])
         output, state = decoder.step(fed, memory, state)
+        outputs.append(output)
+    return tree.map(lambda *steps: torch.stack(steps, 1), *outputs)
+
+
+def _fed_back(output: DecoderOutput, rows: Int[Tensor, " B"], step: int, feed: Feed | None) -> Tensor:
+    """What a step's output makes of the next step's inputs: ids (B,) or values (B, I)."""
+    if output.values is None:
         assert output.log_probabilities is not None
-        outputs.append(output.log_probabilities)
-    return DecoderOutput(log_probabilities=torch.stack(outputs, 1))
+        return output.log_probabilities.detach().argmax(-1)
+    return output.values if feed is None else feed(output.values, rows, step)
+
+
+def _choose(feedback: Bool[Tensor, " B"], fed_back: Tensor, reference: Tensor) -> Tensor:
+    """Inputs of a step: what is fed back, where it is, and the reference elsewhere."""
+    return torch.where(feedback if reference.dim() == 1 else feedback[:, None], fed_back, reference)
 
 
 def forced_cross_entropy(

@@ -10,14 +10,14 @@ from torch import nn
 
 from regard.models import Encoded
 from regard.testing.decoder_subject import DecoderSubject
-from regard.testing.laws import decoders, laws_of, searches
+from regard.testing.laws import decoders, free_runs, laws_of, searches
 from regard.testing.mechanism import chosen_laws, keep_law, move_weights
 from regard.testing.source import encode as encode_sources
 
-DECODER_LAWS: Mapping[str, Callable[[DecoderSubject], None]] = laws_of(decoders, searches)
+DECODER_LAWS: Mapping[str, Callable[[DecoderSubject], None]] = laws_of(decoders, searches, free_runs)
 """Every law by its name; its docstring says what must hold."""
 
-SEARCH_LAWS = laws_of(searches).keys()
+SEARCH_LAWS, FREE_RUN_LAWS = laws_of(searches).keys(), laws_of(free_runs).keys()
 
 
 def check_decoder(
@@ -40,7 +40,8 @@ def check_decoder(
         decoder: a module with the verbs of `regard.models.Decoder`.
         sources: two or more sentences of different length: `Source`, or other trees of tensors that `encode` accepts.
         num_tokens: the number of input ids, for a decoder of tokens.
-        num_features: F, for a decoder of values. Give one of the two.
+        num_features: I, the number of inputs of a decoder of values: at least its F values. Inputs beyond these are
+            known futures. Give one of the two.
         bos, eos: the ids of the first input and of the end.
         encode: computes the argument of `decoder.prepare` from sentences and a number of further columns of padding.
         only: names of laws (`DECODER_LAWS`) to check; all if None.
@@ -60,6 +61,7 @@ def check_decoder(
         examined = copy.deepcopy(decoder).eval()
         move_weights(examined)
     subject = DecoderSubject(examined, tuple(sources), encode, num_tokens, num_features, bos, eos)
+    others = FREE_RUN_LAWS if subject.says_tokens else SEARCH_LAWS
     for name in names:
-        if num_tokens is not None or name not in SEARCH_LAWS:
+        if name not in others:
             keep_law(name, DECODER_LAWS[name], subject, type(decoder).__name__)

@@ -137,13 +137,15 @@ def _decoder(case: DecoderCase) -> None:
             super().__init__()
             self.decoder = decoder
 
-        def forward(self, inputs: Tensor, leaves: tuple[Tensor, ...]) -> tuple[Tensor]:
+        def forward(self, inputs: Tensor, leaves: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             rest = iter(leaves)
-            return (self.decoder(inputs, tree.map(lambda _: next(rest), memory)).log_probabilities,)
+            return tuple(tree.leaves(self.decoder(inputs, tree.map(lambda _: next(rest), memory))))
 
     leaves = tuple(tree.leaves(memory))
 
     def inputs(length: int) -> tuple[Any, ...]:
+        if case.num_features is not None:
+            return torch.randn(tree.rows(memory), length, case.num_features, dtype=torch.float64), leaves
         return torch.randint(1, case.num_tokens or 2, (tree.rows(memory), length)), leaves
 
     _compare(Forces(), inputs, ({1: Dim("T", min=2, max=MAXIMUM)}, tuple(None for _ in leaves)), 2)
@@ -177,5 +179,5 @@ def _is_fixed(case: MechanismCase) -> bool:
 
 
 def _feeds_back(case: DecoderCase) -> bool:
-    """Whether T must be fixed, or outputs are not log-probabilities."""
-    return case.num_tokens is None or any(getattr(part, "feeds_back", None) for part in case.make().modules())
+    """Whether T must be fixed."""
+    return any(getattr(part, "feeds_back", None) for part in case.make().modules())

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from regard.attention import Mechanism, Parallel
-from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
+from regard.layers import QuantileHead, RecurrentStack, TokenEmbedding, TokenHead, ValueEmbedding, ValueHead
 from regard.models import (
     Bridge,
     FixedContext,
@@ -21,19 +21,11 @@ from regard.models import (
 from regard.testing.source import Source, draw_source
 
 NUM_TOKENS = 4
+NUM_VALUES = 2
 QUERY_SIZE = 4
 MEMORY_SIZE = 6
 EMBEDDING_SIZE = 3
 LENGTHS = (5, 3)
-
-
-class Features(nn.Linear):
-    """An embedding of values: a linear map that knows its `size`."""
-
-    @property
-    def size(self) -> int:
-        """The number of output features."""
-        return self.out_features
 
 
 def recurrent(
@@ -45,9 +37,16 @@ def recurrent(
     embedding_size: int = EMBEDDING_SIZE,
     num_layers: int = 1,
     query: Any = "output",
+    levels: Sequence[float] | None = None,
+    further_inputs: int = 0,
     **options: Any,
 ) -> RecurrentDecoder:
-    """A recurrent decoder of four tokens, or of two features with `continuous`."""
+    """A recurrent decoder of four tokens, or of two values with `continuous`.
+
+    Args:
+        levels: of quantiles; points if None.
+        further_inputs: how many inputs there are beside the values.
+    """
     torch.manual_seed(1)
     context = options.get("context")
     input_options = {key: value for key, value in options.items() if key != "bridge"}
@@ -59,10 +58,16 @@ def recurrent(
     embedding: nn.Module = TokenEmbedding(NUM_TOKENS, embedding_size, padding=None, unknown=2)
     head: nn.Module = TokenHead(size, NUM_TOKENS)
     if continuous:
-        embedding, head = Features(2, embedding_size), nn.Linear(size, 2)
+        embedding = ValueEmbedding(NUM_VALUES + further_inputs, embedding_size)
+        head = values_head(size, levels)
     return RecurrentDecoder(
         embedding, stack, head, bridge, attention=attention, query=query, continuous=continuous, **options
     ).double()
+
+
+def values_head(size: int, levels: Sequence[float] | None = None) -> nn.Module:
+    """A head of two values, points or quantiles."""
+    return ValueHead(size, NUM_VALUES) if levels is None else QuantileHead(size, NUM_VALUES, levels=levels)
 
 
 def without_attention(kind: Any, **options: Any) -> RecurrentDecoder:
@@ -75,18 +80,32 @@ def pointer(attention: Mechanism, **options: Any) -> PointerDecoder:
     return PointerDecoder(recurrent(attention, **options)).double()
 
 
-def transformer(norm: Any = "pre", num_layers: int = 2, **options: Any) -> TransformerDecoder:
-    """A Transformer decoder with two heads."""
+def transformer(
+    norm: Any = "pre",
+    num_layers: int = 2,
+    *,
+    continuous: bool = False,
+    levels: Sequence[float] | None = None,
+    further_inputs: int = 0,
+    **options: Any,
+) -> TransformerDecoder:
+    """A Transformer decoder with two heads, of tokens or values as `recurrent`."""
     torch.manual_seed(2)
+    embedding: nn.Module = TokenEmbedding(NUM_TOKENS, QUERY_SIZE, padding=None)
+    head: nn.Module = TokenHead(QUERY_SIZE, NUM_TOKENS)
+    if continuous:
+        embedding = ValueEmbedding(NUM_VALUES + further_inputs, QUERY_SIZE)
+        head = values_head(QUERY_SIZE, levels)
     return transformer_decoder(
-        TokenEmbedding(NUM_TOKENS, QUERY_SIZE, padding=None),
-        TokenHead(QUERY_SIZE, NUM_TOKENS),
+        embedding,
+        head,
         memory_size=MEMORY_SIZE,
         num_layers=num_layers,
         num_heads=2,
         feed_forward_size=5,
         norm=norm,
         dropout=0.0,
+        continuous=continuous,
         **options,
     ).double()
 

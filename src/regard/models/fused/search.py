@@ -24,6 +24,7 @@ from regard.layers.twin import MIN_ROWS, twin
 from regard.models.contract import DecoderOutput
 from regard.models.fused import support
 from regard.models.naming import named
+from regard.models.outputs import output_of
 from regard.ops.choose import steps_for
 from regard.ops.eligibility import refuse_device, refuse_numba, refuse_types
 from regard.ops.linear import linear
@@ -138,8 +139,8 @@ class SearchTwin:
         else:
             output, layers, weights = self._recur_and_attend(x, state.layers, parents, sentences, parent)
         alignments = named("attention", weights if alignment else None)
-        outputs = {"values" if self.continuous else "log_probabilities": self.head(output)}
-        return DecoderOutput(**outputs, alignments=alignments), SearchState(layers, torch.arange(len(inputs)))
+        outputs = output_of(self.head(output), alignments, continuous=self.continuous)
+        return outputs, SearchState(layers, torch.arange(len(inputs)))
 
     def _recur_and_attend(
         self, x: Tensor, layers: CellState, parents: list[Tensor], sentences: Tensor, parent: Tensor | None

@@ -39,6 +39,20 @@ LAYERS: tuple[LayerCase, ...] = (
         lambda: layers.TokenHead(4, 7, tied=layers.TokenEmbedding(7, 3)),
         lambda: (draw(3, 5, 4),),
     ),
+    LayerCase(
+        "value embedding",
+        (layers.ValueEmbedding,),
+        lambda: layers.ValueEmbedding(4, 3, marks_missing=True),
+        lambda: (draw(3, 5, 4),),
+    ),
+    LayerCase("value head", (layers.ValueHead,), lambda: layers.ValueHead(4, 2), lambda: (draw(3, 5, 4),)),
+    LayerCase(
+        "quantile head",
+        (layers.QuantileHead,),
+        lambda: layers.QuantileHead(4, 2, levels=(0.1, 0.3, 0.5, 0.9)),
+        lambda: (draw(3, 5, 4),),
+        lambda layer, features: layer(features)[1]["quantiles"],
+    ),
     LayerCase("feed-forward", (layers.FeedForward,), lambda: layers.FeedForward(4, 6), lambda: (draw(3, 5, 4),)),
     *(
         LayerCase(

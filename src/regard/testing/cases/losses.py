@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard import losses, ops
 from regard.testing.cases.case import LossCase
@@ -14,6 +15,11 @@ SOURCE_MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0]]).bool()
 TARGET_MASK = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 1, 1, 1, 0]]).bool()
 _LAST = torch.arange(8) == 7
 _MASKS = (("B S", SOURCE_MASK), ("B T", TARGET_MASK))
+
+
+def _mean(sum_and_count: tuple[Tensor, Tensor]) -> Tensor:
+    total, count = sum_and_count
+    return total / count.clamp(min=1)
 
 
 def _of_alignments(name: str, loss: Any, **options: Any) -> LossCase:
@@ -41,6 +47,24 @@ LOSSES: tuple[LossCase, ...] = (
             _LAST,
             smoothing=0.1,
         )[0],
+    ),
+    LossCase(
+        "squared error",
+        (losses.squared_error,),
+        lambda: (("B T F", draw(3, 5, 2)), ("B T F", draw(3, 5, 2, seed=1)), ("B T", TARGET_MASK)),
+        lambda values, targets, mask: _mean(losses.squared_error(values, targets, mask)),
+    ),
+    LossCase(
+        "absolute error with missing values",
+        (losses.absolute_error,),
+        lambda: (("B T F", draw(3, 5, 2)), ("B T F", draw(3, 5, 2, seed=1)), ("B T F", draw(3, 5, 2, seed=2) > -0.5)),
+        lambda values, targets, mask: _mean(losses.absolute_error(values, targets, mask)),
+    ),
+    LossCase(
+        "pinball loss",
+        (losses.pinball_loss,),
+        lambda: (("B T F Q", draw(3, 5, 2, 3)), ("B T F", draw(3, 5, 2, seed=1)), ("B T", TARGET_MASK)),
+        lambda quantiles, targets, mask: _mean(losses.pinball_loss(quantiles, targets, (0.1, 0.5, 0.9), mask)),
     ),
     _of_alignments("guided attention", losses.guided_attention, width=0.4),
     _of_alignments("coverage", losses.coverage_loss),

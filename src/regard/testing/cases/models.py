@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from regard import attention as a
@@ -9,6 +10,7 @@ from regard import layers, models
 from regard.testing import tiny
 from regard.testing.cases.case import DecoderCase, EncoderCase
 from regard.testing.cases.mechanisms.location import LOCATION
+from regard.testing.source import Source
 
 _POSITIONS: dict[Any, dict[str, Any]] = {
     "sinusoidal": {},
@@ -63,6 +65,18 @@ def _queried_by_states(num_layers: int, cell: Any, **options: Any) -> models.Rec
     size = models.RecurrentDecoder.query_size(tiny.QUERY_SIZE, num_layers, cell=cell, query="state")
     attention = a.vinyals(query_size=size, memory_size=tiny.MEMORY_SIZE, num_heads=2, size=3)
     return tiny.recurrent(attention, cell=cell, num_layers=num_layers, query="state", **options)
+
+
+def _of_values(
+    name: str,
+    shows: tuple[Any, ...],
+    make: Callable[[], Any],
+    sources: Callable[[], tuple[Source, ...]] = tiny.sources,
+    *,
+    further_inputs: int = 0,
+) -> DecoderCase:
+    num_features = tiny.NUM_VALUES + further_inputs
+    return DecoderCase(name, shows, make, sources, num_tokens=None, num_features=num_features)
 
 
 DECODERS: tuple[DecoderCase, ...] = (
@@ -138,11 +152,45 @@ DECODERS: tuple[DecoderCase, ...] = (
         )
         for kind in ("last", "mean", "maximum", "learned")
     ),
-    DecoderCase(
-        "values",
+    _of_values("values", _RECURRENT, lambda: tiny.recurrent(a.bahdanau(**_SIZES, size=4), continuous=True)),
+    _of_values(
+        "values, attending first, with an LSTM",
         _RECURRENT,
-        lambda: tiny.recurrent(a.bahdanau(**_SIZES, size=4), continuous=True),
-        num_tokens=None,
-        num_features=2,
+        lambda: tiny.recurrent(
+            a.bahdanau(**_SIZES, size=4), cell="lstm", order="attend_then_recur", continuous=True, further_inputs=1
+        ),
+        lambda: tiny.sources(cell="lstm"),
+        further_inputs=1,
+    ),
+    _of_values(
+        "quantiles, location-sensitive",
+        (*_RECURRENT, layers.QuantileHead),
+        lambda: tiny.recurrent(
+            a.location_sensitive(**_SIZES, num_heads=2, **LOCATION), continuous=True, levels=(0.1, 0.3, 0.5, 0.9)
+        ),
+    ),
+    _of_values(
+        "values without attention",
+        (models.RecurrentDecoder, models.FixedContext),
+        lambda: tiny.without_attention("mean", every_step=True, continuous=True),
+    ),
+    _of_values(
+        "values of a transformer",
+        (models.TransformerDecoder,),
+        lambda: tiny.transformer(continuous=True, further_inputs=2),
+        further_inputs=2,
+    ),
+    _of_values(
+        "changes of values",
+        (models.ChangeDecoder,),
+        lambda: models.ChangeDecoder(tiny.recurrent(a.luong(**_SIZES), continuous=True, further_inputs=1)),
+        further_inputs=1,
+    ),
+    _of_values(
+        "changes of quantiles of a transformer",
+        (models.ChangeDecoder,),
+        lambda: models.ChangeDecoder(
+            tiny.transformer("post", 1, continuous=True, levels=(0.2, 0.5, 0.8), positions="rotary")
+        ),
     ),
 )

@@ -1,4 +1,4 @@
-"""The laws of mechanisms, decoders and searches: each is a function of a subject, and its name says what must hold."""
+"""The laws of mechanisms, decoders, searches and free runs: functions of a subject, whose names say what must hold."""
 
 from __future__ import annotations
 

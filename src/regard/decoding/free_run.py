@@ -1,0 +1,206 @@
+"""The free run of a decoder of values: it is fed what it said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from regard import tree
+from regard.decoding.frontier import length_limits, with_fast_steps
+from regard.errors import RegardError, ShapeError, UnsupportedError
+from regard.models.contract import Decoder, DecoderOutput, Tree
+from regard.shapes import Bool, Float, describe
+
+Feed = Callable[[Tensor, Tensor, int], Tensor]
+"""From the values (R, F) of a step, their rows in the batch (R,) and the number of the next step to its inputs (R, I).
+
+The first step is number 0 and is not asked for.
+"""
+Stop = Callable[[DecoderOutput], Tensor]
+"""From a step's output, of the R rows that still run, to (R,) bool: True for those whose last step this was."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trajectory:
+    """The values of a free run, T steps. Its tensors are ordinary tensors on the CPU.
+
+    Args:
+        values: (T, F), including those of the step at which it was stopped.
+        stop_reason: "stop" if `stop` ended it, "length" if it reached the maximum length.
+        alignments: by name, (H, T, S), a row for every step; empty if not asked for. S is that of the batch, including
+            padding.
+        auxiliary: by name, (T, …): what the decoder says beside its values, as `quantiles` (T, F, Q).
+    """
+
+    values: Tensor
+    stop_reason: Literal["stop", "length"]
+    alignments: Mapping[str, Tensor] = field(default_factory=dict)
+    auxiliary: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        further = {**self.alignments, **self.auxiliary}
+        shapes = "".join(f", {name} {tuple(tensor.shape)}" for name, tensor in further.items())
+        return f"Trajectory(values {tuple(self.values.shape)}, stop_reason={self.stop_reason!r}{shapes})"
+
+
+def free_run(
+    decoder: Decoder,
+    memory: Tree,
+    first: Float[Tensor, "B I"],
+    *,
+    max_length: int | Tensor,
+    feed: Feed | None = None,
+    stop: Stop | None = None,
+    alignment: bool = False,
+) -> list[Trajectory]:
+    """Runs a decoder of values on its own outputs: x_0 = first, x_{t+1} = feed(y_t).
+
+    The result of a row does not depend on the rest of its batch: what has ended leaves it. The mode of the decoder is
+    not changed (call `.eval()` first), and no gradients are kept.
+
+    Args:
+        decoder: a module with the verbs of `regard.models.contract.Decoder` that returns `values`.
+        memory: `decoder.prepare(encoded)`, B rows in every leaf.
+        first: (B, I), the inputs of the first step: the last observation, or a frame of zeros.
+        max_length: the largest number of steps: a number, or (B,), one per row.
+        feed: makes the next inputs from the values; they are the values themselves if None. Here known futures are put
+            beside them (`torch.cat([values, known[rows, step]], 1)`), or the last of several frames is taken.
+        stop: ends rows by their outputs, as `lambda output: output.auxiliary["stop"][:, 0] > 0`; none if None.
+        alignment: whether trajectories have their alignments; a decoder without attention has none.
+
+    Returns:
+        B trajectories.
+
+    Raises:
+        ShapeError: for first inputs, limits, or results of `feed` or `stop` of a wrong shape.
+        UnsupportedError: for a decoder of tokens.
+        RegardError: for NaN.
+
+    >>> from regard.layers import RecurrentStack, ValueEmbedding, ValueHead
+    >>> from regard.models import Bridge, Encoded, FixedContext, RecurrentDecoder
+    >>> stack, context = RecurrentStack(3, 4, cell="gru"), FixedContext("last", 4)
+    >>> decoder = RecurrentDecoder(
+    ...     ValueEmbedding(2, 3), stack, ValueHead(4, 2), Bridge(stack, stack, "pass"), context=context, continuous=True
+    ... )
+    >>> memory = decoder.prepare(Encoded(torch.zeros(1, 5, 4), final_state=((torch.zeros(1, 4),),)))
+    >>> free_run(decoder, memory, torch.zeros(1, 2), max_length=6)
+    [Trajectory(values (6, 2), stop_reason='length')]
+    """
+    count = tree.rows(memory)
+    if first.dim() != 2 or len(first) != count or not first.is_floating_point():
+        raise ShapeError(
+            f"first must be (B={count}, I) values, a row of inputs.\n" + describe({"first": ("B I", first)})
+        )
+    if count == 0:
+        return []
+    outputs: list[tuple[Tensor, DecoderOutput]] = []
+    with torch.inference_mode():
+        remaining = length_limits(max_length, memory)
+        taker, memory = with_fast_steps(decoder, memory, count)
+        state = taker.initial_state(memory)
+        rows = torch.arange(count, device=remaining.device)
+        lengths, stopped = torch.zeros_like(rows), torch.zeros_like(rows, dtype=torch.bool)
+        inputs = first
+        while len(rows):
+            output, state = taker.step(inputs, memory, state, alignment=alignment)
+            values = _values_of(output, inputs)
+            outputs.append((rows, output))
+            lengths[rows] += 1
+            ended = torch.zeros_like(rows, dtype=torch.bool) if stop is None else _ends(stop, output, rows)
+            stopped[rows] = ended
+            staying = (~ended & (len(outputs) < remaining)).nonzero()[:, 0]
+            if len(staying) < len(rows):
+                rows, remaining, values = rows[staying], remaining[staying], values[staying]
+                memory, state = tree.reorder(memory, staying), tree.reorder(state, staying)
+            if len(rows):
+                inputs = _inputs_after(values, rows, len(outputs), inputs, feed)
+    return _trajectories(outputs, lengths.tolist(), stopped.tolist())
+
+
+def _values_of(output: DecoderOutput, inputs: Tensor) -> Tensor:
+    """The values (R, F) of a step."""
+    if output.values is None:
+        raise UnsupportedError("The decoder returns log-probabilities, not values. Use `search` for tokens.")
+    if output.values.dim() != 2 or len(output.values) != len(inputs):
+        raise ShapeError(
+            f"A step must return values (R={len(inputs)}, F).\n"
+            + describe({"inputs": ("R I", inputs), "values": ("R F", output.values)})
+        )
+    return output.values
+
+
+def _ends(stop: Stop, output: DecoderOutput, rows: Tensor) -> Bool[Tensor, " R"]:
+    ended = stop(output)
+    if ended.shape != rows.shape or ended.dtype != torch.bool:
+        raise ShapeError(
+            f"stop must return (R={len(rows)},) bool, one for each row that still runs.\n"
+            + describe({"stop": ("R", ended)})
+        )
+    return ended
+
+
+def _inputs_after(values: Tensor, rows: Tensor, step: int, inputs: Tensor, feed: Feed | None) -> Tensor:
+    """The inputs (R, I) of a step from the values of the one before."""
+    following = values if feed is None else feed(values, rows, step)
+    if following.shape == (len(rows), inputs.shape[1]):
+        return following
+    origin = "the values cannot be fed as they are; give `feed`" if feed is None else "that is what feed must return"
+    raise ShapeError(
+        f"The inputs of step {step} must be (R={len(rows)}, I={inputs.shape[1]}), as those of the first: {origin}.\n"
+        + describe({"values": ("R F", values), "inputs": ("R I", following)})
+    )
+
+
+def _trajectories(
+    outputs: Sequence[tuple[Tensor, DecoderOutput]], lengths: Sequence[int], stopped: Sequence[bool]
+) -> list[Trajectory]:
+    """What each row said, from the steps' outputs of the rows that took them."""
+    named = [
+        {
+            ("values", ""): output.values,
+            **{("alignments", name): weights for name, weights in output.alignments.items()},
+            **{("auxiliary", name): tensor for name, tensor in output.auxiliary.items()},
+        }
+        for _, output in outputs
+    ]
+    places = [rows for rows, _ in outputs]
+    whole = {key: _whole([step[key] for step in named], places, len(lengths)) for key in named[0]}
+    trajectories = []
+    for row, length in enumerate(lengths):
+        said = {key: tensor[row, :length] for key, tensor in whole.items()}
+        values = said["values", ""]
+        if bool(values.isnan().any()):
+            step = int(values.isnan().any(1).nonzero()[0, 0])
+            raise RegardError(
+                f"The decoder returned NaN at step {step}, row {row} of the batch. Did training diverge, or is an "
+                "input NaN?"
+            )
+        trajectories.append(
+            Trajectory(
+                values.clone(),
+                "stop" if stopped[row] else "length",
+                {name: x.transpose(0, 1).clone() for (kind, name), x in said.items() if kind == "alignments"},
+                {name: x.clone() for (kind, name), x in said.items() if kind == "auxiliary"},
+            )
+        )
+    return trajectories
+
+
+def _whole(steps: Sequence[Tensor | None], places: Sequence[Tensor], count: int) -> Tensor:
+    """(B, T, …) on the CPU from T tensors (R, …) and the places (R,) of their rows; the rest is 0.
+
+    The last axis may grow from step to step, as an alignment with the steps so far does.
+    """
+    present = [step for step in steps if step is not None]
+    widest = max((step.shape[-1] for step in present if step.dim() > 1), default=0)
+    columns = []
+    for step, rows in zip(present, places, strict=True):
+        padded = pad(step, (0, widest - step.shape[-1])) if step.dim() > 1 else step
+        column = padded.new_zeros(count, *padded.shape[1:])
+        columns.append(column.index_copy(0, rows, padded))
+    return torch.stack(columns, 1).cpu()

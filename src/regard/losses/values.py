@@ -1,0 +1,113 @@
+"""Losses of values: sums over the numbers that were observed, and how many those are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from regard.errors import ShapeError
+from regard.shapes import Bool, Float, Int, describe
+
+
+def squared_error(
+    values: Float[Tensor, "*rows F"], targets: Float[Tensor, "*rows F"], mask: Tensor | None = None
+) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+    """Σ (y - ŷ)² over the observed numbers, and their count.
+
+    Sums and counts of batches add; divide afterwards, so that every observed number counts the same.
+
+    Args:
+        values: ŷ, for example (B, T, F).
+        targets: y, of the same shape. What is masked may be anything, NaN too.
+        mask: True at observed numbers: of the targets' shape, as `~targets.isnan()`, or (B, T) for all F of a step;
+            all if None.
+
+    Returns:
+        The sum, in float32 or wider, and the number of observed numbers.
+
+    Raises:
+        ShapeError: for sizes or types that do not fit together.
+
+    >>> total, count = squared_error(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 2.0]]))
+    >>> total / count
+    tensor(2.)
+    """
+    errors, observed = _errors(values, targets, mask)
+    return errors.square().sum(), observed.sum()
+
+
+def absolute_error(
+    values: Float[Tensor, "*rows F"], targets: Float[Tensor, "*rows F"], mask: Tensor | None = None
+) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+    """Σ |y - ŷ| over the observed numbers, and their count.
+
+    Args, Returns and Raises: as in `squared_error`.
+
+    >>> total, count = absolute_error(
+    ...     torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, float("nan")]]), torch.tensor([[True, False]])
+    ... )
+    >>> total / count
+    tensor(2.)
+    """
+    errors, observed = _errors(values, targets, mask)
+    return errors.abs().sum(), observed.sum()
+
+
+def pinball_loss(
+    quantiles: Float[Tensor, "*rows F Q"],
+    targets: Float[Tensor, "*rows F"],
+    levels: Sequence[float],
+    mask: Tensor | None = None,
+) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+    """Σ max(τ (y - q_τ), (τ - 1) (y - q_τ)) over observed numbers and levels τ, and the count of these terms.
+
+    Its minimum is at the quantiles: y is below q_τ with the probability τ. At τ = 1/2 it is half the absolute error.
+
+    Args:
+        quantiles: q, for example (B, T, F, Q), `auxiliary["quantiles"]` of a decoder with a `QuantileHead`.
+        levels: τ, Q of them, in the order of the quantiles.
+        targets, mask: as in `squared_error`.
+
+    Returns:
+        The sum, in float32 or wider, and the number of observed numbers times Q.
+
+    Raises:
+        ShapeError: for sizes or types that do not fit together.
+
+    Source: Koenker & Bassett 1978, Regression quantiles.
+
+    >>> total, count = pinball_loss(torch.tensor([[[1.0, 3.0]]]), torch.tensor([[2.0]]), (0.1, 0.9))
+    >>> total / count
+    tensor(0.1000)
+    """
+    if quantiles.dim() == 0 or quantiles.shape[-1] != len(levels):
+        raise ShapeError(
+            f"quantiles must have a last axis of Q={len(levels)}, the number of levels.\n"
+            + describe({"quantiles": ("B T F Q" if quantiles.dim() == 4 else "R F Q", quantiles)})
+        )
+    errors, observed = zip(*(_errors(quantile, targets, mask) for quantile in quantiles.unbind(-1)), strict=True)
+    stacked = torch.stack(errors, -1)
+    tau = torch.tensor(levels, dtype=stacked.dtype, device=stacked.device)
+    return torch.maximum(tau * stacked, (tau - 1) * stacked).sum(), observed[0].sum() * len(levels)
+
+
+def _errors(values: Tensor, targets: Tensor, mask: Tensor | None) -> tuple[Tensor, Bool[Tensor, "*rows F"]]:
+    """y - ŷ, 0 where nothing was observed, and where something was."""
+    letters = "B T F" if values.dim() == 3 else "R F"
+    shown = {"values": (letters, values), "targets": (letters, targets)}
+    if values.shape != targets.shape:
+        raise ShapeError("values and targets must have the same shape.\n" + describe(shown))
+    if mask is None:
+        mask = torch.ones_like(targets, dtype=torch.bool)
+    elif mask.dtype != torch.bool or mask.shape not in (targets.shape, targets.shape[:-1]):
+        raise ShapeError(
+            "mask must be bool, True at observed numbers, of the targets' shape or without their last axis.\n"
+            + describe(shown | {"mask": (letters, mask)})
+        )
+    observed = mask if mask.shape == targets.shape else mask[..., None].expand(targets.shape)
+    # both are filled before they are subtracted: 0 times a NaN in a gradient would be NaN
+    working = torch.promote_types(torch.promote_types(values.dtype, targets.dtype), torch.float32)
+    prediction, truth = (x.to(working).masked_fill(~observed, 0) for x in (values, targets))
+    return truth - prediction, observed

@@ -1,0 +1,92 @@
+"""A decoder that says by how much values change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from torch import Generator, Tensor, nn
+
+from regard.attention.contract import Tree
+from regard.errors import UnsupportedError
+from regard.layers.eligibility import overridden
+from regard.layers.values import QUANTILES
+from regard.models.contract import Decoder, DecoderOutput, Encoded
+from regard.ops.eligibility import EXAMPLE_ROWS
+
+
+class ChangeDecoder(nn.Module):
+    """A decoder of values around another, whose values are changes: y_t = x_t + core(x_t).
+
+    x_t are the first F of the inputs of step t: the last observation, then the last output or its reference. Inputs
+    beyond them, as known futures, go to the core only. So a core that says 0 repeats the last observation, and a series
+    at a level that training never saw is continued at its level. The `quantiles` of a `QuantileHead` move with the
+    values; other auxiliaries stay as they are. A missing x_t (NaN) has no change: fill it first.
+
+    Args:
+        core: a decoder of values, with the verbs of `Decoder`.
+
+    Raises:
+        UnsupportedError: for a core that says of itself that it is not `continuous`.
+
+    Source: the residual connection over a recurrent decoder of Martinez, Black & Romero 2017 (arXiv 1705.02445).
+    """
+
+    core: Any
+
+    def __init__(self, core: Decoder) -> None:
+        super().__init__()
+        if not getattr(core, "continuous", True):
+            raise UnsupportedError("Only values change: the core must be continuous.")
+        self.core = core
+        self.continuous = True
+        self.main_attention = getattr(core, "main_attention", None)
+
+    def prepare(self, encoded: Encoded) -> Tree:
+        """The core's memory."""
+        return self.core.prepare(encoded)
+
+    def initial_state(self, memory: Tree, num_hypotheses: int = 1) -> Tree:
+        """The core's state before the first step."""
+        return self.core.initial_state(memory, num_hypotheses)
+
+    def step(
+        self, inputs: Tensor, memory: Tree, state: Tree, *, alignment: bool = False, generator: Generator | None = None
+    ) -> tuple[DecoderOutput, Tree]:
+        """One output step from inputs (R, I), I ≥ F."""
+        output, state = self.core.step(inputs, memory, state, alignment=alignment, generator=generator)
+        return _changed(inputs, output), state
+
+    def forward(
+        self, inputs: Tensor, memory: Tree, *, alignment: bool = False, generator: Generator | None = None
+    ) -> DecoderOutput:
+        """All steps, teacher-forced: inputs (B, T, I), I ≥ F."""
+        return _changed(inputs, self.core.forward(inputs, memory, alignment=alignment, generator=generator))
+
+    def for_search(self, memory: Tree, num_rows: int) -> tuple[Any, Tree]:
+        """A twin around the core's, if that has one, and the memory for it."""
+        replaced = overridden(self, ChangeDecoder, "step", "initial_state") is not None
+        if replaced or not hasattr(type(self.core), "for_search") or "step" in getattr(self.core, "__dict__", {}):
+            return self, memory
+        core, memory = self.core.for_search(memory, num_rows)
+        return (self if core is self.core else ChangeDecoder(core)), memory
+
+    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
+        """Which paths a training pass and a search take and why, as of the core."""
+        return "; ".join(self.paths(rows=rows, device=device).values())
+
+    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
+        """What `explain` says, of the `training` and of the `search`."""
+        paths: dict[str, str] = self.core.paths(rows=rows, device=device)
+        return paths
+
+
+def _changed(inputs: Tensor, output: DecoderOutput) -> DecoderOutput:
+    """The output of a core, moved by what it was fed."""
+    if output.values is None:
+        raise UnsupportedError("The core returns log-probabilities, not values; only values change.")
+    last = inputs[..., : output.values.shape[-1]]
+    auxiliary = dict(output.auxiliary)
+    if QUANTILES in auxiliary:
+        auxiliary[QUANTILES] = auxiliary[QUANTILES] + last[..., None]
+    return replace(output, values=output.values + last, auxiliary=auxiliary)
