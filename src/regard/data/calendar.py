@@ -125,8 +125,8 @@ def find_step(times: Times) -> Step:
 def time_features(times: Times, names: Sequence[str] = TIME_FEATURES) -> NDArray[np.float64]:
     """The position of each time in its day, week and year, as sine and cosine.
 
-    A position p of a cycle of n is (sin 2πp/n, cos 2πp/n), so that the cycle's end is next to its beginning. They follow
-    from the time alone and are known for all future steps.
+    A position p of a cycle of n is (sin 2πp/n, cos 2πp/n), so that the cycle's end is next to its beginning. They
+    follow from the time alone and are known for all future steps.
 
     Args:
         times: (..., ) times.

@@ -129,8 +129,8 @@ def read_series(
 ) -> SeriesTable:
     """Reads series from a CSV file with a header, separated by commas, semicolons or tabs, or from a Parquet file.
 
-    The step is found from the times. Values that are empty, NA, NaN, N/A, null, none or ? are missing. Rows of the future
-    may stand at the end: known inputs without targets.
+    The step is found from the times. Values that are empty, NA, NaN, N/A, null, none or ? are missing. Rows of the
+    future may stand at the end: known inputs without targets.
 
     Args:
         path: a file that ends in .parquet or .pq is Parquet, which needs `regard[series]`; any other is CSV.
@@ -144,8 +144,8 @@ def read_series(
         time_format: a format of `datetime.strptime`.
 
     Raises:
-        DataError: for a file, column, number or time that cannot be read, times that are repeated, not sorted or between
-            steps, and for gaps without `fill_gaps`; the text names file, line and value.
+        DataError: for a file, column, number or time that cannot be read, times that are repeated, not sorted or
+            between steps, and for gaps without `fill_gaps`; the text names file, line and value.
         UnsupportedError: for Parquet without its packages.
     """
     path = Path(path)
@@ -363,13 +363,12 @@ def _check_order(rows: _Rows, name: str, group: NDArray[np.intp]) -> None:
         hint = "" if rows.keys is not None else "\n  Does a column name the series? Name it (series)."
         raise DataError(f"{place}: the time {shown(times[row])}{of} is repeated from {before}.{hint}")
     raise DataError(
-        f"{place}: the time {shown(times[row])}{of} is before {shown(times[row - 1])} of {before}; sort the rows by time."
+        f"{place}: the time {shown(times[row])}{of} is before {shown(times[row - 1])} of {before}; "
+        "sort the rows by time."
     )
 
 
-def _positions(
-    rows: _Rows, name: str, group: NDArray[np.intp], step: Step, *, fill_gaps: bool
-) -> NDArray[np.int64]:
+def _positions(rows: _Rows, name: str, group: NDArray[np.intp], step: Step, *, fill_gaps: bool) -> NDArray[np.int64]:
     """(n,) the step of each row, from the first row of its series."""
     times = rows.times[group]
     counts = step.counts(times)
