@@ -69,7 +69,8 @@ class Seasonal(AbstractBaseline):
         steps, length = batch.targets.shape[1], batch.history.shape[1]
         seasons = length // self.period
         values, observed = latest(batch, seasons * self.period)
-        values, observed = (x.reshape(len(batch), seasons, self.period, -1)[:, ::-1] for x in (values, observed))
+        shape = (len(batch), seasons, self.period, -1)
+        values, observed = values.reshape(shape)[:, ::-1], observed.reshape(shape)[:, ::-1]
         newest = observed.argmax(axis=1)[:, None]  # the first season, counted backwards, that observed a phase
         season = np.take_along_axis(values, newest, axis=1)[:, 0]
         last, _ = latest(batch, 1)
@@ -127,7 +128,7 @@ class LinearForecast(AbstractBaseline):
             is_complete = is_complete and bool(batch.targets_observed.all())
         squares += penalty * np.diag([*np.ones(past), 1e-9])
         if is_complete:
-            return cls(np.linalg.solve(squares, products))
+            return cls(np.asarray(np.linalg.solve(squares, products), np.float64))
         weights = np.empty_like(products)
         at_once = max(1, FIT_BYTES // (8 * squares.size))
         for first in range(0, steps, at_once):

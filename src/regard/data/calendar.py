@@ -75,7 +75,7 @@ class Step:
         >>> [str(day)[:10] for day in Step(months=1, month_end=True).after(np.datetime64("2024-01-31"), 2)]
         ['2024-02-29', '2024-03-31']
         """
-        return self._from(np.datetime64(time, "us"), np.arange(1, count + 1))
+        return self._from(time.astype("datetime64[us]"), np.arange(1, count + 1))
 
     def _from(self, time: np.datetime64, counts: NDArray[np.int64]) -> Times:
         if not self.months:

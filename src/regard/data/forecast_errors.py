@@ -114,7 +114,10 @@ class ForecastTally:
         losses, coverage = means[4 : 4 + number], means[4 + number :]
         return ForecastErrors(
             int(count),
-            *means[:4],
+            means[0],
+            means[1],
+            means[2],
+            means[3],
             pinball_loss=float(np.mean(losses)) if losses else float("nan"),
             pinball_losses=dict(zip(self.levels, losses, strict=True)),
             coverage=dict(zip(self.levels, coverage, strict=True)),

@@ -168,7 +168,7 @@ def stamps_of(times: Times, among: Times | None = None) -> list[str]:
     """
     among = times if among is None else among
     unit = next((unit for unit in ("D", "s") if (among == among.astype(f"datetime64[{unit}]")).all()), "us")
-    return [stamp.replace("T", " ") for stamp in np.datetime_as_string(times, unit=unit).tolist()]
+    return [stamp.replace("T", " ") for stamp in times.astype(f"datetime64[{unit}]").astype(str).tolist()]
 
 
 def _number(value: float) -> float:
@@ -198,8 +198,6 @@ def _shares(batch: WindowBatch, weights: Values) -> Values:
     on_padding = np.where(batch.history_mask[:, None], 0.0, weights)
     if np.abs(on_padding).max(initial=0.0) > 0:
         window = int(np.abs(on_padding).max(axis=(1, 2)).argmax())
-        raise ShapeError(
-            f"alignment: window {window} has weights on steps before its history begins (history_mask is False there)."
-        )
+        raise ShapeError(f"alignment: window {window} has weights on padding, where history_mask is False.")
     total = weights.sum(axis=-1, keepdims=True)
     return np.divide(weights, total, out=np.zeros_like(weights), where=total != 0)

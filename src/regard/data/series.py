@@ -189,11 +189,11 @@ def shown(time: np.datetime64) -> str:
     >>> shown(np.datetime64("2024-01-01T06:00:00.000000")), shown(np.datetime64("2024-01-01T00:00"))
     ('2024-01-01 06:00:00', '2024-01-01')
     """
-    moment = np.datetime64(time, "us")
+    moment = time.astype("datetime64[us]")
     if moment == moment.astype("datetime64[D]"):
         return str(moment.astype("datetime64[D]"))
     unit = "us" if moment != moment.astype("datetime64[s]") else "s"
-    return np.datetime_as_string(moment, unit=unit).replace("T", " ")
+    return str(moment.astype(f"datetime64[{unit}]")).replace("T", " ")
 
 
 def parse_time(text: str, time_format: str | None = None) -> np.datetime64:

@@ -133,9 +133,9 @@ def draw_forecast(
         axes.spines[["top", "right"]].set_visible(False)
         axes.spines[["left", "bottom"]].set_color(RULE)
         axes.tick_params(colors=FAINT, labelsize=8, length=3, color=RULE, labelbottom=axes is panels[-1])
-    locator = AutoDateLocator(minticks=4, maxticks=9)
+    locator = AutoDateLocator(minticks=4, maxticks=9)  # type: ignore[no-untyped-call]
     panels[-1].xaxis.set_major_locator(locator)
-    panels[-1].xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    panels[-1].xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     panels[-1].xaxis.get_offset_text().set(color=FAINT, fontsize=8)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(
@@ -153,7 +153,7 @@ def edges_of(times: NDArray[np.datetime64]) -> NDArray[np.float64]:
     """(N + 1,) matplotlib's numbers of the edges between times: halfway, so that a time is the middle of its cell."""
     from matplotlib.dates import date2num
 
-    at = np.asarray(date2num(times))
+    at = np.asarray(date2num(times))  # type: ignore[no-untyped-call]
     if len(at) == 1:
         return np.array([at[0] - 0.5, at[0] + 0.5])
     middle = (at[1:] + at[:-1]) / 2
@@ -164,7 +164,7 @@ def _lines(axes: Axes, forecast: Forecast, target: int, edges: NDArray[np.float6
     """History, forecast with bands, and truth of a target."""
     from matplotlib.dates import date2num
 
-    centres = np.asarray(date2num(all_times(forecast)))
+    centres = np.asarray(date2num(all_times(forecast)))  # type: ignore[no-untyped-call]
     now = len(forecast.history_times)
     past, ahead = centres[:now], centres[now:]
     history, values, truth = (x[:, target] for x in (forecast.history, forecast.values, forecast.truth))
@@ -174,11 +174,11 @@ def _lines(axes: Axes, forecast: Forecast, target: int, edges: NDArray[np.float6
     _lonely(axes, past, history, HISTORY)
     if forecast.quantiles is not None:
         order = np.argsort(forecast.levels)
-        for first, last in zip(order[: len(order) // 2], order[::-1], strict=False):
+        for depth, (first, last) in enumerate(zip(order[: len(order) // 2], order[::-1], strict=False)):
             low, high = (forecast.quantiles[:, target, q] for q in (first, last))
             share = forecast.levels[last] - forecast.levels[first]
             label = f"{share:.0%} interval"
-            axes.fill_between(ahead, low, high, color=FORECAST, alpha=0.16, linewidth=0, label=label, zorder=2)
+            axes.fill_between(ahead, low, high, color=_tint(0.18 + 0.14 * depth), linewidth=0, label=label, zorder=2)
     if len(ahead) > 1:
         axes.plot(ahead, values, color=FORECAST, linewidth=1.8, label="forecast", zorder=5)
     else:
@@ -186,6 +186,13 @@ def _lines(axes: Axes, forecast: Forecast, target: int, edges: NDArray[np.float6
     if not np.isnan(truth).all():
         axes.plot(ahead, truth, color=TRUTH, linewidth=1.2, linestyle=(0, (3, 1.6)), label="truth", zorder=4)
         _lonely(axes, ahead, truth, TRUTH)
+
+
+def _tint(strength: float) -> tuple[float, ...]:
+    """The colour of the forecast on white."""
+    from matplotlib.colors import to_rgb
+
+    return tuple(1 - min(strength, 0.8) * (1 - part) for part in to_rgb(FORECAST))
 
 
 def _lonely(axes: Axes, at: NDArray[np.float64], values: NDArray[np.float64], colour: str) -> None:
