@@ -448,3 +448,27 @@ def test_windows_that_do_not_fit_are_refused() -> None:
         Windows(table, history=4, horizon=0)
     with pytest.raises(DataError, match="shortest_history=5 is more than history=4"):
         Windows(table, history=4, horizon=1, shortest_history=5)
+
+
+def test_a_table_of_arrays_is_the_table_of_a_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "t,a,b,holiday\n2024-01-01,1,2,0\n2024-01-02,3,,1\n2024-01-03,,,1\n")
+    (read,) = read_series(path, known=["holiday"]).series
+    table = SeriesTable.of({"": [[1, 2], [3, np.nan]]}, "2024-01-01", Step(microseconds=DAY), known=[[0], [1], [1]])
+    (made,) = table.series
+    for name in ("times", "targets", "known"):
+        np.testing.assert_array_equal(getattr(made, name), getattr(read, name))
+    assert (table.target_names, table.known_names) == (("target 0", "target 1"), ("known 0",))
+
+
+@pytest.mark.parametrize(
+    ("targets", "options", "message"),
+    [
+        ({}, {}, "same F; got none"),
+        ({"a": [[1.0]], "b": [[1.0, 2.0]]}, {}, r"same F; got 'a' \(1, 1\), 'b' \(1, 2\)"),
+        ({"a": [1.0]}, {"names": ["x", "y"]}, "There are 1 targets and 2 names"),
+        ({"a": [1.0, 2.0]}, {"known": [[1.0]]}, "at least the 2 rows of 'a'"),
+    ],
+)
+def test_arrays_of_other_shapes_are_refused(targets, options, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        SeriesTable.of(targets, "2024-01-01", Step(microseconds=DAY), **options)

@@ -26,7 +26,14 @@ class AbstractBaseline(ABC):
 
 @dataclass(frozen=True, slots=True)
 class RepeatLast(AbstractBaseline):
-    """The last observed value, at every step."""
+    """The last observed value, at every step.
+
+    >>> from regard.data import SeriesTable, Step
+    >>> table = SeriesTable.of({"a": [1.0, 5.0, np.nan, 2.0, 2.0]}, "2024-01-01", Step(months=1))
+    >>> windows = Windows(table, history=3, horizon=2)
+    >>> RepeatLast.fit(windows).predict(windows.batch([0]))[0, :, 0].tolist()
+    [5.0, 5.0]
+    """
 
     @classmethod
     def fit(cls, windows: Windows) -> RepeatLast:
@@ -48,6 +55,11 @@ class Seasonal(AbstractBaseline):
 
     Args:
         period: the steps of a season.
+
+    >>> from regard.data import SeriesTable, Step
+    >>> table = SeriesTable.of({"a": [1.0, 2.0, 3.0, np.nan, 0.0, 0.0, 0.0]}, "2024-01-01", Step(months=1))
+    >>> Seasonal(2).predict(Windows(table, history=4, horizon=3).batch([0]))[0, :, 0].tolist()
+    [3.0, 2.0, 3.0]
     """
 
     period: int
@@ -91,6 +103,13 @@ class LinearForecast(AbstractBaseline):
 
     Args:
         weights: (F, P + 1, T), the constant last.
+
+    >>> from regard.data import SeriesTable, Step
+    >>> table = SeriesTable.of({"a": 2.0 * np.arange(20)}, "2024-01-01", Step(months=1))
+    >>> windows = Windows(table, history=2, horizon=2)
+    >>> fitted = LinearForecast.fit(windows, penalty=1e-6)
+    >>> fitted.predict(windows.batch([3]))[0, :, 0].round(3).tolist(), fitted.past
+    ([10.0, 12.0], 2)
     """
 
     weights: Values

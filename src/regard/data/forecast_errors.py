@@ -58,6 +58,14 @@ class ForecastTally:
 
     Args:
         levels: Q levels of the quantiles, or none.
+
+    >>> from regard.data import RepeatLast, SeriesTable, Step, Windows
+    >>> table = SeriesTable.of({"a": [1.0, 2.0, 4.0], "b": [0.0, 0.0, 1.0]}, "2024-01-01", Step(months=1))
+    >>> tally = ForecastTally()
+    >>> for batch in Windows(table, history=1, horizon=1).batches():
+    ...     tally.add(batch, RepeatLast().predict(batch))
+    >>> tally.overall().mean_absolute_error, tally.by_series()["a"].mean_squared_error
+    (1.0, 2.5)
     """
 
     def __init__(self, levels: Sequence[float] = ()) -> None:

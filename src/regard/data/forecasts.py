@@ -68,6 +68,16 @@ def forecasts_of(
 
     Raises:
         ShapeError: for other shapes, and for weights on padding.
+
+    >>> from regard.data import RepeatLast, SeriesTable, Step, Windows
+    >>> table = SeriesTable.of({"a": [1.0, 2.0, 4.0]}, "2024-01-01", Step(months=1))
+    >>> batch = Windows(table, history=2, horizon=2, in_future=True).batch([0])
+    >>> weights = np.array([[[0.25, 0.75], [0.5, 0.5]]])
+    >>> forecasts = forecasts_of(batch, RepeatLast().predict(batch), alignment=weights)
+    >>> next(forecast_rows(forecasts))
+    {'series': 'a', 'step': 1, 'time': '2024-04-01', 'value': 4.0}
+    >>> next(alignment_rows(forecasts))
+    {'series': 'a', 'step': 1, 'time': '2024-04-01', 'past_time': '2024-02-01', 'weight': 0.25}
     """
     count, steps, targets = batch.targets.shape
     values = as_values("values", values, (count, steps, targets))

@@ -30,6 +30,12 @@ class StandardScale:
         names: the S series.
         mean, deviation: (S, F), of the targets.
         known_mean, known_deviation: (S, K), of the known inputs.
+
+    >>> from regard.data import Step
+    >>> table = SeriesTable.of({"a": [1.0, 3.0, np.nan, 900.0]}, "2024-01-01", Step(months=1))
+    >>> scale = StandardScale.fit(table, TimeSplit(((0, 3, 3, 4),)))
+    >>> scale.mean.tolist(), scale.deviation.tolist()
+    ([[2.0]], [[1.0]])
     """
 
     names: tuple[str, ...]
@@ -119,6 +125,9 @@ class WindowScale:
 
     Source: Kim et al. 2022, "Reversible instance normalization" (mean and deviation, without their affine map); Zeng et
     al. 2023, "Are Transformers effective for time series forecasting?" (NLinear: the last value).
+
+    >>> WindowScale("last").of(np.array([[[4.0], [7.0], [np.nan]]]))
+    (array([[7.]]), array([[1.]]))
     """
 
     centre: Centre = "last"

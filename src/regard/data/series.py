@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -74,6 +74,51 @@ class SeriesTable:
     known_names: tuple[str, ...]
     step: Step
 
+    @classmethod
+    def of(
+        cls, targets: Mapping[str, Any], start: str, step: Step, *, names: Sequence[str] = (), known: Any = None
+    ) -> SeriesTable:
+        """A table of arrays in memory.
+
+        Args:
+            targets: (N, F) values by the name of each series, NaN where missing; (N,) is one target.
+            start: the time of the first row of every series.
+            step: the time between rows.
+            names: F names of the targets; "value", or "target 0", "target 1", … if there are none.
+            known: (N, K) known inputs of every series.
+
+        Raises:
+            DataError: for no series, or values of other shapes.
+
+        >>> print(SeriesTable.of({"shop": [3.0, np.nan, 4.0]}, "2024-01-01", Step(months=1)))
+        1 series, 3 rows of 1 month, 2024-01-01 to 2024-03-01, 1 target, 1 values missing
+        """
+        arrays = {name: np.asarray(values, np.float64) for name, values in targets.items()}
+        arrays = {name: values[:, None] if values.ndim == 1 else values for name, values in arrays.items()}
+        sizes = {values.shape[1:] for values in arrays.values()}
+        if len(sizes) != 1 or len(next(iter(sizes))) != 1 or any(not len(values) for values in arrays.values()):
+            shapes = ", ".join(f"{name!r} {values.shape}" for name, values in arrays.items())
+            raise DataError(
+                f"Every series needs values (N, F) with N of at least 1 and the same F; got {shapes or 'none'}."
+            )
+        ((count,),) = sizes
+        names = tuple(names) or ((VALUE,) if count == 1 else tuple(f"target {i}" for i in range(count)))
+        if len(names) != count:
+            raise DataError(f"There are {count} targets and {len(names)} names.")
+        series, first, width = [], parse_time(start), 0
+        for name, values in arrays.items():
+            inputs = np.zeros((len(values), 0)) if known is None else np.asarray(known, np.float64)
+            if inputs.ndim != 2 or len(inputs) < len(values):
+                raise DataError(
+                    f"known must be (N, K) with at least the {len(values)} rows of {name!r}; got {inputs.shape}."
+                )
+            rows = np.full((len(inputs), count), np.nan)
+            rows[: len(values)] = values
+            times = np.concatenate([[first], step.after(first, len(rows) - 1)])
+            series.append(Series(name, times, rows, inputs))
+            width = inputs.shape[1]
+        return cls(tuple(series), names, tuple(f"known {i}" for i in range(width)), step)
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the series."""
@@ -85,11 +130,11 @@ class SeriesTable:
         return sum(int((~series.observed[: series.end]).sum()) for series in self.series)
 
     def __str__(self) -> str:
-        rows = sum(map(len, self.series))
+        rows, targets = sum(map(len, self.series)), len(self.target_names)
         first, last = min(s.times[0] for s in self.series), max(s.times[-1] for s in self.series)
         return (
             f"{len(self.series):,} series, {rows:,} rows of {self.step}, {shown(first)} to {shown(last)}, "
-            f"{len(self.target_names)} targets, {self.num_missing:,} values missing"
+            f"{targets} target{'s' * (targets != 1)}, {self.num_missing:,} values missing"
         )
 
 
@@ -147,6 +192,12 @@ def read_series(
         DataError: for a file, column, number or time that cannot be read, times that are repeated, not sorted or
             between steps, and for gaps without `fill_gaps`; the text names file, line and value.
         UnsupportedError: for Parquet without its packages.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     print("day,shop,sold", "2024-01-01,a,3", "2024-01-02,a,NA", sep="\\n", file=file, flush=True)
+    ...     print(read_series(file.name, series="shop"))
+    1 series, 2 rows of 1 day, 2024-01-01 to 2024-01-02, 1 target, 0 values missing
     """
     path = Path(path)
     options = {"time": time, "series": series, "targets": targets, "known": known}

@@ -25,6 +25,9 @@ class TimeSplit:
 
     Args:
         bounds: for each series four rows that do not decrease; what follows the last is not used.
+
+    >>> TimeSplit(((0, 70, 80, 100),)).rows(0, "validation")
+    range(70, 80)
     """
 
     bounds: tuple[tuple[int, int, int, int], ...]

@@ -110,6 +110,15 @@ class Windows:
 
     Raises:
         DataError: for sizes below 1, or if no window fits.
+
+    >>> from regard.data import SeriesTable, Step
+    >>> table = SeriesTable.of({"a": [0.0, 1.0, np.nan, 3.0, 4.0]}, "2024-01-01", Step(months=1))
+    >>> windows = Windows(table, history=3, horizon=1)
+    >>> batch = windows.batch([0, 1])
+    >>> batch.history[..., 0].tolist(), batch.targets[..., 0].tolist()
+    ([[0.0, 1.0, 1.0], [1.0, 1.0, 3.0]], [[3.0], [4.0]])
+    >>> batch.history_observed[0, :, 0].tolist()
+    [True, True, False]
     """
 
     def __init__(
