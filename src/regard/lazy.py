@@ -9,11 +9,12 @@ from typing import Any
 from regard.errors import UnsupportedError
 
 
-def optional(module: str, purpose: str) -> Any:
-    """A module of a package that the extra `regard[text]` installs.
+def optional(module: str, purpose: str, *, extra: str = "text") -> Any:
+    """A module of a package that an extra of regard installs.
 
     Args:
         purpose: what needs it, with the verb, for example "BLEU needs".
+        extra: the extra's name.
 
     Raises:
         UnsupportedError: if the package is not installed.
@@ -22,7 +23,7 @@ def optional(module: str, purpose: str) -> Any:
         return import_module(module)
     except ImportError:
         package = module.partition(".")[0]
-        raise UnsupportedError(f"{purpose} the {package} package: pip install 'regard[text]'.") from None
+        raise UnsupportedError(f"{purpose} the {package} package: pip install 'regard[{extra}]'.") from None
 
 
 def on_demand(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:

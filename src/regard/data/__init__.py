@@ -1,17 +1,23 @@
-"""Pairs of texts: reading, checks, symbols and their ids, batches, and scores. Nothing here needs torch."""
+"""Pairs of texts: reading, checks, symbols and their ids, batches, and scores; time series: reading, scales, windows,
+baselines, and errors of forecasts. Nothing here needs torch."""
 
 from regard.data import cmudict, synthetic
+from regard.data.baselines import AbstractBaseline, LinearForecast, RepeatLast, Seasonal
 from regard.data.bucketing import bucket, padding
+from regard.data.calendar import TIME_FEATURES, Step, find_step, time_features
 from regard.data.checks import Report, check
 from regard.data.columns import ColumnNormalisation, ColumnUnits
 from regard.data.field import Encoding, Field
 from regard.data.finding import Finding
+from regard.data.forecast_errors import ForecastErrors, ForecastTally, pinball
+from regard.data.forecasts import Forecast, alignment_rows, forecast_rows, forecasts_of, write_rows
 from regard.data.lines import Lines
 from regard.data.normalisation import Normalisation
 from regard.data.pairs import Pair, Pairs, Selection
 from regard.data.pieces import SentencePieceUnits
 from regard.data.readers import ParallelText, open_pairs
 from regard.data.references import Item, group
+from regard.data.scaling import StandardScale, WindowScale
 from regard.data.scoring import (
     character_error_rate,
     edit_distance,
@@ -20,16 +26,21 @@ from regard.data.scoring import (
     symbol_error_rate,
     symbol_errors,
 )
+from regard.data.series import Series, SeriesTable, read_series
 from regard.data.split import hold_out, share
+from regard.data.time_split import TimeSplit, rolling_splits, split_by_counts, split_by_dates, split_by_fractions
 from regard.data.translation import CorpusScore, corpus_score
 from regard.data.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
 from regard.data.vocabulary import BOS, EOS, PAD, UNKNOWN, Vocabulary
+from regard.data.windows import WindowBatch, Windows
 
 __all__ = [
     "BOS",
     "EOS",
     "PAD",
+    "TIME_FEATURES",
     "UNKNOWN",
+    "AbstractBaseline",
     "ByteUnits",
     "CharacterUnits",
     "ColumnNormalisation",
@@ -38,34 +49,60 @@ __all__ = [
     "Encoding",
     "Field",
     "Finding",
+    "Forecast",
+    "ForecastErrors",
+    "ForecastTally",
     "Item",
+    "LinearForecast",
     "Lines",
     "Normalisation",
     "Pair",
     "Pairs",
     "ParallelText",
+    "RepeatLast",
     "Report",
+    "Seasonal",
     "Selection",
     "SentencePieceUnits",
     "SeparatorUnits",
+    "Series",
+    "SeriesTable",
+    "StandardScale",
+    "Step",
+    "TimeSplit",
     "Units",
     "Vocabulary",
     "WhitespaceUnits",
+    "WindowBatch",
+    "WindowScale",
+    "Windows",
     "WordUnits",
+    "alignment_rows",
     "bucket",
     "character_error_rate",
     "check",
     "cmudict",
     "corpus_score",
     "edit_distance",
+    "find_step",
+    "forecast_rows",
+    "forecasts_of",
     "group",
     "hold_out",
     "open_pairs",
     "padding",
+    "pinball",
+    "read_series",
+    "rolling_splits",
     "sequence_accuracy",
     "sequence_error_rate",
     "share",
+    "split_by_counts",
+    "split_by_dates",
+    "split_by_fractions",
     "symbol_error_rate",
     "symbol_errors",
     "synthetic",
+    "time_features",
+    "write_rows",
 ]

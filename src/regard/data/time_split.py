@@ -1,0 +1,120 @@
+"""Training, validation and test parts of series: what comes later in time is never seen before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from regard.data.series import Series, SeriesTable, parse_time, shown
+from regard.errors import DataError
+
+Part = Literal["train", "validation", "test"]
+PARTS: tuple[Part, ...] = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSplit:
+    """The parts of each series: rows `bounds[p]` to `bounds[p + 1]`, in the order train, validation, test.
+
+    A window belongs to the part that holds its whole horizon; its history may reach back into the part before, as
+    published figures are measured.
+
+    Args:
+        bounds: for each series four rows that do not decrease; what follows the last is not used.
+
+    >>> TimeSplit(((0, 70, 80, 100),)).rows(0, "validation")
+    range(70, 80)
+    """
+
+    bounds: tuple[tuple[int, int, int, int], ...]
+
+    def rows(self, series: int, part: Part) -> range:
+        """The rows of a part of the series with this index."""
+        start, end = self.bounds[series][PARTS.index(part) :][:2]
+        return range(start, end)
+
+
+def split_by_fractions(table: SeriesTable, fractions: Sequence[float] = (0.7, 0.1, 0.2)) -> TimeSplit:
+    """Shares of each series' rows for training, validation and test; bounds are rounded down.
+
+    Raises:
+        DataError: unless there are three shares of at least 0, the first above 0, with a sum of at most 1.
+    """
+    if len(fractions) != 3 or min(fractions) < 0 or fractions[0] <= 0 or sum(fractions) > 1 + 1e-9:
+        raise DataError(f"Three shares are needed, of at least 0 and together at most 1; got {list(fractions)}.")
+    shares = np.cumsum([0, *fractions])
+    return TimeSplit(tuple(_four(int(share * series.end + 1e-6) for share in shares) for series in table.series))
+
+
+def split_by_counts(table: SeriesTable, counts: Sequence[int]) -> TimeSplit:
+    """Numbers of rows for training, validation and test, from the first row of each series.
+
+    ETTh1 is published with 12, 4 and 4 months of 30 days: counts (8640, 2880, 2880).
+
+    Raises:
+        DataError: unless there are three counts of at least 0, or if a series has fewer rows.
+    """
+    if len(counts) != 3 or min(counts) < 0 or counts[0] < 1:
+        raise DataError(f"Three numbers of rows are needed, of at least 0, the first above 0; got {list(counts)}.")
+    bounds = _four([0, *np.cumsum(counts).tolist()])
+    for series in table.series:
+        if series.end < bounds[-1]:
+            raise DataError(f"{_of(series)} has {series.end:,} rows; {list(counts)} need {bounds[-1]:,}.")
+    return TimeSplit((bounds,) * len(table.series))
+
+
+def split_by_dates(table: SeriesTable, validation: str, test: str, end: str | None = None) -> TimeSplit:
+    """The times at which validation, test and, if given, what is not used begin.
+
+    Args:
+        validation, test, end: ISO 8601.
+
+    Raises:
+        DataError: for a text that is no time, times that are not in order, or a series without training rows.
+    """
+    try:
+        starts = [parse_time(text) for text in (validation, test, *([] if end is None else [end]))]
+    except ValueError as error:
+        raise DataError(f"The parts begin at times in ISO 8601, for example 2024-01-31; {error}.") from None
+    if any(later < earlier for earlier, later in pairwise(starts)):
+        raise DataError("Validation, test and their end are in order of time; got " + ", ".join(map(shown, starts)))
+    bounds = []
+    for series in table.series:
+        found = [min(int(np.searchsorted(series.times, start)), series.end) for start in starts]
+        if found[0] == 0:
+            raise DataError(f"{_of(series)} begins {shown(series.times[0])}: it has no rows before {validation}.")
+        bounds.append(_four([0, *found, *([series.end] if end is None else [])]))
+    return TimeSplit(tuple(bounds))
+
+
+def rolling_splits(table: SeriesTable, num_folds: int, test_rows: int, validation_rows: int = 0) -> Iterator[TimeSplit]:
+    """Splits for a rolling evaluation: the last rows of each series are tested in folds, each with all rows before it.
+
+    Each fold trains on the rows before its validation rows, which stand before its test rows; the next fold begins
+    `test_rows` later. (A model that is trained once is evaluated on windows with a stride.)
+
+    Raises:
+        DataError: if a series is too short.
+    """
+    for series in table.series:
+        if series.end <= num_folds * test_rows + validation_rows:
+            raise DataError(
+                f"{_of(series)} has {series.end:,} rows; {num_folds} folds of {test_rows:,}, {validation_rows:,} of "
+                "validation and at least one of training are needed."
+            )
+    for fold in range(num_folds, 0, -1):
+        starts = [series.end - fold * test_rows for series in table.series]
+        yield TimeSplit(tuple((0, start - validation_rows, start, start + test_rows) for start in starts))
+
+
+def _four(bounds: Sequence[int] | Iterator[int]) -> tuple[int, int, int, int]:
+    first, second, third, fourth = bounds
+    return first, second, third, fourth
+
+
+def _of(series: Series) -> str:
+    return f"Series {series.name!r}" if series.name else "The series"
