@@ -1,4 +1,4 @@
-"""Pairs of texts: reading, checks, symbols and their ids, batches, and scores. Nothing here needs torch."""
+"""Pairs of texts, and running text: reading, checks, symbols and their ids, batches, scores. Nothing needs torch."""
 
 from regard.data import cmudict, synthetic
 from regard.data.bucketing import bucket, padding
@@ -6,12 +6,14 @@ from regard.data.checks import Report, check
 from regard.data.columns import ColumnNormalisation, ColumnUnits
 from regard.data.field import Encoding, Field
 from regard.data.finding import Finding
+from regard.data.likelihood import Likelihood
 from regard.data.lines import Lines
 from regard.data.normalisation import Normalisation
 from regard.data.pairs import Pair, Pairs, Selection
 from regard.data.pieces import SentencePieceUnits
 from regard.data.readers import ParallelText, open_pairs
 from regard.data.references import Item, group
+from regard.data.running_text import Part, RunningText, TextBatch, Windows
 from regard.data.scoring import (
     character_error_rate,
     edit_distance,
@@ -39,18 +41,23 @@ __all__ = [
     "Field",
     "Finding",
     "Item",
+    "Likelihood",
     "Lines",
     "Normalisation",
     "Pair",
     "Pairs",
     "ParallelText",
+    "Part",
     "Report",
+    "RunningText",
     "Selection",
     "SentencePieceUnits",
     "SeparatorUnits",
+    "TextBatch",
     "Units",
     "Vocabulary",
     "WhitespaceUnits",
+    "Windows",
     "WordUnits",
     "bucket",
     "character_error_rate",
