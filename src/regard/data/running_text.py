@@ -102,12 +102,11 @@ class RunningText:
         reader = _Reader(units, normalise)
         files = _paths(paths)
         reader.add(files)
-        cut: int | None = None
+        cut = len(reader.marks) - 1  # marks begin with that of the beginning
         if not isinstance(held_out, float | int):
-            cut = len(reader.marks)
             reader.add(_paths(held_out))
         ids, marks = reader.ids, reader.marks.table()
-        if cut is None:
+        if isinstance(held_out, float | int):
             cut = _nearest(marks, (1 - held_out) * len(ids))
             if held_out and not 0 < cut < len(marks) - 1:
                 raise DataError(
@@ -115,8 +114,6 @@ class RunningText:
                     f"(ends of lines) are too few to hold out {held_out:g} of them.\n"
                     "  Give a file of held-out text, or hold nothing out."
                 )
-        else:
-            cut -= 1  # marks begin with that of the beginning
         if vocabulary is None and units.inventory is not None:
             vocabulary = Vocabulary(units.inventory)
         if vocabulary is None:

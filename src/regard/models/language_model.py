@@ -77,14 +77,16 @@ class AbstractLanguageModel(nn.Module):
         *,
         mask: Bool[Tensor, "R T"] | None = None,
         alignment: bool = False,
+        keep: bool = True,
         generator: Generator | None = None,
     ) -> tuple[Float[Tensor, "R T D"], Mapping[str, Tensor], Tree]:
         """Reads T tokens at once: features for the head, alignments by name if asked for, and the new cache.
 
         Args:
             position: how many tokens the cache has read; None if none.
-            mask: right-padded; only for the first tokens. The features of masked rows and their neighbours are not
-                used, the cache is.
+            mask: right-padded; only for the first tokens, of which the features are not used, but the cache.
+            keep: whether the new cache is needed; None is returned in its place otherwise.
+            keep: whether the new cache is needed; None is returned in its place otherwise.
         """
         raise NotImplementedError
 
@@ -201,9 +203,10 @@ class AbstractLanguageModel(nn.Module):
         else:
             memory = widened(memory, like)
             cache, position = memory.cache, memory.position
-            first = torch.where(memory.pending == NOTHING, inputs[:, 0], memory.pending)
-            inputs = torch.cat([first[:, None], inputs[:, 1:]], 1)
-        features, weights, _ = self.read(inputs, cache, position, alignment=alignment, generator=generator)
+            is_first = torch.arange(inputs.shape[1], device=inputs.device) == 0
+            pending = memory.pending[:, None]
+            inputs = torch.where(is_first & (pending != NOTHING), pending, inputs)
+        features, weights, _ = self.read(inputs, cache, position, alignment=alignment, keep=False, generator=generator)
         return features, weights
 
 

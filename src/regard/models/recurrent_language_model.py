@@ -71,11 +71,13 @@ class RecurrentLanguageModel(AbstractLanguageModel):
         *,
         mask: Bool[Tensor, "R T"] | None = None,
         alignment: bool = False,
+        keep: bool = True,
         generator: Generator | None = None,
-    ) -> tuple[Float[Tensor, "R T D"], Mapping[str, Tensor], RecurrentCache]:
+    ) -> tuple[Float[Tensor, "R T D"], Mapping[str, Tensor], RecurrentCache | None]:
         """As `AbstractLanguageModel.read`."""
         h, cells = self.stack(self.embedding(inputs), cache.cells, mask)
-        return self._finish(h, cells, cache, position, mask, alignment)
+        features, weights, after = self._finish(h, cells, cache, position, mask, alignment)
+        return features, weights, after if keep else None
 
     def take(
         self,

@@ -81,12 +81,14 @@ class CausalLayer(nn.Module):
         *,
         mask: Bool[Tensor, "R T"] | None = None,
         alignment: bool = False,
+        keep: bool = True,
         generator: Generator | None = None,
-    ) -> tuple[Float[Tensor, "R T D"], Float[Tensor, "R H T S"] | None, CausalCache]:
+    ) -> tuple[Float[Tensor, "R T D"], Float[Tensor, "R H T S"] | None, CausalCache | None]:
         """T tokens at once: the outputs, the weights over cached and present tokens if asked for, and the new cache.
 
         Args:
             mask: padded on the left; only for the first tokens.
+            keep: whether the new cache is needed; None is returned in its place otherwise.
         """
         around_attention, around_feed_forward = self.residuals
         inner = around_attention.enter(x)
@@ -101,7 +103,7 @@ class CausalLayer(nn.Module):
         attended, _ = self.attention(inner, memory, state, alignment=alignment, generator=generator)
         x = around_attention.leave(x, attended.context)
         x = around_feed_forward.leave(x, self.feed_forward(around_feed_forward.enter(x)))
-        return x, attended.alignment, self._kept(memory, cache, inner)
+        return x, attended.alignment, self._kept(memory, cache, inner) if keep else None
 
     def _kept(self, memory: Memory, cache: CausalCache, inner: Tensor) -> CausalCache:
         """The memory, or that of the last tokens only if it has become too long."""
@@ -159,8 +161,9 @@ class TransformerLanguageModel(AbstractLanguageModel):
         *,
         mask: Bool[Tensor, "R T"] | None = None,
         alignment: bool = False,
+        keep: bool = True,
         generator: Generator | None = None,
-    ) -> tuple[Float[Tensor, "R T D"], Mapping[str, Tensor], tuple[CausalCache, ...]]:
+    ) -> tuple[Float[Tensor, "R T D"], Mapping[str, Tensor], tuple[CausalCache, ...] | None]:
         """As `AbstractLanguageModel.read`; features of a masked read are padded on the left."""
         rows, steps = inputs.shape
         places = torch.arange(steps, device=inputs.device)
@@ -176,7 +179,7 @@ class TransformerLanguageModel(AbstractLanguageModel):
         else:
             own = (position[:, None] + places).clamp(min=0)
             x = self.embedding(inputs.flatten(), own.flatten()).unflatten(0, (rows, steps))
-        return self._through(x, cache, position, mask, alignment, generator)
+        return self._through(x, cache, position, mask, alignment, generator, keep)
 
     def take(
         self,
@@ -200,15 +203,16 @@ class TransformerLanguageModel(AbstractLanguageModel):
         mask: Tensor | None,
         alignment: bool,
         generator: Generator | None,
-    ) -> tuple[Tensor, dict[str, Tensor], tuple[CausalCache, ...]]:
+        keep: bool = True,
+    ) -> tuple[Tensor, dict[str, Tensor], Any]:
         """All layers and the final norm."""
         named, after = {}, []
         for index, (layer, part) in enumerate(zip(self.layers, cache, strict=True)):
-            x, weights, kept = layer(x, part, mask=mask, alignment=alignment, generator=generator)
+            x, weights, kept = layer(x, part, mask=mask, alignment=alignment, keep=keep, generator=generator)
             after.append(kept)
             if weights is not None:
                 named[f"self.{index}"] = by_position(weights, position)
-        return self.norm(x), named, tuple(after)
+        return self.norm(x), named, tuple(after) if keep else None
 
 
 def transformer_language_model(
