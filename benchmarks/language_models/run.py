@@ -17,7 +17,7 @@ from collections.abc import Callable
 import torch
 from parameters import count, size_for
 
-from regard.data import BOS, EOS, PAD, CharacterUnits, Likelihood, RunningText, Windows, WordUnits
+from regard.data import BOS, EOS, PAD, CharacterUnits, Likelihood, Part, RunningText, Windows, WordUnits
 from regard.decoding import Sampling, search
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import (
@@ -105,8 +105,9 @@ def main() -> None:
     parser.add_argument("--size", type=int, help="instead of a number of parameters")
     parser.add_argument("--layers", type=int, default=4, help="of the Transformer")
     parser.add_argument("--reach", type=int, default=10, help="of attention over past outputs")
-    parser.add_argument("--length", type=int, default=64, help="tokens that a window scores")
-    parser.add_argument("--context", type=int, default=16, help="tokens before them")
+    parser.add_argument("--width", type=int, default=64, help="tokens that a window reads")
+    parser.add_argument("--context", type=int, default=49, help="tokens that each held-out one sees at least")
+    parser.add_argument("--train-context", type=int, default=1, help="the same in training")
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seconds", type=float, default=math.inf)
@@ -120,15 +121,18 @@ def main() -> None:
     print(f"{len(text.ids):,} tokens, N={num_tokens}, held out: {text.held_out}\n")
     print("| model | size | parameters | steps | seconds | nats per token | perplexity | bits per character |")
     print("|---|---|---|---|---|---|---|---|")
-    lengths = {"length": options.length, "context": options.context}
+
+    def windows(part: Part, context: int) -> Windows:
+        return Windows(text, part, length=options.width + 1 - context, context=context)
+
     for name in options.models:
         torch.manual_seed(options.seed)
         make = maker(name, num_tokens, options)
         size = options.size or size_for(make, options.parameters, multiple=MODELS[name][1])
         model = make(size)
-        steps, seconds = train(model, Windows(text, text.train, **lengths), options)
+        steps, seconds = train(model, windows(text.train, options.train_context), options)
         model.eval()
-        held_out = Windows(text, text.held_out, **lengths).in_order(options.batch_size * 4)
+        held_out = windows(text.held_out, options.context).in_order(options.batch_size * 4)
         figures = Likelihood.of(*negative_log_likelihood(model, held_out), text.held_out)
         print(
             f"| {name} | {size} | {count(model):,} | {steps} | {seconds:.0f} | {figures.nats_per_token:.4f} "

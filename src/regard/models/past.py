@@ -84,6 +84,8 @@ class LookBack(AbstractPast):
         self.output_size = self.attention.sizes[-1]
         self.from_context = nn.Linear(self.attention.context_size, self.output_size, bias=False)
         self.from_output = nn.Linear(self.output_size, self.output_size, bias=False)
+        for layer in (self.from_context, self.from_output):
+            nn.init.xavier_uniform_(layer.weight)
 
     def begin(self, num_rows: int, like: Tensor) -> Memory:
         """A memory of L positions, all of them masked."""
@@ -156,6 +158,7 @@ class NgramOutput(AbstractPast):
         self.order = order
         self.output_size = size // (order - 1)
         self.projection = nn.Linear(size, self.output_size, bias=False)
+        nn.init.xavier_uniform_(self.projection.weight)
 
     def begin(self, num_rows: int, like: Tensor) -> Tensor:
         """The last N - 2 outputs, zeros."""
