@@ -16,9 +16,9 @@ from regard.data import (
     Seasonal,
     Series,
     SeriesTable,
+    SeriesWindows,
     StandardScale,
     Step,
-    Windows,
     WindowScale,
     alignment_rows,
     forecast_rows,
@@ -48,7 +48,7 @@ def waves(count: int, *, missing: float = 0.0, seed: int = 0) -> np.ndarray:
     return values
 
 
-def all_of(windows: Windows):
+def all_of(windows: SeriesWindows):
     return windows.batch(range(len(windows)))
 
 
@@ -58,34 +58,34 @@ def all_of(windows: Windows):
 def test_repeating_takes_the_last_observed_value() -> None:
     values = np.arange(8.0)[:, None]
     values[3] = np.nan
-    windows = Windows(table_of(values), history=4, horizon=3)
+    windows = SeriesWindows(table_of(values), history=4, horizon=3)
     forecast = RepeatLast.fit(windows).predict(windows.batch([0, 1]))
     assert forecast[..., 0].tolist() == [[2, 2, 2], [4, 4, 4]]
 
 
 def test_a_season_is_repeated_and_looks_further_back_where_it_is_missing() -> None:
     values = np.array([1.0, 2, 3, 11, 12, np.nan, 7, 7, 7, 7, 7])[:, None]
-    batch = Windows(table_of(values), history=6, horizon=5).batch([0])
+    batch = SeriesWindows(table_of(values), history=6, horizon=5).batch([0])
     assert Seasonal(3).predict(batch)[0, :, 0].tolist() == [11, 12, 3, 11, 12]
     values[2] = np.nan
-    batch = Windows(table_of(values), history=6, horizon=5).batch([0])
+    batch = SeriesWindows(table_of(values), history=6, horizon=5).batch([0])
     assert Seasonal(3).predict(batch)[0, :, 0].tolist() == [11, 12, 12, 11, 12]  # never observed: the last value
 
 
 def test_a_period_that_does_not_divide_the_history_counts_from_its_end() -> None:
-    batch = Windows(table_of(np.arange(10.0)[:, None]), history=5, horizon=3).batch([0])
+    batch = SeriesWindows(table_of(np.arange(10.0)[:, None]), history=5, horizon=3).batch([0])
     assert Seasonal(2).predict(batch)[0, :, 0].tolist() == [3, 4, 3]
 
 
 def test_the_season_follows_from_the_step_and_must_fit() -> None:
     table = table_of(waves(100))
-    assert Seasonal.fit(Windows(table, history=48, horizon=4)).period == 24
+    assert Seasonal.fit(SeriesWindows(table, history=48, horizon=4)).period == 24
     with pytest.raises(DataError, match="A season of 24 steps does not fit into a history of 23"):
-        Seasonal.fit(Windows(table, history=23, horizon=4))
+        Seasonal.fit(SeriesWindows(table, history=23, horizon=4))
 
 
 def test_the_regression_is_that_of_least_squares_with_the_penalty() -> None:
-    windows = Windows(table_of(waves(80), waves(60, seed=1)), history=6, horizon=3)
+    windows = SeriesWindows(table_of(waves(80), waves(60, seed=1)), history=6, horizon=3)
     fitted = LinearForecast.fit(windows, past=5, penalty=0.7)
     batch = all_of(windows)
     x = np.concatenate([batch.history[:, 1:, 1], np.ones((len(batch), 1))], axis=1)
@@ -97,7 +97,7 @@ def test_the_regression_is_that_of_least_squares_with_the_penalty() -> None:
 
 
 def test_the_regression_is_fitted_to_what_is_observed(monkeypatch: pytest.MonkeyPatch) -> None:
-    windows = Windows(table_of(waves(90, missing=0.2)), history=6, horizon=4)
+    windows = SeriesWindows(table_of(waves(90, missing=0.2)), history=6, horizon=4)
     fitted = LinearForecast.fit(windows, penalty=0.5)
     batch = all_of(windows)
     rows = batch.targets_observed[:, 2, 0]
@@ -116,14 +116,14 @@ def test_a_linear_law_is_found_and_forecast_in_any_scale() -> None:
     values = np.cumprod(np.full((60, 1), 1.05), axis=0)
     table = table_of(values)
     for window_scale in (None, WindowScale("last"), WindowScale("mean", divide=True)):
-        windows = Windows(table, history=4, horizon=3, scale=StandardScale.fit(table), window_scale=window_scale)
+        windows = SeriesWindows(table, history=4, horizon=3, scale=StandardScale.fit(table), window_scale=window_scale)
         batch = all_of(windows)
         forecast = batch.original(LinearForecast.fit(windows, penalty=1e-9).predict(batch))
         np.testing.assert_allclose(forecast, batch.original(batch.targets), rtol=2e-3)
 
 
 def test_short_histories_are_continued_into_the_past() -> None:
-    windows = Windows(table_of(waves(60)), history=30, horizon=4, shortest_history=3)
+    windows = SeriesWindows(table_of(waves(60)), history=30, horizon=4, shortest_history=3)
     batch = all_of(windows)
     for baseline in (RepeatLast.fit(windows), Seasonal.fit(windows), LinearForecast.fit(windows)):
         together = baseline.predict(batch)
@@ -133,12 +133,12 @@ def test_short_histories_are_continued_into_the_past() -> None:
 
 
 def test_the_regression_refuses_what_does_not_fit() -> None:
-    windows = Windows(table_of(waves(60)), history=6, horizon=4)
+    windows = SeriesWindows(table_of(waves(60)), history=6, horizon=4)
     with pytest.raises(DataError, match="past must be between 1 and the history of 6"):
         LinearForecast.fit(windows, past=7)
     with pytest.raises(DataError, match="penalty above 0"):
         LinearForecast.fit(windows, penalty=0.0)
-    other = Windows(table_of(waves(60)), history=6, horizon=5).batch([0])
+    other = SeriesWindows(table_of(waves(60)), history=6, horizon=5).batch([0])
     with pytest.raises(DataError, match=r"forecasts T=4 steps of F=2 targets; the batch has T=5, F=2"):
         LinearForecast.fit(windows).predict(other)
 
@@ -150,7 +150,7 @@ def test_errors_are_means_over_observed_truth_on_both_scales() -> None:
     values = np.concatenate([waves(40, missing=0.3), waves(40, missing=0.3, seed=1)], axis=1) * 5
     table = table_of(values, values[:25] + 3)
     scale = StandardScale.fit(table)
-    windows = Windows(table, history=8, horizon=3, scale=scale, window_scale=WindowScale("mean", divide=True))
+    windows = SeriesWindows(table, history=8, horizon=3, scale=scale, window_scale=WindowScale("mean", divide=True))
     tally, rng = ForecastTally(), np.random.default_rng(0)
     truths, forecasts, names = [], [], []
     for batch in windows.batches(7):
@@ -175,7 +175,7 @@ def test_errors_are_means_over_observed_truth_on_both_scales() -> None:
 
 def test_true_quantiles_cover_their_level_and_have_the_least_pinball_loss() -> None:
     table = table_of(np.random.default_rng(0).normal(size=(4000, 1)))
-    windows = Windows(table, history=1, horizon=1)
+    windows = SeriesWindows(table, history=1, horizon=1)
     batch, levels = all_of(windows), (0.1, 0.5, 0.9)
     true = np.array([-1.2816, 0.0, 1.2816])
     losses = {}
@@ -195,7 +195,7 @@ def test_the_pinball_loss_weighs_both_sides() -> None:
 
 
 def test_a_tally_refuses_wrong_shapes() -> None:
-    batch = Windows(table_of(waves(20)), history=4, horizon=2).batch([0])
+    batch = SeriesWindows(table_of(waves(20)), history=4, horizon=2).batch([0])
     with pytest.raises(ShapeError, match=r"values must be \(B=1, T=2, F=2\) like the batch; got \(1, 2, 1\)"):
         ForecastTally().add(batch, batch.targets[..., :1])
     with pytest.raises(ShapeError, match=r"Quantiles are needed for the levels \[0.5\]"):
@@ -222,7 +222,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 def test_predictions_are_a_row_for_each_step_in_the_unit_of_the_file(tmp_path: Path) -> None:
     table = table_of(waves(30), 100 + waves(40))
-    windows = Windows(table, history=5, horizon=3, scale=StandardScale.fit(table), in_future=True)
+    windows = SeriesWindows(table, history=5, horizon=3, scale=StandardScale.fit(table), in_future=True)
     batch = all_of(windows)
     quantiles = batch.targets[..., None] + np.array([-1.0, 1.0])
     forecasts = forecasts_of(batch, batch.targets + 0.5, levels=(0.1, 0.9), quantiles=quantiles)
@@ -237,7 +237,7 @@ def test_predictions_are_a_row_for_each_step_in_the_unit_of_the_file(tmp_path: P
 
 def test_alignments_are_rows_that_sum_to_one_over_the_real_past_of_each_series(tmp_path: Path) -> None:
     table = table_of(waves(6), waves(3), waves(9))
-    windows = Windows(table, history=7, horizon=2, shortest_history=2, in_future=True)
+    windows = SeriesWindows(table, history=7, horizon=2, shortest_history=2, in_future=True)
     batch = all_of(windows)
     weights = weights_of(batch, heads=3)
     forecasts = forecasts_of(batch, batch.targets, alignment=torch.from_numpy(weights))
@@ -256,7 +256,7 @@ def test_alignments_are_rows_that_sum_to_one_over_the_real_past_of_each_series(t
 
 
 def test_weights_that_do_not_sum_to_one_become_shares_and_nothing_stays_nothing() -> None:
-    batch = Windows(table_of(waves(20)), history=4, horizon=2).batch([0])
+    batch = SeriesWindows(table_of(waves(20)), history=4, horizon=2).batch([0])
     weights = np.array([[[1.0, 3.0, 0.0, 0.0], [0.0] * 4]])
     (forecast,) = forecasts_of(batch, batch.targets, alignment=weights)
     assert forecast.alignment is not None
@@ -264,7 +264,7 @@ def test_weights_that_do_not_sum_to_one_become_shares_and_nothing_stays_nothing(
 
 
 def test_missing_values_stay_missing_in_a_forecast() -> None:
-    windows = Windows(table_of(waves(40, missing=0.4)), history=9, horizon=4)
+    windows = SeriesWindows(table_of(waves(40, missing=0.4)), history=9, horizon=4)
     batch = windows.batch([0])
     (forecast,) = forecasts_of(batch, batch.targets)
     np.testing.assert_array_equal(np.isnan(forecast.history), ~batch.history_observed[0])
@@ -272,7 +272,7 @@ def test_missing_values_stay_missing_in_a_forecast() -> None:
 
 
 def test_forecasts_and_tables_refuse_what_does_not_fit(tmp_path: Path) -> None:
-    windows = Windows(table_of(waves(20)), history=6, horizon=2, shortest_history=2)
+    windows = SeriesWindows(table_of(waves(20)), history=6, horizon=2, shortest_history=2)
     batch = windows.batch([0])
     with pytest.raises(ShapeError, match=r"values must be \(B=1, T=2, F=2\)"):
         forecasts_of(batch, batch.targets[0])

@@ -13,9 +13,9 @@ import torch
 from regard.data import (
     Series,
     SeriesTable,
+    SeriesWindows,
     StandardScale,
     Step,
-    Windows,
     WindowScale,
     find_step,
     read_series,
@@ -342,7 +342,7 @@ def test_the_scale_of_a_window_is_of_its_observed_history() -> None:
 
 
 def test_windows_are_history_and_horizon_side_by_side() -> None:
-    windows = Windows(table_of(ramp(10, 2), ramp(8, 2, start=50.0)), history=4, horizon=2, stride=2)
+    windows = SeriesWindows(table_of(ramp(10, 2), ramp(8, 2, start=50.0)), history=4, horizon=2, stride=2)
     assert windows.places.tolist() == [[0, 4], [0, 6], [0, 8], [1, 4], [1, 6]]
     batch = windows.batch([1, 3])
     assert (batch.history.shape, batch.targets.shape, batch.names) == ((2, 4, 2), (2, 2, 2), ("s0", "s1"))
@@ -361,7 +361,7 @@ def test_a_window_belongs_to_the_part_that_holds_its_whole_horizon() -> None:
     table = table_of(ramp(20))
     split = split_by_counts(table, (10, 5, 5))
     starts = {
-        part: Windows(table, history=3, horizon=2, split=split, part=part).places[:, 1].tolist()
+        part: SeriesWindows(table, history=3, horizon=2, split=split, part=part).places[:, 1].tolist()
         for part in ("train", "validation", "test")
     }
     assert starts == {
@@ -372,7 +372,7 @@ def test_a_window_belongs_to_the_part_that_holds_its_whole_horizon() -> None:
 
 
 def test_a_short_history_stands_on_the_left_and_its_padding_is_masked() -> None:
-    windows = Windows(table_of(ramp(6, start=7.0)), history=4, horizon=2, shortest_history=2)
+    windows = SeriesWindows(table_of(ramp(6, start=7.0)), history=4, horizon=2, shortest_history=2)
     batch = windows.batch([0, 1, 2])
     assert batch.history_mask.tolist() == [[True, True, False, False], [True, True, True, False], [True] * 4]
     assert batch.history[0, :, 0].tolist() == [7, 8, 0, 0]
@@ -383,7 +383,7 @@ def test_a_short_history_stands_on_the_left_and_its_padding_is_masked() -> None:
 def test_missing_values_are_carried_forward_and_masked() -> None:
     values = ramp(8)
     values[[0, 2, 5], 0] = np.nan
-    batch = Windows(table_of(values), history=4, horizon=2).batch([0])
+    batch = SeriesWindows(table_of(values), history=4, horizon=2).batch([0])
     assert batch.history[0, :, 0].tolist() == [0, 1, 1, 3]
     assert batch.history_observed[0, :, 0].tolist() == [False, True, False, True]
     assert batch.targets_observed[0, :, 0].tolist() == [True, False]
@@ -393,14 +393,14 @@ def test_missing_values_are_carried_forward_and_masked() -> None:
 def test_windows_without_anything_observed_are_left_out() -> None:
     values = ramp(12)
     values[3:7] = np.nan
-    windows = Windows(table_of(values), history=2, horizon=2)
+    windows = SeriesWindows(table_of(values), history=2, horizon=2)
     assert windows.places[:, 1].tolist() == [2, 8, 9, 10]
 
 
 def test_a_window_of_the_future_has_known_inputs_but_no_truth() -> None:
     known = np.arange(8.0)[:, None]
     table = table_of(ramp(6), known=known)  # two rows of the future are in the file, the third is not
-    batch = Windows(table, history=3, horizon=3, in_future=True).batch([0])
+    batch = SeriesWindows(table, history=3, horizon=3, in_future=True).batch([0])
     assert batch.history[0, :, 0].tolist() == [3, 4, 5]
     assert batch.future_known[0, :, 0].tolist() == [6, 7, 0]
     assert not batch.targets_observed.any()
@@ -412,19 +412,21 @@ def test_scales_are_undone_exactly() -> None:
     table = table_of(rng.normal(50, 9, (40, 3)), rng.normal(-5, 0.1, (40, 3)))
     scale = StandardScale.fit(table)
     for window_scale in (None, WindowScale("last"), WindowScale("mean", divide=True)):
-        windows = Windows(table, history=8, horizon=4, scale=scale, window_scale=window_scale)
+        windows = SeriesWindows(table, history=8, horizon=4, scale=scale, window_scale=window_scale)
         batch = windows.batch(range(len(windows)))
-        plain = Windows(table, history=8, horizon=4).batch(range(len(windows)))
+        plain = SeriesWindows(table, history=8, horizon=4).batch(range(len(windows)))
         np.testing.assert_allclose(batch.original(batch.targets), plain.targets, rtol=1e-12)
         np.testing.assert_allclose(batch.original(batch.targets[..., None])[..., 0], plain.targets, rtol=1e-12)
-        standard = Windows(table, history=8, horizon=4, scale=scale).batch(range(len(windows)))
+        standard = SeriesWindows(table, history=8, horizon=4, scale=scale).batch(range(len(windows)))
         np.testing.assert_allclose(batch.standardised(batch.history), standard.history, atol=1e-12)
 
 
 def test_known_inputs_are_scaled_and_a_window_is_the_same_alone() -> None:
     known = np.linspace(5, 9, 30)[:, None]
     table = table_of(ramp(30), known=known)
-    windows = Windows(table, history=5, horizon=2, scale=StandardScale.fit(table), window_scale=WindowScale("last"))
+    windows = SeriesWindows(
+        table, history=5, horizon=2, scale=StandardScale.fit(table), window_scale=WindowScale("last")
+    )
     np.testing.assert_allclose(windows.batch([3]).history_known[0, 0, 0], (known[3, 0] - known.mean()) / known.std())
     together, alone = windows.batch([7, 3, 9]), windows.batch([3])
     for name, tensor in alone.tensors().items():
@@ -432,7 +434,7 @@ def test_known_inputs_are_scaled_and_a_window_is_the_same_alone() -> None:
 
 
 def test_tensors_are_float32_with_bool_masks() -> None:
-    tensors = Windows(table_of(ramp(9)), history=3, horizon=2).batch([0, 1]).tensors()
+    tensors = SeriesWindows(table_of(ramp(9)), history=3, horizon=2).batch([0, 1]).tensors()
     assert {name: tensor.dtype for name, tensor in tensors.items() if tensor.dtype != torch.float32} == {
         "history_observed": torch.bool,
         "history_mask": torch.bool,
@@ -443,11 +445,11 @@ def test_tensors_are_float32_with_bool_masks() -> None:
 def test_windows_that_do_not_fit_are_refused() -> None:
     table = table_of(ramp(5))
     with pytest.raises(DataError, match="No window of 4 steps of history and 2 of the horizon fits into the table"):
-        Windows(table, history=4, horizon=2)
+        SeriesWindows(table, history=4, horizon=2)
     with pytest.raises(DataError, match="horizon must be at least 1; got 0"):
-        Windows(table, history=4, horizon=0)
+        SeriesWindows(table, history=4, horizon=0)
     with pytest.raises(DataError, match="shortest_history=5 is more than history=4"):
-        Windows(table, history=4, horizon=1, shortest_history=5)
+        SeriesWindows(table, history=4, horizon=1, shortest_history=5)
 
 
 def test_a_table_of_arrays_is_the_table_of_a_file(tmp_path: Path) -> None:

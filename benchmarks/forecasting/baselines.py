@@ -22,8 +22,8 @@ from regard.data import (
     RepeatLast,
     Seasonal,
     SeriesTable,
+    SeriesWindows,
     StandardScale,
-    Windows,
     WindowScale,
     read_series,
     split_by_counts,
@@ -66,8 +66,8 @@ def main() -> None:
     print(f"{'horizon':>7}  {'windows':>7}  {'baseline':<14}  {'MSE':>7}  {'MAE':>7}  seconds")
     for horizon in options.horizons:
         sizes = {"history": options.history, "horizon": horizon, "split": split}
-        train = Windows(table, part="train", scale=scale, window_scale=window_scale, **sizes)
-        test = Windows(table, part=options.part, scale=scale, window_scale=window_scale, **sizes)
+        train = SeriesWindows(table, part="train", scale=scale, window_scale=window_scale, **sizes)
+        test = SeriesWindows(table, part=options.part, scale=scale, window_scale=window_scale, **sizes)
         for name, fit in (
             ("repeat last", RepeatLast.fit),
             ("seasonal", Seasonal.fit),

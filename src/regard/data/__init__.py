@@ -1,5 +1,5 @@
-"""Pairs of texts: reading, checks, symbols and their ids, batches, and scores; time series: reading, scales, windows,
-baselines, and errors of forecasts. Nothing here needs torch."""
+"""Pairs of texts and running text: reading, checks, symbols and their ids, batches, and scores; time series: reading,
+scales, windows, baselines, and errors of forecasts. Nothing here needs torch."""
 
 from regard.data import cmudict, synthetic
 from regard.data.baselines import AbstractBaseline, LinearForecast, RepeatLast, Seasonal
@@ -11,12 +11,14 @@ from regard.data.field import Encoding, Field
 from regard.data.finding import Finding
 from regard.data.forecast_errors import ForecastErrors, ForecastTally, pinball
 from regard.data.forecasts import Forecast, alignment_rows, forecast_rows, forecasts_of, write_rows
+from regard.data.likelihood import Likelihood
 from regard.data.lines import Lines
 from regard.data.normalisation import Normalisation
 from regard.data.pairs import Pair, Pairs, Selection
 from regard.data.pieces import SentencePieceUnits
 from regard.data.readers import ParallelText, open_pairs
 from regard.data.references import Item, group
+from regard.data.running_text import RunningText, TextBatch, TextSpan, TextWindows
 from regard.data.scaling import StandardScale, WindowScale
 from regard.data.scoring import (
     character_error_rate,
@@ -32,7 +34,7 @@ from regard.data.time_split import TimeSplit, rolling_splits, split_by_counts, s
 from regard.data.translation import CorpusScore, corpus_score
 from regard.data.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
 from regard.data.vocabulary import BOS, EOS, PAD, UNKNOWN, Vocabulary
-from regard.data.windows import WindowBatch, Windows
+from regard.data.windows import SeriesBatch, SeriesWindows
 
 __all__ = [
     "BOS",
@@ -53,6 +55,7 @@ __all__ = [
     "ForecastErrors",
     "ForecastTally",
     "Item",
+    "Likelihood",
     "LinearForecast",
     "Lines",
     "Normalisation",
@@ -61,21 +64,25 @@ __all__ = [
     "ParallelText",
     "RepeatLast",
     "Report",
+    "RunningText",
     "Seasonal",
     "Selection",
     "SentencePieceUnits",
     "SeparatorUnits",
     "Series",
+    "SeriesBatch",
     "SeriesTable",
+    "SeriesWindows",
     "StandardScale",
     "Step",
+    "TextBatch",
+    "TextSpan",
+    "TextWindows",
     "TimeSplit",
     "Units",
     "Vocabulary",
     "WhitespaceUnits",
-    "WindowBatch",
     "WindowScale",
-    "Windows",
     "WordUnits",
     "alignment_rows",
     "bucket",

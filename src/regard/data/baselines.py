@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.data.series import Values
-from regard.data.windows import Mask, WindowBatch, Windows
+from regard.data.windows import Mask, SeriesBatch, SeriesWindows
 from regard.errors import DataError
 
 FIT_BATCH = 1_024
@@ -20,7 +20,7 @@ class AbstractBaseline(ABC):
     """A forecast without a network: `fit` on training windows returns it, `predict` forecasts a batch."""
 
     @abstractmethod
-    def predict(self, batch: WindowBatch) -> Values:
+    def predict(self, batch: SeriesBatch) -> Values:
         """Forecasts (B, T, F), scaled as the batch."""
 
 
@@ -30,17 +30,17 @@ class RepeatLast(AbstractBaseline):
 
     >>> from regard.data import SeriesTable, Step
     >>> table = SeriesTable.of({"a": [1.0, 5.0, np.nan, 2.0, 2.0]}, "2024-01-01", Step(months=1))
-    >>> windows = Windows(table, history=3, horizon=2)
+    >>> windows = SeriesWindows(table, history=3, horizon=2)
     >>> RepeatLast.fit(windows).predict(windows.batch([0]))[0, :, 0].tolist()
     [5.0, 5.0]
     """
 
     @classmethod
-    def fit(cls, windows: Windows) -> RepeatLast:
+    def fit(cls, windows: SeriesWindows) -> RepeatLast:
         """Nothing is learned."""
         return cls()
 
-    def predict(self, batch: WindowBatch) -> Values:
+    def predict(self, batch: SeriesBatch) -> Values:
         """Forecasts (B, T, F), scaled as the batch."""
         steps = batch.targets.shape[1]
         last, _ = latest(batch, 1)
@@ -58,14 +58,14 @@ class Seasonal(AbstractBaseline):
 
     >>> from regard.data import SeriesTable, Step
     >>> table = SeriesTable.of({"a": [1.0, 2.0, 3.0, np.nan, 0.0, 0.0, 0.0]}, "2024-01-01", Step(months=1))
-    >>> Seasonal(2).predict(Windows(table, history=4, horizon=3).batch([0]))[0, :, 0].tolist()
+    >>> Seasonal(2).predict(SeriesWindows(table, history=4, horizon=3).batch([0]))[0, :, 0].tolist()
     [3.0, 2.0, 3.0]
     """
 
     period: int
 
     @classmethod
-    def fit(cls, windows: Windows, period: int | None = None) -> Seasonal:
+    def fit(cls, windows: SeriesWindows, period: int | None = None) -> Seasonal:
         """The season of the table's step if no period is given, such as 24 for hours.
 
         Raises:
@@ -76,7 +76,7 @@ class Seasonal(AbstractBaseline):
             raise DataError(f"A season of {period} steps does not fit into a history of {windows.history}.")
         return cls(period)
 
-    def predict(self, batch: WindowBatch) -> Values:
+    def predict(self, batch: SeriesBatch) -> Values:
         """Forecasts (B, T, F), scaled as the batch."""
         steps, length = batch.targets.shape[1], batch.history.shape[1]
         seasons = length // self.period
@@ -106,7 +106,7 @@ class LinearForecast(AbstractBaseline):
 
     >>> from regard.data import SeriesTable, Step
     >>> table = SeriesTable.of({"a": 2.0 * np.arange(20)}, "2024-01-01", Step(months=1))
-    >>> windows = Windows(table, history=2, horizon=2)
+    >>> windows = SeriesWindows(table, history=2, horizon=2)
     >>> fitted = LinearForecast.fit(windows, penalty=1e-6)
     >>> fitted.predict(windows.batch([3]))[0, :, 0].round(3).tolist(), fitted.past
     ([10.0, 12.0], 2)
@@ -120,7 +120,7 @@ class LinearForecast(AbstractBaseline):
         return self.weights.shape[1] - 1
 
     @classmethod
-    def fit(cls, windows: Windows, past: int | None = None, penalty: float = 1.0) -> LinearForecast:
+    def fit(cls, windows: SeriesWindows, past: int | None = None, penalty: float = 1.0) -> LinearForecast:
         """The regression on training windows, best with stride 1.
 
         Args:
@@ -158,7 +158,7 @@ class LinearForecast(AbstractBaseline):
             ].transpose(0, 2, 1)
         return cls(weights)
 
-    def predict(self, batch: WindowBatch) -> Values:
+    def predict(self, batch: SeriesBatch) -> Values:
         """Forecasts (B, T, F), scaled as the batch."""
         steps, targets = batch.targets.shape[1:]
         if (targets, steps) != (len(self.weights), self.weights.shape[2]):
@@ -169,7 +169,7 @@ class LinearForecast(AbstractBaseline):
         return (_inputs(batch, self.past) @ self.weights).transpose(1, 2, 0)
 
 
-def latest(batch: WindowBatch, count: int) -> tuple[Values, Mask]:
+def latest(batch: SeriesBatch, count: int) -> tuple[Values, Mask]:
     """The last `count` values (B, count, F) of each history and whether they were observed.
 
     A history that is shorter is continued into the past with its first observed value.
@@ -184,13 +184,13 @@ def latest(batch: WindowBatch, count: int) -> tuple[Values, Mask]:
     return values, observed & (at >= 0)[..., None]
 
 
-def _inputs(batch: WindowBatch, past: int) -> Values:
+def _inputs(batch: SeriesBatch, past: int) -> Values:
     """(F, B, P + 1): the past of each target and a constant."""
     values, _ = latest(batch, past)
     return np.concatenate([values, np.ones((*values.shape[:1], 1, values.shape[2]))], axis=1).transpose(2, 0, 1)
 
 
-def _unobserved(windows: Windows, past: int, steps: range) -> Values:
+def _unobserved(windows: SeriesWindows, past: int, steps: range) -> Values:
     """(F, steps, P + 1, P + 1): for each target and step the sum of x xᵀ over the windows that do not observe it."""
     size = past + 1
     total = np.zeros((len(windows.table.target_names), len(steps), size, size))

@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.data.forecasts import as_values
 from regard.data.series import Values
-from regard.data.windows import WindowBatch
+from regard.data.windows import SeriesBatch
 from regard.errors import ShapeError
 
 
@@ -59,10 +59,10 @@ class ForecastTally:
     Args:
         levels: Q levels of the quantiles, or none.
 
-    >>> from regard.data import RepeatLast, SeriesTable, Step, Windows
+    >>> from regard.data import RepeatLast, SeriesTable, Step, SeriesWindows
     >>> table = SeriesTable.of({"a": [1.0, 2.0, 4.0], "b": [0.0, 0.0, 1.0]}, "2024-01-01", Step(months=1))
     >>> tally = ForecastTally()
-    >>> for batch in Windows(table, history=1, horizon=1).batches():
+    >>> for batch in SeriesWindows(table, history=1, horizon=1).batches():
     ...     tally.add(batch, RepeatLast().predict(batch))
     >>> tally.overall().mean_absolute_error, tally.by_series()["a"].mean_squared_error
     (1.0, 2.5)
@@ -74,7 +74,7 @@ class ForecastTally:
         """For each series (F, 5 + 2Q): count, squared and absolute errors on both scales, pinball losses, coverage."""
         self._target_names: tuple[str, ...] = ()
 
-    def add(self, batch: WindowBatch, values: Any, quantiles: Any = None) -> None:
+    def add(self, batch: SeriesBatch, values: Any, quantiles: Any = None) -> None:
         """Adds forecasts (B, T, F) and, if there are levels, quantiles (B, T, F, Q), scaled as the batch.
 
         Raises:

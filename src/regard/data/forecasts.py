@@ -12,7 +12,7 @@ import numpy as np
 
 from regard.data.calendar import Times
 from regard.data.series import Values
-from regard.data.windows import WindowBatch
+from regard.data.windows import SeriesBatch
 from regard.errors import ShapeError
 
 DIGITS = 6
@@ -49,7 +49,7 @@ class Forecast:
 
 
 def forecasts_of(
-    batch: WindowBatch,
+    batch: SeriesBatch,
     values: Any,
     *,
     levels: Sequence[float] = (),
@@ -69,9 +69,9 @@ def forecasts_of(
     Raises:
         ShapeError: for other shapes, and for weights on padding.
 
-    >>> from regard.data import RepeatLast, SeriesTable, Step, Windows
+    >>> from regard.data import RepeatLast, SeriesTable, Step, SeriesWindows
     >>> table = SeriesTable.of({"a": [1.0, 2.0, 4.0]}, "2024-01-01", Step(months=1))
-    >>> batch = Windows(table, history=2, horizon=2, in_future=True).batch([0])
+    >>> batch = SeriesWindows(table, history=2, horizon=2, in_future=True).batch([0])
     >>> weights = np.array([[[0.25, 0.75], [0.5, 0.5]]])
     >>> forecasts = forecasts_of(batch, RepeatLast().predict(batch), alignment=weights)
     >>> next(forecast_rows(forecasts))
@@ -199,7 +199,7 @@ def as_values(name: str, values: Any, shape: tuple[int, ...] | None) -> Values:
     return array
 
 
-def _shares(batch: WindowBatch, weights: Values) -> Values:
+def _shares(batch: SeriesBatch, weights: Values) -> Values:
     """(B, T, S), summing to 1 over S."""
     weights = weights.mean(axis=1) if weights.ndim == 4 else weights
     shape = (*batch.targets.shape[:2], batch.history_mask.shape[1])

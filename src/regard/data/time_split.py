@@ -12,8 +12,8 @@ import numpy as np
 from regard.data.series import Series, SeriesTable, parse_time, shown
 from regard.errors import DataError
 
-Part = Literal["train", "validation", "test"]
-PARTS: tuple[Part, ...] = ("train", "validation", "test")
+Subset = Literal["train", "validation", "test"]
+SUBSETS: tuple[Subset, ...] = ("train", "validation", "test")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class TimeSplit:
 
     bounds: tuple[tuple[int, int, int, int], ...]
 
-    def rows(self, series: int, part: Part) -> range:
+    def rows(self, series: int, part: Subset) -> range:
         """The rows of a part of the series with this index."""
-        start, end = self.bounds[series][PARTS.index(part) :][:2]
+        start, end = self.bounds[series][SUBSETS.index(part) :][:2]
         return range(start, end)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from regard.data.calendar import Times, time_features
 from regard.data.scaling import StandardScale, WindowScale
 from regard.data.series import SeriesTable, Values
-from regard.data.time_split import Part, TimeSplit
+from regard.data.time_split import TimeSplit
 from regard.errors import DataError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ TENSORS = (
 
 
 @dataclass(frozen=True, eq=False)
-class WindowBatch:
+class SeriesBatch:
     """Windows as arrays: B windows, S steps of history, T of the horizon, F targets, K known inputs.
 
     Histories that are shorter than S stand on the left, with `history_mask` False at the right.
@@ -90,10 +90,10 @@ class WindowBatch:
         return {name: array if array.dtype == torch.bool else array.float() for name, array in arrays}
 
 
-class Windows:
+class SeriesWindows:
     """The windows of a table, or of a part of it: every `stride`-th step at which a forecast may begin.
 
-    Windows without an observed value in the history are left out, and those without one in the horizon unless
+    SeriesWindows without an observed value in the history are left out, and those without one in the horizon unless
     `in_future`. Arrays are made when a batch is asked for.
 
     Args:
@@ -113,7 +113,7 @@ class Windows:
 
     >>> from regard.data import SeriesTable, Step
     >>> table = SeriesTable.of({"a": [0.0, 1.0, np.nan, 3.0, 4.0]}, "2024-01-01", Step(months=1))
-    >>> windows = Windows(table, history=3, horizon=1)
+    >>> windows = SeriesWindows(table, history=3, horizon=1)
     >>> batch = windows.batch([0, 1])
     >>> batch.history[..., 0].tolist(), batch.targets[..., 0].tolist()
     ([[0.0, 1.0, 1.0], [1.0, 1.0, 3.0]], [[3.0], [4.0]])
@@ -129,7 +129,7 @@ class Windows:
         horizon: int,
         stride: int = 1,
         split: TimeSplit | None = None,
-        part: Part = "train",
+        part: Subset = "train",
         shortest_history: int | None = None,
         scale: StandardScale | None = None,
         window_scale: WindowScale | None = None,
@@ -179,12 +179,12 @@ class Windows:
         """K: the known inputs and the sines and cosines of the time features."""
         return self._known.shape[1]
 
-    def batches(self, size: int = 256) -> Iterator[WindowBatch]:
+    def batches(self, size: int = 256) -> Iterator[SeriesBatch]:
         """All windows in order, `size` at a time."""
         for start in range(0, len(self), size):
             yield self.batch(range(start, min(start + size, len(self))))
 
-    def batch(self, indices: Sequence[int] | NDArray[np.integer]) -> WindowBatch:
+    def batch(self, indices: Sequence[int] | NDArray[np.integer]) -> SeriesBatch:
         """The windows with these indices."""
         series, starts = self.places[np.asarray(indices, np.intp)].T
         length = np.minimum(starts, self.history)
@@ -200,7 +200,7 @@ class Windows:
         if self.window_scale is not None:
             centre, deviation = self.window_scale.of(values)
         values, truth = ((part - centre[:, None]) / deviation[:, None] for part in (values, truth))
-        return WindowBatch(
+        return SeriesBatch(
             series=series,
             names=tuple(self.table.series[i].name for i in series),
             history=np.where(mask[..., None], carried_forward(values), 0.0),

@@ -5,8 +5,15 @@ from regard.models.change import ChangeDecoder
 from regard.models.contract import Decoder, DecoderOutput, Encoded
 from regard.models.encoder import RecurrentEncoder
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.language_model import AbstractLanguageModel, LanguageState, negative_log_likelihood
+from regard.models.past import AbstractPast, LookBack, NgramOutput
 from regard.models.pointer import PointerDecoder, PointerMemory
 from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentFeatures, RecurrentMemory, RecurrentState
+from regard.models.recurrent_language_model import (
+    RecurrentCache,
+    RecurrentLanguageModel,
+    recurrent_language_model,
+)
 from regard.models.shard import register_entry_points
 from regard.models.transformer import (
     TransformerDecoder,
@@ -15,10 +22,20 @@ from regard.models.transformer import (
     transformer_decoder,
     transformer_encoder,
 )
+from regard.models.transformer_language_model import (
+    CausalCache,
+    CausalLayer,
+    TransformerLanguageModel,
+    transformer_language_model,
+)
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState
 
 __all__ = [
+    "AbstractLanguageModel",
+    "AbstractPast",
     "Bridge",
+    "CausalCache",
+    "CausalLayer",
     "ChangeDecoder",
     "Decoder",
     "DecoderLayer",
@@ -27,18 +44,27 @@ __all__ = [
     "EncoderDecoder",
     "EncoderLayer",
     "FixedContext",
+    "LanguageState",
     "LayerState",
+    "LookBack",
+    "NgramOutput",
     "PointerDecoder",
     "PointerMemory",
+    "RecurrentCache",
     "RecurrentDecoder",
     "RecurrentEncoder",
     "RecurrentFeatures",
+    "RecurrentLanguageModel",
     "RecurrentMemory",
     "RecurrentState",
     "TransformerDecoder",
     "TransformerEncoder",
+    "TransformerLanguageModel",
     "TransformerState",
+    "negative_log_likelihood",
+    "recurrent_language_model",
     "register_entry_points",
     "transformer_decoder",
     "transformer_encoder",
+    "transformer_language_model",
 ]

@@ -33,6 +33,9 @@ ENTRY_POINTS = (
     "join",
     "locate",
     "project",
+    "begin",
+    "read",
+    "take",
 )
 """The verbs by which modules call each other; the ones that a module has are its entry points."""
 _INSIDE: ContextVar[frozenset[int]] = ContextVar("regard_inside", default=frozenset())

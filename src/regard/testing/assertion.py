@@ -72,3 +72,13 @@ def require_same_in_threads(run: Callable[[int], Any], count: int) -> None:
     with ThreadPoolExecutor(2) as pool:
         for ours, theirs in zip(pool.map(run, range(count)), alone, strict=True):
             require_close_trees(ours, theirs, "the result of one of two threads", 0.0)
+
+
+def equally_wide(*alignments: Tensor) -> tuple[Tensor, ...]:
+    """Alignments (…, S) of a growing memory, the narrower ones with zeros at the positions that they do not have.
+
+    >>> equally_wide(torch.ones(1), torch.ones(2))
+    (tensor([1., 0.]), tensor([1., 1.]))
+    """
+    width = max(weights.shape[-1] for weights in alignments)
+    return tuple(torch.nn.functional.pad(weights, (0, width - weights.shape[-1])) for weights in alignments)

@@ -20,6 +20,7 @@ ASSEMBLIES: dict[Any, str] = {
     models.EncoderDecoder: "an encoder and a decoder, each of which has its own cases",
     ops.largest: "a choice without derivatives, which has its own tests",
     ops.plain: "a switch, which has its own tests",
+    models.negative_log_likelihood: "a sum over batches, which has its own tests",
     models.register_entry_points: "its own test needs two processes",
     ops.log_softmax: "it overwrites its input and has no derivatives; it has its own tests",
     twin.PackedHead: _TWIN,

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard import tree
 from regard.models import DecoderOutput
+from regard.testing.assertion import equally_wide
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class DecoderSubject:
         return DecoderOutput(
             _stack([o.log_probabilities for o in outputs]),
             _stack([o.values for o in outputs]),
-            {name: torch.stack([o.alignments[name] for o in outputs], 2) for name in first.alignments},
+            {name: torch.stack(equally_wide(*(o.alignments[name] for o in outputs)), 2) for name in first.alignments},
             {name: torch.stack([o.auxiliary[name] for o in outputs], 1) for name in first.auxiliary},
         ), state
 

@@ -20,7 +20,7 @@ class Source:
     """The output of an encoder for one sentence.
 
     Args:
-        values: (S, M), or a tuple of them for several memories.
+        values: (S, M), or a tuple of them for several memories; (S,) ids for language models.
         final_state: a tree of tensors without a batch dimension, or None.
         source_ids: (S,) extended ids for copying, or None.
         extension: (X,) bool, which extended ids the source has, or None.

@@ -15,8 +15,12 @@ from regard.models import (
     FixedContext,
     PointerDecoder,
     RecurrentDecoder,
+    RecurrentLanguageModel,
     TransformerDecoder,
+    TransformerLanguageModel,
+    recurrent_language_model,
     transformer_decoder,
+    transformer_language_model,
 )
 from regard.testing.source import Source, draw_source
 
@@ -108,6 +112,34 @@ def transformer(
         continuous=continuous,
         **options,
     ).double()
+
+
+def language_model(past: Any, **options: Any) -> RecurrentLanguageModel:
+    """A recurrent language model of four tokens, which looks back two steps."""
+    torch.manual_seed(3)
+    return recurrent_language_model(
+        NUM_TOKENS, size=6, past=past, embedding_size=EMBEDDING_SIZE, reach=2, **options
+    ).double()
+
+
+def transformer_language(num_layers: int = 2, **options: Any) -> TransformerLanguageModel:
+    """A decoder-only Transformer of four tokens, with two heads."""
+    torch.manual_seed(3)
+    embedding = TokenEmbedding(NUM_TOKENS, QUERY_SIZE, padding=None, unknown=2)
+    return transformer_language_model(
+        embedding,
+        TokenHead(QUERY_SIZE, NUM_TOKENS, tied=embedding),
+        num_layers=num_layers,
+        num_heads=2,
+        feed_forward_size=5,
+        dropout=0.0,
+        **options,
+    ).double()
+
+
+def contexts() -> tuple[Source, ...]:
+    """Two texts of different length, which language models continue."""
+    return tuple(Source(torch.tensor(ids)) for ids in ([2, 3, 0, 1, 3], [1, 2, 2]))
 
 
 def sources(*, cell: str = "gru") -> tuple[Source, ...]:

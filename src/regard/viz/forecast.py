@@ -61,9 +61,9 @@ def plot_forecast(
         RegardError: for another suffix, or a target that the forecast lacks.
 
     >>> import tempfile
-    >>> from regard.data import RepeatLast, SeriesTable, Step, Windows, forecasts_of
+    >>> from regard.data import RepeatLast, SeriesTable, Step, SeriesWindows, forecasts_of
     >>> table = SeriesTable.of({"shop": np.sin(np.arange(40))}, "2024-01-01", Step(months=1))
-    >>> batch = Windows(table, history=24, horizon=6).batch([0])
+    >>> batch = SeriesWindows(table, history=24, horizon=6).batch([0])
     >>> (forecast,) = forecasts_of(batch, RepeatLast().predict(batch))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     plot_forecast(forecast, folder + "/shop.svg").name

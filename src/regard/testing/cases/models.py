@@ -79,6 +79,19 @@ def _of_values(
     return DecoderCase(name, shows, make, sources, num_tokens=None, num_features=num_features)
 
 
+_PASTS: tuple[tuple[str, tuple[Any, ...], dict[str, Any]], ...] = (
+    ("state", (), {"cell": "lstm"}),
+    ("state", (), {"cell": "gru", "num_layers": 2}),
+    ("attention", (models.LookBack,), {"cell": "gru"}),
+    ("key_value", (models.LookBack,), {"cell": "gru"}),
+    ("key_value_predict", (models.LookBack,), {"cell": "gru"}),
+    ("key_value_predict", (models.LookBack,), {"cell": "lstm"}),
+    ("ngram", (models.NgramOutput,), {"cell": "gru", "order": 3}),
+    ("ngram", (models.NgramOutput,), {"cell": "rnn", "order": 2}),
+)
+"""What recurrent language models do with their past, with further options."""
+_NO_HALF = {"autocast_changes_no_more_than_rounding": "torch runs whole sequences of LSTMs in float16 on few CPUs"}
+
 DECODERS: tuple[DecoderCase, ...] = (
     DecoderCase(
         "bahdanau", _RECURRENT, lambda: tiny.recurrent(a.bahdanau(**_SIZES, size=4), order="attend_then_recur")
@@ -192,5 +205,33 @@ DECODERS: tuple[DecoderCase, ...] = (
         lambda: models.ChangeDecoder(
             tiny.transformer("post", 1, continuous=True, levels=(0.2, 0.5, 0.8), positions="rotary")
         ),
+    ),
+    *(
+        DecoderCase(
+            ", ".join(["language model", past, *(f"{key} {value}" for key, value in options.items())]),
+            (models.RecurrentLanguageModel, models.recurrent_language_model, *shows),
+            lambda past=past, options=options: tiny.language_model(past, **options),  # type: ignore[misc]
+            tiny.contexts,
+            exempt=_NO_HALF if options["cell"] == "lstm" else {},
+        )
+        for past, shows, options in _PASTS
+    ),
+    *(
+        DecoderCase(
+            f"transformer language model, {positions}",
+            (models.TransformerLanguageModel, models.transformer_language_model, models.CausalLayer),
+            lambda options={"positions": positions, **options}: tiny.transformer_language(**options),  # type: ignore[misc]
+            tiny.contexts,
+        )
+        for positions, options in _POSITIONS.items()
+    ),
+    *(
+        DecoderCase(
+            f"transformer language model, {positions}, that reaches back {reach}",
+            (models.TransformerLanguageModel, models.CausalLayer),
+            lambda options={"positions": positions, "reach": reach}: tiny.transformer_language(**options),  # type: ignore[misc]
+            tiny.contexts,
+        )
+        for positions, reach in (("rotary", 1), ("rotary", 3), ("sinusoidal", 2), ("buckets", 2), ("relative", 4))
     ),
 )

@@ -10,7 +10,7 @@ import torch
 
 from regard import tree
 from regard.decoding import Search, rescore, search
-from regard.testing.assertion import require, require_close
+from regard.testing.assertion import equally_wide, require, require_close
 from regard.testing.decoder_subject import DecoderSubject
 
 MAX_LENGTH = 7
@@ -52,7 +52,8 @@ def hypotheses_are_what_teacher_forcing_says(subject: DecoderSubject) -> None:
             require(same, f"the log-probability of {what} is {ours.log_probability}, not the sum of its tokens'.")
             require(ours.alignments.keys() == theirs.alignments.keys(), f"{what} has other alignments than forward.")
             for name, weights in theirs.alignments.items():
-                require_close(ours.alignments[name], weights, f"{name} of {what}", 1e-9)
+                actual, expected = equally_wide(ours.alignments[name], weights)
+                require_close(actual, expected, f"{name} of {what}", 1e-9)
 
 
 def widest_beam_is_exhaustive_search(subject: DecoderSubject) -> None:

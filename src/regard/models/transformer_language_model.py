@@ -1,0 +1,276 @@
+"""The decoder-only Transformer: a language model of causal self-attention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Generator, Tensor, nn
+
+from regard.attention import SlidingWindow, multi_head
+from regard.attention.contract import Memory
+from regard.attention.mechanism import Mechanism
+from regard.errors import UnsupportedError
+from regard.layers import FeedForward, Norm, PositionedEmbedding
+from regard.models.language_model import AbstractLanguageModel, by_position
+from regard.models.positions import Positions, divide_positions
+from regard.models.transformer_layers import residuals
+from regard.shapes import Bool, Float, Int
+
+
+@dataclass(frozen=True, slots=True)
+class CausalCache:
+    """What a causal layer keeps of the tokens so far; R rows, the last token last.
+
+    Args:
+        memory: the self-attention's memory, its padding on the left.
+        inputs: (R, S, D) from which it was prepared, if the window is bounded; else None.
+    """
+
+    memory: Memory
+    inputs: Float[Tensor, "R S D"] | None
+
+
+class CausalLayer(nn.Module):
+    """Self-attention over the tokens so far, then feed-forward, each in a residual connection.
+
+    With a `reach` a token attends to itself and the reach - 1 tokens before it. Then at most 2·reach are cached: when
+    they are full, the memory is prepared again from the last reach - 1, which costs a step as much as a constant number
+    of further projections. For this the attention may know distances only, and no positions from the beginning.
+
+    Args:
+        size: D, of input and output.
+        attention: a causal mechanism that is not recurrent, whose queries, memory and context have D features.
+        feed_forward_size: the width inside the feed-forward sublayer.
+        reach: how many tokens the attention's window allows; None for all.
+        norm, dropout: as in `EncoderLayer`.
+
+    Source: Liu et al. 2018 (arXiv 1801.10198), section 4.2.3: a decoder's layer without cross-attention.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        attention: Mechanism,
+        *,
+        feed_forward_size: int,
+        reach: int | None = None,
+        norm: Norm = "pre",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if attention.is_recurrent:
+            raise UnsupportedError("The memory of a causal layer grows, so its attention must not be recurrent.")
+        self.size = size
+        self.reach = reach
+        self.attention = attention
+        self.feed_forward = FeedForward(size, feed_forward_size, dropout=dropout)
+        self.residuals = residuals(2, size, norm=norm, dropout=dropout)
+
+    def begin(self, num_rows: int, like: Tensor) -> CausalCache:
+        """A cache of no tokens."""
+        nothing = like.new_zeros(num_rows, 0, self.size)
+        return CausalCache(self.attention.prepare(nothing), None if self.reach is None else nothing)
+
+    def forward(
+        self,
+        x: Float[Tensor, "R T D"],
+        cache: CausalCache,
+        *,
+        mask: Bool[Tensor, "R T"] | None = None,
+        alignment: bool = False,
+        keep: bool = True,
+        generator: Generator | None = None,
+    ) -> tuple[Float[Tensor, "R T D"], Float[Tensor, "R H T S"] | None, CausalCache | None]:
+        """T tokens at once: the outputs, the weights over cached and present tokens if asked for, and the new cache.
+
+        Args:
+            mask: padded on the left; only for the first tokens.
+            keep: whether the new cache is needed; None is returned in its place otherwise.
+        """
+        around_attention, around_feed_forward = self.residuals
+        inner = around_attention.enter(x)
+        cached = cache.memory.num_positions
+        state = None
+        if cached == 0:
+            memory = self.attention.prepare(inner, mask=mask)
+        else:
+            memory = self.attention.extend(cache.memory, inner, mask=mask)
+            state = self.attention.initial_state(memory)
+            state = replace(state, position=state.position + cached)
+        attended, _ = self.attention(inner, memory, state, alignment=alignment, generator=generator)
+        x = around_attention.leave(x, attended.context)
+        x = around_feed_forward.leave(x, self.feed_forward(around_feed_forward.enter(x)))
+        return x, attended.alignment, self._kept(memory, cache, inner) if keep else None
+
+    def _kept(self, memory: Memory, cache: CausalCache, inner: Tensor) -> CausalCache:
+        """The memory, or that of the last tokens only if it has become too long."""
+        if self.reach is None or cache.inputs is None:
+            return CausalCache(memory, None)
+        inputs = torch.cat([cache.inputs.to(inner.dtype), inner], 1)
+        extra = inputs.shape[1] - (self.reach - 1)
+        if inputs.shape[1] < 2 * self.reach:
+            return CausalCache(memory, inputs)
+        inputs = inputs[:, extra:]
+        mask = None if memory.mask is None else memory.mask[:, extra:]
+        return CausalCache(self.attention.prepare(inputs, mask=mask), inputs)
+
+
+class TransformerLanguageModel(AbstractLanguageModel):
+    """Causal layers over embedded tokens. The alignments of the layers are called self.0, self.1, …; the last is shown.
+
+    Args:
+        embedding: from ids to D features; has `size`.
+        layers: at least one.
+        head: from D features to log-probabilities; `TokenHead(..., tied=embedding)` shares the embedding's matrix.
+        positions: what is added to embeddings (`PositionedEmbedding`); None if the layers take care of positions.
+        norm: as in the layers; with `pre` a final layer norm follows them.
+        dropout: of embeddings and positions.
+
+    Source: Liu et al. 2018 (arXiv 1801.10198), section 4.2.3.
+    """
+
+    def __init__(
+        self,
+        embedding: Any,
+        layers: Sequence[CausalLayer],
+        head: nn.Module,
+        *,
+        positions: nn.Module | Literal["sinusoidal"] | None = "sinusoidal",
+        norm: Norm = "pre",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(PositionedEmbedding(embedding, positions=positions, dropout=dropout), head)
+        if not layers:
+            raise UnsupportedError("A Transformer needs at least one layer.")
+        self.layers: Any = nn.ModuleList(layers)
+        self.norm = nn.LayerNorm(self.embedding.size) if norm == "pre" else nn.Identity()
+        self.main_attention = f"self.{len(layers) - 1}"
+
+    def begin(self, num_rows: int, like: Tensor) -> tuple[CausalCache, ...]:
+        """Caches of no tokens."""
+        return tuple(layer.begin(num_rows, like) for layer in self.layers)
+
+    def read(
+        self,
+        inputs: Int[Tensor, "R T"],
+        cache: tuple[CausalCache, ...],
+        position: Int[Tensor, " R"] | None,
+        *,
+        mask: Bool[Tensor, "R T"] | None = None,
+        alignment: bool = False,
+        keep: bool = True,
+        generator: Generator | None = None,
+    ) -> tuple[Float[Tensor, "R T D"], Mapping[str, Tensor], tuple[CausalCache, ...] | None]:
+        """As `AbstractLanguageModel.read`; features of a masked read are padded on the left."""
+        rows, steps = inputs.shape
+        places = torch.arange(steps, device=inputs.device)
+        if mask is not None and not bool(mask.all()):
+            # caches end together: the tokens move to the right, so that distances between columns are those in the text
+            own = places - (steps - mask.sum(1))[:, None]
+            mask, position = own >= 0, own[:, 0]
+            inputs = inputs.gather(1, own.clamp(min=0))
+        else:
+            mask = None
+        if position is None:
+            x = self.embedding(inputs, places)
+        else:
+            own = (position[:, None] + places).clamp(min=0)
+            x = self.embedding(inputs.flatten(), own.flatten()).unflatten(0, (rows, steps))
+        return self._through(x, cache, position, mask, alignment, generator, keep)
+
+    def take(
+        self,
+        inputs: Int[Tensor, " R"],
+        cache: tuple[CausalCache, ...],
+        position: Int[Tensor, " R"],
+        *,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[Float[Tensor, "R D"], Mapping[str, Tensor], tuple[CausalCache, ...]]:
+        """As `AbstractLanguageModel.take`."""
+        x = self.embedding(inputs, position)[:, None]
+        features, weights, cache = self._through(x, cache, position, None, alignment, generator)
+        return features[:, 0], {name: weight[:, :, 0] for name, weight in weights.items()}, cache
+
+    def _through(
+        self,
+        x: Tensor,
+        cache: tuple[CausalCache, ...],
+        position: Tensor | None,
+        mask: Tensor | None,
+        alignment: bool,
+        generator: Generator | None,
+        keep: bool = True,
+    ) -> tuple[Tensor, dict[str, Tensor], Any]:
+        """All layers and the final norm."""
+        named, after = {}, []
+        for index, (layer, part) in enumerate(zip(self.layers, cache, strict=True)):
+            x, weights, kept = layer(x, part, mask=mask, alignment=alignment, keep=keep, generator=generator)
+            after.append(kept)
+            if weights is not None:
+                named[f"self.{index}"] = by_position(weights, position)
+        return self.norm(x), named, tuple(after) if keep else None
+
+
+def transformer_language_model(
+    embedding: Any,
+    head: nn.Module,
+    *,
+    num_layers: int = 6,
+    num_heads: int = 8,
+    num_key_value_heads: int | None = None,
+    feed_forward_size: int = 2048,
+    positions: Positions | None = "sinusoidal",
+    max_length: int | None = None,
+    reach: int | None = None,
+    norm: Norm = "pre",
+    dropout: float = 0.1,
+) -> TransformerLanguageModel:
+    """A decoder-only Transformer of multi-head attention.
+
+    Args:
+        num_key_value_heads: how many heads keys and values have; all if None.
+        positions: as in `transformer_encoder`.
+        max_length: the number of positions, only with `learned`: the longest text, context included.
+        reach: how many tokens a token attends to, itself included, so that the cache is bounded; all before it if None.
+            The positions must then not be `learned` if a text may be longer than `max_length`.
+
+    Source: Liu et al. 2018, Generating Wikipedia by Summarizing Long Sequences (arXiv 1801.10198), section 4.2.3.
+
+    >>> from regard.layers import TokenEmbedding, TokenHead
+    >>> embedding = TokenEmbedding(10, 8, padding=None)
+    >>> model = transformer_language_model(
+    ...     embedding, TokenHead(8, 10, tied=embedding), num_layers=2, num_heads=2, feed_forward_size=16
+    ... )
+    >>> model(torch.randint(10, (2, 7))).log_probabilities.shape
+    torch.Size([2, 7, 10])
+    """
+    if reach is not None and reach < 1:
+        raise UnsupportedError(f"reach={reach}: a token attends to itself at least; give 1 or more, or None.")
+    size: int = embedding.size
+    added, inside = divide_positions(positions, size, max_length)
+    heads: dict[str, Any] = {"num_heads": num_heads, "num_key_value_heads": num_key_value_heads}
+    window: dict[str, Any] = {} if reach is None else {"back": reach - 1, "front": 0}
+    layers = [
+        CausalLayer(
+            size,
+            multi_head(
+                query_size=size,
+                memory_size=size,
+                size=size,
+                positions=inside,
+                causal=True,
+                window=SlidingWindow(**window) if window else None,
+                **heads,
+            ),
+            feed_forward_size=feed_forward_size,
+            reach=reach,
+            norm=norm,
+            dropout=dropout,
+        )
+        for _ in range(num_layers)
+    ]
+    return TransformerLanguageModel(embedding, layers, head, positions=added, norm=norm, dropout=dropout)
