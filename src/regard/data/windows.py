@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from regard.data.calendar import Times, time_features
 from regard.data.scaling import StandardScale, WindowScale
 from regard.data.series import SeriesTable, Values
-from regard.data.time_split import TimeSplit
+from regard.data.time_split import Subset, TimeSplit
 from regard.errors import DataError
 
 if TYPE_CHECKING:
