@@ -4,7 +4,15 @@ from regard.models.bridge import Bridge, FixedContext
 from regard.models.contract import Decoder, DecoderOutput, Encoded
 from regard.models.encoder import RecurrentEncoder
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.hierarchical import (
+    DocumentClassifier,
+    DocumentOutput,
+    Level,
+    hierarchical_attention,
+    pooled_words,
+)
 from regard.models.pointer import PointerDecoder, PointerMemory
+from regard.models.pooling import Pooled, Pooling, PoolingKind
 from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentFeatures, RecurrentMemory, RecurrentState
 from regard.models.shard import register_entry_points
 from regard.models.transformer import (
@@ -21,13 +29,19 @@ __all__ = [
     "Decoder",
     "DecoderLayer",
     "DecoderOutput",
+    "DocumentClassifier",
+    "DocumentOutput",
     "Encoded",
     "EncoderDecoder",
     "EncoderLayer",
     "FixedContext",
     "LayerState",
+    "Level",
     "PointerDecoder",
     "PointerMemory",
+    "Pooled",
+    "Pooling",
+    "PoolingKind",
     "RecurrentDecoder",
     "RecurrentEncoder",
     "RecurrentFeatures",
@@ -36,6 +50,8 @@ __all__ = [
     "TransformerDecoder",
     "TransformerEncoder",
     "TransformerState",
+    "hierarchical_attention",
+    "pooled_words",
     "register_entry_points",
     "transformer_decoder",
     "transformer_encoder",
