@@ -1,11 +1,15 @@
-"""Pairs of texts: reading, checks, symbols and their ids, batches, and scores. Nothing here needs torch."""
+"""Pairs of texts and labelled documents: reading, checks, symbols, ids, batches, scores. Nothing here needs torch."""
 
 from regard.data import cmudict, synthetic
 from regard.data.bucketing import bucket, padding
 from regard.data.checks import Report, check
+from regard.data.classification import LabelScores, score_labels
 from regard.data.columns import ColumnNormalisation, ColumnUnits
+from regard.data.document_field import DocumentField, EncodedDocument, document_findings, pad_documents
+from regard.data.documents import Document, Documents, read_documents
 from regard.data.field import Encoding, Field
 from regard.data.finding import Finding
+from regard.data.labels import Labels
 from regard.data.lines import Lines
 from regard.data.normalisation import Normalisation
 from regard.data.pairs import Pair, Pairs, Selection
@@ -20,6 +24,7 @@ from regard.data.scoring import (
     symbol_error_rate,
     symbol_errors,
 )
+from regard.data.sentences import Sentences
 from regard.data.split import hold_out, share
 from regard.data.translation import CorpusScore, corpus_score
 from regard.data.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
@@ -35,10 +40,16 @@ __all__ = [
     "ColumnNormalisation",
     "ColumnUnits",
     "CorpusScore",
+    "Document",
+    "DocumentField",
+    "Documents",
+    "EncodedDocument",
     "Encoding",
     "Field",
     "Finding",
     "Item",
+    "LabelScores",
+    "Labels",
     "Lines",
     "Normalisation",
     "Pair",
@@ -47,6 +58,7 @@ __all__ = [
     "Report",
     "Selection",
     "SentencePieceUnits",
+    "Sentences",
     "SeparatorUnits",
     "Units",
     "Vocabulary",
@@ -57,11 +69,15 @@ __all__ = [
     "check",
     "cmudict",
     "corpus_score",
+    "document_findings",
     "edit_distance",
     "group",
     "hold_out",
     "open_pairs",
+    "pad_documents",
     "padding",
+    "read_documents",
+    "score_labels",
     "sequence_accuracy",
     "sequence_error_rate",
     "share",
