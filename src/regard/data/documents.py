@@ -181,13 +181,15 @@ class _Row:
 
     def value(self, field: FieldName) -> Any:
         """The value of a field."""
-        if isinstance(field, str) != isinstance(self.values, dict) or not isinstance(self.values, (dict, list)):
-            kind = f"the fields {_listed(self.values)}" if isinstance(self.values, dict) else shorten(str(self.values))
+        values: Any = self.values
+        if isinstance(field, str) != isinstance(values, dict) or not isinstance(values, (dict, list)):
+            kind = f"the fields {_listed(values)}" if isinstance(values, dict) else shorten(str(values))
             raise DataError(f"{self.place}: expected the field {field!r}; the line holds {kind}.")
         try:
-            return self.values[field]
+            key: Any = field
+            return values[key]
         except (KeyError, IndexError):
-            raise DataError(f"{self.place}: no field {field!r}; {_nearest(str(field), self.values)}") from None
+            raise DataError(f"{self.place}: no field {field!r}; {_nearest(str(field), values)}") from None
 
 
 @dataclass(frozen=True, slots=True)

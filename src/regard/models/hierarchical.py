@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ShapeError
-from regard.layers import Dropout, RecurrentStack, TokenEmbedding
+from regard.layers import Cell, Dropout, RecurrentStack, TokenEmbedding
 from regard.layers.items import current, drawing
-from regard.layers.recurrent import Cell
 from regard.models.contract import Encoded
 from regard.models.pooling import Pooled, Pooling, PoolingKind
 from regard.shapes import Bool, Float, Int, describe

@@ -36,6 +36,16 @@ def highlights(count: int = 256, *, dark: bool = False, hues: tuple[float, float
     return ramp(round(count / VIVID), dark=dark, hues=hues)[:count]
 
 
+def are_light(colours: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether black can be read better than white on each colour (n, 3).
+
+    Source: WCAG 2, relative luminance: where both have the same contrast it is 0.179.
+    """
+    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+    light: NDArray[np.bool_] = linear @ np.array([0.2126, 0.7152, 0.0722]) > 0.179
+    return light
+
+
 def hexadecimal(colours: NDArray[np.float64]) -> list[str]:
     """`#rrggbb` of each colour."""
     return ["#" + bytes(row).hex() for row in (colours * 255).round().astype(np.uint8)]

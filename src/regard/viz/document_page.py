@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from regard.errors import printable
-from regard.viz.colours import HUES, WARM, hexadecimal, highlights
+from regard.viz.colours import HUES, WARM, are_light, hexadecimal, highlights
 from regard.viz.labels import visible
 from regard.viz.weighted import Emphasis, WeightedDocument
 
@@ -88,7 +88,7 @@ def _colours(*, dark: bool) -> str:
     rules = []
     for letter, hues, scale in (("w", HUES, "cold"), ("s", WARM, "warm")):
         colours = highlights(STEPS + 1, dark=dark, hues=hues)
-        light = colours @ [0.2126, 0.7152, 0.0722] > 0.55
+        light = are_light(colours)
         for i, (colour, is_light) in enumerate(zip(hexadecimal(colours), light, strict=True)):
             rules.append(f".{letter}{i}{{background:{colour};color:{'#111' if is_light else '#fff'}}}")
         rules.append(f".{scale}{{background:linear-gradient(90deg,{','.join(hexadecimal(colours))})}}")

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import Colormap, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import FancyBboxPatch, Rectangle
-from numpy.typing import NDArray
 
 from regard.errors import UnsupportedError
-from regard.viz.colours import HUES, WARM, highlights
+from regard.viz.colours import HUES, WARM, are_light, highlights
 from regard.viz.fonts import Typesetter
 from regard.viz.labels import shortened, visible, visible_words
 from regard.viz.picture import DPI, FAINT, INK, set_text
@@ -135,7 +134,7 @@ def _word(
     _write(axes, x + GAP, y + LINE / 2, label, type_, va="center_baseline", colour=_ink(colour))
 
 
-def _bar(axes: Axes, weight: float, x: float, y: float, height: float, warm: ListedColormap, type_: Typesetter) -> None:
+def _bar(axes: Axes, weight: float, x: float, y: float, height: float, warm: Colormap, type_: Typesetter) -> None:
     colour = warm(min(weight, 1.0)) if np.isfinite(weight) else UNKNOWN
     bar = Rectangle((x, y + 0.01), STRIP, height - 0.02, facecolor=colour, edgecolor="#e3d8d0", linewidth=0.5)
     axes.add_patch(bar)
@@ -167,8 +166,8 @@ def _scales(
     axes: Axes,
     x: float,
     y: float,
-    cold: ListedColormap,
-    warm: ListedColormap,
+    cold: Colormap,
+    warm: Colormap,
     highest: float,
     emphasis: Emphasis,
     documents: Sequence[WeightedDocument],
@@ -202,7 +201,6 @@ def _write(
     set_text(axes.text(x, y, type_.drawable(text), fontsize=size, color=colour, va=va, ha=ha), type_)
 
 
-def _ink(colour: Sequence[float] | NDArray[np.float64]) -> str:
+def _ink(colour: Sequence[float]) -> str:
     """Black or white, whichever can be read on the colour."""
-    red, green, blue = colour[:3]
-    return INK if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.55 else "white"
+    return INK if are_light(np.array([colour[:3]]))[0] else "white"
