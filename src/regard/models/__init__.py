@@ -12,7 +12,7 @@ from regard.models.hierarchical import (
     pooled_words,
 )
 from regard.models.pointer import PointerDecoder, PointerMemory
-from regard.models.pooling import Pooled, Pooling, PoolingKind
+from regard.models.pooling import Pooled, Pooling
 from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentFeatures, RecurrentMemory, RecurrentState
 from regard.models.shard import register_entry_points
 from regard.models.transformer import (
@@ -41,7 +41,6 @@ __all__ = [
     "PointerMemory",
     "Pooled",
     "Pooling",
-    "PoolingKind",
     "RecurrentDecoder",
     "RecurrentEncoder",
     "RecurrentFeatures",
