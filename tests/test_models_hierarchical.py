@@ -245,6 +245,8 @@ def test_poolings_that_cannot_be_are_refused():
         Pooling("mean", 4, num_heads=2)
     with pytest.raises(UnsupportedError, match="last states"):
         Pooling("last", 4)(Encoded(torch.zeros(1, 2, 4)))
+    with pytest.raises(UnsupportedError, match="recurrent stack"):
+        pooled_words(7, 3, pooling="last", cell="none")
 
 
 def test_pooling_takes_memories_without_a_mask():

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from regard.errors import ShapeError
+from regard.errors import ShapeError, UnsupportedError
 from regard.layers import Cell, Dropout, RecurrentStack, TokenEmbedding
 from regard.layers.items import current, drawing
 from regard.models.contract import Encoded
@@ -50,10 +50,17 @@ class Level(nn.Module):
     Args:
         stack: over the vectors; None pools the vectors themselves.
         pooling: over the stack's outputs.
+
+    Raises:
+        UnsupportedError: for the last state without a stack.
     """
 
     def __init__(self, stack: RecurrentStack | None, pooling: Pooling) -> None:
         super().__init__()
+        if stack is None and pooling.kind == "last":
+            raise UnsupportedError(
+                "pooling 'last' needs the last states of a recurrent stack; give one, or pool 'mean'."
+            )
         self.stack = stack
         self.pooling = pooling
 
