@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from regard.data import (
     Document,
     DocumentField,
+    Documents,
     EncodedDocument,
     Labels,
     Normalisation,
@@ -21,6 +22,7 @@ from regard.data import (
     WhitespaceUnits,
     bucket,
     document_findings,
+    hold_out_documents,
     pad_documents,
     read_documents,
 )
@@ -361,3 +363,16 @@ def test_findings_name_what_looks_wrong():
     ]
     assert document_findings([], []) == []
     assert EncodedDocument((), ()).num_words == 0
+
+
+def test_documents_of_equal_text_are_held_out_together_whatever_their_order():
+    items = [document(f"l{i % 3}", text=f"text {i % 50}") for i in range(200)]
+    train, dev = hold_out_documents(Documents(items), 0.3)
+    assert len(train) + len(dev) == 200
+    texts = {item.text for item in dev}
+    assert 5 < len(texts) < 25
+    assert texts.isdisjoint(item.text for item in train)
+    assert {item.text for item in hold_out_documents(Documents(items[::-1]), 0.3)[1]} == texts
+    for fraction, which in ((0.0, "none"), (1.0, "all")):
+        with pytest.raises(DataError, match=f"Of 200 documents, a fraction of {fraction:g} holds out {which}"):
+            hold_out_documents(Documents(items), fraction)

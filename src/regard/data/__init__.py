@@ -6,7 +6,7 @@ from regard.data.checks import Report, check
 from regard.data.classification import LabelScores, score_labels
 from regard.data.columns import ColumnNormalisation, ColumnUnits
 from regard.data.document_field import DocumentField, EncodedDocument, document_findings, pad_documents
-from regard.data.documents import Document, Documents, read_documents
+from regard.data.documents import Document, Documents, hold_out_documents, read_documents
 from regard.data.field import Encoding, Field
 from regard.data.finding import Finding
 from regard.data.labels import Labels
@@ -73,6 +73,7 @@ __all__ = [
     "edit_distance",
     "group",
     "hold_out",
+    "hold_out_documents",
     "open_pairs",
     "pad_documents",
     "padding",

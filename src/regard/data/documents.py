@@ -16,6 +16,7 @@ from regard.data.columns import TAB
 from regard.data.jsonl import parse
 from regard.data.lines import BYTE_ORDER_MARK, FOREIGN, Lines, reason
 from regard.data.pairs import shorten
+from regard.data.split import SALT, share
 from regard.errors import ConfigError, DataError
 
 DocumentFormat = Literal["auto", "csv", "tsv", "jsonl", "folder"]
@@ -155,6 +156,27 @@ def read_documents(
             row.check_columns(columns, wanted)
         items.append(wanted.document(row, path, lines.number(index)))
     return Documents(items, num_blank=lines.num_skipped)
+
+
+def hold_out_documents(documents: Documents, fraction: float) -> tuple[Documents, Documents]:
+    """Training documents and held-out documents: one is held out when the `share` of its text is below the fraction.
+
+    Equal texts are on the same side, whatever their labels, the other documents, and their order.
+
+    Raises:
+        DataError: if one of the parts would be empty.
+    """
+    is_dev = [share(item.text, salt=SALT) < fraction for item in documents]
+    if len(set(is_dev)) < 2:
+        which = "all" if any(is_dev) else "none"
+        raise DataError(
+            f"Of {len(documents):,} documents, a fraction of {fraction:g} holds out {which}.\n"
+            "  Give a file of held-out documents, or another fraction."
+        )
+    train, dev = (
+        [item for item, held in zip(documents, is_dev, strict=True) if held is side] for side in (False, True)
+    )
+    return Documents(train), Documents(dev)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class Level(nn.Module):
         super().__init__()
         if stack is None and pooling.kind == "last":
             raise UnsupportedError(
-                "pooling 'last' needs the last states of a recurrent stack; give one, or pool 'mean'."
+                "pooling 'last' needs the last states of a recurrent stack; give one, or use 'mean'."
             )
         self.stack = stack
         self.pooling = pooling
