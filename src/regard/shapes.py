@@ -7,8 +7,8 @@
 | `T` | target steps | `N` | vocabulary |
 | `S` | source positions | `L` | layers |
 | `H` | heads | `F` | filters or features |
-| `G` | key-value heads | `W` | window or chunk |
-| `Q` | query size | `C` | mixture components |
+| `G` | key-value heads | `W` | window or chunk; words of a sentence |
+| `Q` | query size | `C` | mixture components; labels |
 | `K` | key size (only in the contract: hypotheses per sentence) | `M` | memory size before projection |
 
 Batch first everywhere; a step's alignment is `(R, H, S)`, a sequence's `(R, H, T, S)`.

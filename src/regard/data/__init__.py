@@ -1,16 +1,20 @@
-"""Pairs of texts and running text: reading, checks, symbols and their ids, batches, and scores; time series: reading,
-scales, windows, baselines, and errors of forecasts. Nothing here needs torch."""
+"""Pairs of texts, running text and labelled documents: reading, checks, symbols and their ids, batches, and scores;
+time series: reading, scales, windows, baselines, and errors of forecasts. Nothing here needs torch."""
 
 from regard.data import cmudict, synthetic
 from regard.data.baselines import AbstractBaseline, LinearForecast, RepeatLast, Seasonal
 from regard.data.bucketing import bucket, padding
 from regard.data.calendar import TIME_FEATURES, Step, find_step, time_features
 from regard.data.checks import Report, check
+from regard.data.classification import LabelScores, score_labels
 from regard.data.columns import ColumnNormalisation, ColumnUnits
+from regard.data.document_field import DocumentField, EncodedDocument, document_findings, pad_documents
+from regard.data.documents import Document, Documents, hold_out_documents, read_documents
 from regard.data.field import Encoding, Field
 from regard.data.finding import Finding
 from regard.data.forecast_errors import ForecastErrors, ForecastTally, pinball
 from regard.data.forecasts import Forecast, alignment_rows, forecast_rows, forecasts_of, write_rows
+from regard.data.labels import Labels
 from regard.data.likelihood import Likelihood
 from regard.data.lines import Lines
 from regard.data.normalisation import Normalisation
@@ -28,6 +32,7 @@ from regard.data.scoring import (
     symbol_error_rate,
     symbol_errors,
 )
+from regard.data.sentences import Sentences
 from regard.data.series import Series, SeriesTable, read_series
 from regard.data.split import hold_out, share
 from regard.data.time_split import TimeSplit, rolling_splits, split_by_counts, split_by_dates, split_by_fractions
@@ -48,6 +53,10 @@ __all__ = [
     "ColumnNormalisation",
     "ColumnUnits",
     "CorpusScore",
+    "Document",
+    "DocumentField",
+    "Documents",
+    "EncodedDocument",
     "Encoding",
     "Field",
     "Finding",
@@ -55,6 +64,8 @@ __all__ = [
     "ForecastErrors",
     "ForecastTally",
     "Item",
+    "LabelScores",
+    "Labels",
     "Likelihood",
     "LinearForecast",
     "Lines",
@@ -68,6 +79,7 @@ __all__ = [
     "Seasonal",
     "Selection",
     "SentencePieceUnits",
+    "Sentences",
     "SeparatorUnits",
     "Series",
     "SeriesBatch",
@@ -90,17 +102,22 @@ __all__ = [
     "check",
     "cmudict",
     "corpus_score",
+    "document_findings",
     "edit_distance",
     "find_step",
     "forecast_rows",
     "forecasts_of",
     "group",
     "hold_out",
+    "hold_out_documents",
     "open_pairs",
+    "pad_documents",
     "padding",
     "pinball",
+    "read_documents",
     "read_series",
     "rolling_splits",
+    "score_labels",
     "sequence_accuracy",
     "sequence_error_rate",
     "share",

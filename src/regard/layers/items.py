@@ -39,11 +39,21 @@ class ItemDraws:
         sites: as `sites` gives them.
         items: (B,) which item each row of the batch is.
         seed, step: what all draws depend on.
+        numbers: (B,) which part of its item each row is, if items have several rows; 0 if None.
     """
 
-    def __init__(self, sites: Mapping[nn.Module, int], items: Int[Tensor, " B"], *, seed: int, step: int) -> None:
+    def __init__(
+        self,
+        sites: Mapping[nn.Module, int],
+        items: Int[Tensor, " B"],
+        *,
+        seed: int,
+        step: int,
+        numbers: Int[Tensor, " B"] | None = None,
+    ) -> None:
         self.sites = sites
         self.items = items
+        self.numbers = numbers
         self.key = seed, step
         # calls so far: sequences by site, steps by site and by the number of sequences before them
         self._sequences: dict[int, int] = {}
@@ -62,6 +72,8 @@ class ItemDraws:
         number = self._sequences.get(site, 0)
         self._sequences[site] = number + 1
         items = self.items.to(like.device)[rows]
+        if self.numbers is not None:
+            positions = positions + (self.numbers.to(like.device)[rows] << HYPOTHESIS)
         # the number is negative, since positive ones are of layers within a module
         return self._mask(like, p, inside(site, -number), items, positions)
 
@@ -76,6 +88,17 @@ class ItemDraws:
         items = self.items.to(like.device).repeat_interleave(rows_per_item)
         hypotheses = torch.arange(rows_per_item, device=like.device).repeat(len(self.items))
         return self._mask(like, p, inside(site, -number), items, t + (hypotheses << HYPOTHESIS))
+
+    def divided(self, parents: Int[Tensor, " R"], numbers: Int[Tensor, " R"]) -> ItemDraws:
+        """The draws for sequences that are parts of items, such as the sentences of documents.
+
+        Args:
+            parents: (R,) the row of the batch that each part belongs to.
+            numbers: (R,) which of its item's parts it is, from 0.
+        """
+        items = self.items.to(parents.device)[parents]
+        seed, step = self.key
+        return ItemDraws(self.sites, items, seed=seed, step=step, numbers=numbers)
 
     def chance(self, steps: int, p: float, site: int) -> Bool[Tensor, "B T"]:
         """True with probability p, for T positions of every item."""

@@ -5,9 +5,17 @@ from regard.models.change import ChangeDecoder
 from regard.models.contract import Decoder, DecoderOutput, Encoded
 from regard.models.encoder import RecurrentEncoder
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.hierarchical import (
+    DocumentClassifier,
+    DocumentOutput,
+    Level,
+    hierarchical_attention,
+    pooled_words,
+)
 from regard.models.language_model import AbstractLanguageModel, LanguageState, negative_log_likelihood
 from regard.models.past import AbstractPast, LookBack, NgramOutput
 from regard.models.pointer import PointerDecoder, PointerMemory
+from regard.models.pooling import Pooled, Pooling
 from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentFeatures, RecurrentMemory, RecurrentState
 from regard.models.recurrent_language_model import (
     RecurrentCache,
@@ -40,16 +48,21 @@ __all__ = [
     "Decoder",
     "DecoderLayer",
     "DecoderOutput",
+    "DocumentClassifier",
+    "DocumentOutput",
     "Encoded",
     "EncoderDecoder",
     "EncoderLayer",
     "FixedContext",
     "LanguageState",
     "LayerState",
+    "Level",
     "LookBack",
     "NgramOutput",
     "PointerDecoder",
     "PointerMemory",
+    "Pooled",
+    "Pooling",
     "RecurrentCache",
     "RecurrentDecoder",
     "RecurrentEncoder",
@@ -61,7 +74,9 @@ __all__ = [
     "TransformerEncoder",
     "TransformerLanguageModel",
     "TransformerState",
+    "hierarchical_attention",
     "negative_log_likelihood",
+    "pooled_words",
     "recurrent_language_model",
     "register_entry_points",
     "transformer_decoder",

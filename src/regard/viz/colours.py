@@ -7,13 +7,17 @@ from numpy.typing import NDArray
 
 HUES = (215.0, 275.0)
 """From a pale cyan to indigo, in degrees of OKLCH."""
+WARM = (85.0, 5.0)
+"""From a pale yellow to red, for a second kind of weights in the same picture."""
 CHROMA = 0.13
+VIVID = 0.66
+"""The share of a ramp that is used behind text."""
 LIGHT = (1.0, 0.24)
 """Lightness of weight 0 and of full weight on a light page: white paper, dark ink."""
 DARK = (0.225, 0.96)
 
 
-def ramp(count: int = 256, *, dark: bool = False) -> NDArray[np.float64]:
+def ramp(count: int = 256, *, dark: bool = False, hues: tuple[float, float] = HUES) -> NDArray[np.float64]:
     """sRGB colours (count, 3) between 0 and 1, from weight 0 to full weight.
 
     Source: Ottosson 2020, "A perceptual color space for image processing" (OKLab).
@@ -21,10 +25,25 @@ def ramp(count: int = 256, *, dark: bool = False) -> NDArray[np.float64]:
     >>> ramp(2).round(2)[0]
     array([1., 1., 1.])
     """
-    fine = _path(np.linspace(0, 1, 4096), dark)
+    fine = _path(np.linspace(0, 1, 4096), dark, hues)
     lengths = np.concatenate([[0], np.linalg.norm(np.diff(fine, axis=0), axis=1).cumsum()])
     u = np.interp(np.linspace(0, lengths[-1], count), lengths, np.linspace(0, 1, len(fine)))
-    return _srgb(_path(u, dark))
+    return _srgb(_path(u, dark, hues))
+
+
+def highlights(count: int = 256, *, dark: bool = False, hues: tuple[float, float] = HUES) -> NDArray[np.float64]:
+    """Colours (count, 3) behind text: the part of the ramp where they are still colours, without its inks."""
+    return ramp(round(count / VIVID), dark=dark, hues=hues)[:count]
+
+
+def are_light(colours: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether black can be read better than white on each colour (n, 3).
+
+    Source: WCAG 2, relative luminance: where both have the same contrast it is 0.179.
+    """
+    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+    light: NDArray[np.bool_] = linear @ np.array([0.2126, 0.7152, 0.0722]) > 0.179
+    return light
 
 
 def hexadecimal(colours: NDArray[np.float64]) -> list[str]:
@@ -32,11 +51,11 @@ def hexadecimal(colours: NDArray[np.float64]) -> list[str]:
     return ["#" + bytes(row).hex() for row in (colours * 255).round().astype(np.uint8)]
 
 
-def _path(u: NDArray[np.float64], dark: bool) -> NDArray[np.float64]:
+def _path(u: NDArray[np.float64], dark: bool, hues: tuple[float, float]) -> NDArray[np.float64]:
     """OKLab colours (n, 3) of the path at u between 0 and 1; both ends are grey."""
     start, end = DARK if dark else LIGHT
     ink = 1 - u if dark else u
-    hue = np.radians(HUES[0] + (HUES[1] - HUES[0]) * ink)
+    hue = np.radians(hues[0] + (hues[1] - hues[0]) * ink)
     chroma = CHROMA * np.sin(np.pi * u) ** 0.8
     return np.stack([start + (end - start) * u, chroma * np.cos(hue), chroma * np.sin(hue)], axis=1)
 

@@ -1,10 +1,11 @@
-"""THE LIST: every score, window, alignment, read, recipe, operation, loss, layer, encoder and decoder.
+"""THE LIST: every score, window, alignment, read, recipe, operation, loss, layer, encoder, decoder and classifier.
 
 If a public thing is shown by no case, `regard.testing.coverage.missing` returns it, and a test fails.
 """
 
 from regard.testing.cases.case import (
     Case,
+    ClassifierCase,
     DecoderCase,
     EncoderCase,
     LayerCase,
@@ -16,13 +17,14 @@ from regard.testing.cases.case import (
 from regard.testing.cases.layers import LAYERS
 from regard.testing.cases.losses import LOSSES
 from regard.testing.cases.mechanisms import MECHANISMS, PARTS
-from regard.testing.cases.models import DECODERS, ENCODERS
+from regard.testing.cases.models import CLASSIFIERS, DECODERS, ENCODERS
 from regard.testing.cases.operations import OPERATIONS
 
-CASES: tuple[Case, ...] = (*MECHANISMS, *OPERATIONS, *LOSSES, *LAYERS, *ENCODERS, *DECODERS)
+CASES: tuple[Case, ...] = (*MECHANISMS, *OPERATIONS, *LOSSES, *LAYERS, *ENCODERS, *DECODERS, *CLASSIFIERS)
 
 __all__ = [
     "CASES",
+    "CLASSIFIERS",
     "DECODERS",
     "ENCODERS",
     "LAYERS",
@@ -31,6 +33,7 @@ __all__ = [
     "OPERATIONS",
     "PARTS",
     "Case",
+    "ClassifierCase",
     "DecoderCase",
     "EncoderCase",
     "LayerCase",

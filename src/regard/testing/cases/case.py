@@ -97,6 +97,13 @@ class DecoderCase(Case):
     exempt: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class ClassifierCase(Case):
+    """A classifier of documents (B, S, W) of ids below 7, with 3 labels."""
+
+    make: Callable[[], Any]
+
+
 def of_recipe(name: str, recipe: Callable[..., Any], shows: tuple[Any, ...], **options: Any) -> MechanismCase:
     """A case of a recipe: queries of 5 and a memory of 6 features, unless the options have other sizes."""
     sizes = {key: options.pop(key, size) for key, size in (("query_size", 5), ("memory_size", 6))}

@@ -1,4 +1,4 @@
-"""Every encoder and decoder."""
+"""Every encoder, decoder and classifier of documents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from regard import attention as a
 from regard import layers, models
 from regard.testing import tiny
-from regard.testing.cases.case import DecoderCase, EncoderCase
+from regard.testing.cases.case import ClassifierCase, DecoderCase, EncoderCase
 from regard.testing.cases.mechanisms.location import LOCATION
 from regard.testing.source import Source
 
@@ -233,5 +233,47 @@ DECODERS: tuple[DecoderCase, ...] = (
             tiny.contexts,
         )
         for positions, reach in (("rotary", 1), ("rotary", 3), ("sinusoidal", 2), ("buckets", 2), ("relative", 4))
+    ),
+)
+
+
+_DOCUMENTS = (models.DocumentClassifier, models.Level, models.Pooling)
+_NARROW: dict[str, Any] = {"embedding_size": 4, "size": 3, "attention_size": 4}
+
+
+def _levels(word: Any, sentence: Any, cell: Any = "lstm") -> models.DocumentClassifier:
+    stacks = layers.RecurrentStack(4, 3, 2, cell=cell, bidirectional=True), layers.RecurrentStack(6, 3, cell=cell)
+    levels = [models.Level(s, models.Pooling(p, s.output_size)) for s, p in zip(stacks, (word, sentence), strict=True)]
+    return models.DocumentClassifier(layers.TokenEmbedding(7, 4), levels[0], 3, sentence=levels[1])
+
+
+CLASSIFIERS: tuple[ClassifierCase, ...] = (
+    *(
+        ClassifierCase(
+            f"hierarchical attention, {options}",
+            (models.hierarchical_attention, *_DOCUMENTS),
+            lambda options=options: models.hierarchical_attention(7, 3, **_NARROW, **options),  # type: ignore[misc]
+        )
+        for options in ({}, {"cell": "lstm", "num_layers": 2}, {"num_heads": 2})
+    ),
+    *(
+        ClassifierCase(
+            f"levels pooled by {word} and {sentence}",
+            _DOCUMENTS,
+            lambda pools=(word, sentence): _levels(*pools),  # type: ignore[misc]
+        )
+        for word, sentence in (("last", "attention"), ("attention", "maximum"), ("maximum", "mean"), ("mean", "last"))
+    ),
+    *(
+        ClassifierCase(
+            f"pooled words, {options}",
+            (models.pooled_words, *_DOCUMENTS),
+            lambda options=options: models.pooled_words(7, 3, **_NARROW, **options),  # type: ignore[misc]
+        )
+        for options in (
+            *({"pooling": kind} for kind in ("last", "mean", "maximum", "attention")),
+            {"num_heads": 2},
+            *({"pooling": kind, "cell": "none"} for kind in ("mean", "maximum", "attention")),
+        )
     ),
 )
