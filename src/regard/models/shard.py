@@ -67,8 +67,8 @@ def register_entry_points(model: nn.Module) -> nn.Module:
     for owner in sharded:
         for number, module in enumerate(_managed(owner)):
             for name in ENTRY_POINTS:
-                if callable(getattr(module, name, None)):
-                    original = getattr(module, name)
+                original = getattr(module, name, None)
+                if callable(original) and not isinstance(original, nn.Module):  # a mechanism's `read` is a part
                     gathering = f"_regard_{number}_{name}"
                     setattr(owner, gathering, _flat(original))
                     register_fsdp_forward_method(owner, gathering)

@@ -1,6 +1,6 @@
 """Language models at equal numbers of parameters and steps: does the order of Daniluk et al. 2017 hold?
 
-    python benchmarks/language_models/run.py TEXT [--units character] [--parameters 800000] [--steps 2000]
+    python benchmarks/language_models/compare.py TEXT [--units character] [--parameters 800000] [--steps 2000]
 
 Trains each model with AdamW on windows of the text and prints the figures of the whole held-out tenth, every token
 scored once with its left context. The learning rate warms up, then falls as a cosine over the steps. `--seconds` ends a
