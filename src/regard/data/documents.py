@@ -16,7 +16,7 @@ from regard.data.columns import TAB
 from regard.data.jsonl import parse
 from regard.data.lines import BYTE_ORDER_MARK, FOREIGN, Lines, reason
 from regard.data.pairs import shorten
-from regard.data.split import SALT, share
+from regard.data.split import are_held_out
 from regard.errors import ConfigError, DataError
 
 DocumentFormat = Literal["auto", "csv", "tsv", "jsonl", "folder"]
@@ -166,15 +166,15 @@ def hold_out_documents(documents: Documents, fraction: float) -> tuple[Documents
     Raises:
         DataError: if one of the parts would be empty.
     """
-    is_dev = [share(item.text, salt=SALT) < fraction for item in documents]
-    if len(set(is_dev)) < 2:
-        which = "all" if any(is_dev) else "none"
+    is_dev = are_held_out((item.text for item in documents), fraction)
+    if is_dev.all() or not is_dev.any():
+        which = "all" if is_dev.any() else "none"
         raise DataError(
             f"Of {len(documents):,} documents, a fraction of {fraction:g} holds out {which}.\n"
             "  Give a file of held-out documents, or another fraction."
         )
     train, dev = (
-        [item for item, held in zip(documents, is_dev, strict=True) if held is side] for side in (False, True)
+        [item for item, held in zip(documents, is_dev, strict=True) if held == side] for side in (False, True)
     )
     return Documents(train), Documents(dev)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.data.pairs import Pairs, Selection
 from regard.errors import DataError
@@ -34,6 +35,11 @@ def suggested_fraction(num_pairs: int) -> float:
     return float(f"{min(LARGEST_SHARE, MOST_PAIRS / max(num_pairs, 1)):.2g}")
 
 
+def are_held_out(texts: Iterable[str], fraction: float) -> NDArray[np.bool_]:
+    """(texts,) whether the salted `share` of each text is below the fraction."""
+    return np.fromiter((share(text, salt=SALT) for text in texts), dtype=np.float64) < fraction
+
+
 def hold_out(pairs: Pairs, fraction: float, *, normalise: Callable[[str], str] = str) -> tuple[Pairs, Pairs]:
     """Training pairs and held-out pairs: a source is held out when its `share` is below the fraction.
 
@@ -48,8 +54,7 @@ def hold_out(pairs: Pairs, fraction: float, *, normalise: Callable[[str], str] =
     Raises:
         DataError: if one of the parts would be empty.
     """
-    shares = (share(normalise(pair.source), salt=SALT) for pair in pairs)
-    is_dev = np.fromiter(shares, dtype=np.float64, count=len(pairs)) < fraction
+    is_dev = are_held_out((normalise(pair.source) for pair in pairs), fraction)
     if is_dev.all() or not is_dev.any():
         raise DataError(
             f"Of {len(pairs):,} pairs, data.dev_fraction={fraction:g} holds out {'all' if is_dev.all() else 'none'}.\n"

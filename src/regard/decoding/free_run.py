@@ -168,12 +168,12 @@ def _trajectories(
         }
         for _, output in outputs
     ]
-    places = [rows for rows, _ in outputs]
-    whole = {key: _whole([step[key] for step in named], places, len(lengths)) for key in named[0]}
+    running = [rows for rows, _ in outputs]
+    whole = {key: _whole([step[key] for step in named], running, len(lengths)) for key in named[0]}
     trajectories = []
     for row, length in enumerate(lengths):
-        said = {key: tensor[row, :length] for key, tensor in whole.items()}
-        values = said["values", ""]
+        outcome = {key: tensor[row, :length] for key, tensor in whole.items()}
+        values = outcome["values", ""]
         if bool(values.isnan().any()):
             step = int(values.isnan().any(1).nonzero()[0, 0])
             raise RegardError(
@@ -184,22 +184,22 @@ def _trajectories(
             Trajectory(
                 values.clone(),
                 "stop" if stopped[row] else "length",
-                {name: x.transpose(0, 1).clone() for (kind, name), x in said.items() if kind == "alignments"},
-                {name: x.clone() for (kind, name), x in said.items() if kind == "auxiliary"},
+                {name: x.transpose(0, 1).clone() for (kind, name), x in outcome.items() if kind == "alignments"},
+                {name: x.clone() for (kind, name), x in outcome.items() if kind == "auxiliary"},
             )
         )
     return trajectories
 
 
-def _whole(steps: Sequence[Tensor | None], places: Sequence[Tensor], count: int) -> Tensor:
-    """(B, T, …) on the CPU from T tensors (R, …) and the places (R,) of their rows; the rest is 0.
+def _whole(steps: Sequence[Tensor | None], running: Sequence[Tensor], count: int) -> Tensor:
+    """(B, T, …) on the CPU from T tensors (R, …) and the rows (R,) that they are of; the rest is 0.
 
     The last axis may grow from step to step, as an alignment with the steps so far does.
     """
     present = [step for step in steps if step is not None]
     widest = max((step.shape[-1] for step in present if step.dim() > 1), default=0)
     columns = []
-    for step, rows in zip(present, places, strict=True):
+    for step, rows in zip(present, running, strict=True):
         padded = pad(step, (0, widest - step.shape[-1])) if step.dim() > 1 else step
         column = padded.new_zeros(count, *padded.shape[1:])
         columns.append(column.index_copy(0, rows, padded))

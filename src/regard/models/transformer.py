@@ -13,7 +13,7 @@ from regard import tree
 from regard.attention import multi_head
 from regard.attention.contract import Tree, initial_position
 from regard.attention.precision import widened
-from regard.errors import ShapeError, UnsupportedError
+from regard.errors import ShapeError
 from regard.layers import Norm, PositionedEmbedding
 from regard.layers.eligibility import ineligible
 from regard.models import searches
@@ -23,7 +23,7 @@ from regard.models.naming import main_name, named
 from regard.models.outputs import output_of, require_head
 from regard.models.positions import Positions, divide_positions
 from regard.models.sizes import all_steps, one_step
-from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState
+from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState, last_norm
 from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Bool, Int, keep_mask
 
@@ -63,7 +63,7 @@ class TransformerEncoder(nn.Module):
         super().__init__()
         self.embedding = PositionedEmbedding(embedding, positions=positions, dropout=dropout)
         self.layers: Any = nn.ModuleList(layers)
-        self.norm = _last_norm(self.embedding.size, layers, norm)
+        self.norm = last_norm(self.embedding.size, layers, norm)
 
     @property
     def output_size(self) -> int:
@@ -123,7 +123,7 @@ class TransformerDecoder(nn.Module):
         self.continuous = continuous
         self.embedding = PositionedEmbedding(embedding, positions=positions, dropout=dropout)
         self.layers: Any = nn.ModuleList(layers)
-        self.norm = _last_norm(self.embedding.size, layers, norm)
+        self.norm = last_norm(self.embedding.size, layers, norm)
         self.head = head
         self.main_attention = main_name(f"cross.{len(layers) - 1}", layers[-1].cross_attention)
 
@@ -325,9 +325,3 @@ def transformer_decoder(
     return TransformerDecoder(
         embedding, layers, head, positions=added, norm=norm, dropout=dropout, continuous=continuous
     )
-
-
-def _last_norm(size: int, layers: Sequence[nn.Module], norm: Norm) -> nn.Module:
-    if not layers:
-        raise UnsupportedError("A Transformer needs at least one layer.")
-    return nn.LayerNorm(size) if norm == "pre" else nn.Identity()

@@ -16,7 +16,7 @@ from regard.errors import UnsupportedError
 from regard.layers import FeedForward, Norm, PositionedEmbedding
 from regard.models.language_model import AbstractLanguageModel, by_position
 from regard.models.positions import Positions, divide_positions
-from regard.models.transformer_layers import residuals
+from regard.models.transformer_layers import last_norm, residuals
 from regard.shapes import Bool, Float, Int
 
 
@@ -110,9 +110,9 @@ class CausalLayer(nn.Module):
         if self.reach is None or cache.inputs is None:
             return CausalCache(memory, None)
         inputs = torch.cat([cache.inputs.to(inner.dtype), inner], 1)
-        extra = inputs.shape[1] - (self.reach - 1)
         if inputs.shape[1] < 2 * self.reach:
             return CausalCache(memory, inputs)
+        extra = inputs.shape[1] - (self.reach - 1)
         inputs = inputs[:, extra:]
         mask = None if memory.mask is None else memory.mask[:, extra:]
         return CausalCache(self.attention.prepare(inputs, mask=mask), inputs)
@@ -143,10 +143,8 @@ class TransformerLanguageModel(AbstractLanguageModel):
         dropout: float = 0.0,
     ) -> None:
         super().__init__(PositionedEmbedding(embedding, positions=positions, dropout=dropout), head)
-        if not layers:
-            raise UnsupportedError("A Transformer needs at least one layer.")
         self.layers: Any = nn.ModuleList(layers)
-        self.norm = nn.LayerNorm(self.embedding.size) if norm == "pre" else nn.Identity()
+        self.norm = last_norm(self.embedding.size, layers, norm)
         self.main_attention = f"self.{len(layers) - 1}"
 
     def begin(self, num_rows: int, like: Tensor) -> tuple[CausalCache, ...]:
@@ -166,19 +164,19 @@ class TransformerLanguageModel(AbstractLanguageModel):
     ) -> tuple[Float[Tensor, "R T D"], Mapping[str, Tensor], tuple[CausalCache, ...] | None]:
         """As `AbstractLanguageModel.read`; features of a masked read are padded on the left."""
         rows, steps = inputs.shape
-        places = torch.arange(steps, device=inputs.device)
+        columns = torch.arange(steps, device=inputs.device)
         if mask is not None and not bool(mask.all()):
             # caches end together: the tokens move to the right, so that distances between columns are those in the text
-            own = places - (steps - mask.sum(1))[:, None]
-            mask, position = own >= 0, own[:, 0]
-            inputs = inputs.gather(1, own.clamp(min=0))
+            positions = columns - (steps - mask.sum(1))[:, None]
+            mask, position = positions >= 0, positions[:, 0]
+            inputs = inputs.gather(1, positions.clamp(min=0))
         else:
             mask = None
         if position is None:
-            x = self.embedding(inputs, places)
+            x = self.embedding(inputs, columns)
         else:
-            own = (position[:, None] + places).clamp(min=0)
-            x = self.embedding(inputs.flatten(), own.flatten()).unflatten(0, (rows, steps))
+            positions = (position[:, None] + columns).clamp(min=0)
+            x = self.embedding(inputs.flatten(), positions.flatten()).unflatten(0, (rows, steps))
         return self._through(x, cache, position, mask, alignment, generator, keep)
 
     def take(

@@ -159,3 +159,14 @@ class DecoderLayer(nn.Module):
 def residuals(count: int, size: int, *, norm: Norm, dropout: float) -> Sequence[Residual]:
     """The residual connections of a layer's sublayers, a `ModuleList`."""
     return cast(Sequence[Residual], nn.ModuleList(Residual(size, norm=norm, dropout=dropout) for _ in range(count)))
+
+
+def last_norm(size: int, layers: Sequence[nn.Module], norm: Norm) -> nn.Module:
+    """What follows the last layer: a layer norm with `pre`, nothing with `post`.
+
+    Raises:
+        UnsupportedError: if there is no layer.
+    """
+    if not layers:
+        raise UnsupportedError("A Transformer needs at least one layer.")
+    return nn.LayerNorm(size) if norm == "pre" else nn.Identity()
