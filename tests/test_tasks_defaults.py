@@ -14,7 +14,8 @@ from regard.config.keys import keys
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import bucket
 from regard.tasks import train
-from regard.tasks.text_to_text.defaults import FEW_STEPS, adopt, is_set, resolve
+from regard.tasks.open_keys import FEW_STEPS, is_set
+from regard.tasks.text_to_text.defaults import adopt, resolve
 from regard.tasks.text_to_text.reading import read_data
 
 
@@ -58,7 +59,7 @@ def test_what_is_given_stays_even_if_it_is_the_default() -> None:
     given = {"epochs": 30, "batch_tokens": 4096, "warmup_steps": 0, "validate_every": None}
     resolved = resolve(opened(**given), *words(3_600))
     assert {key: getattr(resolved.config.training, key) for key in given} == given
-    assert not any(key.startswith("training.") for key in resolved.chosen)
+    assert not any(key.startswith("training.") for key in resolved.open.chosen)
     assert any("steps are few" in warning for warning in resolved.warnings)
 
 

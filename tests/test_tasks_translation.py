@@ -105,25 +105,25 @@ def test_parallel_files_that_a_model_or_its_start_was_trained_on_are_refused(tmp
     trained = model()
     trained.fingerprints = {name: fingerprint(target)}
     with pytest.raises(DataError, match="was trained on this file"):
-        trained.evaluate_parallel(source, [target])
+        trained.evaluate(source, references=[target])
 
 
 def test_parallel_files_are_evaluated_with_bleu_of_whole_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = written(tmp_path, "test.en", ["a", "b", "a"])
     targets = [written(tmp_path, "test.1", FIRST), written(tmp_path, "test.2", SECOND)]
     given = says(monkeypatch, model(), OUTPUTS)
-    evaluation = given.evaluate_parallel(source, targets)
+    evaluation = given.evaluate(source, references=targets)
     assert evaluation.metrics["items"] == 3
     assert evaluation.metrics["bleu"] == sacrebleu.corpus_bleu(OUTPUTS, [FIRST, SECOND]).score
     assert evaluation.metrics["chrf"] == sacrebleu.corpus_chrf(OUTPUTS, [FIRST, SECOND]).score
     assert f"\nBLEU {evaluation.metrics['bleu']:.2f}  nrefs:2|" in str(evaluation)
-    only = given.evaluate_parallel(source, targets[:1], metrics=["bleu"], tokenize="none")
+    only = given.evaluate(source, references=targets[:1], metrics=["bleu"], tokenize="none")
     assert list(only.corpus) == ["bleu"]
     assert only.metrics["bleu"] == sacrebleu.corpus_bleu(OUTPUTS, [FIRST], tokenize="none").score
     characters = says(monkeypatch, model(target={"units": "whitespace"}), OUTPUTS)
-    assert characters.evaluate_parallel(source, targets).corpus == {}
+    assert characters.evaluate(source, references=targets).corpus == {}
     lower = says(monkeypatch, model(target={"units": "word", "case": "lower"}), [text.lower() for text in OUTPUTS])
-    assert "case:lc" in lower.evaluate_parallel(source, targets[:1]).corpus["bleu"].signature
+    assert "case:lc" in lower.evaluate(source, references=targets[:1]).corpus["bleu"].signature
 
 
 def test_parallel_files_that_were_trained_on_are_refused(tmp_path: Path) -> None:
@@ -131,11 +131,11 @@ def test_parallel_files_that_were_trained_on_are_refused(tmp_path: Path) -> None
     given = model()
     given.fingerprints = {"train.0": fingerprint(source), "train.1": fingerprint(target)}
     with pytest.raises(DataError, match="a: model was trained on this file"):
-        given.evaluate_parallel(source, [target])
+        given.evaluate(source, references=[target])
     with pytest.raises(DataError, match="b: model was trained on this file"):
-        given.evaluate_parallel(written(tmp_path, "c", ["z"]), [target])
+        given.evaluate(written(tmp_path, "c", ["z"]), references=[target])
     with pytest.raises(DataError, match="no lines"):
-        given.evaluate_parallel(written(tmp_path, "d", []), [written(tmp_path, "e", [])])
+        given.evaluate(written(tmp_path, "d", []), references=[written(tmp_path, "e", [])])
 
 
 def test_the_command_evaluates_and_predicts_parallel_files(

@@ -83,7 +83,7 @@ def evaluate(
         evaluation = loaded.evaluate(file, **columns, **search)
     else:
         assert source is not None
-        evaluation = loaded.evaluate_parallel(source, target or (), **search)
+        evaluation = loaded.evaluate(source, references=target or (), **search)
     for entry in evaluation.scored:
         if entry.prediction.warnings:
             say(f"{entry.item.place}: {'; '.join(entry.prediction.warnings)}")

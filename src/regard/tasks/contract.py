@@ -1,4 +1,4 @@
-"""What a task is: all that run folders, the training loop, the command line and pictures ask of it."""
+"""What a task is: all that run folders, the training loop and the command line ask of it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import torch
 from torch import nn
 
 from regard.config import Config
 from regard.data import Vocabulary
+from regard.errors import DataError
+from regard.tasks.fingerprints import fingerprint, training_files
 from regard.training import Trainee
 
 
@@ -76,11 +78,66 @@ class TaskTrainee(Trainee, Protocol):
         ...
 
 
+class Prediction(Protocol):
+    """What `predict` returns for an input."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why the input could not be handled as it is; empty for most."""
+        ...
+
+
+class Scored(Protocol):
+    """An item of an evaluation with its prediction; `str` shows both, in one or more lines."""
+
+    @property
+    def place(self) -> str:
+        """Where the item is from, such as `test.tsv:3`."""
+        ...
+
+    @property
+    def prediction(self) -> Prediction:
+        """What was predicted for it."""
+        ...
+
+    def record(self) -> dict[str, Any]:
+        """The item as a JSON object."""
+        ...
+
+
+class Evaluation(Protocol):
+    """A comparison of predictions with a file; `str` shows the metrics."""
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """The metrics by name."""
+        ...
+
+    @property
+    def scored(self) -> Sequence[Scored]:
+        """The items, in the order of the file."""
+        ...
+
+    @property
+    def worst(self) -> Sequence[Scored]:
+        """The items that are not right, the worst first."""
+        ...
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """What else `regard evaluate --json` prints, such as the signatures of metrics or a confusion matrix."""
+        ...
+
+
 ConfigT = TypeVar("ConfigT", bound=Config)
 
 
 class AbstractModel(ABC, Generic[ConfigT]):
-    """A trained model with everything that prediction needs."""
+    """A trained model with everything that prediction needs.
+
+    The command line gives a flag to `predict`, `evaluate` or `plot` under the name of a keyword-only parameter, and
+    refuses it for a model whose method has none. Flags of the search are keys of the configuration's `decoding`.
+    """
 
     config: ConfigT
     module: nn.Module
@@ -89,6 +146,10 @@ class AbstractModel(ABC, Generic[ConfigT]):
     fingerprints: dict[str, str]
     assets: ClassVar[tuple[str, ...]]
     """The names of the files that `save_assets` may write; their checksums are saved with the weights."""
+    input_kind: ClassVar[Literal["text", "file"]] = "text"
+    """What an argument of `regard predict` and `regard plot` is: a text, or a file that `read` reads."""
+    formats: ClassVar[tuple[str, ...]] = ("tsv", "text", "jsonl")
+    """What `regard predict` can print; the first is the default."""
 
     @property
     def device(self) -> torch.device:
@@ -103,13 +164,86 @@ class AbstractModel(ABC, Generic[ConfigT]):
     def information(self) -> dict[str, Any]:
         """Facts about the model: sizes, vocabularies, configuration."""
 
-    @abstractmethod
     def vocabularies(self) -> Mapping[str, tuple[str, Vocabulary]]:
         """The vocabularies by name, each with the beginning of the names of the weights with a row for each symbol."""
+        return {}
 
     def unlike(self, other: Any) -> Sequence[str]:
         """What a model that starts from the weights of another one does otherwise: a line each."""
         return ()
+
+    @property
+    def input_fields(self) -> tuple[str | int, ...]:
+        """The fields of an input in tables like those of the training: names, or columns counted from 0."""
+        return (0,)
+
+    def read(self, argument: str) -> Any:
+        """The input that an argument of the command line means, of models whose inputs are files."""
+        return argument
+
+    @abstractmethod
+    def predict(self, inputs: Sequence[Any], *, alignment: bool = True, strict: bool = False) -> Sequence[Any]:
+        """The `Prediction` of every input, in order; what an input holds affects no other one.
+
+        Args:
+            inputs: texts, or what `read` returns.
+            alignment: whether predictions have their alignments.
+            strict: raises an error for an input that cannot be handled, in place of a warning.
+        """
+
+    @abstractmethod
+    def evaluate(self, path: Path | str) -> Evaluation:
+        """Compares predictions with a file.
+
+        Raises:
+            DataError: for a file without items, or one that the model was trained on.
+        """
+
+    def rows(self, prediction: Any, *, scores: bool = False) -> Sequence[Sequence[str]]:
+        """A prediction in rows of columns, which follow those of the input: mostly one row.
+
+        Args:
+            scores: whether the rows have scores or probabilities.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
+    def record(self, prediction: Any) -> dict[str, Any]:
+        """A prediction as a JSON object; it has alignments if the prediction has them."""
+
+    def lines(
+        self, predictions: Sequence[Any], format: str, *, scores: bool = False, alignments: bool = False
+    ) -> Iterable[str]:
+        """All that `regard predict` prints, of models whose inputs are files."""
+        raise NotImplementedError
+
+    def can_plot(self, prediction: Any) -> bool:
+        """Whether there is something to draw."""
+        return True
+
+    @abstractmethod
+    def plot(self, predictions: Sequence[Any], path: Path, *, title: str = "") -> Sequence[Path]:
+        """Draws predictions into a file and returns the files that were written.
+
+        Args:
+            predictions: those that `can_plot` accepts.
+            path: its suffix says what is drawn: .png, .svg, .pdf or .html.
+            title: the title.
+        """
+
+    def parts(self) -> Mapping[str, nn.Module]:
+        """The parts of the module that say which paths they take (`regard explain`), by name."""
+        return {}
+
+    def refuse_trained(self, *paths: Path | str) -> None:
+        """Refuses files that the model was trained on.
+
+        Raises:
+            DataError: for the first such file.
+        """
+        trained = training_files(self.fingerprints)
+        if path := next((path for path in paths if fingerprint(path) in trained), None):
+            raise DataError(f"{path}: {self.name} was trained on this file; metrics need data that it has not seen.")
 
 
 class AbstractTask(ABC, Generic[ConfigT]):

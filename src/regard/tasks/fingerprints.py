@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from regard.data.lines import reason
 from regard.errors import DataError
-from regard.tasks.contract import DataFile
 from regard.training.files import checksum
+
+if TYPE_CHECKING:
+    from regard.tasks.contract import DataFile
 
 DAMAGED = "If it is damaged, copy it again from its origin, or train again."
 

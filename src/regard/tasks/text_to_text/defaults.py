@@ -16,17 +16,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config.keys import keys
-from regard.config.place import KeyPath, dotted
-from regard.config.schema import Section
+from regard.config.place import KeyPath
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import bucket
 from regard.data.field import learns_pieces
+from regard.tasks.open_keys import OpenKeys, adopted, open_keys, step_warnings, two_digits, value_of
 
 REFERENCE = 32_000
 """Symbols of the file that the numbers were tuned on, called the reference."""
@@ -41,8 +39,6 @@ SIZE, LARGE, LARGE_SIZE = 256, 4_000_000, 512
 """The size of encoder and decoder, and the number of symbols from which on it is LARGE_SIZE."""
 PIECES: tuple[KeyPath, ...] = (("data", "source", "vocabulary_size"), ("data", "target", "vocabulary_size"))
 """Keys that follow from the texts if they are null and pieces are learned (`regard.data.pieces`)."""
-FEW_STEPS = 1_000
-"""With fewer optimiser steps most models stay untrained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +46,21 @@ class Resolved:
     """A configuration in which no key is open, and the figures it follows from.
 
     Args:
-        config: the configuration.
+        open: the values that follow from the data.
         num_pairs: the number of training pairs.
         num_symbols: the number of symbols of their larger sides.
         steps_per_epoch: optimiser steps per epoch.
-        chosen: the values that follow from the data, by dotted key.
     """
 
-    config: TextToTextConfig
+    open: OpenKeys[TextToTextConfig]
     num_pairs: int
     num_symbols: int
     steps_per_epoch: int
-    chosen: Mapping[str, Any]
+
+    @property
+    def config(self) -> TextToTextConfig:
+        """The configuration with the chosen values."""
+        return self.open.config
 
     @property
     def steps(self) -> int:
@@ -72,18 +71,7 @@ class Resolved:
     @property
     def warnings(self) -> list[str]:
         """Warnings about settings with which the training will probably fail."""
-        training, lines = self.config.training, []
-        if self.steps < FEW_STEPS:
-            lines.append(
-                f"warning: {self.steps:,} steps are few; most models need {FEW_STEPS:,} or more. Lower "
-                "training.batch_tokens or raise training.epochs; if they are left out, both follow from the data"
-            )
-        if 2 * training.warmup_steps > self.steps:
-            lines.append(
-                f"warning: the learning rate rises for {training.warmup_steps:,} of {self.steps:,} steps. Lower "
-                "training.warmup_steps, or leave it out"
-            )
-        return lines
+        return step_warnings(self.config.training, self.steps, "training.batch_tokens")
 
     def __str__(self) -> str:
         training = self.config.training
@@ -92,9 +80,7 @@ class Resolved:
             f"plan: {self.num_pairs:,} pairs, {self.num_symbols:,} symbols; {self.steps_per_epoch:,} steps per epoch, "
             f"of up to {training.batch_tokens:,} symbols{accumulated}; {training.epochs:,} epochs: {self.steps:,} steps"
         ]
-        if self.chosen:
-            values = ", ".join(f"{key}={value:g}" for key, value in self.chosen.items())
-            lines.append(f"plan: chosen for data of this size, because the configuration leaves it open: {values}")
+        lines += [shown] if (shown := str(self.open)) else []
         return "\n".join([*lines, *self.warnings])
 
 
@@ -120,20 +106,12 @@ def resolve(
     num_symbols = int(np.maximum(source, target).sum())
     size = max(num_symbols, 1) / REFERENCE
     dropout = min(max(DROPOUT - DROPOUT_DECAY * math.log10(size), LEAST_DROPOUT), MOST_DROPOUT)
-    values: dict[str, Any] = dict(chosen)
-
-    def choose(key: str, value: Any) -> Any:
-        """The value of the configuration if it sets the key, else this value."""
-        path = tuple(key.split("."))
-        if is_set(config, path):
-            return _value(config, path)
-        values[key] = value
-        return value
-
+    open_ = OpenKeys(config, dict(chosen))
+    choose = open_.choose
     for part in ("encoder", "decoder"):
         choose(f"model.{part}.size", SIZE if num_symbols < LARGE else LARGE_SIZE)
         choose(f"model.{part}.dropout", round(20 * dropout) / 20)
-    batch_tokens = choose("training.batch_tokens", _rounded(BATCH_TOKENS * size**BATCH_GROWTH))
+    batch_tokens = choose("training.batch_tokens", two_digits(BATCH_TOKENS * size**BATCH_GROWTH))
     batches = len(bucket(source, target, batch_tokens=batch_tokens, seed=config.seed, epoch=0))
     steps_per_epoch = max(1, -(-batches // config.training.accumulation))
     goal = max(BASE_STEPS * size**STEPS_GROWTH, LEAST_STEPS)
@@ -141,50 +119,13 @@ def resolve(
     steps = min(steps_per_epoch * epochs, config.training.max_steps or steps_per_epoch * epochs)
     choose("training.warmup_steps", round(WARMUP * steps))
     choose("training.validate_every", max(1, round(steps / VALIDATIONS)))
-    return Resolved(_with(config, values), int(kept.sum()), num_symbols, steps_per_epoch, values)
+    return Resolved(open_, int(kept.sum()), num_symbols, steps_per_epoch)
 
 
 def adopt(config: TextToTextConfig, resolved: TextToTextConfig) -> TextToTextConfig:
     """A configuration whose open keys have the values that a former run resolved them to."""
-    paths: list[KeyPath] = [
-        key.path
-        for key in keys(type(config), config.model_dump()).values()
-        if key.follows_from_data and not is_set(config, key.path)
-    ]
-    paths += [path for path in PIECES if _value(config, path) is None and learns_pieces(_value(config, path[:-1]))]
+    paths = open_keys(config)
+    paths += [path for path in PIECES if value_of(config, path) is None and learns_pieces(value_of(config, path[:-1]))]
     if config.data.dev is None and config.data.dev_fraction is None:
         paths.append(("data", "dev_fraction"))
-    return _with(config, {dotted(path): _value(resolved, path) for path in paths})
-
-
-def is_set(config: Section, path: KeyPath) -> bool:
-    """Whether the file, the preset or an override has the key, so that its value is not the default."""
-    section: Any = config
-    for name in path:
-        if not isinstance(section, Section) or name not in section.model_fields_set:
-            return False
-        section = getattr(section, str(name))
-    return True
-
-
-def _value(config: Section, path: KeyPath) -> Any:
-    value: Any = config
-    for name in path:
-        value = getattr(value, str(name))
-    return value
-
-
-def _with(section: Any, values: Mapping[str, Any]) -> Any:
-    """A copy of a section with some values replaced, by dotted key."""
-    if not values:
-        return section
-    changed: dict[str, Any] = {}
-    for name in dict.fromkeys(key.partition(".")[0] for key in values):
-        inner = {key.partition(".")[2]: value for key, value in values.items() if key.partition(".")[0] == name}
-        changed[name] = inner[""] if "" in inner else _with(getattr(section, name), inner)
-    return section.model_copy(update=changed)
-
-
-def _rounded(value: float) -> int:
-    """A number with two significant digits, so that slightly more data does not change every number."""
-    return int(float(f"{value:.2g}"))
+    return adopted(config, resolved, paths)

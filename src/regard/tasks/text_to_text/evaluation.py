@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from regard.data.references import Item
 from regard.data.translation import CorpusScore
@@ -25,6 +26,29 @@ class Scored:
     def is_right(self) -> bool:
         """Whether the output equals one of the references."""
         return self.errors == 0
+
+    @property
+    def place(self) -> str:
+        """Where the item is from."""
+        return self.item.place
+
+    def record(self) -> dict[str, Any]:
+        """The item as a JSON object."""
+        return {
+            "source": self.item.source,
+            "references": list(self.item.references),
+            "output": self.prediction.text,
+            "errors": self.errors,
+            "length": self.length,
+            "place": self.place,
+        }
+
+    def __str__(self) -> str:
+        references = "".join(f"\n  reference  {text}" for text in self.item.references)
+        return (
+            f"{self.place}  {self.item.source}  ({self.errors} of {self.length} symbols)"
+            f"\n  output     {self.prediction.text}{references}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +82,11 @@ class Evaluation:
         """The wrong items, those with the most errors per symbol first."""
         wrong = [entry for entry in self.scored if not entry.is_right]
         return sorted(wrong, key=lambda entry: -entry.errors / max(entry.length, 1))
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """How the metrics of all outputs together were computed, if any were."""
+        return {"signatures": {name: score.signature for name, score in self.corpus.items()}} if self.corpus else {}
 
     def __str__(self) -> str:
         metrics = self.metrics

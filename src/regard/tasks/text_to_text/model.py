@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.config.changed import changed
 from regard.config.tasks.text_to_text import TextToTextConfig
@@ -18,16 +18,18 @@ from regard.data.references import Item, group, parallel
 from regard.data.scoring import symbol_errors
 from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
 from regard.decoding import Hypothesis, Prediction, Sampling, Search, main_alignment, search
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 from regard.models import EncoderDecoder
 from regard.tasks.build import build_model
 from regard.tasks.contract import AbstractModel
 from regard.tasks.encoded import pad
-from regard.tasks.fingerprints import fingerprint, training_files
 from regard.tasks.text_to_text.evaluation import Evaluation, Scored
 from regard.tasks.text_to_text.limits import symbol_limits, within
+from regard.viz import plot_alignment
 
 END = "</s>"
+DECIMALS = 6
+"""Decimals of the weights of an alignment in JSON."""
 MAX_SOURCE_RATIO = 10
 """Default limit on the length of an input, as a multiple of `data.max_length`."""
 
@@ -178,52 +180,51 @@ class TextToText(AbstractModel[TextToTextConfig]):
         self,
         path: Path | str,
         *,
+        references: Sequence[Path | str] = (),
         source_field: str | int | Sequence[str | int] | None = None,
         target_field: str | int | None = None,
+        metrics: Sequence[Metric] | None = None,
+        tokenize: str | None = None,
         **options: Any,
     ) -> Evaluation:
-        """Compares free-running outputs for the inputs of a file with its references; repeated inputs have several.
+        """Compares free-running outputs for the inputs of a file with references; repeated inputs of a file of pairs
+        are one item with several references.
 
         Args:
-            path: a TSV or JSONL file.
-            source_field, target_field: columns or fields of the file; those of the training data if None.
-            options: as in `evaluate_items`; BLEU and chrF are computed by default if outputs are sentences (units
+            path: a TSV or JSONL file of pairs, or with `references` a text file with one input per line.
+            references: text files with one reference per line of `path`.
+            source_field, target_field: columns or fields of a file of pairs; those of the training data if None.
+            metrics: metrics of all outputs together: `bleu`, `chrf`. If None, both if outputs are sentences (units
                 `word` or `sentencepiece`) and sacrebleu is installed.
+            tokenize: how BLEU splits texts into words; with it alone, `metrics` is `bleu`.
+            options: as in `predict`.
 
         Raises:
-            DataError: for a file without pairs, or one that the model was trained on.
+            DataError: for a file without pairs or that the model was trained on, or files of different numbers of
+                lines.
         """
         data = self.config.data
-        self._refuse_trained(path)
-        pairs = open_pairs(
-            path,
-            format=data.format if data.format != "parallel" else "auto",
-            source_field=data.source_field if source_field is None else source_field,
-            target_field=data.target_field if target_field is None else target_field,
-            autoencode=data.autoencode,
-        )
-        if not len(pairs):
-            raise DataError(f"{path}: the file has no pairs to evaluate.")
-        return self.evaluate_items(self.items(pairs), **{"metrics": self._automatic(), **options})
-
-    def evaluate_parallel(self, source: Path | str, targets: Sequence[Path | str], **options: Any) -> Evaluation:
-        """Compares free-running outputs for the lines of a file with the same lines of one or more files of references.
-
-        Args:
-            source: a text file, one input per line.
-            targets: text files, one reference per line.
-            options: as in `evaluate`.
-
-        Raises:
-            DataError: for files with different numbers of lines, without lines, or that the model was trained on.
-        """
-        if not targets:
-            raise DataError("Parallel text needs one or more files of references besides the source.")
-        self._refuse_trained(source, *targets)
-        items = parallel(source, targets, normalise_target=self.target.normalisation)
-        if not items:
-            raise DataError(f"{source}: the file has no lines to evaluate.")
-        return self.evaluate_items(items, **{"metrics": self._automatic(), **options})
+        self.refuse_trained(path, *references)
+        if references:
+            if source_field is not None or target_field is not None:
+                raise ConfigError("source_field and target_field are for files of pairs; lines have no columns.")
+            items = parallel(path, references, normalise_target=self.target.normalisation)
+            if not items:
+                raise DataError(f"{path}: the file has no lines to evaluate.")
+        else:
+            pairs = open_pairs(
+                path,
+                format=data.format if data.format != "parallel" else "auto",
+                source_field=data.source_field if source_field is None else source_field,
+                target_field=data.target_field if target_field is None else target_field,
+                autoencode=data.autoencode,
+            )
+            if not len(pairs):
+                raise DataError(f"{path}: the file has no pairs to evaluate.")
+            items = self.items(pairs)
+        if metrics is None:
+            metrics = ("bleu",) if tokenize is not None else self._automatic()
+        return self.evaluate_items(items, metrics=metrics, tokenize=tokenize, **options)
 
     def items(self, pairs: Any) -> list[Item]:
         """Pairs grouped by input."""
@@ -267,15 +268,48 @@ class TextToText(AbstractModel[TextToTextConfig]):
         }
         return Evaluation(scored, corpus)
 
-    def _refuse_trained(self, *paths: Path | str) -> None:
-        trained = training_files(self.fingerprints)
-        if path := next((path for path in paths if fingerprint(path) in trained), None):
-            raise DataError(f"{path}: {self.name} was trained on this file; metrics need pairs that it has not seen.")
-
     def _automatic(self) -> tuple[Metric, ...]:
         """BLEU and chrF if outputs are sentences and sacrebleu is installed."""
         sentences = self.config.data.target.units in ("word", "sentencepiece")
         return TRANSLATION_METRICS if sentences and is_available() else ()
+
+    @property
+    def input_fields(self) -> tuple[str | int, ...]:
+        """The columns or fields of an input in the training pairs."""
+        fields = self.config.data.source_field
+        return fields if isinstance(fields, tuple) else (fields,)
+
+    def rows(self, prediction: Prediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
+        """A row for each output, the best first: its text, and its score if asked for or if there are several."""
+        outputs = (prediction, *prediction.alternatives)
+        scores = scores or self.config.decoding.num_best > 1
+        return [(output.text, f"{output.score:.4f}") if scores else (output.text,) for output in outputs]
+
+    def record(self, prediction: Prediction) -> dict[str, Any]:
+        """Text, tokens, score, log-probability and, if it has one, alignment of the output and of its alternatives."""
+        warnings, alternatives = list(prediction.warnings), [_output(other) for other in prediction.alternatives]
+        return {**_output(prediction), "warnings": warnings, "alternatives": alternatives}
+
+    def can_plot(self, prediction: Prediction) -> bool:
+        """Whether it has an alignment."""
+        return prediction.alignment is not None
+
+    def plot(
+        self,
+        predictions: Sequence[Prediction],
+        path: Path,
+        *,
+        title: str = "",
+        data: Literal["json", "npz"] | None = None,
+        heads: bool = False,
+        highest: Literal["largest"] | float = 1.0,
+    ) -> Sequence[Path]:
+        """Draws alignments (`regard.viz.plot_alignment`)."""
+        return plot_alignment(predictions, path, title=title, data=data, heads=heads, highest=highest)
+
+    def parts(self) -> Mapping[str, nn.Module]:
+        """Encoder and decoder."""
+        return {"encoder": self.module.encoder, "decoder": self.module.decoder}
 
     def information(self) -> dict[str, Any]:
         """Facts about the model: sizes, vocabularies, configuration."""
@@ -329,6 +363,21 @@ class TextToText(AbstractModel[TextToTextConfig]):
 def output_symbols(prediction: Prediction) -> list[str]:
     """The symbols of the output, without the end symbol."""
     return prediction.tokens[:-1] if prediction.stop_reason == "eos" else prediction.tokens
+
+
+def _output(prediction: Prediction) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "text": prediction.text,
+        "tokens": list(prediction.tokens),
+        "score": prediction.score,
+        "log_probability": prediction.log_probability,
+        "stop_reason": prediction.stop_reason,
+    }
+    if prediction.alignment is not None:
+        rows = prediction.alignment.tolist()
+        record["source_tokens"] = list(prediction.source_tokens)
+        record["alignment"] = [[round(weight, DECIMALS) for weight in row] for row in rows]
+    return record
 
 
 def _capped(encoding: Encoding, longest: int) -> Encoding:

@@ -1,0 +1,121 @@
+"""Keys that a configuration leaves open: their values follow from the data, and a continued run adopts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from regard.config import Config
+from regard.config.keys import keys
+from regard.config.place import KeyPath, dotted
+from regard.config.schema import Section, TrainingConfig
+
+FEW_STEPS = 1_000
+"""With fewer optimiser steps most models stay untrained."""
+
+ConfigT = TypeVar("ConfigT", bound=Config)
+
+
+@dataclass(frozen=True)
+class OpenKeys(Generic[ConfigT]):
+    """The values that are chosen for the open keys of a configuration.
+
+    Args:
+        given: the configuration as it was read: a key is set if the file, the preset or an override has it.
+        chosen: the values, by dotted key.
+    """
+
+    given: ConfigT
+    chosen: dict[str, Any] = field(default_factory=dict)
+
+    def choose(self, key: str, value: Any) -> Any:
+        """The value of the configuration if it sets the key, else this value.
+
+        Args:
+            key: dotted, as `training.epochs`.
+        """
+        path = tuple(key.split("."))
+        if is_set(self.given, path):
+            return value_of(self.given, path)
+        self.chosen[key] = value
+        return value
+
+    @property
+    def config(self) -> ConfigT:
+        """The configuration with the chosen values."""
+        return replaced(self.given, self.chosen)
+
+    def __str__(self) -> str:
+        """A line with the values, or nothing."""
+        values = ", ".join(f"{key}={value:g}" for key, value in self.chosen.items())
+        return f"plan: chosen for data of this size, because the configuration leaves it open: {values}" * bool(values)
+
+
+def open_keys(config: Config) -> list[KeyPath]:
+    """The keys that follow from the data and are not set."""
+    return [
+        key.path
+        for key in keys(type(config), config.model_dump()).values()
+        if key.follows_from_data and not is_set(config, key.path)
+    ]
+
+
+def adopted(config: ConfigT, resolved: ConfigT, paths: Iterable[KeyPath]) -> ConfigT:
+    """The configuration with the values that a resolved one has for some keys."""
+    return replaced(config, {dotted(path): value_of(resolved, path) for path in paths})
+
+
+def is_set(config: Section, path: KeyPath) -> bool:
+    """Whether the file, the preset or an override has the key, so that its value is not the default."""
+    section: Any = config
+    for name in path:
+        if not isinstance(section, Section) or name not in section.model_fields_set:
+            return False
+        section = getattr(section, str(name))
+    return True
+
+
+def value_of(config: Section, path: KeyPath) -> Any:
+    """The value of a key."""
+    value: Any = config
+    for name in path:
+        value = getattr(value, str(name))
+    return value
+
+
+def replaced(section: Any, values: Mapping[str, Any]) -> Any:
+    """A copy of a section with some values replaced, by dotted key."""
+    if not values:
+        return section
+    changed: dict[str, Any] = {}
+    for name in dict.fromkeys(key.partition(".")[0] for key in values):
+        inner = {key.partition(".")[2]: value for key, value in values.items() if key.partition(".")[0] == name}
+        changed[name] = inner[""] if "" in inner else replaced(getattr(section, name), inner)
+    return section.model_copy(update=changed)
+
+
+def two_digits(value: float) -> int:
+    """A number with two significant digits, so that slightly more data does not change every number."""
+    return int(float(f"{value:.2g}"))
+
+
+def step_warnings(training: TrainingConfig, steps: int, batch_key: str) -> list[str]:
+    """Warnings about settings with which a training will probably fail.
+
+    Args:
+        steps: the optimiser steps of the whole training.
+        batch_key: the key that says how much a batch has, such as `training.batch_tokens`.
+    """
+    lines = []
+    if steps < FEW_STEPS:
+        lines.append(
+            f"warning: {steps:,} steps are few; most models need {FEW_STEPS:,} or more. Lower "
+            f"{batch_key} or raise training.epochs; if they are left out, both follow from the data"
+        )
+    if 2 * training.warmup_steps > steps:
+        lines.append(
+            f"warning: the learning rate rises for {training.warmup_steps:,} of {steps:,} steps. Lower "
+            "training.warmup_steps, or leave it out"
+        )
+    return lines
