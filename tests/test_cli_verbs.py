@@ -20,21 +20,23 @@ from regard.data.references import Item
 from regard.decoding import Prediction
 from regard.errors import RegardError
 from regard.tasks.text_to_text.evaluation import Evaluation, Scored
+from regard.tasks.text_to_text.model import TextToText
 
 
-class Model:
+class Model(TextToText):
     """Says every text backwards; a text with a digit gets a warning, the empty text nothing at all."""
 
     card = "It says things backwards."
-    config = TextToTextConfig(data={"train": "/a.tsv"})
     device = SimpleNamespace(type="nowhere")
 
     def __init__(self) -> None:
+        self.config = TextToTextConfig(data={"train": "/a.tsv"})
         self.calls: list[tuple[list[str], dict[str, object]]] = []
 
-    def predict(self, inputs, *, alignment=True, num_best=1, **given):
-        self.calls.append((list(inputs), {"alignment": alignment, "num_best": num_best, **given}))
-        return [self._one(text, num_best, alignment) for text in inputs]
+    def predict(self, inputs, *, alignment=True, **given):
+        decoding = self.config.decoding
+        self.calls.append((list(inputs), {"alignment": alignment, **decoding.model_dump(exclude_defaults=True)}))
+        return [self._one(text, decoding.num_best, alignment) for text in inputs]
 
     def _one(self, text, num_best, alignment):
         warnings = ("the input is empty",) if not text else ("a digit",) if any(map(str.isdigit, text)) else ()
@@ -45,8 +47,8 @@ class Model:
         others = [replace(best, text=f"{best.text}{n}", score=-1.0 - n) for n in range(1, num_best)]
         return replace(best, alternatives=tuple(others))
 
-    def evaluate(self, path, **given):
-        self.calls.append(([str(path)], given))
+    def evaluate(self, path, *, metrics=None, **given):
+        self.calls.append(([str(path)], given | self.config.decoding.model_dump(exclude_defaults=True)))
         item = Item("ab", ("ba", "xx"), (1, 2), Path(path))
         wrong = Item("c1", ("x",), (3,), Path(path))
         return Evaluation(
@@ -66,6 +68,7 @@ def tasks(monkeypatch, tmp_path):
         stand_in.loaded.append((name, device))
         if stand_in.refusal:
             raise stand_in.refusal
+        stand_in.model.config = Model().config
         return stand_in.model
 
     def train(configuration, folder, *, overwrite=False):
@@ -79,9 +82,7 @@ def tasks(monkeypatch, tmp_path):
         ("recipe", "dot", ""),
     ]
     stand_in.describe = lambda name: f"about {name}" if name in ("bahdanau", "g2p") else None
-    stand_in.explain = lambda model=None, beam=None: (
-        "plain" if model is None else f"plain, {model.information()['name']}"
-    )
+    stand_in.explain = lambda model=None: "plain" if model is None else f"plain, {model.information()['name']}"
     monkeypatch.setitem(sys.modules, "regard.tasks", stand_in)
     monkeypatch.setattr(regard, "tasks", stand_in, raising=False)
     monkeypatch.chdir(tmp_path)
@@ -161,7 +162,7 @@ def test_predict_prints_input_tab_output(tasks, capsys):
     assert run(["predict", "--model", "m", "ab", "cd", "--device", "cpu"]) == 0
     assert capsys.readouterr() == ("ab\tba\ncd\tdc\n", "")
     assert tasks.loaded == [("m", "cpu")]
-    assert tasks.model.calls == [(["ab", "cd"], {"alignment": False, "num_best": 1})]
+    assert tasks.model.calls == [(["ab", "cd"], {"alignment": False})]
 
 
 def test_predict_passes_on_the_search_options_that_were_given(tasks):
@@ -171,6 +172,14 @@ def test_predict_passes_on_the_search_options_that_were_given(tasks):
         "alignment": False, "num_best": 2, "beam": 3, "length_penalty": "none", "alpha": 0.0, "max_length": 9,
         "batch_tokens": 99,
     }  # fmt: skip
+
+
+def test_a_flag_of_another_task_or_method_is_refused_by_name(tasks, capsys, monkeypatch):
+    monkeypatch.setattr(TextToText, "plot", lambda self, predictions, path, *, title="": [path])
+    assert run(["plot", "-m", "m", "ab", "-o", "x.html", "--heads"]) == 2
+    assert "--heads is not for models of text_to_text" in capsys.readouterr().err
+    assert run(["predict", "-m", "m", "ab", "--format", "wav"]) == 2
+    assert "--format wav: models of text_to_text print one of tsv, text, jsonl." in capsys.readouterr().err
 
 
 def test_predict_gives_as_many_lines_as_outputs_with_their_scores(tasks, capsys):
@@ -235,13 +244,13 @@ def test_predict_writes_a_file_with_output(tasks, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["ab", "--input", "x"], "Give texts or --input, not both."),
+        (["ab", "--input", "x"], "Give inputs or --input, not both."),
         (["ab", "--alignments"], "--format jsonl"),
         (["--input", "nowhere"], "nowhere: no such file"),
         (["--input", "latin.txt"], "latin.txt:2: not UTF-8: byte 0xE9 at byte 3 of the line."),
         (["--input", "latin.txt", "--output", "latin.txt"], "would overwrite --input"),
-        (["ab", "--beam", "x"], "Invalid value for '--beam'"),
-        (["ab", "--length-penalty", "gmnt"], "Invalid value for '--length-penalty'"),
+        (["ab", "--beam", "x"], "beam='x': expected a whole number of at least 1"),
+        (["ab", "--length-penalty", "gmnt"], "length_penalty='gmnt': expected one of none, average, gnmt"),
     ],
 )
 def test_what_predict_cannot_do_is_refused(tasks, capsys, arguments, message):

@@ -325,5 +325,5 @@ def test_long_settings_are_not_repeated_whole(setting: str) -> None:
     assert len(message) < 600
     assert setting[:12] in message
     with pytest.raises(ConfigError) as caught:
-        changed(DecodingConfig(), "decoding", beam=-(10**900))
+        changed(DecodingConfig(), "decoding", {"beam": -(10**900)})
     assert len(str(caught.value)) < 200

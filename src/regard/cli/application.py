@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from regard.cli import bench, data, evaluate, explain, info, plot, predict, train
 from regard.cli import list as catalogue
 from regard.cli.failure import report
+from regard.cli.options import SettingsCommand
 from regard.cli.standard import hush, prepare_streams, say, show, standard_output
 
 INTERRUPTED, UNREAD = 130, 141
@@ -45,6 +46,8 @@ application = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+TOLD = (evaluate.evaluate, predict.predict, plot.plot, explain.explain)
+"""The verbs that take settings of `decoding`."""
 for verb, example in (
     (train.train, "train g2p.yaml --set training.epochs=10"),
     (evaluate.evaluate, "evaluate --model runs/g2p test.tsv --worst 10"),
@@ -55,7 +58,9 @@ for verb, example in (
     (catalogue.list_, "list recipes"),
     (bench.bench, "bench additive --threads 1,2"),
 ):
-    application.command(example.split()[0], epilog=f"Example: regard {example}")(verb)
+    application.command(
+        example.split()[0], cls=SettingsCommand if verb in TOLD else None, epilog=f"Example: regard {example}"
+    )(verb)
 application.add_typer(data.application)
 
 

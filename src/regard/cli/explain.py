@@ -8,13 +8,14 @@ import typer
 
 from regard.cli import options
 from regard.cli.standard import show
+from regard.errors import RegardError
 
 
 def explain(
+    context: typer.Context,
     model: Annotated[
         str | None, typer.Argument(help="A run folder or a name from `regard list models`; all operations without it.")
     ] = None,
-    beam: options.Beam = None,
     device: options.Device = "auto",
 ) -> None:
     """Say which paths are taken and why.
@@ -27,4 +28,7 @@ def explain(
     if model is not None and (text := options.described(model)) is not None:
         show(text)
         return
-    show(tasks.explain(None if model is None else options.load(model, device), beam=beam))
+    settings = options.settings(context)
+    if model is None and settings:
+        raise RegardError("Settings of decoding are those of a model; name one.")
+    show(tasks.explain(None if model is None else options.load(model, device, settings)))

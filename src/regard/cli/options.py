@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
+
+from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from regard.tasks import TextToText
+    from regard.config.keys import Key
+    from regard.tasks.contract import AbstractModel
 
+SETTINGS = "regard.settings"
 SMALL_WORK = 2000
 """The most source symbols times hypotheses that are decoded without loading compiled kernels, about a tenth of the work
 from which on loading them saves time."""
-# The limits of search options are those of the configuration (`DecodingConfig`); `predict` checks them.
-Penalty = Literal["none", "average", "gnmt"]
-
 Model = Annotated[
     str, typer.Option("--model", "-m", metavar="MODEL", help="A run folder, or a name from `regard list models`.")
 ]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="auto, cpu, cuda or cuda:1.")]
-Beam = Annotated[int | None, typer.Option(metavar="N", help="Hypotheses kept at each step; 1: greedy search.")]
-LengthPenalty = Annotated[Penalty | None, typer.Option(help="The score that ranks hypotheses.")]
-Alpha = Annotated[float | None, typer.Option(metavar="X", help="Strength of the gnmt penalty.")]
-MaxLength = Annotated[int | None, typer.Option(metavar="N", help="Most symbols of an output.")]
-NumBest = Annotated[int | None, typer.Option(metavar="N", help="Outputs per input, one TSV line each.")]
-MinLength = Annotated[int | None, typer.Option(metavar="N", help="Fewest symbols of an output.")]
-BatchTokens = Annotated[int | None, typer.Option(metavar="N", help="Most source symbols times beam decoded at once.")]
-MaxSourceLength = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Most symbols of an input; longer ones get a warning and no output."),
-]
 SourceField = Annotated[
     str | None,
     typer.Option(metavar="N,N", help="Columns (from 0) or JSONL fields of the input; default: as in training."),
@@ -44,36 +38,141 @@ Output = Annotated[
 ]
 
 
-def only_given(**options: Any) -> dict[str, Any]:
-    """The options that are not None, by the names of arguments of `predict` and `evaluate`."""
-    return {name: value for name, value in options.items() if value is not None}
+class SettingsCommand(TyperCommand):
+    """A verb with a flag for every key of `decoding` of every task: `--max-length 20` is `decoding.max_length`.
+
+    The flags are made when the verb is used, so that `regard --help` does without the schema. The verb gets them by
+    `settings`.
+    """
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The verb's own parameters, and the flags."""
+        own = super().get_params(ctx)
+        return [*own[:-1], *_flags(), *own[-1:]]  # --help comes last
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the verb, which finds the flags in its context."""
+        values = {flag.name: ctx.params.pop(flag.name) for flag in _flags()}
+        ctx.meta[SETTINGS] = {name: value for name, value in values.items() if value is not None}
+        return super().invoke(ctx)
 
 
-def load(model: str, device: str) -> TextToText:
-    """The model of a run folder, or the shipped model of a name."""
+def settings(context: typer.Context) -> Mapping[str, str]:
+    """The flags of `SettingsCommand` that are given: text in YAML by key of `decoding`."""
+    given: dict[str, str] = context.meta[SETTINGS]
+    return given
+
+
+@cache
+def _flags() -> list[Any]:
+    """The options of a command that typer makes of them."""
+    from regard.config.keys import keys
+    from regard.config.tasks import SCHEMAS
+
+    flags: dict[str, inspect.Parameter] = {}
+    for schema in SCHEMAS.values():
+        for path, key in keys(schema).items():
+            if len(path) == 2 and path[0] == "decoding" and not path[1].startswith("validation_"):
+                flags.setdefault(path[1], _flag(path[1], key))
+
+    def verb(**_: str | None) -> None: ...
+
+    verb.__signature__ = inspect.Signature(list(flags.values()))  # type: ignore[attr-defined]
+    application = typer.Typer(add_completion=False)
+    application.command(add_help_option=False)(verb)
+    return list(typer.main.get_command(application).params)
+
+
+def _flag(name: str, key: Key) -> inspect.Parameter:
+    kinds = [member.type for member in key.members]
+    metavar = "|".join(key.choices) if key.choices else "N" if int in kinds else "X" if float in kinds else "VALUE"
+    meaning = key.field.description or ""
+    option = typer.Option(f"--{_dashed(name)}", metavar=metavar, help=f"{meaning[:1].upper()}{meaning[1:]}.")
+    annotation = Annotated[str | None, option]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def load(model: str, device: str, settings: Mapping[str, str] = MappingProxyType({})) -> AbstractModel[Any]:
+    """The model of a run folder, or the shipped model of a name.
+
+    Args:
+        settings: values for keys of `decoding`, in YAML.
+
+    Raises:
+        ConfigError: for a setting that the model's task does not have, or a wrong value.
+    """
     from regard import tasks
     from regard.training.allocator import keep_memory
 
-    loaded = tasks.load(model, device=device)
+    loaded: AbstractModel[Any] = tasks.load(model, device=device)
+    if settings:
+        loaded.config = _told(loaded.config, settings)
     if loaded.device.type == "cpu":
         keep_memory()
     gc.freeze()  # else garbage collection visits all objects of torch, an eighth of the time of a long prediction
     return loaded
 
 
+def _told(config: Any, settings: Mapping[str, str]) -> Any:
+    """The configuration with other values of `decoding`."""
+    from regard.config.changed import changed
+    from regard.config.document import parse
+
+    section, values = config.decoding, {}
+    for name, text in settings.items():
+        if name not in type(section).model_fields:
+            raise ConfigError(_not_for(f"--{_dashed(name)}", config.task, map(_dashed, type(section).model_fields)))
+        origin = f"--{_dashed(name)} {text}"
+        values[name] = parse(text, origin=origin, folder=Path.cwd(), lines=False).values
+    return config.model_copy(update={"decoding": changed(section, "decoding", values)})
+
+
+def accepted(model: AbstractModel[Any], method: str, flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags that are given, by the names of the method's parameters.
+
+    Args:
+        flags: by flag, the parameter and its value, None if the flag is not given.
+
+    Raises:
+        ConfigError: for a flag that the models of this task do not have.
+    """
+    kinds = inspect.signature(getattr(model, method)).parameters
+    have = [
+        flag
+        for flag, (name, _) in flags.items()
+        if name in kinds and kinds[name].kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    for flag, (_, value) in flags.items():
+        if value is not None and flag not in have:
+            raise ConfigError(_not_for(flag, model.config.task, (each.removeprefix("--") for each in have)))
+    return {flags[flag][0]: flags[flag][1] for flag in have if flags[flag][1] is not None}
+
+
+def _not_for(flag: str, task: str, others: Iterable[str]) -> str:
+    names = ", ".join(f"--{name}" for name in others if not name.startswith("validation-"))
+    return f"{flag} is not for models of {task}{f'; they have {names}' if names else ''}."
+
+
 @contextmanager
-def kernels_for(model: TextToText, texts: Sequence[str], beam: int | None) -> Iterator[None]:
+def kernels_for(model: AbstractModel[Any], inputs: Sequence[Any]) -> Iterator[None]:
     """Inside the block, compiled kernels are not loaded for a few texts only, as loading takes most of a second.
 
     Args:
-        texts: all texts that this process decodes.
-        beam: hypotheses; the model's number if None.
+        inputs: all inputs that this process handles.
     """
     from regard.ops.eligibility import only_loaded_kernels
 
-    work = sum(map(len, texts)) * (beam or model.config.decoding.beam)
-    with only_loaded_kernels() if work <= SMALL_WORK else nullcontext():
+    few = model.input_kind == "text" and sum(map(len, inputs)) * _beam(model) <= SMALL_WORK
+    with only_loaded_kernels() if few else nullcontext():
         yield
+
+
+def _beam(model: AbstractModel[Any]) -> int:
+    return int(getattr(model.config.decoding, "beam", 1))
 
 
 def described(name: str) -> str | None:

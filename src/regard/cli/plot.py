@@ -13,11 +13,12 @@ from regard.errors import DataError, UnsupportedError
 
 
 def plot(
-    text: Annotated[list[str], typer.Argument(help="Inputs.")],
+    context: typer.Context,
+    argument: Annotated[list[str], typer.Argument(metavar="INPUT", help="Texts, or files if the model reads files.")],
     model: options.Model,
     output: Annotated[Path, typer.Option("--output", "-o", help="A .png, .svg, .pdf or .html file.")],
     separate: Annotated[
-        bool, typer.Option("--separate", help="One numbered file per text instead of one file for all.")
+        bool, typer.Option("--separate", help="One numbered file per input instead of one file for all.")
     ] = False,
     heads: Annotated[
         bool, typer.Option("--heads", help="Every head of every attention instead of their mean.")
@@ -29,35 +30,34 @@ def plot(
         Literal["json", "npz"] | None, typer.Option(help="Also write weights and tokens, beside the picture.")
     ] = None,
     overwrite: options.Overwrite = False,
-    beam: options.Beam = None,
-    length_penalty: options.LengthPenalty = None,
-    alpha: options.Alpha = None,
-    max_length: options.MaxLength = None,
     device: options.Device = "auto",
 ) -> None:
-    """Draw where a model attends for each symbol of its outputs."""
-    from regard.viz import plot_alignment
+    """Draw what a model attends to."""
     from regard.viz.files import suffix_of
     from regard.viz.plot import PICTURES
 
     suffix_of(output, (*PICTURES, ".html"))
-    digits = len(str(len(text)))
+    digits = len(str(len(argument)))
     pictures = [output]
     if separate:
-        pictures = [output.with_stem(f"{output.stem}-{number:0{digits}}") for number in range(1, len(text) + 1)]
+        pictures = [output.with_stem(f"{output.stem}-{number:0{digits}}") for number in range(1, len(argument) + 1)]
     for picture in pictures:
         check_output(picture, overwrite=overwrite)
         check_output(picture.with_suffix(f".{data}") if data else None, overwrite=overwrite)
-    loaded = options.load(model, device)
-    with options.kernels_for(loaded, text, beam):
-        predictions = loaded.predict(
-            text, **options.only_given(beam=beam, length_penalty=length_penalty, alpha=alpha, max_length=max_length)
-        )
+    loaded = options.load(model, device, options.settings(context))
+    flags = {
+        "--heads": ("heads", heads or None),
+        "--highest": ("highest", "largest" if highest else None),
+        "--data": ("data", data),
+    }
+    choices = options.accepted(loaded, "plot", flags)
+    with options.kernels_for(loaded, argument):
+        predictions = loaded.predict([loaded.read(each) for each in argument])
     drawn = []
-    for number, (item, prediction) in enumerate(zip(text, predictions, strict=True), start=1):
+    for number, (item, prediction) in enumerate(zip(argument, predictions, strict=True), start=1):
         for warning in prediction.warnings:
             say(f"argument {number}: {item[:60]!r}: {warning}")
-        if prediction.alignment is not None:
+        if loaded.can_plot(prediction):
             drawn.append((number, " ".join(item.split("\t")), prediction))
     if not drawn and any(prediction.warnings for prediction in predictions):
         raise DataError("There is nothing to draw, because no input could be read.")
@@ -69,6 +69,5 @@ def plot(
         title = drawn[0][1] if len(drawn) == 1 else f"{len(drawn)} alignments"
         pages = [(output, title, [prediction for _, _, prediction in drawn])]
     for file, title, shown in pages:
-        scale: Literal["largest"] | float = "largest" if highest else 1.0
-        for path in plot_alignment(shown, file, title=title, data=data, heads=heads, highest=scale):
+        for path in loaded.plot(shown, file, title=title, **choices):
             show(path)

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from regard.cli import inputs, options
 from regard.cli.inputs import STDIN, Row
-from regard.cli.standard import check_output, finite, lines, plain, results, say
+from regard.cli.standard import check_output, lines, plain, results, say
 from regard.errors import DataError, RegardError
 
 if TYPE_CHECKING:
-    from regard.decoding import Prediction
+    from regard.tasks.contract import AbstractModel, Prediction
 
-DECIMALS = 6
 LONGEST_NAME = 200
 BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
 
@@ -28,7 +27,9 @@ BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
 def predict(
     context: typer.Context,
     model: options.Model,
-    text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Inputs; stdin when there are none.")] = None,
+    argument: Annotated[
+        list[str] | None, typer.Argument(metavar="INPUT", help="Texts, or files if the model reads files; or stdin.")
+    ] = None,
     input: Annotated[
         Path | None, typer.Option("--input", "-i", metavar="FILE", help="A file of inputs; - is stdin.")
     ] = None,
@@ -36,24 +37,20 @@ def predict(
     output: options.Output = None,
     overwrite: options.Overwrite = False,
     format: Annotated[
-        Literal["tsv", "text", "jsonl"] | None,
+        str | None,
         typer.Option(
-            help="tsv: input, output[, score]; text: output; jsonl: objects. jsonl for JSONL inputs, tsv for others."
+            metavar="FORMAT",
+            help="tsv: input, output[, score]; text: output; jsonl: objects; csv: a table, of models that read files. "
+            "jsonl for JSONL inputs, else the first that the model has.",
         ),
     ] = None,
     scores: Annotated[
-        bool, typer.Option("--scores", help="A further TSV column: the score that ranked the output.")
+        bool, typer.Option("--scores", help="A further column: the score or probability of the output.")
     ] = False,
-    alignments: Annotated[bool, typer.Option("--alignments", help="In jsonl: the weights (output by input).")] = False,
+    alignments: Annotated[
+        bool, typer.Option("--alignments", help="In jsonl: the weights (output by input). In csv: a table of weights.")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first input with a warning.")] = False,
-    num_best: options.NumBest = None,
-    beam: options.Beam = None,
-    length_penalty: options.LengthPenalty = None,
-    alpha: options.Alpha = None,
-    min_length: options.MinLength = None,
-    max_length: options.MaxLength = None,
-    max_source_length: options.MaxSourceLength = None,
-    batch_tokens: options.BatchTokens = None,
     device: options.Device = "auto",
     profile: Annotated[
         bool, typer.Option("--profile", help="Say on stderr where the time went and which paths were taken.")
@@ -63,7 +60,7 @@ def predict(
 
     A .tsv file, and any file with --source-field, keeps its columns, and the output is one more. A .jsonl file keeps
     its fields beside a new one, `prediction`. Any other file has one input per line. A model whose inputs have several
-    columns reads them from columns, too.
+    columns reads them from columns, too. A model whose inputs are files prints a table.
 
     With --num-best above 1 or --scores a last column has the score. Tabs and line ends within texts become spaces in
     TSV; jsonl has everything exactly.
@@ -77,61 +74,61 @@ def predict(
         from regard.cli.profile import profiled
 
         context.with_resource(profiled())
-    if text and input is not None:
-        raise RegardError("Give texts or --input, not both.")
-    if text and source_field is not None:
-        raise RegardError("--source-field names columns of a file; texts have none.")
+    if argument and input is not None:
+        raise RegardError("Give inputs or --input, not both.")
+    if argument and source_field is not None:
+        raise RegardError("--source-field names columns of a file; arguments have none.")
     source = input or STDIN
-    fields = inputs.parse_fields(source_field)
-    as_json = format == "jsonl" or (format is None and not text and inputs.by_suffix(source) == "jsonl")
-    if scores and format == "text":
-        raise RegardError("A text of outputs has no room for scores: use --scores with --format tsv.")
-    if alignments and not as_json:
-        raise RegardError("TSV has no room for weights: use --alignments with --format jsonl.")
     if output is not None and output.exists() and source.exists() and output.samefile(source):
         raise RegardError(f"{output}: --output would overwrite --input.")
     check_output(output, overwrite=overwrite)
-    for number, argument in enumerate(text or (), start=1):
-        if len(argument) < LONGEST_NAME and Path(argument).is_file():
-            say(f"argument {number}: {argument!r} is read as a text; the file of that name is read with --input.")
-    opened = None if text else lines(source)  # a file that is missing is noticed before the model is loaded
-    loaded = options.load(model, device)
-    settings = options.only_given(
-        beam=beam,
-        num_best=num_best,
-        length_penalty=length_penalty,
-        alpha=alpha,
-        min_length=min_length,
-        max_length=max_length,
-        max_source_length=max_source_length,
-        batch_tokens=batch_tokens,
-    )
-    scores = scores or (num_best or loaded.config.decoding.num_best) > 1
-    terminal = not text and source == STDIN and sys.stdin is not None and sys.stdin.isatty()
+    opened = None if argument else lines(source)  # a file that is missing is noticed before the model is loaded
+    loaded = options.load(model, device, options.settings(context))
+    as_json = not argument and inputs.by_suffix(source) == "jsonl" and "jsonl" in loaded.formats
+    chosen = format or ("jsonl" if as_json else loaded.formats[0])
+    if chosen not in loaded.formats:
+        kinds = ", ".join(loaded.formats)
+        raise RegardError(f"--format {chosen}: models of {loaded.config.task} print one of {kinds}.")
+    if scores and chosen == "text":
+        raise RegardError("A text of outputs has no room for scores: use --scores with --format tsv.")
+    if loaded.input_kind == "file":
+        with results(output) as stream:
+            _print_files(
+                loaded, argument or ([str(input)] if input else []), chosen, stream, scores, alignments, strict
+            )
+        return
+    if alignments and chosen != "jsonl":
+        raise RegardError("TSV has no room for weights: use --alignments with --format jsonl.")
+    _say_names_of_files(argument or ())
+    terminal = not argument and source == STDIN and sys.stdin is not None and sys.stdin.isatty()
     if terminal:
         say("One input a line; Ctrl-D ends.")
-    data = loaded.config.data
-    kind = inputs.format_of(source, fields, num_columns=data.num_columns)
-    trained = data.source_field if isinstance(data.source_field, tuple) else (data.source_field,)
+    fields, trained = inputs.parse_fields(source_field), loaded.input_fields
+    kind = inputs.format_of(source, fields, num_columns=len(trained))
     name = "stdin" if source == STDIN else str(source)
-    rows = inputs.texts(text or ()) if opened is None else inputs.read(opened, name, kind, fields, trained)
+    if argument:
+        rows = inputs.texts(argument)
+    else:
+        rows = inputs.read(opened, name, kind, fields, trained)
 
     def answer(numbered: tuple[int, list[Row]]) -> list[Answer]:
         index, chunk = numbered
         texts = [row.text for row in chunk]
         everything = index == 0 and not terminal and not inputs.is_full(chunk)
-        with options.kernels_for(loaded, texts, beam) if everything else nullcontext():
-            predictions = loaded.predict(texts, alignment=alignments, **settings)
+        with options.kernels_for(loaded, texts) if everything else nullcontext():
+            predictions = loaded.predict(texts, alignment=alignments)
         answers = []
         for row, prediction in zip(chunk, predictions, strict=True):
             if row.refusal:
                 prediction = replace(prediction, warnings=(row.refusal,))
-            if as_json:
-                shown = json.dumps(plain(_record(row, prediction)), ensure_ascii=False, allow_nan=False)
-            elif format == "text":
-                shown = "\n".join(each.text.translate(BLANKS) for each in (prediction, *prediction.alternatives))
+            if chosen == "jsonl":
+                shown = json.dumps(plain(_record(row, loaded.record(prediction))), ensure_ascii=False, allow_nan=False)
             else:
-                shown = "\n".join(_tsv(row, prediction, scores=scores, columns=data.num_columns))
+                kept = [] if chosen == "text" else _columns(row, len(trained))
+                shown = "\n".join(
+                    "\t".join([*kept, *(column.translate(BLANKS) for column in columns)])
+                    for columns in loaded.rows(prediction, scores=scores)
+                )
             answers.append(Answer(shown, _warning(row, prediction)))
         return answers
 
@@ -146,10 +143,7 @@ def predict(
     ):
         for answers in answered:
             for each in answers:
-                if each.warning and strict:
-                    raise DataError(f"{each.warning}\n  Without --strict it is a warning.")
-                if each.warning:
-                    say(each.warning)
+                _warn(each.warning, strict=strict)
                 print(each.text, file=stream)
             if stream is not None:
                 stream.flush()
@@ -163,40 +157,54 @@ class Answer:
     warning: str
 
 
+def _print_files(
+    model: AbstractModel[Any],
+    names: Sequence[str],
+    format: str,
+    stream: TextIO,
+    *,
+    scores: bool,
+    alignments: bool,
+    strict: bool,
+) -> None:
+    """Prints what is predicted from files, which are read together."""
+    if not names:
+        raise RegardError(f"Models of {model.config.task} read files: give one or more as arguments.")
+    predictions = model.predict([model.read(name) for name in names], alignment=alignments)
+    for name, prediction in zip(names, predictions, strict=True):
+        _warn(f"{name}: {'; '.join(prediction.warnings)}" if prediction.warnings else "", strict=strict)
+    for line in model.lines(predictions, format, scores=scores, alignments=alignments):
+        print(line, file=stream)
+
+
+def _warn(warning: str, *, strict: bool) -> None:
+    if warning and strict:
+        raise DataError(f"{warning}\n  Without --strict it is a warning.")
+    if warning:
+        say(warning)
+
+
+def _say_names_of_files(arguments: Sequence[str]) -> None:
+    """Notes about texts that are names of files."""
+    for number, argument in enumerate(arguments, start=1):
+        if len(argument) < LONGEST_NAME and Path(argument).is_file():
+            say(f"argument {number}: {argument!r} is read as a text; the file of that name is read with --input.")
+
+
 def _warning(row: Row, prediction: Prediction) -> str:
     return f"{row.place}: {row.text[:60]!r}: {'; '.join(prediction.warnings)}" if prediction.warnings else ""
 
 
-def _tsv(row: Row, prediction: Prediction, *, scores: bool, columns: int) -> Iterator[str]:
+def _columns(row: Row, count: int) -> list[str]:
+    """The columns of the input's line, or of its text, which has `count`."""
     if isinstance(row.kept, list) and all(isinstance(column, str) for column in row.kept):
-        kept = [column.translate(BLANKS) for column in row.kept]
+        columns: list[str] = row.kept
     else:
-        kept = [column.translate(BLANKS) for column in row.text.split("\t", columns - 1)]
-    for candidate in (prediction, *prediction.alternatives):
-        yield "\t".join([*kept, candidate.text.translate(BLANKS), *([f"{candidate.score:.4f}"] if scores else [])])
+        columns = row.text.split("\t", count - 1)
+    return [column.translate(BLANKS) for column in columns]
 
 
-def _record(row: Row, prediction: Prediction) -> dict[str, Any] | list[Any]:
-    result = {
-        **_output(prediction),
-        "warnings": list(prediction.warnings),
-        "alternatives": [_output(other) for other in prediction.alternatives],
-    }
+def _record(row: Row, prediction: dict[str, Any]) -> dict[str, Any]:
     if isinstance(row.kept, dict):
-        return {**row.kept, "prediction": result}
-    return {"input": row.text, **({} if row.kept is None else {"columns": row.kept}), **result}
-
-
-def _output(prediction: Prediction) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        "text": prediction.text,
-        "tokens": list(prediction.tokens),
-        "score": finite(prediction.score),
-        "log_probability": finite(prediction.log_probability),
-        "stop_reason": prediction.stop_reason,
-    }
-    if prediction.alignment is not None:
-        record["source_tokens"] = list(prediction.source_tokens)
-        rows = prediction.alignment.tolist()
-        record["alignment"] = [[finite(round(weight, DECIMALS)) for weight in row] for row in rows]
-    return record
+        return {**row.kept, "prediction": prediction}
+    return {"input": row.text, **({} if row.kept is None else {"columns": row.kept}), **prediction}

@@ -23,8 +23,7 @@ STAGES = {
     "loading the model": ("tasks", "regard.cli.options:load"),
     "reading inputs": ("cli", "regard.cli.inputs:chunks"),
     "loading kernels": ("ops", "regard.ops.eligibility:unavailable"),
-    "texts to symbols and back": ("data", "regard.tasks.text_to_text.model:TextToText.predict"),
-    "encoder": ("models", "regard.tasks.text_to_text.model:TextToText._memory"),
+    "encoder": ("models", "regard.models.encoder_decoder:EncoderDecoder.prepare"),
     "preparing the steps": (
         "models",
         "regard.models.recurrent_decoder:RecurrentDecoder.for_search",
@@ -54,11 +53,15 @@ STAGES = {
         "regard.models.pointer:PointerDecoder.step",
         "regard.models.fused.search:SearchTwin.step",
     ),
-    "search": ("decoding", "regard.tasks.text_to_text.model:search"),
+    "search": ("decoding", "regard.decoding.front_door:beam_search", "regard.decoding.front_door:sample"),
 }
 """By stage: the room, a folder of regard, and the functions whose time it is, without that of other stages inside."""
-ROOMS = {START: "", IMPORTS: "", WRITING: "cli"} | {stage: room for stage, (room, *_) in STAGES.items()}
-NEEDED = ("regard.tasks", "regard.training.allocator", "regard.training.ordering")
+SYMBOLS = "inputs to symbols and back"
+"""The stage of `predict` of a task's models, without the stages inside."""
+ROOMS = {START: "", IMPORTS: "", WRITING: "cli", SYMBOLS: "data"} | {
+    stage: room for stage, (room, *_) in STAGES.items()
+}
+NEEDED = ("regard.tasks", "regard.tasks.table", "regard.training.allocator", "regard.training.ordering")
 """What a command imports in any case."""
 
 
@@ -119,7 +122,8 @@ def profiled() -> Iterator[None]:
             with watch.stage(IMPORTS):
                 for module in NEEDED:
                     import_module(module)
-            for stage, (_, *targets) in STAGES.items():
+            stages = {SYMBOLS: _predictions(), **{stage: targets for stage, (_, *targets) in STAGES.items()}}
+            for stage, targets in stages.items():
                 for target in targets:
                     patches.enter_context(_replaced(target, partial(watch.around, stage)))
             patches.enter_context(paths.watched())
@@ -128,6 +132,13 @@ def profiled() -> Iterator[None]:
         finally:
             watch._turn()
             say(report(watch.seconds, paths))
+
+
+def _predictions() -> list[str]:
+    """The method `predict` of the models of every task."""
+    from regard.tasks.contract import AbstractModel
+
+    return [f"{kind.__module__}:{kind.__qualname__}.predict" for kind in AbstractModel.__subclasses__()]
 
 
 def report(seconds: dict[str, float], paths: Iterable[str]) -> str:
@@ -155,7 +166,6 @@ class Paths:
         """Within it, everything that is taken is noted."""
         from regard import ops
         from regard.ops import choose as table
-        from regard.tasks.text_to_text.model import TextToText
 
         names = {id(implementations): name for name, implementations in (ops.IMPLEMENTATIONS | ops.STEPS).items()}
         original = table.choose
@@ -175,9 +185,9 @@ class Paths:
 
         def memory(original: Any) -> Any:
             @wraps(original)
-            def noted(model: Any, ids: Any, mask: Any) -> Any:
-                note("encoder", len(ids), model.module.encoder)
-                return original(model, ids, mask)
+            def noted(model: Any, source: Any, mask: Any = None) -> Any:
+                note("encoder", len(source), model.encoder)
+                return original(model, source, mask)
 
             return noted
 
@@ -193,7 +203,7 @@ class Paths:
             for name, module in list(sys.modules.items()):
                 if name.startswith("regard.ops.") and getattr(module, "choose", None) is original:
                     patches.enter_context(_replaced(f"{name}:choose", lambda _: choose))
-            patches.enter_context(_replaced(f"{TextToText.__module__}:TextToText._memory", memory))
+            patches.enter_context(_replaced(STAGES["encoder"][1], memory))
             for target in STAGES["preparing the steps"][1:]:
                 patches.enter_context(_replaced(target, for_search))
             yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -14,8 +15,8 @@ from regard.errors import ConfigError
 S = TypeVar("S", bound=Section)
 
 
-def changed(section: S, name: str, **values: Any) -> S:
-    """A copy of the section with these values; a value that is None is not changed.
+def changed(section: S, name: str, values: Mapping[str, Any]) -> S:
+    """A copy of the section with these values.
 
     Args:
         section: the section.
@@ -25,14 +26,13 @@ def changed(section: S, name: str, **values: Any) -> S:
         ConfigError: for values outside their range, or that contradict each other.
 
     >>> from regard.config.tasks.text_to_text import DecodingConfig
-    >>> changed(DecodingConfig(), "decoding", beam=3, num_best=None).beam
+    >>> changed(DecodingConfig(), "decoding", {"beam": 3}).beam
     3
     """
-    updates = {key: value for key, value in values.items() if value is not None}
-    if not updates:
+    if not values:
         return section
     try:
-        return type(section).model_validate({**dict(section), **updates})
+        return type(section).model_validate({**dict(section), **values})
     except ValidationError as error:
         lines = []
         for detail in error.errors():
@@ -40,6 +40,6 @@ def changed(section: S, name: str, **values: Any) -> S:
             if key is None:
                 lines.append(str(detail["ctx"]["error"]))
             else:
-                lines.append(f"{key}={cut(repr(updates.get(str(key))))}: expected {keys(type(section))[key,].expected}")
+                lines.append(f"{key}={cut(repr(values.get(str(key))))}: expected {keys(type(section))[key,].expected}")
         first = error.errors()[0]["loc"][:1]
         raise ConfigError("\n".join(dict.fromkeys(lines)), (name, *first)) from None

@@ -69,24 +69,22 @@ def _documented(name: str, thing: Any) -> str:
     return f"{name}({options})\n\n{inspect.getdoc(thing) or ''}"
 
 
-def explain(model: AbstractModel[Any] | None = None, *, beam: int | None = None) -> str:
-    """Which paths a model's encoder and decoder take and why, on the CPU and on a GPU, whether there is one or not.
+def explain(model: AbstractModel[Any] | None = None) -> str:
+    """Which paths the parts of a model take and why, on the CPU and on a GPU, whether there is one or not.
 
     In training, in the precision that is configured, and in searches for 1, 8 and 256 sentences at once. Without a
     model: which implementation of every operation is taken here.
-
-    Args:
-        beam: hypotheses; the model's own number if None.
     """
     if model is None:
         return ops.explain()
-    beam = beam or model.config.decoding.beam
+    beam = int(getattr(model.config.decoding, "beam", 1))
     lines = [model.name]
     for device, name in DEVICES.items():
         lines.append(f"  on {name}")
-        for part, module, width in (("encoder", model.module.encoder, 1), ("decoder", model.module.decoder, beam)):
+        for name_of_part, module in model.parts().items():
             if hasattr(module, "paths"):
-                lines += [f"    {part}", *(f"      {line}" for line in _paths(model, module, width, device))]
+                width = beam if name_of_part == "decoder" else 1
+                lines += [f"    {name_of_part}", *(f"      {line}" for line in _paths(model, module, width, device))]
         lines.append(f"    operations, of large inputs: {', '.join(_operations(device))}")
     return "\n".join(lines)
 

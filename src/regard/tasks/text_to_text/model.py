@@ -126,18 +126,18 @@ class TextToText(AbstractModel[TextToTextConfig]):
             raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
         if others := [text for text in inputs if not isinstance(text, str)]:
             raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
-        decoding = changed(
-            self.config.decoding,
-            "decoding",
-            beam=beam,
-            num_best=num_best,
-            length_penalty=length_penalty,
-            alpha=alpha,
-            min_length=min_length,
-            max_length=max_length,
-            max_source_length=max_source_length,
-            batch_tokens=batch_tokens,
-        )
+        given = {
+            "beam": beam,
+            "num_best": num_best,
+            "length_penalty": length_penalty,
+            "alpha": alpha,
+            "min_length": min_length,
+            "max_length": max_length,
+            "max_source_length": max_source_length,
+            "batch_tokens": batch_tokens,
+        }
+        values = {name: value for name, value in given.items() if value is not None}
+        decoding = changed(self.config.decoding, "decoding", values)
         options: Search | Sampling = sampling or Search(
             beam=decoding.beam,
             num_best=decoding.num_best,
@@ -222,6 +222,8 @@ class TextToText(AbstractModel[TextToTextConfig]):
             if not len(pairs):
                 raise DataError(f"{path}: the file has no pairs to evaluate.")
             items = self.items(pairs)
+        if tokenize is not None and metrics is not None and "bleu" not in metrics:
+            raise ConfigError("The tokenizer is for BLEU, which is not one of the metrics; add bleu.")
         if metrics is None:
             metrics = ("bleu",) if tokenize is not None else self._automatic()
         return self.evaluate_items(items, metrics=metrics, tokenize=tokenize, **options)
