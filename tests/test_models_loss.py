@@ -16,8 +16,8 @@ from regard.errors import UnsupportedError
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import EncoderDecoder, RecurrentDecoder, transformer_decoder, transformer_encoder
 from regard.models.loss import is_plain
-from regard.tasks.build import build_model
 from regard.tasks.feeding import forced_cross_entropy
+from regard.tasks.text_to_text.architectures import build_model
 
 N = 11
 

@@ -19,11 +19,12 @@ from regard.config.tasks.text_to_text import ModelConfig, TextToTextConfig
 from regard.data import Field, synthetic
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks import TextToText, catalogue, describe, explain, load, train
-from regard.tasks.build import build_mechanism, build_model
+from regard.tasks.build import build_mechanism
 from regard.tasks.encoded import pad
 from regard.tasks.feeding import forced_outputs
 from regard.tasks.store import save
 from regard.tasks.teaching import check_teachable
+from regard.tasks.text_to_text.architectures import build_model
 
 SMALL = {
     "encoder": {"size": 8, "embedding_size": 6, "dropout": 0.0},
@@ -210,10 +211,10 @@ def test_a_choice_that_cross_entropy_cannot_teach_is_refused(attention: dict, le
     model = build_model(config, num_source=5, num_target=5)
     before = torch.random.get_rng_state()
     if learns:
-        check_teachable(model, config)
+        check_teachable(model.decoder, config.attention, memory_size=16)
     else:
         with pytest.raises(ConfigError, match="would stay random") as caught:
-            check_teachable(model, config)
+            check_teachable(model.decoder, config.attention, memory_size=16)
         assert caught.value.path == ("model", "attention")
     assert model.training
     assert torch.equal(torch.random.get_rng_state(), before)

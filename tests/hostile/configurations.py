@@ -16,7 +16,7 @@ from regard.config.keys import Key, keys
 from regard.config.place import dotted
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.errors import ConfigError
-from regard.tasks.build import build_model
+from regard.tasks.text_to_text.architectures import build_model
 
 KEYS = keys(TextToTextConfig)
 LEAVES = [dotted(key.path) for key in KEYS.values() if key.section is None]

@@ -1,96 +1,136 @@
-"""Builds the model that a configuration describes."""
+"""Builds encoders, decoders and mechanisms from the sections that tasks share.
+
+Weights are drawn from torch's global generator, in an order that never changes: a saved seed means the same model.
+"""
 
 from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Callable
 from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
+from torch import nn
 
 from regard.attention import RECIPES, AbstractWindow, Mechanism
-from regard.config.schema import AttentionConfig
+from regard.config.place import KeyPath, dotted
+from regard.config.schema import AttentionConfig, DecoderConfig, EncoderConfig
 from regard.config.spelling import did_you_mean, nearest, suggestion
-from regard.config.tasks.text_to_text import ModelConfig
-from regard.data import BOS, PAD
 from regard.errors import ConfigError, RegardError
-from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
-from regard.models import Bridge, EncoderDecoder, FixedContext, RecurrentDecoder, RecurrentEncoder
+from regard.layers import RecurrentStack
+from regard.models import Bridge, FixedContext, RecurrentDecoder, RecurrentEncoder
 
 SIZE_OPTIONS = ("query_size", "memory_size", "key_size", "input_size")
 """Parameters of recipes that follow from the encoder and the decoder; the encoder's states are both keys and values."""
 
 
-def build_model(config: ModelConfig, *, num_source: int, num_target: int) -> EncoderDecoder:
-    """The model that a configuration describes, freshly initialised.
+def build_stack(config: EncoderConfig | DecoderConfig, input_size: int) -> RecurrentStack:
+    """The recurrent layers of an encoder or a decoder, over inputs of F features."""
+    return RecurrentStack(
+        input_size,
+        config.size,
+        config.layers,
+        cell=config.cell,
+        bidirectional=isinstance(config, EncoderConfig) and config.bidirectional,
+        dropout=config.dropout,
+        residual=config.residual,
+    )
+
+
+def build_encoder(config: EncoderConfig, embedding: Callable[[], nn.Module]) -> RecurrentEncoder:
+    """A recurrent encoder.
 
     Args:
-        config: encoder, decoder and attention.
-        num_source, num_target: vocabulary sizes.
+        config: the encoder.
+        embedding: makes the input layer, of `config.embedding_size` features; it is called after the stack is made,
+            so that the weights are drawn in this order.
+    """
+    stack = build_stack(config, config.embedding_size)
+    return RecurrentEncoder(embedding(), stack)
+
+
+def build_decoder(
+    config: DecoderConfig,
+    attention: AttentionConfig | None,
+    encoder: RecurrentStack,
+    *,
+    embedding: Callable[[], Any],
+    head: Callable[[Any], nn.Module],
+    continuous: bool = False,
+    path: KeyPath = ("model",),
+) -> RecurrentDecoder:
+    """A recurrent decoder that attends to the states of an encoder, or gets one vector of them.
+
+    Args:
+        config: the decoder.
+        attention: the recipe and its options; None for a fixed context.
+        encoder: the stack of the encoder, whose last states the bridge turns into the first state.
+        embedding: makes the input layer, of `config.embedding_size` features.
+        head: makes the output layer, of `config.size` features, from the input layer, whose weights it may share.
+        continuous: whether outputs are values.
+        path: of the section with the keys `decoder` and `attention`, for messages.
 
     Raises:
         ConfigError: for options that contradict each other; its path names the key.
     """
-    encoder, decoder = config.encoder, config.decoder
-    stack = RecurrentStack(
-        encoder.embedding_size,
-        encoder.size,
-        encoder.layers,
-        cell=encoder.cell,
-        bidirectional=encoder.bidirectional,
-        dropout=encoder.dropout,
-        residual=encoder.residual,
-    )
-    encoding = RecurrentEncoder(TokenEmbedding(num_source, encoder.embedding_size, dropout=encoder.dropout), stack)
-    _check(config)
-    attention = context = None
-    if config.attention is not None:
-        attention = build_mechanism(
-            config.attention,
-            query_size=RecurrentDecoder.query_size(
-                decoder.size, decoder.layers, cell=decoder.cell, query=decoder.query
-            ),
-            memory_size=stack.output_size,
-            input_size=decoder.embedding_size,
+    check_decoder(config, attention, path=path)
+    mechanism = context = None
+    if attention is not None:
+        mechanism = build_mechanism(
+            attention,
+            query_size=RecurrentDecoder.query_size(config.size, config.layers, cell=config.cell, query=config.query),
+            memory_size=encoder.output_size,
+            input_size=config.embedding_size,
+            path=(*path, "attention"),
         )
     else:
-        context = FixedContext(decoder.context, stack.output_size)
+        context = FixedContext(config.context, encoder.output_size)
     options: dict[str, Any] = {
-        "attention": attention,
+        "attention": mechanism,
         "context": context,
-        "order": decoder.order,
-        "input_feeding": bool(decoder.input_feeding),
-        "every_step": decoder.context_use == "every_step",
+        "order": config.order,
+        "input_feeding": bool(config.input_feeding),
+        "every_step": config.context_use == "every_step",
     }
-    width = RecurrentDecoder.input_size(decoder.embedding_size, decoder.size, **options)
-    cells = RecurrentStack(
-        width, decoder.size, decoder.layers, cell=decoder.cell, dropout=decoder.dropout, residual=decoder.residual
-    )
-    context_size = stack.output_size if context is not None and decoder.context != "last" else None
+    cells = build_stack(config, RecurrentDecoder.input_size(config.embedding_size, config.size, **options))
+    context_size = encoder.output_size if context is not None and config.context != "last" else None
     try:
-        bridge = Bridge(stack, cells, decoder.bridge, context_size=context_size)
+        bridge = Bridge(encoder, cells, config.bridge, context_size=context_size)
     except RegardError as error:
-        raise ConfigError(str(error), ("model", "decoder", "bridge")) from None
-    embedding = TokenEmbedding(num_target, decoder.embedding_size, dropout=decoder.dropout)
-    head = TokenHead(decoder.size, num_target, tied=embedding if decoder.tied_weights else None, never=(PAD, BOS))
-    return EncoderDecoder(
-        encoding,
-        RecurrentDecoder(embedding, cells, head, bridge, query=decoder.query, dropout=decoder.dropout, **options),
+        raise ConfigError(str(error), (*path, "decoder", "bridge")) from None
+    embedded = embedding()
+    return RecurrentDecoder(
+        embedded,
+        cells,
+        head(embedded),
+        bridge,
+        query=config.query,
+        dropout=config.dropout,
+        continuous=continuous,
+        **options,
     )
 
 
-def build_mechanism(config: AttentionConfig, *, query_size: int, memory_size: int, input_size: int) -> Mechanism:
+def build_mechanism(
+    config: AttentionConfig,
+    *,
+    query_size: int,
+    memory_size: int,
+    input_size: int,
+    path: KeyPath = ("model", "attention"),
+) -> Mechanism:
     """The mechanism that a recipe's name and options describe.
 
     Args:
         config: the recipe and its options.
         query_size, memory_size, input_size: of the decoder's state, of the encoder's states, and of the decoder's
             input; a recipe gets those that it has parameters for.
+        path: of the section, for messages.
 
     Raises:
         ConfigError: for an unknown recipe or option (the text has the nearest name), or a value of the wrong type.
     """
-    path = ("model", "attention")
     recipe = RECIPES.get(config.recipe)
     if recipe is None:
         raise ConfigError(
@@ -108,7 +148,7 @@ def build_mechanism(config: AttentionConfig, *, query_size: int, memory_size: in
     for name, value in config.options.items():
         if name not in accepted:
             raise ConfigError(f"{config.recipe} has no option {name!r}; {suggestion(name, accepted)}", (*path, name))
-        options[name] = _option(config.recipe, name, value, hints[name])
+        options[name] = _option(config.recipe, value, hints[name], (*path, name))
     sizes = {"query_size": query_size, "memory_size": memory_size, "input_size": input_size}
     try:
         mechanism = recipe(**{name: size for name, size in sizes.items() if name in signature.parameters}, **options)
@@ -118,33 +158,38 @@ def build_mechanism(config: AttentionConfig, *, query_size: int, memory_size: in
     return mechanism
 
 
-def _check(config: ModelConfig) -> None:
-    """Refuses settings that would be ignored."""
-    decoder, path = config.decoder, ("model", "decoder")
-    if config.attention is None:
-        if decoder.order == "attend_then_recur":
-            raise ConfigError("order has no effect without attention; leave it out", (*path, "order"))
-        if decoder.query != "output":
-            raise ConfigError("query has no effect without attention; leave it out", (*path, "query"))
-        if decoder.input_feeding:
-            raise ConfigError("input_feeding has no effect without attention; leave it out", (*path, "input_feeding"))
+def check_decoder(config: DecoderConfig, attention: AttentionConfig | None, *, path: KeyPath = ("model",)) -> None:
+    """Refuses settings that would be ignored.
+
+    Raises:
+        ConfigError: its path names the key.
+    """
+    place = (*path, "decoder")
+    if attention is None:
+        if config.order == "attend_then_recur":
+            raise ConfigError("order has no effect without attention; leave it out", (*place, "order"))
+        if config.query != "output":
+            raise ConfigError("query has no effect without attention; leave it out", (*place, "query"))
+        if config.input_feeding:
+            raise ConfigError("input_feeding has no effect without attention; leave it out", (*place, "input_feeding"))
         return
-    if decoder.order == "attend_then_recur" and decoder.input_feeding is False:
+    if config.order == "attend_then_recur" and config.input_feeding is False:
         raise ConfigError(
             "order: attend_then_recur always feeds the context into the cell; for a decoder without feedback use "
             "order: recur_then_attend",
-            (*path, "input_feeding"),
+            (*place, "input_feeding"),
         )
     for key, default in (("context", "last"), ("context_use", "first_state")):
-        if getattr(decoder, key) != default:
+        if getattr(config, key) != default:
             raise ConfigError(
-                f"{key} has no effect with attention; leave it out, or set model.attention to null", (*path, key)
+                f"{key} has no effect with attention; leave it out, or set {dotted((*path, 'attention'))} to null",
+                (*place, key),
             )
 
 
-def _option(recipe: str, name: str, value: Any, hint: Any) -> Any:
+def _option(recipe: str, value: Any, hint: Any, path: KeyPath) -> Any:
     """The value of an option, checked against the recipe's type without conversion."""
-    path = ("model", "attention", name)
+    name = path[-1]
     try:
         checked = TypeAdapter(hint).validate_python(value, strict=True)
     except ValidationError as error:

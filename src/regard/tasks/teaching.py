@@ -5,32 +5,45 @@ from __future__ import annotations
 import torch
 
 from regard.attention import Mechanism
-from regard.config.tasks.text_to_text import ModelConfig
+from regard.config.place import KeyPath
+from regard.config.schema import AttentionConfig
 from regard.errors import ConfigError
-from regard.models import EncoderDecoder, RecurrentDecoder
+from regard.models import RecurrentDecoder
 
 ROWS, STEPS, SOURCE = 64, 4, 5
 
 
-def check_teachable(model: EncoderDecoder, config: ModelConfig) -> None:
+def check_teachable(
+    decoder: RecurrentDecoder,
+    config: AttentionConfig | None,
+    *,
+    memory_size: int,
+    path: KeyPath = ("model", "attention"),
+) -> None:
     """Refuses a mechanism whose score would keep its random initial values in a training by cross-entropy.
+
+    Args:
+        decoder: with the mechanism.
+        config: the recipe and its options.
+        memory_size: M, of the encoder's states.
+        path: of the section, for messages.
 
     Raises:
         ConfigError: if no parameter of the score gets a gradient from the context, for example because the mechanism
             chooses a single position.
     """
-    mechanism, decoder = model.decoder.attention, config.decoder
-    if config.attention is None or not isinstance(mechanism, Mechanism):
+    mechanism, stack = decoder.attention, decoder.stack
+    if config is None or not isinstance(mechanism, Mechanism):
         return
-    query_size = RecurrentDecoder.query_size(decoder.size, decoder.layers, cell=decoder.cell, query=decoder.query)
-    if score_learns(mechanism, query_size, model.encoder.stack.output_size, decoder.embedding_size):
+    query_size = RecurrentDecoder.query_size(stack.size, stack.num_layers, cell=stack.cell, query=decoder.query)
+    if score_learns(mechanism, query_size, memory_size, decoder.embedding.size):
         return
     raise ConfigError(
-        f"{config.attention.recipe} with these options chooses a single position, and no gradient flows through that "
+        f"{config.recipe} with these options chooses a single position, and no gradient flows through that "
         "choice to the score. Training minimises cross-entropy only, so where the model attends would stay random. "
         "Leave `hard` out, or set `hard: evaluation` or a `mix` above 0, whichever the recipe has; or train in Python "
         "with regard.losses.reinforce",
-        ("model", "attention"),
+        path,
     )
 
 

@@ -17,7 +17,7 @@ from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import BOS, EOS, Field, Pair
 from regard.decoding import Search, search
 from regard.models import Encoded, EncoderDecoder
-from regard.tasks.build import build_model
+from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.trainee import TextTrainee
 from regard.testing.cases.draws import draw

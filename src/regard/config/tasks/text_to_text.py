@@ -93,15 +93,20 @@ class DataConfig(Section):
         return len(self.source_field) if isinstance(self.source_field, tuple) else 1
 
 
-class ModelConfig(Section):
+class RecurrentConfig(Section):
     """A recurrent sequence-to-sequence model."""
 
+    architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of network")
     encoder: EncoderConfig = Field(default=EncoderConfig(), description="reads the input")
     decoder: DecoderConfig = Field(default=DecoderConfig(), description="writes the output")
     attention: AttentionConfig | None = Field(
         default=AttentionConfig(),
         description="the attention mechanism; null: none, so that the decoder gets only one vector (`decoder.context`)",
     )
+
+
+ModelConfig = RecurrentConfig
+"""The section of any architecture; of several, a union whose first is meant where `architecture` is left out."""
 
 
 class TextTrainingConfig(FeedbackConfig, TokenTrainingConfig, TrainingConfig):
@@ -155,7 +160,7 @@ class TextToTextConfig(Config):
 
     task: Literal["text_to_text"] = Field(default="text_to_text", description="what is learned")
     data: DataConfig = Field(description="the pairs and how they are read")
-    model: ModelConfig = Field(default=ModelConfig(), description="the network")
+    model: ModelConfig = Field(default=RecurrentConfig(), description="the network")
     training: TextTrainingConfig = Field(default=TextTrainingConfig(), description="the training loop")
     decoding: DecodingConfig = Field(default=DecodingConfig(), description="the search")
     select: str = Field(

@@ -20,9 +20,9 @@ from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, co
 from regard.decoding import Hypothesis, Prediction, Sampling, Search, main_alignment, search
 from regard.errors import ConfigError, DataError
 from regard.models import EncoderDecoder
-from regard.tasks.build import build_model
 from regard.tasks.contract import AbstractModel
 from regard.tasks.encoded import pad
+from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.evaluation import Evaluation, Scored
 from regard.tasks.text_to_text.limits import symbol_limits, within
 from regard.viz import plot_alignment

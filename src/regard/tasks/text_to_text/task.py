@@ -10,10 +10,10 @@ from regard.data import Field, Report
 from regard.data.translation import TRANSLATION_METRICS
 from regard.errors import DataError, RegardError, UnsupportedError
 from regard.models import EncoderDecoder
-from regard.tasks.build import build_model
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.teaching import check_teachable
+from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.defaults import Resolved, adopt, resolve
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.reading import TrainingData, read_data
@@ -37,7 +37,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
     def draft(self, config: TextToTextConfig) -> EncoderDecoder:
         """The network, with vocabularies of a few symbols."""
         module = build_model(config.model, num_source=DRAFT_SYMBOLS, num_target=DRAFT_SYMBOLS)
-        check_teachable(module, config.model)
+        check_teachable(module.decoder, config.model.attention, memory_size=module.encoder.output_size)
         if config.training.compile:
             from regard.tasks.compilation import check_compilable
 
