@@ -1,0 +1,55 @@
+"""THE LIST of tasks: for each a little data, a small configuration, and something to predict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from regard.data import synthetic
+
+LOOP = {"max_steps": 4, "epochs": 4, "validate_every": 2, "log_every": 1, "samples": 1, "device": "cpu", "threads": 1}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A task at its smallest.
+
+    Args:
+        write: writes the data into a folder, `held_out` among them.
+        sections: the configuration without `task` and the loop; paths are relative to the folder.
+        inputs: arguments of `regard predict`; the last of several may be longer than the others.
+        held_out: the file that `regard evaluate` is given.
+        open: keys that the data decide here, among others.
+    """
+
+    write: Callable[[Path], None]
+    sections: dict[str, dict[str, Any]]
+    inputs: Sequence[str]
+    held_out: str = "test.tsv"
+    training: dict[str, Any] = field(default_factory=dict)
+    open: Sequence[str] = ("training.warmup_steps",)
+
+
+def pairs(folder: Path) -> None:
+    for name, count, seed in (("train", 40, 1), ("dev", 6, 2), ("test", 6, 3)):
+        generated = synthetic.generate("reverse", count, max_length=5, num_symbols=5, seed=seed)
+        synthetic.write(folder / f"{name}.tsv", generated)
+
+
+TASK_CASES = {
+    "text_to_text": Case(
+        pairs,
+        {
+            "data": {"train": "train.tsv", "dev": "dev.tsv", "source": {"units": "whitespace"}},
+            "model": {
+                "encoder": {"size": 8, "embedding_size": 6, "layers": 1},
+                "decoder": {"size": 8, "embedding_size": 6},
+                "attention": {"recipe": "bahdanau", "size": 8},
+            },
+        },
+        ["0 1", "2", "1 2 3 0 4 2"],
+        training={"batch_tokens": 60},
+    ),
+}

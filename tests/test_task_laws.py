@@ -1,0 +1,213 @@
+"""Laws that every task keeps, whatever it is: about its configuration, its training, its predictions and its verbs."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import signal
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import regard
+from regard.cli import run
+from regard.config.keys import keys
+from regard.config.load import load as read_config
+from regard.config.tasks import SCHEMAS
+from regard.errors import ConfigError
+from regard.tasks import load, train
+from regard.tasks.open_keys import is_set, value_of
+from regard.tasks.table import TASKS
+from task_cases import LOOP, TASK_CASES
+
+NAMES = sorted(TASK_CASES)
+METRICS = [(task, metric) for task in NAMES for metric in TASKS[task].metrics]
+
+
+def configured(task: str, folder: Path, **training: Any) -> Path:
+    """A configuration beside its data; both are written if they are not there."""
+    case = TASK_CASES[task]
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        case.write(folder)
+    values = {"task": task, **case.sections, "training": {**LOOP, **case.training, **training}}
+    if "select" in training:
+        values["select"] = values["training"].pop("select")
+    path = folder / f"{task}.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session", params=NAMES)
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A task's name, and its folder with data, configuration and the run."""
+    folder = tmp_path_factory.mktemp("laws") / request.param
+    path = configured(request.param, folder)
+    train(read_config(path), folder / "run")
+    return request.param, folder
+
+
+def test_every_task_is_on_the_list() -> None:
+    assert set(TASK_CASES) == set(TASKS) == set(SCHEMAS)
+
+
+def test_the_saved_configuration_is_the_given_one_with_its_open_keys_resolved(trained: tuple[str, Path]) -> None:
+    task, folder = trained
+    given = read_config(folder / f"{task}.yaml").config
+    saved = read_config(folder / "run" / "config.yaml").config
+    for path, key in keys(type(given), given.model_dump()).items():
+        if not key.section and is_set(given, path):
+            assert value_of(saved, path) == value_of(given, path), path
+    for name in TASK_CASES[task].open:
+        assert not is_set(given, tuple(name.split(".")))
+        assert is_set(saved, tuple(name.split(".")))
+    material = TASKS[task].read(given)
+    resolved = TASKS[task].resolve(given, material, TASKS[task].check(given, material)).config
+    assert resolved.model_dump() == saved.model_dump()
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    entries = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in entry.items() if key != "timing"} for entry in entries]
+
+
+def test_a_run_that_is_stopped_twice_inside_epochs_ends_with_the_same_bytes(
+    trained: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, folder = trained
+    stops, made = [1, 2], TASKS[task].trainee
+
+    def trainee(model: Any, material: Any) -> Any:
+        trainee = made(model, material)
+        compute = trainee.loss
+
+        def loss(batch: Any, *, step: int, generator: Any) -> Any:
+            if stops and step == stops[0]:
+                stops.pop(0)
+                os.kill(os.getpid(), signal.SIGINT)
+            return compute(batch, step=step, generator=generator)
+
+        trainee.loss = loss
+        return trainee
+
+    monkeypatch.setattr(TASKS[task], "trainee", trainee, raising=False)
+    configuration = read_config(folder / f"{task}.yaml")
+    reasons = [train(configuration, tmp_path / "run").stop_reason for _ in range(3)]
+    assert reasons == ["interrupted", "interrupted", "max_steps"]
+    for name in ("model.safetensors", "config.yaml"):
+        assert (tmp_path / "run" / name).read_bytes() == (folder / "run" / name).read_bytes()
+    assert lines(tmp_path / "run") == lines(folder / "run")
+
+
+def near(left: Any, right: Any) -> bool:
+    """Whether two JSON values are equal but for rounding."""
+    if isinstance(left, float):
+        return left == pytest.approx(right, rel=1e-4, abs=2e-6)
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(near(left[name], right[name]) for name in left)
+    if isinstance(left, list | tuple):
+        return len(left) == len(right) and all(map(near, left, right))
+    return bool(left == right)
+
+
+def test_an_input_alone_gives_what_it_gives_among_others(
+    trained: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, folder = trained
+    monkeypatch.chdir(folder)
+    model = load(folder / "run", device="cpu")
+    inputs = [model.read(argument) for argument in TASK_CASES[task].inputs]
+    together = [model.record(prediction) for prediction in model.predict(inputs)]
+    alone = [model.record(prediction) for each in inputs for prediction in model.predict([each])]
+    assert near(together, alone)
+
+
+def test_every_verb_serves_the_task(
+    trained: tuple[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    task, folder = trained
+    case = TASK_CASES[task]
+    monkeypatch.chdir(folder)
+    assert run(["data", "check", f"{task}.yaml"]) == 0
+    assert "plan: " in capsys.readouterr().out
+    assert run(["evaluate", "-m", "run", case.held_out]) == 0
+    assert re.search(r"\d", capsys.readouterr().out)
+    assert run(["evaluate", "-m", "run", case.held_out, "--json", "--worst", "1"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert all(name in figures for name in load("run").evaluate(case.held_out).metrics)
+    for format in load("run").formats:
+        assert run(["predict", "-m", "run", *case.inputs, "--format", format]) == 0
+        printed = capsys.readouterr().out.splitlines()
+        assert len(printed) >= len(case.inputs)
+        assert format != "jsonl" or all(isinstance(json.loads(line), dict) for line in printed)
+    assert run(["plot", "-m", "run", case.inputs[0], "-o", "picture.png"]) == 0
+    written = [Path(name) for name in capsys.readouterr().out.splitlines()]
+    assert written
+    assert all(path.read_bytes()[:4] == b"\x89PNG" for path in written if path.suffix == ".png")
+    assert run(["info", "run"]) == 0
+    assert task in capsys.readouterr().out
+    assert run(["explain", "run"]) == 0
+    assert "on the CPU" in capsys.readouterr().out
+
+
+def test_files_that_were_trained_on_are_not_evaluated(
+    trained: tuple[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task, folder = trained
+    monkeypatch.chdir(folder)
+    assert run(["evaluate", "-m", "run", str(TASK_CASES[task].sections["data"]["train"])]) == 2
+    assert "was trained on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("task", NAMES)
+def test_settings_of_another_task_are_refused_by_name(task: str, tmp_path: Path) -> None:
+    own = set(keys(SCHEMAS[task]))
+    path = configured(task, tmp_path / task)
+    for other, schema in SCHEMAS.items():
+        foreign = [key for key in keys(schema) if key not in own and key[:-1] in own]
+        assert foreign or other == task
+        for key in foreign[:3]:
+            with pytest.raises(ConfigError, match=rf"{re.escape('.'.join(key))}.*: unknown key"):
+                read_config(path, [f"{'.'.join(key)}=1"])
+
+
+@pytest.mark.parametrize(("task", "metric"), METRICS, ids=lambda value: getattr(value, "name", value))
+def test_every_metric_can_select_the_saved_model(task: str, metric: Any, tmp_path: Path) -> None:
+    if metric.package is not None and find_spec(metric.package) is None:
+        pytest.skip(f"needs {metric.package}")
+    extra = METRIC_SETTINGS.get((task, metric.name), [])
+    path = configured(task, tmp_path / task, max_steps=1, validate_every=1, samples=0, select=metric.name)
+    outcome = train(read_config(path, extra), tmp_path / "run")
+    assert metric.name in outcome.metrics
+
+
+METRIC_SETTINGS: dict[tuple[str, str], list[str]] = {}
+"""Settings without which a metric has no meaning."""
+
+
+def read_names() -> set[str]:
+    """Every name of an attribute that the package reads outside the schema, and every text there."""
+    names: set[str] = set()
+    root = Path(regard.__file__).parent
+    for path in root.rglob("*.py"):
+        if (root / "config" / "tasks") in path.parents or path == root / "config" / "schema.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                names.add(node.attr)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                names.add(node.value)
+    return names
+
+
+def test_every_key_of_every_schema_is_read_by_something() -> None:
+    read = read_names()
+    unread = {".".join(map(str, path)) for schema in SCHEMAS.values() for path in keys(schema) if path[-1] not in read}
+    assert unread == set()
