@@ -41,6 +41,8 @@ class Sorting(Config):
 
 @pytest.fixture(autouse=True)
 def _two_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in set(SCHEMAS) - {"text_to_text"}:
+        monkeypatch.delitem(SCHEMAS, name)
     monkeypatch.setitem(SCHEMAS, "sorting", Sorting)
 
 

@@ -55,6 +55,18 @@ def test_columns_of_tsv_are_chosen_by_number_and_several_texts_are_joined(tmp_pa
     assert documents.num_blank == 1
 
 
+def test_a_tsv_file_may_name_its_columns(tmp_path):
+    path = written(tmp_path, "a.tsv", 'id\ttext\tlabel\n1\ta "b\tx\n\n2\tc\ty\n')
+    assert shown(read_documents(path)) == [(("x",), 'a "b', 2), (("y",), "c", 4)]
+    assert shown(read_documents(path, header=True, text_field="id")) == [(("x",), "1", 2), (("y",), "2", 4)]
+    assert read_documents(path, labelled=False)[0].text == 'a "b'
+    path = written(tmp_path, "b.tsv", "rating\treview\n1\ta\n")
+    assert shown(read_documents(path, text_field="review", label_field="rating")) == [(("1",), "a", 2)]
+    assert len(read_documents(path)) == 2
+    with pytest.raises(DataError, match=r"b.tsv:1: no column 'txt'"):
+        read_documents(path, text_field="txt")
+
+
 def test_columns_of_csv_are_chosen_by_name_and_quoted_fields_may_have_lines(tmp_path):
     data = '\ufeffid,Label, text\r\n1,earn,"a ""b"",\nc"\r\n\r\n2,acq,d\r\n'
     documents = read_documents(written(tmp_path, "a.csv", data), label_field="Label")
@@ -160,7 +172,7 @@ def test_damaged_files_are_refused_by_file_line_field_and_value(tmp_path, name, 
     ("name", "options", "message"),
     [
         ("a.xls", {}, r"'.xls' names no format; expected one of .csv"),
-        ("a.txt", {"text_field": "text"}, r"columns of TSV are counted from 0, .*'text'"),
+        ("a.txt", {"text_field": "text", "header": False}, r"columns of TSV are counted from 0, .*'text'"),
         ("a.txt", {"text_field": -1}, r"counted from 0, .*-1"),
         ("a.csv", {"text_field": 0}, r"have names; got 0"),
         ("a.csv", {"delimiter": "tab"}, r"single character.*'tab'"),

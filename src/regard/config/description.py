@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from regard.config.keys import Key, keys
@@ -41,9 +42,22 @@ def _tables(schema: type[Config], heading: str) -> str:
             titles[path], sections[path] = f"`{path}`: {key.field.description or ''}", []
         if not key.section or len(key.members) > 1:
             sections[parent].append(_row(key))
+    for key in keys(schema).values():
+        for other in key.sections[1:]:
+            _add_kind(key, other, titles, sections)
     head = "| key | value | default | meaning |\n|---|---|---|---|\n"
     tables = (f"{heading} {titles[name]}\n\n{head}" + "\n".join(rows) for name, rows in sections.items() if rows)
     return "\n\n".join(tables) + "\n"
+
+
+def _add_kind(key: Key, section: type[BaseModel], titles: dict[str, str], sections: dict[str, list[str]]) -> None:
+    """Adds the keys of another section that a key may hold, those of inner sections by their whole names."""
+    name = str(key.field.discriminator)
+    path = f"{dotted(key.path)} ({name}: {section.model_fields[name].default})"
+    titles[path], sections[path] = f"`{dotted(key.path)}` with `{path.partition('(')[2][:-1]}`", []
+    for inner in keys(section).values():
+        if not inner.section or len(inner.members) > 1:
+            sections[path].append(_row(inner, dotted(inner.path)))
 
 
 def key_list(section: str | None = None, *, task: str = next(iter(SCHEMAS))) -> str:
@@ -72,8 +86,8 @@ def key_list(section: str | None = None, *, task: str = next(iter(SCHEMAS))) -> 
     )
 
 
-def _row(key: Key) -> str:
-    cells = (f"`{key.path[-1]}`", key.expected, _default(key), key.field.description or "")
+def _row(key: Key, name: str | None = None) -> str:
+    cells = (f"`{name or key.path[-1]}`", key.expected, _default(key), key.field.description or "")
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

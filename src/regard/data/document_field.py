@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,11 @@ class EncodedDocument:
     num_divided: int = 0
     num_cut: int = 0
     refusal: str = ""
+
+    @property
+    def num_sentences(self) -> int:
+        """The number of sentences."""
+        return len(self.sentences)
 
     @property
     def num_words(self) -> int:
@@ -214,7 +219,31 @@ def pad_documents(documents: Sequence[EncodedDocument]) -> tuple[NDArray[np.int6
     return ids, mask
 
 
-def document_findings(documents: Sequence[Document], encoded: Sequence[EncodedDocument]) -> list[Finding]:
+class Split(Protocol):
+    """What `document_findings` looks at: `EncodedDocument` has it."""
+
+    @property
+    def num_sentences(self) -> int:
+        """Sentences with words."""
+        ...
+
+    @property
+    def num_divided(self) -> int:
+        """Sentences that were too long and were divided."""
+        ...
+
+    @property
+    def num_cut(self) -> int:
+        """Sentences beyond the limit that were left out."""
+        ...
+
+    @property
+    def refusal(self) -> str:
+        """Why the text could not be read; empty if it could."""
+        ...
+
+
+def document_findings(documents: Sequence[Document], encoded: Sequence[Split]) -> list[Finding]:
     """What looks wrong about documents: those without words, divided and left-out sentences, repeated texts.
 
     Args:
@@ -231,7 +260,7 @@ def document_findings(documents: Sequence[Document], encoded: Sequence[EncodedDo
             findings.append(Finding(severity, text, len(items), examples))
 
     found("warning", refused := [d for d, e in pairs if e.refusal], f"{len(refused):,} documents cannot be read")
-    empty = [d for d, e in pairs if not e.sentences and not e.refusal]
+    empty = [d for d, e in pairs if not e.num_sentences and not e.refusal]
     found("warning", empty, f"{len(empty):,} of {total:,} documents have no words")
     cut = [d for d, e in pairs if e.num_cut]
     lost = sum(e.num_cut for e in encoded)

@@ -84,13 +84,14 @@ def read_documents(
     labelled: bool = True,
     label_separator: str | None = None,
     delimiter: str = ",",
-    header: bool = True,
+    header: bool | None = None,
 ) -> Documents:
     """Reads labelled documents into memory.
 
     - csv: a header names the columns; fields in double quotes may have delimiters and line ends in them.
-    - tsv: tab-separated columns, counted from 0, without a header; quotation marks have no special meaning. Unless
-      columns are chosen, the label is before the tab and the text after it.
+    - tsv: tab-separated columns; quotation marks have no special meaning. There is a header if the first line has the
+      columns `text` and `label`, or if fields are chosen by name. Without one, columns are counted from 0, and unless
+      others are chosen the label is before the tab and the text after it.
     - jsonl: one object per line with named fields, or a list with numbered entries. A label may be a text, a number,
       true or false, and, with a separator, a list of those.
     - folder: a folder per label with a text file per document, at any depth below it; files and folders whose names
@@ -107,7 +108,8 @@ def read_documents(
         label_separator: the text between several labels; a document may then have none. If None, each document has
             exactly one label.
         delimiter: between the columns of a CSV file, a single character.
-        header: whether a CSV file has one; without, columns are numbers.
+        header: whether the first line names the columns; without names, columns are numbers. If None, a CSV file has
+            a header, and a TSV file as said above.
 
     Raises:
         ConfigError: for options that contradict the file.
@@ -129,7 +131,10 @@ def read_documents(
     if format == "folder":
         _refuse_fields(path, text_field, label_field, label_separator)
         return Documents(list(_of_folder(path, labelled=labelled)))
-    by_number = format == "tsv" or (format == "csv" and not header)
+    lines = None if format == "csv" else Lines(path, skip_blank=True)
+    if header is None:
+        header = format == "csv" or (format == "tsv" and _names_columns(lines, text_field, label_field, labelled))
+    by_number = format in ("csv", "tsv") and not header
     defaults: tuple[FieldName, FieldName] = NUMBERED if by_number else NAMED
     if labelled is False and by_number:
         defaults = (0, 0)
@@ -142,18 +147,22 @@ def read_documents(
         if by_number and (isinstance(field, str) or field < 0):
             raise ConfigError(f"{path}: columns of {format.upper()} are counted from 0, for example 1; got {field!r}.")
     wanted = _Wanted(texts, label, label_separator)
-    if format == "csv":
+    if lines is None:
         return _of_csv(path, wanted, delimiter, header=header)
-    lines = Lines(path, skip_blank=True)
     items = []
     columns = lines[0].count(TAB) + 1 if len(lines) else 0
+    names = None
     for index, line in enumerate(lines):
+        if format == "tsv" and header and names is None:
+            names = _names(path, line.split(TAB), wanted, TAB)
+            continue
         place = f"{path}:{lines.number(index)}"
         if format == "jsonl":
             row = _Row(place, parse(line, place))
         else:
             row = _Row(place, line.split(TAB))
             row.check_columns(columns, wanted)
+            row = row if names is None else _Row(place, dict(zip(names, row.values, strict=True)))
         items.append(wanted.document(row, path, lines.number(index)))
     return Documents(items, num_blank=lines.num_skipped)
 
@@ -229,7 +238,7 @@ class _Wanted:
     @property
     def last(self) -> int:
         """The last of numbered columns."""
-        return max(field for field in self.fields if isinstance(field, int))
+        return max((field for field in self.fields if isinstance(field, int)), default=0)
 
     def document(self, row: _Row, file: Path, line: int) -> Document:
         texts = []
@@ -302,12 +311,23 @@ def _of_csv(path: Path, wanted: _Wanted, delimiter: str, *, header: bool) -> Doc
     return Documents(items, num_blank=blank)
 
 
+def _names_columns(
+    lines: Lines | None, text: FieldName | Sequence[FieldName] | None, label: FieldName | None, labelled: bool
+) -> bool:
+    """Whether the first line of a TSV file is a header."""
+    chosen = [*((text,) if isinstance(text, (str, int)) else text or ()), *(() if label is None else (label,))]
+    if chosen:
+        return any(isinstance(field, str) for field in chosen)
+    first = [name.strip() for name in lines[0].split(TAB)] if lines else []
+    return len(first) > 1 and {"text", *(("label",) if labelled else ())} <= set(first)
+
+
 def _names(path: Path, row: list[str], wanted: _Wanted, delimiter: str) -> list[str]:
     """The names of a header, which must be distinct and include those that are wanted."""
     names = [name.strip() for name in row]
     for field in wanted.fields:
         if isinstance(field, int):
-            raise ConfigError(f"{path}: columns of a CSV file with a header have names; got {field}.")
+            raise ConfigError(f"{path}: columns of a table with a header have names; got {field}.")
         if field in names and names.count(field) > 1:
             raise DataError(f"{path}:1: {names.count(field)} columns are named {field!r}; it must be one.")
         if field not in names:

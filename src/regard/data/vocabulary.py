@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +54,11 @@ class Vocabulary:
         counts: Counter[str] = Counter()
         for sequence in tokens:
             counts.update(sequence)
+        return cls.of_counts(counts, min_count=min_count, max_symbols=max_symbols)
+
+    @classmethod
+    def of_counts(cls, counts: Mapping[str, int], *, min_count: int = 1, max_symbols: int | None = None) -> Vocabulary:
+        """As `build`, of symbols that were counted before."""
         frequent = (symbol for symbol, count in counts.items() if count >= min_count)
         return cls(sorted(frequent, key=lambda symbol: (-counts[symbol], symbol))[:max_symbols])
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from regard.lazy import on_demand
 from regard.tasks.catalogue import catalogue, describe, explain
 from regard.tasks.contract import AbstractModel, AbstractTask, DataFile, Metric
+from regard.tasks.documents import DocumentEvaluation, DocumentModel, DocumentPrediction
 from regard.tasks.loading import load
 from regard.tasks.table import TASKS
 from regard.tasks.text_to_text import Evaluation, TextToText
@@ -19,6 +20,9 @@ __all__ = [
     "AbstractModel",
     "AbstractTask",
     "DataFile",
+    "DocumentEvaluation",
+    "DocumentModel",
+    "DocumentPrediction",
     "Evaluation",
     "Metric",
     "TextToText",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,11 +18,22 @@ DAMAGED = "If it is damaged, copy it again from its origin, or train again."
 
 
 def fingerprint(path: Path | str) -> str:
-    """SHA-256 of a file, in hexadecimal digits."""
+    """SHA-256 of a file, in hexadecimal digits; of a folder, that of the names and checksums of its files."""
     try:
+        if Path(path).is_dir():
+            return _of_folder(Path(path))
         return checksum(Path(path))
     except OSError as error:
         raise DataError(f"{path}: {reason(Path(path), error)}") from None
+
+
+def _of_folder(path: Path) -> str:
+    digest = hashlib.sha256()
+    for file in sorted(path.rglob("*")):
+        if file.is_file():
+            name = file.relative_to(path).as_posix()
+            digest.update(f"{checksum(file)}  {name}\n".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
 
 
 def training_files(fingerprints: Mapping[str, str]) -> set[str]:

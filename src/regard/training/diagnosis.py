@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from regard.training.selection import TIE_BREAKER
+from regard.training.selection import TIE_BREAKERS
 
 PATIENCE = 5
 """Validations after the first one by which an alignment should have begun to form."""
@@ -37,7 +37,7 @@ class Diagnosis:
 
     def observe(self, metrics: Mapping[str, float]) -> list[str]:
         """The warnings after a validation, if any."""
-        loss, focus = metrics.get(TIE_BREAKER), metrics.get("focus_rate")
+        loss, focus = metrics.get(TIE_BREAKERS[0]), metrics.get("focus_rate")
         self.validations += 1
         if loss is None or focus is None:
             return []
@@ -78,7 +78,7 @@ class Diagnosis:
         return self._once(
             "outputs",
             f"{concern} It has not learned the task. Train longer (training.epochs, training.early_stopping), with "
-            "more steps (a lower training.batch_tokens) or with another training.learning_rate, and check that inputs "
+            "more steps (smaller batches) or with another training.learning_rate, and check that inputs "
             "and outputs belong together (regard data check).",
         )
 

@@ -9,8 +9,13 @@ from dataclasses import dataclass, field
 
 from regard.errors import ConfigError
 
-TIE_BREAKER = "teacher_forced_loss"
-"""Of two validations with equal values of the selected metric, the one in which this is lower is better."""
+TIE_BREAKERS = ("teacher_forced_loss", "loss")
+"""Of validations with equal values of the selected metric, the one in which the first of these is lowest is best."""
+
+
+def _loss(metrics: Mapping[str, float]) -> float:
+    """The loss of a validation, nan if it has none."""
+    return next((metrics[name] for name in TIE_BREAKERS if name in metrics), math.nan)
 
 
 @dataclass(slots=True)
@@ -23,7 +28,7 @@ class BestValidation:
         best, step, metrics: the best value, the step of its validation, and all metrics of that validation.
         concern: what is wrong with the outputs of that validation (`Validation.concern`).
         stale: validations since the metric or the loss last improved.
-        lowest_loss: the lowest `teacher_forced_loss` of all validations that have it.
+        lowest_loss: the lowest loss (`TIE_BREAKERS`) of all validations that have one.
         last: the step of the last validation; None before the first.
     """
 
@@ -44,7 +49,7 @@ class BestValidation:
             ConfigError: if the metric is not among them.
         """
         improved = self.prefers(metrics)
-        loss = metrics.get(TIE_BREAKER, math.nan)
+        loss = _loss(metrics)
         falls = loss < self.lowest_loss
         self.last = step
         self.lowest_loss = loss if falls else self.lowest_loss
@@ -58,7 +63,7 @@ class BestValidation:
         value = self.value(metrics)
         if self.best is None or self._better(value, self.best):
             return True
-        loss, before = (values.get(TIE_BREAKER, math.nan) for values in (metrics, self.metrics))
+        loss, before = _loss(metrics), _loss(self.metrics)
         return value == self.best and loss < before
 
     def value(self, metrics: Mapping[str, float]) -> float:

@@ -4,6 +4,7 @@ curves."""
 from regard.viz.aligned import Aligned, Reading
 from regard.viz.curves import plot_curves
 from regard.viz.document import plot_document
+from regard.viz.document_files import save_documents
 from regard.viz.files import load_alignment, save_alignment
 from regard.viz.forecast import plot_forecast
 from regard.viz.plot import plot_alignment
@@ -19,4 +20,5 @@ __all__ = [
     "plot_document",
     "plot_forecast",
     "save_alignment",
+    "save_documents",
 ]

@@ -71,7 +71,8 @@ class WeightedDocument:
         Args:
             kind: root or product.
 
-        Source: Yang et al. 2016 (aclanthology N16-1174), section 3.6, show the root.
+        Yang et al. 2016 (aclanthology N16-1174) show words and sentences in one picture; that they show this root is
+        said from memory and could not be verified in the paper.
         """
         if kind not in get_args(Emphasis):
             raise RegardError(f"emphasis must be 'root' or 'product'; got {kind!r}.")

@@ -1,7 +1,8 @@
 """The configuration of each task, by its name."""
 
 from regard.config.schema import Config
+from regard.config.tasks.documents import DocumentsConfig
 from regard.config.tasks.text_to_text import TextToTextConfig
 
-SCHEMAS: dict[str, type[Config]] = {"text_to_text": TextToTextConfig}
+SCHEMAS: dict[str, type[Config]] = {"text_to_text": TextToTextConfig, "documents": DocumentsConfig}
 """What `task:` may be; the first is meant where there is none."""

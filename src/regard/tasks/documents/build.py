@@ -1,0 +1,68 @@
+"""The network that a configuration describes."""
+
+from __future__ import annotations
+
+from regard.config.place import KeyPath
+from regard.config.tasks.documents import FlatConfig, HierarchicalConfig, LevelConfig
+from regard.errors import ConfigError
+from regard.layers import RecurrentStack, TokenEmbedding
+from regard.models import DocumentClassifier, Level, Pooling
+
+DEFAULT = LevelConfig()
+ENCODER = ("size", "layers", "bidirectional")
+"""Keys of a level that have no effect without an encoder."""
+
+
+def build_classifier(config: HierarchicalConfig | FlatConfig, *, num_words: int, num_labels: int) -> DocumentClassifier:
+    """The network, freshly initialised.
+
+    Args:
+        num_words: ids of words.
+        num_labels: C.
+
+    Raises:
+        ConfigError: for keys that contradict each other; its path names the key.
+    """
+    embedding = TokenEmbedding(num_words, config.embedding_size, dropout=config.dropout)
+    words = _level(config.words, config.embedding_size, config.dropout, ("model", "words"))
+    sentences = None
+    if isinstance(config, HierarchicalConfig):
+        sentences = _level(config.sentences, words.context_size, config.dropout, ("model", "sentences"))
+    return DocumentClassifier(embedding, words, num_labels, sentence=sentences, dropout=config.dropout)
+
+
+def _level(config: LevelConfig, input_size: int, dropout: float, path: KeyPath) -> Level:
+    _refuse_unused(config, path)
+    stack = None
+    if config.cell != "none":
+        stack = RecurrentStack(
+            input_size,
+            config.size,
+            config.layers,
+            cell=config.cell,
+            bidirectional=config.bidirectional,
+            dropout=dropout,
+        )
+    width = input_size if stack is None else stack.output_size
+    heads = config.heads if config.pooling == "multi_head" else 1
+    if config.attention_size % heads:
+        raise ConfigError(
+            f"attention_size={config.attention_size} must be a multiple of heads={heads}", (*path, "attention_size")
+        )
+    kinds = {"multi_head": "attention", "last_state": "last"}
+    kind = kinds.get(config.pooling, config.pooling)
+    return Level(stack, Pooling(kind, width, attention_size=config.attention_size, num_heads=heads))  # type: ignore[arg-type]
+
+
+def _refuse_unused(config: LevelConfig, path: KeyPath) -> None:
+    """Refuses what would have no effect."""
+    if config.cell == "none":
+        if config.pooling == "last_state":
+            raise ConfigError("last_state is the state of an encoder, and cell: none is none", (*path, "pooling"))
+        for key in ENCODER:
+            if getattr(config, key) != getattr(DEFAULT, key):
+                raise ConfigError(f"{key} has no effect with cell: none; leave it out", (*path, key))
+    used = {"attention_size": ("attention", "multi_head"), "heads": ("multi_head",)}
+    for key, kinds in used.items():
+        if config.pooling not in kinds and getattr(config, key) != getattr(DEFAULT, key):
+            raise ConfigError(f"{key} has no effect with pooling: {config.pooling}; leave it out", (*path, key))

@@ -1,0 +1,140 @@
+"""What looks wrong with labelled documents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.data import Document, Documents, Finding, document_findings
+from regard.data.finding import NUM_EXAMPLES, SEVERITIES
+from regard.tasks.documents.encoded import SplitDocuments
+from regard.tasks.documents.reading import TrainingData
+
+FEW_DOCUMENTS, FEW_HELD_OUT, FEW_OF_A_LABEL = 100, 20, 5
+SHOWN = 5
+"""The most labels that a finding names."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentReport:
+    """All findings, the most severe first; `str` gives a line each."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether a finding makes training pointless."""
+        return any(finding.severity == "error" for finding in self.findings)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.findings))
+
+
+def check_documents(data: TrainingData) -> DocumentReport:
+    """Looks at training and held-out documents."""
+    findings = [*_sizes("train", data.train, data.train_words), *_sizes("dev", data.dev, data.dev_words)]
+    findings += _few(data)
+    findings += _labels(data)
+    for name, documents, words in (("train", data.train, data.train_words), ("dev", data.dev, data.dev_words)):
+        findings += [
+            Finding(found.severity, f"{name}: {found.text}", found.count, found.examples)
+            for found in document_findings(documents, words.extents)
+        ]
+        findings += _repeated(name, documents)
+    findings += _shared(data)
+    findings += _unknown(data)
+    findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+    return DocumentReport(tuple(findings))
+
+
+def _sizes(name: str, documents: Documents, words: SplitDocuments) -> Iterator[Finding]:
+    count, lengths = len(documents), words.num_words
+    yield Finding(
+        "info",
+        f"{name} has {count:,} document{'s' * (count > 1)} of {lengths.min():,} to {lengths.max():,} words, "
+        f"median {np.median(lengths):,.0f}",
+        count,
+    )
+    if documents.num_blank:
+        text = f"{name} has {documents.num_blank:,} blank lines, which are skipped"
+        yield Finding("info", text, documents.num_blank)
+    if not lengths.any():
+        yield Finding("error", f"no document of {name} has words", count)
+
+
+def _few(data: TrainingData) -> Iterator[Finding]:
+    if (count := len(data.train)) < FEW_DOCUMENTS:
+        yield Finding("warning", f"{count:,} training documents are too few to learn much from", count)
+    if (count := len(data.dev)) < FEW_HELD_OUT:
+        yield Finding("warning", f"{count:,} held-out documents are too few for reliable metrics", count)
+
+
+def _labels(data: TrainingData) -> Iterator[Finding]:
+    """Findings about how often labels occur, and where."""
+    frequencies = Counter(name for item in data.train for name in item.labels)
+    names = data.labels.names
+    if len(names) == 1 and not data.labels.several:
+        yield Finding("error", f"all training documents have the same label, {names[0]!r}", len(data.train))
+        return
+    most, least = max(names, key=lambda name: frequencies[name]), min(names, key=lambda name: frequencies[name])
+    share = frequencies[most] / len(data.train)
+    text = (
+        f"{len(names):,} labels; {most!r} has {share:.1%} of the training documents, {least!r} {frequencies[least]:,}"
+    )
+    yield Finding("info", text, len(names))
+    if data.labels.several:
+        none = sum(not item.labels for item in data.train)
+        mean = sum(frequencies.values()) / len(data.train)
+        yield Finding("info", f"{mean:.2g} labels a document; {none:,} training documents have none", none)
+    rare = [name for name in names if frequencies[name] < FEW_OF_A_LABEL]
+    if rare:
+        text = f"{len(rare):,} labels have fewer than {FEW_OF_A_LABEL} training documents: {_listed(rare)}"
+        yield Finding("warning", text, len(rare))
+    unknown = [item for item in data.dev if any(name not in data.labels for name in item.labels)]
+    if unknown:
+        missing = sorted({name for item in unknown for name in item.labels if name not in data.labels})
+        text = f"{len(unknown):,} documents of dev have labels that no training document has: {_listed(missing)}"
+        yield Finding("warning", text, len(unknown), _places(unknown))
+
+
+def _repeated(name: str, documents: Documents) -> Iterator[Finding]:
+    seen: set[tuple[str, tuple[str, ...]]] = set()
+    repeated = []
+    for item in documents:
+        key = item.text, item.labels
+        if key in seen:
+            repeated.append(item)
+        seen.add(key)
+    if repeated:
+        text = f"{name}: {len(repeated):,} documents repeat an earlier one with its label"
+        yield Finding("info", text, len(repeated), _places(repeated))
+
+
+def _shared(data: TrainingData) -> Iterator[Finding]:
+    """Held-out texts that are trained on."""
+    texts = {item.text for item in data.train}
+    shared = [item for item in data.dev if item.text in texts]
+    if shared:
+        text = f"{len(shared):,} texts of dev are also training texts"
+        yield Finding("warning", text, len(shared), _places(shared))
+
+
+def _unknown(data: TrainingData) -> Iterator[Finding]:
+    total = sum(data.dev_words.frequencies.values())
+    vocabulary = data.field.words.vocabulary
+    unknown = sum(count for word, count in data.dev_words.frequencies.items() if word not in vocabulary)
+    if unknown:
+        share = f"{unknown / total:.1%}"
+        text = f"the vocabulary has {len(vocabulary.symbols):,} words; {share} of dev's words are unknown"
+        yield Finding("info", text, unknown)
+
+
+def _places(items: list[Document]) -> tuple[str, ...]:
+    return tuple(item.place for item in items[:NUM_EXAMPLES])
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:SHOWN])) + ", …" * (len(names) > SHOWN)

@@ -1,0 +1,182 @@
+"""The metrics of a model on labelled documents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regard.data import Document, Labels, LabelScores, score_labels
+from regard.data.pairs import shorten
+from regard.tasks.documents.prediction import DocumentPrediction
+
+MOST_SHOWN = 20
+"""The most labels whose confusion matrix is shown as text."""
+LONGEST_NAME = 16
+TINY = 1e-30
+"""The least probability whose logarithm is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredDocument:
+    """A document with its prediction."""
+
+    document: Document
+    prediction: DocumentPrediction
+
+    @property
+    def is_right(self) -> bool:
+        """Whether all its labels, and no others, were found."""
+        return set(self.document.labels) == set(self.prediction.labels)
+
+    @property
+    def confidence(self) -> float:
+        """How sure the model is of its largest mistake: the probability of a wrong label, or that a right one lacks."""
+        right, given = set(self.document.labels), set(self.prediction.labels)
+        probabilities = self.prediction.probabilities
+        wrong = [probabilities[name] for name in given - right]
+        return max([*wrong, *(1 - probabilities.get(name, 0.0) for name in right - given if not wrong)], default=0.0)
+
+    @property
+    def place(self) -> str:
+        """Where the document is from."""
+        return self.document.place
+
+    def record(self) -> dict[str, Any]:
+        """The document as a JSON object."""
+        return {
+            "text": self.document.text,
+            "labels": list(self.document.labels),
+            "given": list(self.prediction.labels),
+            "confidence": round(self.confidence, 6),
+            "place": self.place,
+        }
+
+    def __str__(self) -> str:
+        right, given = (" and ".join(names) or "none" for names in (self.document.labels, self.prediction.labels))
+        shown = shorten(" ".join(self.document.text.split()))
+        return f"{self.place}  {right}, but given {given} ({self.confidence:.2f})\n  {shown}"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentEvaluation:
+    """Predictions against the labels of documents.
+
+    Args:
+        scored: the documents.
+        names: the labels of the model, and after them those of the documents that it does not know.
+        scores: counts of right and wrong labels.
+        loss: mean negative log-likelihood in nats of the documents whose labels the model knows.
+    """
+
+    scored: Sequence[ScoredDocument]
+    names: tuple[str, ...]
+    scores: LabelScores
+    loss: float
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Shares from 0 to 1 and the loss, by name, and the number of documents.
+
+        accuracy: the share of documents whose labels are all right, and no label too many (exact match);
+        error_rate: the others; macro_f1, micro_f1: `LabelScores`.
+        """
+        return {
+            "error_rate": 1 - self.scores.accuracy,
+            "accuracy": self.scores.accuracy,
+            "macro_f1": self.scores.macro_f1,
+            "micro_f1": self.scores.micro_f1,
+            "loss": self.loss,
+            "documents": len(self.scored),
+        }
+
+    @property
+    def worst(self) -> list[ScoredDocument]:
+        """The documents with mistakes, those of which the model is most sure first."""
+        return sorted((entry for entry in self.scored if not entry.is_right), key=lambda entry: -entry.confidence)
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """The labels with precision, recall, F1 and support, and the confusion matrix (`LabelScores.confusion`)."""
+        columns = (self.scores.precision, self.scores.recall, self.scores.f1, self.scores.support)
+        figures = {
+            name: {
+                "precision": round(float(precision), 6),
+                "recall": round(float(recall), 6),
+                "f1": round(float(f1), 6),
+                "support": int(support),
+            }
+            for name, precision, recall, f1, support in zip(self.names, *columns, strict=True)
+        }
+        return {"labels": figures, "confusion": self.scores.confusion.tolist()}
+
+    def __str__(self) -> str:
+        metrics = self.metrics
+        first = "exact match" if self.scores.several else "accuracy"
+        line = (
+            f"{len(self.scored):,} documents: {first} {metrics['accuracy']:.2%}, macro F1 {metrics['macro_f1']:.4f}, "
+            f"micro F1 {metrics['micro_f1']:.4f}, loss {metrics['loss']:.4f}"
+        )
+        if len(self.names) > MOST_SHOWN:
+            return line
+        return "\n".join([line, "", *(self._by_label() if self.scores.several else self._confusion())])
+
+    def _confusion(self) -> Iterator[str]:
+        """A row for each true label, a column for each given one."""
+        shown = [_name(name) for name in self.names]
+        head = "true \\ given"
+        width = max(map(len, [head, *shown]))
+        counts = [[f"{count:,}" for count in row] for row in self.scores.confusion.tolist()]
+        widths = [max(len(name), *(len(row[i]) for row in counts)) for i, name in enumerate(shown)]
+        for name, row in zip([head, *shown], [shown, *counts], strict=True):
+            yield f"{name:{width}}  " + "  ".join(f"{cell:>{size}}" for cell, size in zip(row, widths, strict=True))
+
+    def _by_label(self) -> Iterator[str]:
+        """A row for each label."""
+        width = max(len(_name(name)) for name in self.names)
+        yield f"{'':{width}}  precision  recall      F1  documents"
+        columns = (self.scores.precision, self.scores.recall, self.scores.f1, self.scores.support)
+        for name, precision, recall, f1, support in zip(self.names, *columns, strict=True):
+            yield f"{_name(name):{width}}  {precision:9.4f}  {recall:6.4f}  {f1:6.4f}  {support:9,}"
+
+
+def evaluation(
+    documents: Sequence[Document], predictions: Sequence[DocumentPrediction], labels: Labels
+) -> DocumentEvaluation:
+    """Compares predictions with the labels of the documents.
+
+    Args:
+        labels: those of the model; a document with another one can only be wrong.
+    """
+    unseen = sorted({name for item in documents for name in item.labels if name not in labels})
+    every = Labels([*labels.names, *unseen], several=labels.several)
+    given = [
+        Document("", prediction.labels, item.file) for item, prediction in zip(documents, predictions, strict=True)
+    ]
+    arrays = [every.indicators(items) if labels.several else every.ids(items) for items in (given, documents)]
+    losses = [
+        _loss(item.labels, prediction.probabilities, several=labels.several)
+        for item, prediction in zip(documents, predictions, strict=True)
+        if all(name in labels for name in item.labels)
+    ]
+    return DocumentEvaluation(
+        [ScoredDocument(*entry) for entry in zip(documents, predictions, strict=True)],
+        every.names,
+        score_labels(*arrays, num_labels=len(every)),
+        float(np.mean(losses)) if losses else math.nan,
+    )
+
+
+def _loss(right: tuple[str, ...], probabilities: Mapping[str, float], *, several: bool) -> float:
+    """Nats of the right labels."""
+    if not several:
+        return -math.log(max(probabilities[right[0]], TINY))
+    shares = (p if name in right else 1 - p for name, p in probabilities.items())
+    return -sum(math.log(max(share, TINY)) for share in shares)
+
+
+def _name(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"

@@ -1,0 +1,276 @@
+"""Documents: a trained model with everything that prediction needs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.config.tasks.documents import DocumentsConfig
+from regard.data import DocumentField, EncodedDocument, Labels, Vocabulary, bucket
+from regard.errors import DataError
+from regard.models import DocumentClassifier
+from regard.tasks.contract import AbstractModel
+from regard.tasks.documents.build import build_classifier
+from regard.tasks.documents.encoded import EncodedDocuments
+from regard.tasks.documents.evaluation import DocumentEvaluation, evaluation
+from regard.tasks.documents.prediction import DocumentPrediction
+from regard.tasks.documents.reading import read_file
+from regard.viz import WeightedDocument, plot_document, save_documents
+
+TAB = "\t"
+FIELD, LABELS = "words", "labels.json"
+
+
+@dataclass(eq=False, repr=False)
+class DocumentModel(AbstractModel[DocumentsConfig]):
+    """A classifier of documents: sentences and words, labels, the network and its configuration.
+
+    `regard.load` returns one from a run folder. Several threads may call it at once.
+
+    Args:
+        config: the resolved configuration.
+        field: turns texts into sentences of ids.
+        labels: the labels.
+        module: the network; set to evaluation mode.
+        name: shown in messages.
+        card: a text about the model, its data and its limits.
+        fingerprints: SHA-256 of the training and held-out files, by name; metrics on training files are refused.
+    """
+
+    config: DocumentsConfig
+    field: DocumentField
+    labels: Labels
+    module: DocumentClassifier
+    _: KW_ONLY
+    name: str = "model"
+    card: str = ""
+    fingerprints: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.module.eval()
+
+    @classmethod
+    def build(
+        cls, config: DocumentsConfig, field: DocumentField, labels: Labels, *, name: str = "model"
+    ) -> DocumentModel:
+        """An untrained model; its weights are drawn from torch's global generator."""
+        module = build_classifier(config.model, num_words=len(field.words.vocabulary), num_labels=len(labels))
+        return cls(config, field, labels, module, name=name)
+
+    assets = (f"{FIELD}.json", f"{FIELD}-sentences.json", LABELS)
+    formats = ("tsv", "text", "jsonl")
+
+    def save_assets(self, folder: Path) -> None:
+        """Writes `words.json`, `words-sentences.json` and `labels.json`."""
+        self.field.save(folder, FIELD)
+        self.labels.save(folder / LABELS)
+
+    def vocabularies(self) -> Mapping[str, tuple[str, Vocabulary]]:
+        """That of the words, whose vectors the embedding has."""
+        return {"words": ("embedding.", self.field.words.vocabulary)}
+
+    def unlike(self, other: DocumentModel) -> Sequence[str]:
+        """Other normalisations of texts, and other labels."""
+        lines = []
+        if self.field.words.normalisation != other.field.words.normalisation:
+            lines.append(f"texts were normalised differently ({other.field.words.normalisation}), which is not copied")
+        if self.labels != other.labels:
+            lines.append("the labels are others, so what the output layer has learned is of no use")
+        return lines
+
+    @property
+    def input_fields(self) -> tuple[str | int, ...]:
+        """The columns or fields of the text in the training documents."""
+        fields = self.config.data.text_field
+        return fields if isinstance(fields, tuple) else ("text" if fields is None else fields,)
+
+    def predict(
+        self, inputs: Sequence[str], *, alignment: bool = True, strict: bool = False
+    ) -> list[DocumentPrediction]:
+        """The labels of texts, in order; batching never changes a result, except by rounding.
+
+        A text that cannot be handled as it is (without words, or without a word that training had) does not affect the
+        others; its prediction has a warning. A text without words gets the labels that the network gives to nothing.
+
+        Args:
+            inputs: texts; where training joined several fields, these are separated by tabs.
+            alignment: whether predictions have the weights of words and sentences.
+            strict: raises an error for a text that cannot be handled, in place of a warning.
+
+        Raises:
+            DataError: for the first text that cannot be handled, if `strict`.
+        """
+        if isinstance(inputs, str) or not isinstance(inputs, Sequence):
+            raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
+        if others := [text for text in inputs if not isinstance(text, str)]:
+            raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
+        joined = len(self.input_fields) - 1
+        encoded = [self.field.encode("\n\n".join(text.split(TAB, joined)) if joined else text) for text in inputs]
+        warnings = [self._warnings(item) for item in encoded]
+        if strict:
+            for number, (text, reasons) in enumerate(zip(inputs, warnings, strict=True), start=1):
+                if reasons:
+                    raise DataError(f"input {number} ({text!r:.100}): {'; '.join(reasons)}")
+        documents = EncodedDocuments.of(encoded)
+        results: list[DocumentPrediction | None] = [None] * len(inputs)
+        for i, probabilities, alignments in self.classify(documents, alignment=alignment):
+            sentences = encoded[i].tokens if alignment else ()
+            results[i] = self.prediction(probabilities, sentences, alignments, warnings[i])
+        return [result for result in results if result is not None]
+
+    def classify(
+        self, documents: EncodedDocuments, indices: Sequence[int] | None = None, *, alignment: bool = False
+    ) -> Iterator[tuple[int, Tensor, dict[str, Tensor]]]:
+        """The index of each document with the probabilities (C,) of its labels, float64, and its alignments.
+
+        Args:
+            indices: which documents; all if None.
+            alignment: whether there are alignments, as `DocumentPrediction` has them.
+        """
+        chosen = np.arange(len(documents)) if indices is None else np.asarray(indices, dtype=np.int64)
+        words, sentences = documents.words[chosen], documents.counts[chosen]
+        batch_words = self.config.decoding.batch_words
+        for batch in bucket(words, sentences, batch_tokens=batch_words, seed=0, epoch=0, shuffle=False):
+            ids, mask = documents.pad(chosen[batch])
+            with torch.inference_mode():
+                output = self.module(ids.to(self.device), mask.to(self.device))
+            logits = output.logits.double().cpu()
+            probabilities = logits.sigmoid() if self.labels.several else logits.softmax(-1)
+            weights = {name: tensor.float().cpu() for name, tensor in output.alignments.items()} if alignment else {}
+            for row, i in enumerate(chosen[batch].tolist()):
+                count = int(documents.counts[i])
+                longest = int(mask[row].sum(-1).max()) if count else 0
+                cut = {"word": (slice(None), slice(count), slice(longest)), "sentence": (slice(None), slice(count))}
+                yield i, probabilities[row], {name: tensor[row][cut[name]] for name, tensor in weights.items()}
+
+    def prediction(
+        self,
+        probabilities: Tensor,
+        sentences: Sequence[Sequence[str]] = (),
+        alignments: Mapping[str, Tensor] | None = None,
+        warnings: tuple[str, ...] = (),
+    ) -> DocumentPrediction:
+        """The prediction that follows from the probabilities (C,) of the labels."""
+        values = probabilities.tolist()
+        order = sorted(range(len(values)), key=lambda i: -values[i])
+        ranked = {self.labels.names[i]: values[i] for i in order}
+        names = tuple(ranked)[:1]
+        if self.labels.several:
+            names = tuple(name for name, p in ranked.items() if p >= self.config.decoding.threshold)
+        return DocumentPrediction(names, ranked, sentences, alignments or {}, warnings)
+
+    def evaluate(
+        self, path: Path | str, *, source_field: Any = None, target_field: str | int | None = None
+    ) -> DocumentEvaluation:
+        """Compares predictions for the documents of a file or folder with their labels.
+
+        Args:
+            path: as the training documents are.
+            source_field, target_field: columns or fields of the text and of the label; those of training if None.
+
+        Raises:
+            DataError: for a file without documents, or that the model was trained on.
+        """
+        self.refuse_trained(path)
+        documents = read_file(self.config.data, path, text_field=source_field, label_field=target_field)
+        if not len(documents):
+            raise DataError(f"{path}: there are no documents to evaluate.")
+        encoded = EncodedDocuments.of([self.field.encode(item.text) for item in documents])
+        results = {i: self.prediction(probabilities) for i, probabilities, _ in self.classify(encoded)}
+        return evaluation(documents, [results[i] for i in range(len(documents))], self.labels)
+
+    def rows(self, prediction: DocumentPrediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
+        """A row with the labels, and with `scores` their least probability; with `num_best` a row for each label."""
+        num_best = self.config.decoding.num_best
+        if num_best > 1:
+            return [(name, f"{p:.4f}") for name, p in list(prediction.probabilities.items())[:num_best]]
+        least = min((prediction.probabilities[name] for name in prediction.labels), default=1.0)
+        shown = (self.config.data.label_separator or "").join(prediction.labels)
+        return [(shown, f"{least:.4f}") if scores else (shown,)]
+
+    def record(self, prediction: DocumentPrediction) -> dict[str, Any]:
+        """Labels, the probabilities of all labels and, if it has them, words and weights."""
+        return prediction.record()
+
+    def can_plot(self, prediction: DocumentPrediction) -> bool:
+        """Whether it has words with weights."""
+        return prediction.word_weights is not None and bool(prediction.sentences)
+
+    def plot(
+        self,
+        predictions: Sequence[DocumentPrediction],
+        path: Path,
+        *,
+        title: str = "",
+        data: Literal["json", "npz"] | None = None,
+        heads: bool = False,
+        highest: Literal["largest"] | float = "largest",
+    ) -> Sequence[Path]:
+        """Draws documents, their words coloured by their weights and those of their sentences (`plot_document`)."""
+        documents = [drawn for each in predictions for drawn in self.weighted(each, heads=heads)]
+        scale = "largest" if highest == 1.0 else highest
+        files = [plot_document(documents, path, title=title, highest=scale)]
+        if data is not None:
+            files.append(save_documents(documents, path.with_suffix(f".{data}")))
+        return files
+
+    def weighted(
+        self, prediction: DocumentPrediction, *, heads: bool = False, label: str | None = None
+    ) -> list[WeightedDocument]:
+        """A prediction as it is drawn: once, with the mean of the heads, or once for every head of its words.
+
+        Args:
+            label: the true label, if it is known.
+        """
+        words = prediction.alignments["word"]
+        shown = ", ".join(prediction.labels) or "no label"
+        least = min((prediction.probabilities[name] for name in prediction.labels), default=None)
+        return [
+            WeightedDocument(
+                prediction.sentences,
+                weights,
+                prediction.sentence_weights,
+                predicted=shown + (f" (head {number} of {len(words)})" if heads and len(words) > 1 else ""),
+                probability=least,
+                label=label,
+            )
+            for number, weights in enumerate(words if heads else words.mean(0, keepdim=True), start=1)
+        ]
+
+    def parts(self) -> Mapping[str, nn.Module]:
+        """The encoders of words and of sentences, if there are any."""
+        levels = {"words": self.module.word, "sentences": self.module.sentence}
+        return {name: level.stack for name, level in levels.items() if level is not None and level.stack is not None}
+
+    def information(self) -> dict[str, Any]:
+        """Facts about the model: sizes, labels, configuration."""
+        kind = "labels, of which a document may have several" if self.labels.several else "labels"
+        return {
+            "name": self.name,
+            "task": self.config.task,
+            "parameters": sum(parameter.numel() for parameter in self.module.parameters()),
+            "words": f"{len(self.field.words.vocabulary):,} {self.config.data.units} symbols",
+            "labels": f"{len(self.labels):,} {kind}: {', '.join(self.labels.names)}",
+            "model": self.config.model.model_dump(mode="json"),
+            "decoding": self.config.decoding.model_dump(mode="json"),
+        }
+
+    def __repr__(self) -> str:
+        return f"DocumentModel({self.name!r}, {self.information()['parameters']:,} parameters, on {self.device})"
+
+    def _warnings(self, encoded: EncodedDocument) -> tuple[str, ...]:
+        if not encoded.num_words:
+            return (encoded.refusal or "the document has no words; its label is a guess",)
+        warnings = []
+        if len(encoded.unknown) == encoded.num_words:
+            warnings.append("no word of the document was in the training data")
+        if encoded.num_cut:
+            warnings.append(f"{encoded.num_cut:,} sentences beyond data.max_sentences were not read")
+        return tuple(warnings)

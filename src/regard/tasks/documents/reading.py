@@ -1,0 +1,126 @@
+"""The documents of a configuration, and the words and labels that are learned from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from regard.config.tasks.documents import DocumentDataConfig
+from regard.data import (
+    DocumentField,
+    Documents,
+    Field,
+    Labels,
+    Normalisation,
+    Sentences,
+    Vocabulary,
+    hold_out_documents,
+    read_documents,
+)
+from regard.data.field import PLAIN_UNITS
+from regard.data.split import suggested_fraction
+from regard.errors import ConfigError, DataError
+from regard.tasks.documents.encoded import SplitDocuments
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingData:
+    """The documents that a model is trained on.
+
+    Args:
+        train, dev: training documents and held-out documents.
+        train_words, dev_words: their words.
+        field: sentences, and the words of the training documents.
+        labels: those of the training documents.
+        chosen: values of open keys that follow from the documents, by dotted key.
+    """
+
+    train: Documents
+    dev: Documents
+    train_words: SplitDocuments
+    dev_words: SplitDocuments
+    field: DocumentField
+    labels: Labels
+    chosen: Mapping[str, float]
+
+
+def read_data(data: DocumentDataConfig) -> TrainingData:
+    """Reads the documents, and learns words and labels from the training documents.
+
+    Raises:
+        ConfigError: for settings that contradict the files.
+        DataError: for files that cannot be read, or that have no documents or words.
+    """
+    documents = read_file(data, data.train)
+    if not len(documents):
+        raise DataError(f"{data.train}: there are no documents to train on.")
+    chosen: dict[str, float] = {}
+    if data.dev is not None:
+        train, dev = documents, read_file(data, data.dev)
+        if not len(dev):
+            raise DataError(f"{data.dev}: there are no held-out documents.")
+    else:
+        fraction = data.dev_fraction
+        if fraction is None:
+            fraction = chosen["data.dev_fraction"] = suggested_fraction(len(documents))
+        train, dev = hold_out_documents(documents, fraction)
+    labels = Labels.build(train, several=data.label_separator is not None)
+    field = empty_field(data)
+    train_words, dev_words = (SplitDocuments((item.text for item in items), field) for items in (train, dev))
+    inventory = field.words.units.inventory
+    if inventory is not None:
+        vocabulary = Vocabulary(inventory)
+    else:
+        vocabulary = Vocabulary.of_counts(
+            train_words.frequencies, min_count=data.min_count, max_symbols=data.vocabulary_size
+        )
+    if not vocabulary.symbols:
+        raise DataError(f"{data.train}: no word of the documents occurs {data.min_count} times; lower data.min_count.")
+    field = replace(field, words=replace(field.words, vocabulary=vocabulary))
+    return TrainingData(train, dev, train_words, dev_words, field, labels, chosen)
+
+
+def read_file(
+    data: DocumentDataConfig,
+    path: Path | str,
+    *,
+    text_field: Any = None,
+    label_field: str | int | None = None,
+) -> Documents:
+    """Reads a file or folder as the configuration says.
+
+    Args:
+        text_field, label_field: other fields than those of the configuration.
+    """
+    is_training = str(path) in (str(data.train), str(data.dev))
+    try:
+        return read_documents(
+            path,
+            format=data.format if is_training else "auto",
+            text_field=data.text_field if text_field is None else text_field,
+            label_field=data.label_field if label_field is None else label_field,
+            label_separator=data.label_separator,
+            delimiter=data.delimiter,
+            header=data.header,
+        )
+    except ConfigError as error:
+        raise ConfigError(str(error), error.path or ("data",)) from None
+
+
+def empty_field(data: DocumentDataConfig) -> DocumentField:
+    """Sentences and units of a configuration, without words.
+
+    Raises:
+        ConfigError: for a limit that has no effect with the units.
+    """
+    units = PLAIN_UNITS[data.units]()
+    if units.inventory is not None:
+        defaults = DocumentDataConfig(train=data.train)
+        for key in ("min_count", "vocabulary_size"):
+            if getattr(data, key) != getattr(defaults, key):
+                raise ConfigError(f"{key} has no effect with units: {data.units}; leave it out", ("data", key))
+    words = Field(Normalisation(data.case, data.unicode), units, Vocabulary(()))
+    sentences = None if data.sentences == "none" else Sentences(data.sentences)
+    return DocumentField(words, sentences, data.max_sentence_length, data.max_sentences)

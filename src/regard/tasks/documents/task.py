@@ -1,0 +1,88 @@
+"""The task of finding the labels of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from regard.config.tasks.documents import DocumentsConfig
+from regard.data import DocumentField, Labels
+from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
+from regard.models import DocumentClassifier
+from regard.tasks.contract import AbstractTask, DataFile, Metric
+from regard.tasks.documents.build import build_classifier
+from regard.tasks.documents.checking import DocumentReport, check_documents
+from regard.tasks.documents.defaults import Resolved, adopt, resolve
+from regard.tasks.documents.model import FIELD, LABELS, DocumentModel
+from regard.tasks.documents.reading import TrainingData, empty_field, read_data
+from regard.tasks.documents.trainee import DocumentTrainee, check_weights
+from regard.tasks.fingerprints import DAMAGED
+
+DRAFT_SIZE = 8
+"""Words and labels before there are any."""
+
+
+class DocumentsTask(AbstractTask[DocumentsConfig]):
+    """Labelled documents, and a model that finds their labels."""
+
+    summary = "labels of documents: topics, ratings, senders; attention over words and sentences"
+    metrics = (
+        Metric("error_rate"),
+        Metric("accuracy", aliases=("exact_match",), larger_is_better=True),
+        Metric("macro_f1", larger_is_better=True),
+        Metric("micro_f1", larger_is_better=True),
+        Metric("loss"),
+    )
+
+    def draft(self, config: DocumentsConfig) -> DocumentClassifier:
+        """The network, with a few words and labels."""
+        if config.training.compile:
+            raise ConfigError(
+                "the number of sentences that are computed depends on the documents, so there is no graph to compile; "
+                "leave compile out",
+                ("training", "compile"),
+            )
+        check_weights(config.data.label_separator is not None, config.training.class_weights)
+        empty_field(config.data)
+        return build_classifier(config.model, num_words=DRAFT_SIZE, num_labels=DRAFT_SIZE)
+
+    def files(self, config: DocumentsConfig) -> Sequence[DataFile]:
+        """Training and held-out documents."""
+        data = config.data
+        named = (("train", data.train), ("dev", data.dev))
+        return [DataFile(f"data.{name}", name, path) for name, path in named if path is not None]
+
+    def read(self, config: DocumentsConfig) -> TrainingData:
+        """The documents, and the words and labels that are learned from them."""
+        return read_data(config.data)
+
+    def check(self, config: DocumentsConfig, material: TrainingData) -> DocumentReport:
+        """Checks the documents."""
+        return check_documents(material)
+
+    def resolve(self, config: DocumentsConfig, material: TrainingData, report: DocumentReport) -> Resolved:
+        """Chooses batches, steps and dropout by the number of words."""
+        words = material.train_words
+        return resolve(config, words.num_words, words.num_sentences, chosen=material.chosen)
+
+    def adopt(self, config: DocumentsConfig, resolved: DocumentsConfig) -> DocumentsConfig:
+        """A configuration whose open keys have the values that a former run resolved them to."""
+        return adopt(config, resolved)
+
+    def build(self, config: DocumentsConfig, material: TrainingData, *, name: str) -> DocumentModel:
+        """An untrained model for the words and labels of the training documents."""
+        return DocumentModel.build(config, material.field, material.labels, name=name)
+
+    def trainee(self, model: DocumentModel, material: TrainingData) -> DocumentTrainee:
+        """The model with its documents."""
+        return DocumentTrainee(model, material)
+
+    def restore(self, config: DocumentsConfig, folder: Path, *, name: str) -> DocumentModel:
+        """The model with the saved words and labels."""
+        try:
+            field, labels = DocumentField.load(folder, FIELD), Labels.load(folder / LABELS)
+        except (DataError, UnsupportedError):
+            raise
+        except (RegardError, TypeError) as error:
+            raise DataError(f"{folder}: {error}\n  {DAMAGED}") from None
+        return DocumentModel.build(config, field, labels, name=name)

@@ -1,0 +1,203 @@
+"""The trainee of documents: a model with its training data, for the training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from regard.data import UNKNOWN, bucket
+from regard.data.pairs import shorten
+from regard.errors import ConfigError
+from regard.layers import items
+from regard.shapes import Bool, Int
+from regard.tasks.documents.evaluation import DocumentEvaluation, ScoredDocument, evaluation
+from regard.tasks.documents.model import DocumentModel
+from regard.tasks.documents.prediction import DocumentPrediction
+from regard.tasks.documents.reading import TrainingData
+from regard.tasks.store import save
+from regard.training import Loss, Validation, processes
+from regard.viz import plot_document
+
+NUM_MEASURED = 200
+"""The number of held-out documents whose weights are measured at each validation."""
+WORD_DROPOUT = 0x3012D5
+"""The place of draws by item that are not of a module."""
+
+
+class DocumentTrainee:
+    """A `DocumentModel` with the documents that it is trained on.
+
+    Args:
+        model: the model.
+        data: training and held-out documents; training documents without words are left out.
+    """
+
+    def __init__(self, model: DocumentModel, data: TrainingData) -> None:
+        self.model = model
+        self.module = model.module
+        self.config = model.config
+        self.documents = data.dev
+        vocabulary = data.field.words.vocabulary
+        self.train, self.dev = data.train_words.encoded(vocabulary), data.dev_words.encoded(vocabulary)
+        self.kept = np.flatnonzero(self.train.words > 0)
+        labels = model.labels
+        self.targets = torch.from_numpy(labels.indicators(data.train) if labels.several else labels.ids(data.train))
+        self.weights = self._weights()
+
+    def descriptions(self, epoch: int) -> Sequence[Any]:
+        """Batches of indices of documents of similar length."""
+        batches = bucket(
+            self.train.words[self.kept],
+            self.train.counts[self.kept],
+            batch_tokens=self.config.training.batch_words,
+            seed=self.config.seed,
+            epoch=epoch,
+        )
+        return [self.kept[batch] for batch in batches]
+
+    def batch(self, description: Any) -> dict[str, Tensor]:
+        """Padded ids, their mask and the labels of some training documents."""
+        ids, mask = self.train.pad(description)
+        targets = self.targets[torch.from_numpy(np.asarray(description, dtype=np.int64))]
+        return {"ids": ids, "mask": mask, "targets": targets, "weights": self._of_documents(targets)}
+
+    def divide(self, description: Any, count: int) -> Sequence[Any]:
+        """Every `count`-th row: rows of a batch have similar lengths, and neighbours the most similar."""
+        return [description[number::count] for number in range(min(count, len(description)))]
+
+    def item_ids(self, description: Any) -> Tensor:
+        """The indices of the training documents."""
+        return torch.from_numpy(np.asarray(description, dtype=np.int64))
+
+    def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
+        """Smoothed cross-entropy of the labels; for several labels, summed over the labels of a document."""
+        training = self.config.training
+        ids = without_words(batch["ids"], batch["mask"], training.word_dropout, generator)
+        logits = self.module(ids, batch["mask"]).logits.float()
+        targets, smoothing = batch["targets"], training.label_smoothing
+        if self.model.labels.several:
+            soft = targets * (1 - smoothing) + smoothing / 2
+            total = functional.binary_cross_entropy_with_logits(logits, soft, reduction="sum")
+        else:
+            losses = functional.cross_entropy(logits, targets, reduction="none", label_smoothing=smoothing)
+            total = (losses * batch["weights"]).sum()
+        return Loss(total, len(targets))
+
+    @torch.no_grad()
+    def validate(self) -> Validation:
+        """Metrics of the held-out documents, with samples and pictures."""
+        result = self._evaluate()
+        metrics = dict(result.metrics)
+        del metrics["documents"]
+        texts = [self._text(item.text) for item in self.documents[:NUM_MEASURED]]
+        predictions = self.model.predict(texts)
+        metrics.update(focus(predictions))
+        shown = self.config.training.samples
+        pictures = [
+            (f"{number:02d}.png", partial(self._draw, number))
+            for number, prediction in enumerate(predictions[:shown])
+            if self.model.can_plot(prediction)
+        ]
+        return Validation(metrics, [sample_line(entry) for entry in result.scored[:shown]], pictures, concern(result))
+
+    @property
+    def examples(self) -> Iterator[str]:
+        """The held-out texts."""
+        return (item.text for item in self.documents)
+
+    def save(self, folder: Path) -> None:
+        """Saves everything that prediction needs."""
+        save(self.model, folder)
+
+    def _evaluate(self) -> DocumentEvaluation:
+        """Predictions of the held-out documents, each made by one of the processes."""
+        local = processes.local_part(range(len(self.dev)))
+        found = {i: self.model.prediction(p) for i, p, _ in self.model.classify(self.dev, local)}
+        predictions = processes.merged(processes.gathered([found[i] for i in local]))
+        return evaluation(self.documents, predictions, self.model.labels)
+
+    def _draw(self, number: int, path: Path) -> None:
+        item = self.documents[number]
+        (prediction,) = self.model.predict([self._text(item.text)])
+        plot_document(self.model.weighted(prediction, label=", ".join(item.labels) or "no label"), path)
+
+    def _text(self, text: str) -> str:
+        """A text as `predict` takes it: several fields are separated by tabs."""
+        return text.replace("\n\n", "\t", len(self.model.input_fields) - 1)
+
+    def _weights(self) -> Tensor | None:
+        """(C,) weights with which all labels count the same; None if all documents do."""
+        if self.config.training.class_weights == "none":
+            return None
+        counts = torch.bincount(self.targets[self.kept], minlength=len(self.model.labels)).clamp(min=1)
+        return len(self.kept) / (len(counts) * counts.float())
+
+    def _of_documents(self, targets: Tensor) -> Tensor:
+        """(B,) how much each document counts."""
+        return torch.ones(len(targets)) if self.weights is None else self.weights[targets]
+
+
+def check_weights(several: bool, class_weights: str) -> None:
+    """Refuses weights of labels where documents have several.
+
+    Raises:
+        ConfigError: the text says what to change.
+    """
+    if several and class_weights != "none":
+        raise ConfigError(
+            "class_weights are for documents with one label each; leave it out, or data.label_separator",
+            ("training", "class_weights"),
+        )
+
+
+def without_words(
+    ids: Int[Tensor, "B S W"], mask: Bool[Tensor, "B S W"], probability: float, generator: torch.Generator
+) -> Int[Tensor, "B S W"]:
+    """Ids in which each word is unknown with this probability; draws belong to items where layers draw by item."""
+    if probability == 0:
+        return ids
+    lengths = mask.flatten(1).sum(1)
+    real = torch.arange(int(lengths.max()), device=mask.device) < lengths[:, None]
+    draws = items.current()
+    if draws is None:
+        dropped = torch.rand(real.shape, generator=generator, device=generator.device) < probability
+    else:
+        dropped = draws.chance(real.shape[1], probability, WORD_DROPOUT).to(mask.device)
+    spread = torch.zeros_like(mask).masked_scatter(mask, dropped[real])
+    return ids.masked_fill(spread, UNKNOWN)
+
+
+def focus(predictions: Sequence[DocumentPrediction]) -> Mapping[str, float]:
+    """The mean of the largest weight in a sentence (in a flat network in a document) and among sentences."""
+    measured: dict[str, list[float]] = {}
+    for prediction in predictions:
+        words, sentences = prediction.word_weights, prediction.sentence_weights
+        if words is not None and words.numel():
+            largest = words.amax() if sentences is None else words.amax(-1).mean()
+            measured.setdefault("word_focus", []).append(float(largest))
+        if sentences is not None and sentences.numel():
+            measured.setdefault("sentence_focus", []).append(float(sentences.amax()))
+    return {name: float(np.mean(values)) for name, values in measured.items()}
+
+
+def concern(result: DocumentEvaluation) -> str | None:
+    """A sentence, if all held-out documents are given the same labels and should not be; else None."""
+    given = {entry.prediction.labels for entry in result.scored}
+    if len(result.scored) < 2 or len(given) > 1 or all(entry.is_right for entry in result.scored):
+        return None
+    shown = " and ".join(map(repr, next(iter(given)))) or "no label"
+    return f"The saved model gives all {len(result.scored):,} held-out documents {shown}."
+
+
+def sample_line(entry: ScoredDocument) -> str:
+    """One line about a document: its beginning, its labels, and the right ones if they are others."""
+    right, given = (", ".join(names) or "no label" for names in (entry.document.labels, entry.prediction.labels))
+    expected = "" if entry.is_right else f"   (expected {right})"
+    return f"{shorten(' '.join(entry.document.text.split()))} → {given}{expected}"
