@@ -16,6 +16,7 @@ import torch
 from torch.nn import functional
 
 import regard
+from regard.cli import run
 from regard.config import Configuration, from_preset, load
 from regard.config.tasks.documents import DocumentsConfig, FlatConfig, HierarchicalConfig
 from regard.data import Document, DocumentField, Labels, pad_documents
@@ -525,6 +526,101 @@ def test_pictures_and_data_are_drawn(tmp_path: Path) -> None:
     assert not flat.can_plot(flat.predict(TEXTS[:1])[0])
 
 
-def test_explain_names_the_encoders(project: Path) -> None:
+def verb(*arguments: object) -> int:
+    return run([str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def here(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(project)
+    return project
+
+
+def test_predict_prints_texts_and_labels(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verb("predict", "-m", "run", *TEXTS[:2]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [row[0] for row in rows] == TEXTS[:2]
+    assert {row[1] for row in rows} <= {"bad", "good"}
+    assert verb("predict", "-m", "run", "--num-best", 2, TEXTS[0]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [len(row) for row in rows] == [3, 3]
+    assert sum(float(row[2]) for row in rows) == pytest.approx(1, abs=1e-3)
+    assert verb("predict", "-m", "run", "--scores", "--format", "jsonl", TEXTS[0], "--alignments") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert set(record) >= {"input", "labels", "probabilities", "sentences", "word_weights", "sentence_weights"}
+
+
+def test_predict_keeps_the_columns_of_tables(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "a.csv").write_text('id,text,note\n1,"It was\na joy, yes",x\n\n2,It was awful.\n3,,y\n')
+    assert verb("predict", "-m", "run", "-i", "a.csv") == 0
+    out, err = capsys.readouterr()
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert [row[:-1] for row in rows] == [["1", "It was a joy, yes", "x"], ["2", "It was awful."], ["3", "", "y"]]
+    assert "a.csv:6: '': the document has no words" in err
+    (here / "b.csv").write_text("id;review\n1;It was a joy\n2\n")
+    assert verb("predict", "-m", "run", "-i", "b.csv", "--source-field", "review") == 0
+    out, err = capsys.readouterr()
+    assert [line.split("\t")[:-1] for line in out.splitlines()] == [["1", "It was a joy"], ["2"]]
+    assert "b.csv:3: '': expected 2 columns or more; got 1" in err
+    assert verb("predict", "-m", "run", "-i", "b.csv") == 2
+    assert "b.csv:1: no column 'text'; there are 'id', 'review'" in capsys.readouterr().err
+    assert verb("predict", "-m", "run", "-i", "b.csv", "--source-field", "1") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    (here / "a.tsv").write_text("id\ttext\n1\tIt was a joy.\n")
+    assert verb("predict", "-m", "run", "-i", "a.tsv") == 0
+    assert capsys.readouterr().out.startswith("1\tIt was a joy.\t")
+    (here / "a.jsonl").write_text(json.dumps({"text": TEXTS[0], "id": 7}) + "\n")
+    assert verb("predict", "-m", "run", "-i", "a.jsonl") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["id"], set(record["prediction"]["probabilities"])) == (7, {"bad", "good"})
+    (here / "a.txt").write_text("It was a joy.\nIt was awful.\n")
+    assert verb("predict", "-m", "run", "-i", "a.txt") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_evaluate_prints_metrics_the_confusion_matrix_and_the_worst(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table(here / "test.csv", made(12, 7))
+    assert verb("evaluate", "-m", "run", "test.csv", "--worst", 2) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("12 documents: accuracy ")
+    assert "true \\ given" in out
+    assert verb("evaluate", "-m", "run", "test.csv", "--json", "--worst", 1) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["documents"] == 12
+    assert np.array(figures["confusion"]).sum() == 12
+    assert set(figures["labels"]) == {"bad", "good"}
+    (here / "other.tsv").write_text("".join(f"{text}\t{label}\n" for label, text in made(5, 8)))
+    assert verb("evaluate", "-m", "run", "other.tsv", "--source-field", 0, "--target-field", 1) == 0
+    assert capsys.readouterr().out.startswith("5 documents")
+    assert verb("evaluate", "-m", "run", "train.csv") == 2
+    assert "trained on this file" in capsys.readouterr().err
+    assert verb("evaluate", "-m", "run", "test.csv", "--metric", "bleu") == 2
+
+
+def test_plot_info_explain_and_data_check(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a.png", "a.svg", "a.html"):
+        assert verb("plot", "-m", "run", TEXTS[0], "-o", name, "--data", "json", "--overwrite") == 0
+        assert (here / name).stat().st_size > 1000
+    assert json.loads((here / "a.json").read_text())["items"][0]["sentences"]
+    capsys.readouterr()
+    assert verb("info", "run") == 0
+    assert "2 labels: bad, good" in capsys.readouterr().out
+    assert verb("explain", "run") == 0
+    out = capsys.readouterr().out
+    assert "words" in out
+    assert "sequences run through" in out
+    assert verb("data", "check", "--preset", "documents", "train.csv", "dev.csv") == 0
+    assert "2 labels" in capsys.readouterr().out
+
+
+def test_what_other_tasks_have_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verb("predict", "-m", "run", "--beam", 3, TEXTS[0]) == 2
+    assert "beam" in capsys.readouterr().err
+
+
+def test_explain_names_the_levels(project: Path) -> None:
     assert list(regard.load(project / "run").parts()) == ["words", "sentences"]
+    assert untrained(model=FLAT[4]).module.word.paths()["training"] == "there is no stack"
     assert list(untrained(model=FLAT[4]).parts()) == []

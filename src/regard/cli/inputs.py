@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +17,9 @@ CHUNK_ROWS = 2000
 """Inputs that are decoded before their outputs are written; on a terminal every line is decoded at once."""
 CHUNK_CHARACTERS = 1 << 20
 TAB = "\t"
-Format = Literal["lines", "tsv", "jsonl"]
+DELIMITERS = (",", ";", TAB, "|")
+"""Between the columns of a CSV file: the first one by which its header has the fields of the input."""
+Format = Literal["lines", "csv", "tsv", "jsonl"]
 Fields = tuple[str | int, ...]
 
 
@@ -39,6 +43,8 @@ class Row:
 def format_of(path: Path, fields: Fields | None, *, num_columns: int) -> Format:
     """The format of a file, by its suffix. A file with another suffix is JSONL if fields have names, and TSV if fields
     have numbers or the model's inputs have several columns."""
+    if path.suffix.lower() == ".csv":
+        return "csv"
     if fields is not None and any(isinstance(field, str) for field in fields):
         default: Format = "jsonl"
     else:
@@ -87,7 +93,10 @@ def read(lines: Iterable[str], name: str, format: Format, fields: Fields | None,
         expected = f"{len(trained)} columns" if len(trained) > 1 else "one column"
         raise ConfigError(f"--source-field lists {len(fields)}, but the model's input has {expected}.")
     numbered = ((f"{name}:{number}", line) for number, line in enumerate(lines, start=1))
-    if format == "lines":
+    names = [field for field in (trained if fields is None else fields) if isinstance(field, str)]
+    if format == "csv" and (names or fields is not None):
+        return _columns_of_csv(lines, name, trained if fields is None else fields)
+    if format in ("lines", "csv"):
         return (Row(place, line) for place, line in _checked(numbered))
     if format == "jsonl":
         return _fields_of_json(numbered, trained if fields is None else fields)
@@ -125,10 +134,14 @@ def _checked(numbered: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 def _columns(numbered: Iterable[tuple[str, str]], fields: Fields | None, trained: Fields) -> Iterator[Row]:
     chosen: list[int] | None = None
+    names = trained if fields is None else fields
     for place, line in numbered:
         columns = line.split(TAB)
         if not line.strip():
             yield Row(place, "", columns)
+            continue
+        if chosen is None and (header := _named(columns, names)) is not None:
+            chosen = header
             continue
         if chosen is None:
             chosen = _chosen(place, len(columns), fields, trained)
@@ -155,6 +168,51 @@ def _chosen(place: str, count: int, fields: Fields | None, trained: Fields) -> l
         f"{place}: {count} tab-separated column{'s' * (count > 1)}, but the input is in {shown}, counted from 0.\n"
         "  Give the columns of the input, for example --source-field 0,1."
     )
+
+
+def _named(header: Sequence[str], fields: Fields) -> list[int] | None:
+    """The numbers of named columns; None if the line is not a header that has them all."""
+    names = [name.strip() for name in header]
+    if any(field not in names for field in fields):
+        return None
+    return [names.index(str(field)) for field in fields]
+
+
+def _columns_of_csv(lines: Iterable[str], name: str, fields: Fields) -> Iterator[Row]:
+    """The rows of a CSV file, whose header names the columns unless fields are numbers."""
+    from regard.data.csv_fields import long_fields
+
+    first, rest = _first(lines)
+    names = [field for field in fields if isinstance(field, str)]
+    chosen, delimiter = None, next((each for each in DELIMITERS if each in first), DELIMITERS[0])
+    if names:
+        headers = {each: next(csv.reader([first], delimiter=each), []) for each in DELIMITERS}
+        found = ((each, _named(header, fields)) for each, header in headers.items())
+        delimiter, chosen = next(((each, columns) for each, columns in found if columns), (delimiter, None))
+        if chosen is None:
+            there = ", ".join(map(repr, headers[delimiter])) or "none"
+            missing = ", ".join(repr(field) for field in fields if field not in headers[delimiter])
+            raise DataError(
+                f"{name}:1: no column {missing}; there are {there}.\n  Give the input's: --source-field NAME."
+            )
+    rows, last = csv.reader((f"{line}\n" for line in rest), delimiter=delimiter), 0
+    columns = chosen or [int(field) for field in fields]
+    with long_fields():
+        for number, row in enumerate(rows):
+            place, last = f"{name}:{last + 1}", rows.line_num
+            if not row or (names and number == 0):
+                continue
+            if max(columns) < len(row):
+                yield Row(place, TAB.join(row[i] for i in columns), row)
+            else:
+                yield Row(place, "", row, f"expected {max(columns) + 1} columns or more; got {len(row)}")
+
+
+def _first(lines: Iterable[str]) -> tuple[str, Iterator[str]]:
+    """The first line, and all lines."""
+    every = iter(lines)
+    first = next(every, "")
+    return first, chain([first], every)
 
 
 def _fields_of_json(numbered: Iterable[tuple[str, str]], fields: Fields) -> Iterator[Row]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import difflib
 import io
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
 
 from regard.data.columns import TAB
+from regard.data.csv_fields import long_fields
 from regard.data.jsonl import parse
 from regard.data.lines import BYTE_ORDER_MARK, FOREIGN, Lines, reason
 from regard.data.pairs import shorten
@@ -281,7 +280,7 @@ def _of_csv(path: Path, wanted: _Wanted, delimiter: str, *, header: bool) -> Doc
     items: list[Document] = []
     names: list[str] | None = None
     blank, start, width = 0, 1, 0
-    with _long_fields():
+    with long_fields():
         rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         while True:
             try:
@@ -334,16 +333,6 @@ def _names(path: Path, row: list[str], wanted: _Wanted, delimiter: str) -> list[
             hint = f"\n  Is {delimiter!r} the delimiter of the file?" if len(names) == 1 else ""
             raise DataError(f"{path}:1: no column {field!r}; {_nearest(str(field), dict.fromkeys(names))}{hint}")
     return names
-
-
-@contextmanager
-def _long_fields() -> Iterator[None]:
-    """Within the block fields of CSV may have any length."""
-    before = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
 
 
 def _of_folder(path: Path, *, labelled: bool) -> Iterator[Document]:

@@ -25,6 +25,8 @@ from regard.tasks.documents.reading import read_file
 from regard.viz import WeightedDocument, plot_document, save_documents
 
 TAB = "\t"
+LONGEST_TITLE = 60
+"""A longer title is the text itself, and left out."""
 FIELD, LABELS = "words", "labels.json"
 
 
@@ -182,8 +184,11 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         documents = read_file(self.config.data, path, text_field=source_field, label_field=target_field)
         if not len(documents):
             raise DataError(f"{path}: there are no documents to evaluate.")
-        encoded = EncodedDocuments.of([self.field.encode(item.text) for item in documents])
-        results = {i: self.prediction(probabilities) for i, probabilities, _ in self.classify(encoded)}
+        encoded = [self.field.encode(item.text) for item in documents]
+        results = {
+            i: self.prediction(probabilities, warnings=self._warnings(encoded[i]))
+            for i, probabilities, _ in self.classify(EncodedDocuments.of(encoded))
+        }
         return evaluation(documents, [results[i] for i in range(len(documents))], self.labels)
 
     def rows(self, prediction: DocumentPrediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
@@ -215,8 +220,8 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
     ) -> Sequence[Path]:
         """Draws documents, their words coloured by their weights and those of their sentences (`plot_document`)."""
         documents = [drawn for each in predictions for drawn in self.weighted(each, heads=heads)]
-        scale = "largest" if highest == 1.0 else highest
-        files = [plot_document(documents, path, title=title, highest=scale)]
+        shown = title if len(title) <= LONGEST_TITLE else ""
+        files = [plot_document(documents, path, title=shown or None, highest=highest)]
         if data is not None:
             files.append(save_documents(documents, path.with_suffix(f".{data}")))
         return files
@@ -245,9 +250,9 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         ]
 
     def parts(self) -> Mapping[str, nn.Module]:
-        """The encoders of words and of sentences, if there are any."""
+        """The levels of words and of sentences that have encoders."""
         levels = {"words": self.module.word, "sentences": self.module.sentence}
-        return {name: level.stack for name, level in levels.items() if level is not None and level.stack is not None}
+        return {name: level for name, level in levels.items() if level is not None and level.stack is not None}
 
     def information(self) -> dict[str, Any]:
         """Facts about the model: sizes, labels, configuration."""
