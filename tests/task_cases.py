@@ -38,6 +38,16 @@ def pairs(folder: Path) -> None:
         synthetic.write(folder / f"{name}.tsv", generated)
 
 
+def documents(folder: Path) -> None:
+    """Tables of texts with their labels; one sentence says the label."""
+    told = {"good": "It was a joy.", "bad": "A waste of money."}
+    rest = ["The bus was late.", "It rained all day!", "We sat by the window."]
+    for name, count in (("train", 24), ("dev", 6), ("test", 6)):
+        rows = [(label, f"{rest[i % 3]} {told[label]} {rest[i % 2]}") for i in range(count) for label in told]
+        lines = [f"{label},{text} {name}\n" for label, text in rows]
+        (folder / f"{name}.csv").write_text("label,text\n" + "".join(lines), encoding="utf-8")
+
+
 TASK_CASES = {
     "text_to_text": Case(
         pairs,
@@ -51,5 +61,20 @@ TASK_CASES = {
         },
         ["0 1", "2", "1 2 3 0 4 2"],
         training={"batch_tokens": 60},
+    ),
+    "documents": Case(
+        documents,
+        {
+            "data": {"train": "train.csv", "dev": "dev.csv", "min_count": 1},
+            "model": {
+                "embedding_size": 6,
+                "words": {"size": 4, "attention_size": 6},
+                "sentences": {"size": 4, "attention_size": 6},
+            },
+        },
+        ["It was a joy.", "A waste", "We sat by the window. It rained all day! A waste of money. The bus was late."],
+        held_out="test.csv",
+        training={"batch_words": 200},
+        open=("training.warmup_steps", "model.dropout"),
     ),
 }

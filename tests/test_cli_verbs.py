@@ -126,7 +126,7 @@ def test_train_with_the_configuration_of_a_run_goes_to_a_folder_of_that_run_s_na
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train"], "Give a configuration file, or --preset with one of autoencoder, g2p"),
+        (["train"], "Give a configuration file, or --preset with one of autoencoder"),
         (["train", "a.yaml", "--preset", "g2p"], "not both"),
         (["train", "--preset", "g2"], "There is no preset 'g2'; did you mean 'g2p'?"),
         (["train", "--preset", "g2p"], "preset g2p: data.train: missing"),

@@ -333,20 +333,6 @@ def test_more_words_make_more_steps_and_less_dropout() -> None:
     assert "steps are few" in str(resolve(given, np.full(30, 40), np.full(30, 2)))
 
 
-def test_the_saved_configuration_is_the_given_one_with_its_open_keys_resolved(tmp_path: Path) -> None:
-    table(tmp_path / "train.csv", made(30, 1))
-    (tmp_path / "a.yaml").write_text(
-        "task: documents\ndata: {train: train.csv, min_count: 1, dev_fraction: 0.2}\n"
-        "model: {embedding_size: 4, words: {size: 3, attention_size: 4}, sentences: {size: 3, attention_size: 4}}\n"
-        "training: {max_steps: 4, samples: 0, device: cpu, threads: 1}\n"
-    )
-    given = load(tmp_path / "a.yaml")
-    train(given, tmp_path / "run")
-    saved = load(tmp_path / "run" / "config.yaml").config
-    assert saved == TASKS["documents"].adopt(given.config, saved)
-    assert train(given, tmp_path / "run").steps == 4
-
-
 @pytest.mark.parametrize("model", [SMALL, FLAT[1]])
 def test_a_run_that_is_stopped_twice_inside_epochs_equals_an_uninterrupted_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Any
@@ -371,13 +357,6 @@ def test_a_run_that_is_stopped_twice_inside_epochs_equals_an_uninterrupted_one(
     both = [tmp_path / name / "model.safetensors" for name in ("whole", "stopped")]
     assert both[0].read_bytes() == both[1].read_bytes()
     assert whole.metrics == stops[-1].metrics
-
-
-@pytest.mark.parametrize("name", [n for m in TASKS["documents"].metrics for n in (m.name, *m.aliases)])
-def test_every_metric_can_be_selected(tmp_path: Path, name: str) -> None:
-    given = configuration(tmp_path, select=name, training={"epochs": 1})
-    metric = next(m for m in TASKS["documents"].metrics if name in (m.name, *m.aliases))
-    assert metric.name in train(given, tmp_path / "run").metrics
 
 
 def test_a_setting_of_another_task_is_refused_by_name(tmp_path: Path) -> None:
