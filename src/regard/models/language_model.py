@@ -86,7 +86,6 @@ class AbstractLanguageModel(nn.Module):
             position: how many tokens the cache has read; None if none.
             mask: right-padded; only for the first tokens, of which the features are not used, but the cache.
             keep: whether the new cache is needed; None is returned in its place otherwise.
-            keep: whether the new cache is needed; None is returned in its place otherwise.
         """
         raise NotImplementedError
 

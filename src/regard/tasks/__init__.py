@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from regard.lazy import on_demand
 from regard.tasks.catalogue import catalogue, describe, explain
 from regard.tasks.contract import AbstractModel, AbstractTask, DataFile, Metric
+from regard.tasks.language_modelling import LanguageModel
 from regard.tasks.loading import load
 from regard.tasks.table import TASKS
 from regard.tasks.text_to_text import Evaluation, TextToText
@@ -20,6 +21,7 @@ __all__ = [
     "AbstractTask",
     "DataFile",
     "Evaluation",
+    "LanguageModel",
     "Metric",
     "TextToText",
     "catalogue",

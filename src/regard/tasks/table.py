@@ -6,9 +6,13 @@ from typing import Any
 
 from regard.config import Config
 from regard.tasks.contract import AbstractTask
+from regard.tasks.language_modelling.task import LanguageModellingTask
 from regard.tasks.text_to_text.task import TextToTextTask
 
-TASKS: dict[str, AbstractTask[Any]] = {"text_to_text": TextToTextTask()}
+TASKS: dict[str, AbstractTask[Any]] = {
+    "text_to_text": TextToTextTask(),
+    "language_modelling": LanguageModellingTask(),
+}
 
 
 def task_of(config: Config) -> AbstractTask[Any]:

@@ -1,7 +1,11 @@
 """The configuration of each task, by its name."""
 
 from regard.config.schema import Config
+from regard.config.tasks.language_modelling import LanguageModellingConfig
 from regard.config.tasks.text_to_text import TextToTextConfig
 
-SCHEMAS: dict[str, type[Config]] = {"text_to_text": TextToTextConfig}
+SCHEMAS: dict[str, type[Config]] = {
+    "text_to_text": TextToTextConfig,
+    "language_modelling": LanguageModellingConfig,
+}
 """What `task:` may be; the first is meant where there is none."""
