@@ -11,7 +11,7 @@ from regard.config.schema import FROM_DATA, Config, File, Fraction, Section, Siz
 Files = File | Annotated[tuple[File, ...], Strict(False)]
 
 
-class TextConfig(Section):
+class RunningTextConfig(Section):
     """Where the text is and how it is read."""
 
     train: Files = Field(
@@ -41,7 +41,7 @@ class TextConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _settings_have_an_effect(self) -> TextConfig:
+    def _settings_have_an_effect(self) -> RunningTextConfig:
         if self.dev is not None and self.dev_fraction is not None:
             raise ValueError("dev_fraction has no effect with a dev file; leave out one of them")
         if self.units == "byte" and (self.min_count > 1 or self.vocabulary_size is not None):
@@ -49,7 +49,7 @@ class TextConfig(Section):
         return self
 
 
-class RecurrentConfig(Section):
+class RecurrentLanguageConfig(Section):
     """A recurrent language model, which may attend to its past outputs (Daniluk 2017)."""
 
     architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of network")
@@ -76,7 +76,7 @@ class RecurrentConfig(Section):
     tied_weights: bool = Field(default=False, description="the output layer shares the matrix of the embedding")
 
 
-class TransformerConfig(Section):
+class TransformerLanguageConfig(Section):
     """A decoder-only Transformer (Liu 2018)."""
 
     architecture: Literal["transformer"] = Field(default="transformer", description="the kind of network")
@@ -149,9 +149,9 @@ class LanguageModellingConfig(Config):
     """A whole configuration of language modelling."""
 
     task: Literal["language_modelling"] = Field(default="language_modelling", description="what is learned")
-    data: TextConfig = Field(description="the text and how it is read")
-    model: RecurrentConfig | TransformerConfig = Field(
-        default=RecurrentConfig(), discriminator="architecture", description="the network"
+    data: RunningTextConfig = Field(description="the text and how it is read")
+    model: RecurrentLanguageConfig | TransformerLanguageConfig = Field(
+        default=RecurrentLanguageConfig(), discriminator="architecture", description="the network"
     )
     training: TextWindowConfig = Field(default=TextWindowConfig(), description="the training loop")
     decoding: ContinuationConfig = Field(default=ContinuationConfig(), description="continuations and evaluations")

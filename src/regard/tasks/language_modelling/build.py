@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from regard.config.tasks.language_modelling import LanguageModellingConfig, RecurrentConfig, TransformerConfig
+from regard.config.tasks.language_modelling import LanguageModellingConfig, RecurrentLanguageConfig, TransformerLanguageConfig
 from regard.data import BOS, EOS, PAD
 from regard.errors import ConfigError
 from regard.layers import TokenEmbedding, TokenHead
@@ -26,27 +26,27 @@ def build_model(config: LanguageModellingConfig, *, num_tokens: int) -> Abstract
     Raises:
         ConfigError: for settings that contradict each other, or would be ignored; its path names the key.
     """
-    if isinstance(config.model, RecurrentConfig):
+    if isinstance(config.model, RecurrentLanguageConfig):
         return _recurrent(config.model, num_tokens)
     return _transformer(config.model, num_tokens, config.training.window)
 
 
-def parts_of(config: RecurrentConfig) -> int:
+def parts_of(config: RecurrentLanguageConfig) -> int:
     """What the size of a recurrent model must be a multiple of: its parts, or its heads in each of them."""
     parts = config.order - 1 if config.past == "ngram" else PARTS.get(config.past, 1)
     return parts * (config.heads if has_attention(config) else 1)
 
 
-def has_attention(config: RecurrentConfig | TransformerConfig) -> bool:
+def has_attention(config: RecurrentLanguageConfig | TransformerLanguageConfig) -> bool:
     """Whether the model has weights over past tokens."""
-    return isinstance(config, TransformerConfig) or config.past not in ("state", "ngram")
+    return isinstance(config, TransformerLanguageConfig) or config.past not in ("state", "ngram")
 
 
-def _recurrent(config: RecurrentConfig, num_tokens: int) -> AbstractLanguageModel:
+def _recurrent(config: RecurrentLanguageConfig, num_tokens: int) -> AbstractLanguageModel:
     unused = [] if has_attention(config) else ["reach", "heads"]
     unused += [] if config.past == "ngram" else ["order"]
     for key in unused:
-        if getattr(config, key) != RecurrentConfig.model_fields[key].default:
+        if getattr(config, key) != RecurrentLanguageConfig.model_fields[key].default:
             raise ConfigError(f"{key} has no effect with past: {config.past}; leave it out", ("model", key))
     if config.size % (parts := parts_of(config)):
         raise ConfigError(
@@ -70,7 +70,7 @@ def _recurrent(config: RecurrentConfig, num_tokens: int) -> AbstractLanguageMode
     )
 
 
-def _transformer(config: TransformerConfig, num_tokens: int, window: int) -> AbstractLanguageModel:
+def _transformer(config: TransformerLanguageConfig, num_tokens: int, window: int) -> AbstractLanguageModel:
     path: tuple[Literal["model"], str] = ("model", "size")
     if config.size % config.heads:
         raise ConfigError(f"size is {config.size}; it must be a multiple of heads ({config.heads})", path)

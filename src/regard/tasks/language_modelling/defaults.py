@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from regard.config.tasks.language_modelling import LanguageModellingConfig, RecurrentConfig
+from regard.config.tasks.language_modelling import LanguageModellingConfig, RecurrentLanguageConfig
 from regard.tasks.language_modelling.build import parts_of
 from regard.tasks.open_keys import OpenKeys, adopted, open_keys, step_warnings, two_digits
 
@@ -83,7 +83,7 @@ def resolve(
     open_ = OpenKeys(config, dict(chosen))
     choose = open_.choose
     size = next(size for least, size in reversed(SIZES) if num_tokens >= least)
-    if isinstance(config.model, RecurrentConfig):
+    if isinstance(config.model, RecurrentLanguageConfig):
         size = 2 * size // (parts := parts_of(config.model)) * parts
     else:
         size = size // (2 * config.model.heads) * 2 * config.model.heads

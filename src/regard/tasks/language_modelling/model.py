@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.config.tasks.language_modelling import LanguageModellingConfig, TransformerConfig
+from regard.config.tasks.language_modelling import LanguageModellingConfig, TransformerLanguageConfig
 from regard.data import BOS, EOS, UNKNOWN, Field, Likelihood, RunningText, TextBatch, TextSpan, TextWindows, Vocabulary
 from regard.data.running_text import decode, line_end, split_text
 from regard.decoding import Hypothesis, Prediction, Sampling, Search, main_alignment, search
@@ -24,6 +24,7 @@ from regard.tasks.language_modelling.build import build_model
 from regard.tasks.language_modelling.evaluation import Evaluation, Stretches
 from regard.viz import plot_alignment
 
+LINE_END = "⏎"
 DECIMALS = 6
 """Decimals of the weights of an alignment in JSON."""
 DRAWN = 16
@@ -58,7 +59,6 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
     fingerprints: dict[str, str] = field(default_factory=dict)
 
     assets = ("text.json",)
-    formats = ("text", "tsv", "jsonl")
 
     def __post_init__(self) -> None:
         self.module.eval()
@@ -160,10 +160,12 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         return TextWindows(text, part, length=self.window + 1 - context, context=context)
 
     def rows(self, prediction: Prediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
-        """A row for each continuation, the best first: its text, and its score if asked for or if there are several."""
+        """A row for each continuation, the best first: its text on one line, with ⏎ for line ends, and its score if asked
+        for or if there are several."""
         outputs = (prediction, *prediction.alternatives)
         scores = scores or self.config.decoding.num_best > 1
-        return [(output.text, f"{output.score:.4f}") if scores else (output.text,) for output in outputs]
+        texts = [output.text.replace("\n", LINE_END) for output in outputs]
+        return [(text, f"{each.score:.4f}") if scores else (text,) for text, each in zip(texts, outputs)]
 
     def record(self, prediction: Prediction) -> dict[str, Any]:
         """Text, tokens, score, log-probability and, if it has one, alignment of the continuation and of others."""
@@ -225,7 +227,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         """The symbols of a prompt, as many as can have an effect; a line's end if it has none."""
         symbols = split_text(self.text, text) or self._line_end
         model = self.config.model
-        if not isinstance(model, TransformerConfig):
+        if not isinstance(model, TransformerLanguageConfig):
             return symbols
         reach = model.reach or self.config.training.window
         return symbols[-(model.layers * (reach - 1) + 1) :]

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config.tasks.language_modelling import Files, TextConfig
+from regard.config.tasks.language_modelling import Files, RunningTextConfig
 from regard.data import Finding, Normalisation, RunningText, TextSpan, Units
 from regard.data.field import PLAIN_UNITS
-from regard.data.finding import SEVERITIES
+from regard.data.finding import SEVERITIES, Severity
 from regard.data.running_text import line_end, suggested_share
 from regard.data.vocabulary import SPECIALS, UNKNOWN
 
@@ -44,7 +44,7 @@ def paths(files: Files | None) -> list[Path]:
     return [] if files is None else [files] if isinstance(files, Path) else list(files)
 
 
-def read_text(config: TextConfig) -> RunningText:
+def read_text(config: RunningTextConfig) -> RunningText:
     """The text of a configuration.
 
     Raises:
@@ -61,7 +61,7 @@ def read_text(config: TextConfig) -> RunningText:
     )
 
 
-def chosen(config: TextConfig, text: RunningText) -> dict[str, float]:
+def chosen(config: RunningTextConfig, text: RunningText) -> dict[str, float]:
     """The values of open keys that follow from the text, by dotted key."""
     is_open = config.dev is None and config.dev_fraction is None
     return {"data.dev_fraction": suggested_share(len(text.ids))} if is_open else {}
@@ -98,7 +98,7 @@ def _unknown(text: RunningText) -> Iterator[Finding]:
     for name, part in (("train", text.train), ("dev", text.held_out)):
         share = part.num_unknown / max(part.num_tokens, 1)
         if part.num_unknown:
-            severity = "warning" if share >= MANY_UNKNOWN else "info"
+            severity: Severity = "warning" if share >= MANY_UNKNOWN else "info"
             shown = f"{part.num_unknown:,} of {name}'s tokens ({share:.2%}) are unknown"
             yield Finding(severity, f"{shown}: they count as <unk> in all figures", part.num_unknown)
     if text.held_out.num_unknown and not text.train.num_unknown:
