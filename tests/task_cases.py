@@ -38,6 +38,12 @@ def pairs(folder: Path) -> None:
         synthetic.write(folder / f"{name}.tsv", generated)
 
 
+def running_text(folder: Path) -> None:
+    for name, lines in (("train", 60), ("test", 4)):
+        text = "".join(f"the {'quick' * (i % 3)} fox {i * 7919 % 100} jumps\n" for i in range(lines))
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+
+
 TASK_CASES = {
     "text_to_text": Case(
         pairs,
@@ -51,5 +57,16 @@ TASK_CASES = {
         },
         ["0 1", "2", "1 2 3 0 4 2"],
         training={"batch_tokens": 60},
+    ),
+    "language_modelling": Case(
+        running_text,
+        {
+            "data": {"train": "train.txt"},
+            "model": {"architecture": "transformer", "size": 8, "layers": 2, "heads": 2},
+            "decoding": {"max_length": 8},
+        },
+        ["the fox", "jumps", "the quick fox 9"],
+        held_out="test.txt",
+        training={"window": 16, "batch_size": 20},
     ),
 }

@@ -41,6 +41,8 @@ class Sorting(Config):
 
 @pytest.fixture(autouse=True)
 def _two_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for task in [*SCHEMAS][1:]:
+        monkeypatch.delitem(SCHEMAS, task)
     monkeypatch.setitem(SCHEMAS, "sorting", Sorting)
 
 

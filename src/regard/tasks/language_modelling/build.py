@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from regard.config.tasks.language_modelling import LanguageModellingConfig, RecurrentLanguageConfig, TransformerLanguageConfig
+from regard.config.tasks.language_modelling import (
+    LanguageModellingConfig,
+    RecurrentLanguageConfig,
+    TransformerLanguageConfig,
+)
 from regard.data import BOS, EOS, PAD
 from regard.errors import ConfigError
 from regard.layers import TokenEmbedding, TokenHead

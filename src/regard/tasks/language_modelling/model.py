@@ -160,8 +160,8 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         return TextWindows(text, part, length=self.window + 1 - context, context=context)
 
     def rows(self, prediction: Prediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
-        """A row for each continuation, the best first: its text on one line, with ⏎ for line ends, and its score if asked
-        for or if there are several."""
+        """A row for each continuation, the best first: its text with ⏎ for line ends, and its score if asked for or if
+        there are several."""
         outputs = (prediction, *prediction.alternatives)
         scores = scores or self.config.decoding.num_best > 1
         texts = [output.text.replace("\n", LINE_END) for output in outputs]
@@ -206,8 +206,8 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         return replace(prediction, source_tokens=tokens[:-1], tokens=tokens[1:], alignment=main, alignments=alignments)
 
     def parts(self) -> Mapping[str, nn.Module]:
-        """The network."""
-        return {"language model": self.module}
+        """The network, which is a decoder whose source is the text before."""
+        return {"decoder": self.module}
 
     def information(self) -> dict[str, Any]:
         """Facts about the model: sizes, vocabulary, configuration."""

@@ -20,8 +20,8 @@ FEW_TOKENS, FEW_HELD_OUT = 20_000, 1_000
 MANY_UNKNOWN, MANY_REPEATED, MANY_SYMBOLS = 0.05, 0.1, 0.05
 """Shares from which on the data check warns: of unknown tokens, of held-out lines that are also in the training text,
 and of symbols per token of the training text."""
-LONG_LINE = 20
-"""Tokens from which on a line is not repeated by chance."""
+LONG_LINE = 30
+"""Characters, about, from which on a line is hardly repeated by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def _repeated(text: RunningText) -> Iterator[Finding]:
         share = repeated / len(lines)
         yield Finding(
             "warning" if share >= MANY_REPEATED else "info",
-            f"{repeated:,} of dev's {len(lines):,} lines of {LONG_LINE} or more tokens ({share:.1%}) are also in train",
+            f"{repeated:,} of dev's {len(lines):,} long lines ({share:.1%}) are also in train",
             repeated,
         )
 
@@ -140,8 +140,9 @@ def _lines(text: RunningText, part: TextSpan) -> Iterator[int]:
     end = line_end(text.field)
     ids = text.ids[part.start : part.stop]
     edges = np.append(np.flatnonzero(ids == (UNKNOWN if end is None else end)), len(ids))
+    least = LONG_LINE * text.train.num_tokens / max(text.train.num_characters, 1)
     start = 0
     for stop in edges.tolist():
-        if stop - start >= LONG_LINE:
+        if stop - start >= least:
             yield hash(ids[start:stop].tobytes())
         start = stop + 1

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.data import Likelihood, RunningText, TextBatch, TextWindows
 from regard.data.running_text import decode
 from regard.tasks.language_modelling.evaluation import metrics
-from regard.tasks.language_modelling.model import LINE_END, LanguageModel
+from regard.tasks.language_modelling.model import LanguageModel
 from regard.tasks.language_modelling.reading import frequencies
 from regard.tasks.store import save
 from regard.training import Loss, Validation, processes
@@ -86,7 +86,7 @@ class TextTrainee:
             for number, prediction in enumerate(predictions)
             if prediction.alignment is not None
         ]
-        lines = [f"{text} → {prediction.text.replace(chr(10), LINE_END)}" for text, prediction in zip(prompts, predictions)]
+        lines = [f"{text} → {self.model.rows(each)[0][0]}" for text, each in zip(prompts, predictions)]
         return Validation(metrics(likelihood), lines, pictures, self._concern(likelihood))
 
     @property
