@@ -48,6 +48,12 @@ def documents(folder: Path) -> None:
         (folder / f"{name}.csv").write_text("label,text\n" + "".join(lines), encoding="utf-8")
 
 
+def running_text(folder: Path) -> None:
+    for name, lines in (("train", 60), ("test", 4)):
+        text = "".join(f"the {'quick' * (i % 3)} fox {i * 7919 % 100} jumps\n" for i in range(lines))
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+
+
 TASK_CASES = {
     "text_to_text": Case(
         pairs,
@@ -76,5 +82,16 @@ TASK_CASES = {
         held_out="test.csv",
         training={"batch_words": 200},
         open=("training.warmup_steps", "model.dropout"),
+    ),
+    "language_modelling": Case(
+        running_text,
+        {
+            "data": {"train": "train.txt"},
+            "model": {"architecture": "transformer", "size": 8, "layers": 2, "heads": 2},
+            "decoding": {"max_length": 8},
+        },
+        ["the fox", "jumps", "the quick fox 9"],
+        held_out="test.txt",
+        training={"window": 16, "batch_size": 20},
     ),
 }

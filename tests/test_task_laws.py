@@ -173,10 +173,12 @@ def test_settings_of_another_task_are_refused_by_name(task: str, tmp_path: Path)
     path = configured(task, tmp_path / task)
     own = keys(SCHEMAS[task], yaml.safe_load(path.read_text(encoding="utf-8")))
     for other, schema in SCHEMAS.items():
+        if other == task:
+            continue
         foreign = [
             key for key in keys(schema) if key not in own and len(key) > 1 and own.get(key[:-1], NOTHING).section
         ]
-        assert foreign or other == task
+        assert foreign
         for key in foreign[:3]:
             with pytest.raises(ConfigError, match=rf"{re.escape('.'.join(key))}.*: unknown key; .*{other}"):
                 read_config(path, [f"{'.'.join(key)}=1"])

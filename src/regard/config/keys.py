@@ -86,7 +86,8 @@ class Key:
 
     @property
     def is_path(self) -> bool:
-        return any(member.type is Path for member in self.members)
+        """Whether the value may be a file, or a list of files."""
+        return any(Path in (member.type, *map(_inner, get_args(member.type))) for member in self.members)
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -127,6 +128,11 @@ def _members(annotation: Any, limits: Iterable[Any]) -> list[Member]:
         own_limits = [limit for item in extra for limit in (item.metadata if isinstance(item, FieldInfo) else [item])]
         return _members(inner, [*limits, *own_limits])
     return [Member(annotation, tuple(limits))]
+
+
+def _inner(annotation: Any) -> Any:
+    """A type without the limits of an annotation."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
 def kinds(section: type[BaseModel], discriminator: object) -> tuple[Any, ...]:

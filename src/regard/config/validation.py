@@ -120,10 +120,16 @@ def _complete(values: dict[str, Any], path: KeyPath, entries: Mapping[KeyPath, E
             value = {}
         if isinstance(value, dict) and key and key.section:
             value = _complete(value, key_path, entries, known)
-        elif isinstance(value, str) and key and key.is_path:
-            value = Path(os.path.abspath(entries[key_path].folder / os.path.expanduser(value)))
+        elif key and key.is_path:
+            folder = entries[key_path].folder
+            value = [_absolute(item, folder) for item in value] if isinstance(value, list) else _absolute(value, folder)
         result[name] = value
     return result
+
+
+def _absolute(value: Any, folder: Path) -> Any:
+    """A path that is written as text, from a folder; other values as they are."""
+    return Path(os.path.abspath(folder / os.path.expanduser(value))) if isinstance(value, str) else value
 
 
 def _key_path(location: tuple[str | int, ...], values: Any, known: Keys) -> KeyPath:

@@ -22,6 +22,8 @@ from regard.errors import DataError, RegardError
 BLOCK_BYTES = 1 << 18
 LONGEST_BLOCK = 1 << 24
 """Bytes after which a text without white space is cut anywhere."""
+MOST_HELD_OUT = 200_000
+"""Tokens that are held out of a long text, about."""
 NEWLINE = "\n"
 """The symbol of a line's end, where units have none."""
 BEGINNING = -1
@@ -71,7 +73,7 @@ class RunningText:
         cls,
         paths: Path | str | Sequence[Path | str],
         *,
-        held_out: float | Path | str | Sequence[Path | str] = 0.1,
+        held_out: float | Path | str | Sequence[Path | str] | None = 0.1,
         units: Units | None = None,
         normalisation: Normalisation | None = None,
         vocabulary: Vocabulary | None = None,
@@ -85,8 +87,9 @@ class RunningText:
 
         Args:
             paths: a file, or several in their order; a line end is put between them where there is none.
-            held_out: the share of the tokens, from the end, that is held out; or files. The cut is at the end of the
-                nearest line (of a very long line, at white space), where characters and words can be counted.
+            held_out: the share of the tokens, from the end, that is held out; `suggested_share` if None; or files. The
+                cut is at the end of the nearest line (of a very long line, at white space), where characters and words
+                can be counted.
             units: characters if None.
             normalisation: `Normalisation()` if None.
             vocabulary: if it is known already, or comes with the units.
@@ -103,6 +106,8 @@ class RunningText:
         files = _paths(paths)
         reader.add(files)
         cut = len(reader.marks) - 1  # marks begin with that of the beginning
+        if held_out is None:
+            held_out = suggested_share(len(reader.ids))
         if not isinstance(held_out, float | int):
             reader.add(_paths(held_out))
         ids, marks = reader.ids, reader.marks.table()
@@ -139,6 +144,15 @@ class RunningText:
         return decode(self.field, ids)
 
 
+def suggested_share(num_tokens: int) -> float:
+    """The share of a text to hold out: a tenth, or about 200,000 tokens if that is less.
+
+    >>> suggested_share(1_000_000), suggested_share(100_000_000)
+    (0.1, 0.002)
+    """
+    return min(0.1, float(f"{MOST_HELD_OUT / max(num_tokens, 1):.2g}"))
+
+
 def encode(field: Field, text: str) -> NDArray[np.int64]:
     """The ids of running text: lines are normalised and split one by one, and their ends are symbols.
 
@@ -147,7 +161,27 @@ def encode(field: Field, text: str) -> NDArray[np.int64]:
     >>> encode(field, "A a\\n")
     array([4, 5, 4, 6])
     """
-    return field.vocabulary.ids(list(_split(field.units, field.normalisation, text)))
+    return field.vocabulary.ids(split_text(field, text))
+
+
+def split_text(field: Field, text: str) -> list[str]:
+    """The symbols of running text, whether they are in the vocabulary or not.
+
+    >>> from regard.data import WordUnits
+    >>> split_text(Field(Normalisation(), WordUnits(), Vocabulary(["a"])), "Ay, sir\\n")
+    ['Ay', ',', 'sir', '\\n']
+    """
+    return list(_split(field.units, field.normalisation, text))
+
+
+def line_end(field: Field) -> int | None:
+    """The id of a line's end; None if it is not in the vocabulary.
+
+    >>> line_end(Field(Normalisation(), CharacterUnits(), Vocabulary(["a", "\\n"])))
+    5
+    """
+    symbol = _newline(field.units)
+    return int(field.vocabulary.ids([symbol])[0]) if symbol in field.vocabulary else None
 
 
 def decode(field: Field, ids: Iterable[int]) -> str:

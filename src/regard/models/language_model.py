@@ -18,6 +18,7 @@ from regard.models import searches
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.sizes import all_steps, one_step
+from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Bool, Float, Int, describe, keep_right_padding
 
 NOTHING = -1
@@ -85,7 +86,6 @@ class AbstractLanguageModel(nn.Module):
         Args:
             position: how many tokens the cache has read; None if none.
             mask: right-padded; only for the first tokens, of which the features are not used, but the cache.
-            keep: whether the new cache is needed; None is returned in its place otherwise.
             keep: whether the new cache is needed; None is returned in its place otherwise.
         """
         raise NotImplementedError
@@ -157,6 +157,18 @@ class AbstractLanguageModel(nn.Module):
     def for_search(self, memory: LanguageState, num_rows: int) -> tuple[AbstractLanguageModel, LanguageState]:
         """A twin whose steps are quicker for as many rows, without gradients, and the memory for it."""
         return searches.take(searches.PACKED, self, widened(memory, next(self.parameters())), num_rows)
+
+    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
+        """Which path a `training` pass takes, and which the steps of a `search` of so many rows, and why.
+
+        Args:
+            device: a type of device, "cpu" or "cuda"; that of the weights if None.
+        """
+        device = device or next(self.parameters()).device.type
+        return {
+            "training": "all steps of a training pass run at once: nothing is fed back",
+            "search": searches.explain(searches.PACKED, self, rows, device),
+        }
 
     def forward(
         self,

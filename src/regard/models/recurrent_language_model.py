@@ -119,8 +119,10 @@ def recurrent_language_model(
     num_layers: int = 1,
     cell: Cell = "lstm",
     reach: int = 5,
+    num_heads: int = 1,
     order: int = 4,
     dropout: float = 0.0,
+    tied_weights: bool = False,
     never: tuple[int, ...] = (),
 ) -> RecurrentLanguageModel:
     """A recurrent language model by the name of what it does with its past.
@@ -135,9 +137,11 @@ def recurrent_language_model(
         num_tokens: N, the vocabulary.
         size: D, the state size of each layer; a multiple of the number of parts.
         embedding_size: D if None.
-        reach: how many outputs are attended to; only for attention.
+        reach, num_heads: how many outputs are attended to, and the number of heads; only for attention.
         order: of the n-grams; only for `ngram`.
         dropout: of embeddings, between layers, and of the head's features.
+        tied_weights: whether the output layer shares the embedding's matrix; a linear map brings the features to its
+            width if they have another.
         never: ids that are never predicted, such as padding.
 
     Source: Daniluk et al. 2017, Frustratingly Short Attention Spans in Neural Language Modeling (arXiv 1702.04521).
@@ -152,14 +156,16 @@ def recurrent_language_model(
     parts: dict[str, Literal[1, 2, 3]] = {"attention": 1, "key_value": 2, "key_value_predict": 3}
     module: AbstractPast | None = None
     if past in parts:
-        module = LookBack(size, num_parts=parts[past], reach=reach)
+        module = LookBack(size, num_parts=parts[past], reach=reach, num_heads=num_heads)
     elif past == "ngram":
         module = NgramOutput(size, order=order)
     width = size if embedding_size is None else embedding_size
+    embedding = TokenEmbedding(num_tokens, width, padding=None, dropout=dropout)
+    features = size if module is None else module.output_size
     return RecurrentLanguageModel(
-        TokenEmbedding(num_tokens, width, padding=None, dropout=dropout),
+        embedding,
         RecurrentStack(width, size, num_layers, cell=cell, dropout=dropout),
-        TokenHead(size if module is None else module.output_size, num_tokens, never=never),
+        TokenHead(features, num_tokens, tied=embedding if tied_weights else None, never=never),
         past=module,
         dropout=dropout,
     )

@@ -2,7 +2,12 @@
 
 from regard.config.schema import Config
 from regard.config.tasks.documents import DocumentsConfig
+from regard.config.tasks.language_modelling import LanguageModellingConfig
 from regard.config.tasks.text_to_text import TextToTextConfig
 
-SCHEMAS: dict[str, type[Config]] = {"text_to_text": TextToTextConfig, "documents": DocumentsConfig}
+SCHEMAS: dict[str, type[Config]] = {
+    "text_to_text": TextToTextConfig,
+    "documents": DocumentsConfig,
+    "language_modelling": LanguageModellingConfig,
+}
 """What `task:` may be; the first is meant where there is none."""

@@ -1,0 +1,162 @@
+"""The configuration of language modelling: running text, and a model that says what follows."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, Strict, model_validator
+
+from regard.config.schema import FROM_DATA, Config, File, Fraction, Section, Size, TrainingConfig
+
+Files = File | Annotated[tuple[File, ...], Strict(False)]
+
+
+class RunningTextConfig(Section):
+    """Where the text is and how it is read."""
+
+    train: Files = Field(
+        description="a text file in UTF-8, or a list of them that follow one another; relative to the configuration's "
+        "folder"
+    )
+    dev: Files | None = Field(
+        default=None, description="held-out text; null: the end of the training text (`dev_fraction`)"
+    )
+    dev_fraction: Annotated[float, Field(gt=0.0, lt=0.5)] | None = Field(
+        default=None,
+        description="share of the text, at its end, that is held out if there is no `dev` file; null: a tenth, or "
+        "about 200,000 tokens if that is less",
+    )
+    units: Literal["character", "word", "whitespace", "byte"] = Field(
+        default="character", description="what a token is; `word` splits off punctuation, `whitespace` does not"
+    )
+    case: Literal["keep", "upper", "lower"] = Field(
+        default="keep", description="the letter case that the text is converted to"
+    )
+    unicode: Literal["keep", "NFC", "NFD", "NFKC", "NFKD"] = Field(
+        default="NFC", description="the Unicode normal form of the text"
+    )
+    min_count: Size = Field(default=1, description="symbols that occur less often in the training text are unknown")
+    vocabulary_size: Size | None = Field(
+        default=None, description="the most symbols of the vocabulary, which keeps the most frequent; null: all"
+    )
+
+    @model_validator(mode="after")
+    def _settings_have_an_effect(self) -> RunningTextConfig:
+        if self.dev is not None and self.dev_fraction is not None:
+            raise ValueError("dev_fraction has no effect with a dev file; leave out one of them")
+        if self.units == "byte" and (self.min_count > 1 or self.vocabulary_size is not None):
+            raise ValueError("min_count and vocabulary_size have no effect with units: byte; leave them out")
+        return self
+
+
+class RecurrentLanguageConfig(Section):
+    """A recurrent language model, which may attend to its past outputs (Daniluk 2017)."""
+
+    architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of network")
+    past: Literal["state", "attention", "key_value", "key_value_predict", "ngram"] = Field(
+        default="attention",
+        description="what it uses of its past: the state of its cells only; attention over its last outputs, of which "
+        "each is whole, or divided into key and value, or into key, value and what predicts; or parts of the last "
+        "outputs without attention",
+    )
+    cell: Literal["lstm", "gru", "rnn"] = Field(default="lstm", description="`rnn` is the vanilla tanh cell")
+    size: Size = Field(default=256, description="state size of each layer", json_schema_extra=FROM_DATA)
+    layers: Size = Field(default=1, description="number of stacked layers")
+    embedding_size: Size | None = Field(default=None, description="size of the vector of a symbol; null: `size`")
+    reach: Size = Field(default=10, description="with attention: how many outputs before the present one it attends to")
+    heads: Size = Field(default=1, description="with attention: number of heads")
+    order: Annotated[int, Field(ge=2)] = Field(
+        default=4, description="with `past: ngram`: a prediction depends on the outputs at `order` - 1 tokens"
+    )
+    dropout: Fraction = Field(
+        default=0.2,
+        description="on embeddings, between layers and before the output layer",
+        json_schema_extra=FROM_DATA,
+    )
+    tied_weights: bool = Field(default=False, description="the output layer shares the matrix of the embedding")
+
+
+class TransformerLanguageConfig(Section):
+    """A decoder-only Transformer (Liu 2018)."""
+
+    architecture: Literal["transformer"] = Field(default="transformer", description="the kind of network")
+    size: Size = Field(
+        default=128, description="size of the layers, a multiple of `heads`", json_schema_extra=FROM_DATA
+    )
+    layers: Size = Field(default=4, description="number of layers")
+    heads: Size = Field(default=4, description="number of heads of each layer")
+    key_value_heads: Size | None = Field(
+        default=None, description="number of heads of keys and values, a divisor of `heads`; null: `heads`"
+    )
+    feed_forward_size: Size | None = Field(
+        default=None, description="size inside the feed-forward sublayers; null: 4 × `size`"
+    )
+    positions: Literal["rotary", "linear_bias", "buckets", "relative", "transformer_xl"] = Field(
+        default="rotary", description="how attention knows the distances between tokens (`regard info multi_head`)"
+    )
+    reach: Size | None = Field(
+        default=None, description="how many tokens a token attends to, itself included; null: `training.window`"
+    )
+    norm: Literal["pre", "post"] = Field(default="pre", description="layer norms before or after the sublayers")
+    dropout: Fraction = Field(default=0.1, description="on embeddings and in all layers", json_schema_extra=FROM_DATA)
+    tied_weights: bool = Field(default=True, description="the output layer shares the matrix of the embedding")
+
+
+class TextWindowConfig(TrainingConfig):
+    """The training loop, and the windows into which a text is cut."""
+
+    window: Annotated[int, Field(ge=2)] = Field(
+        default=128, description="tokens that the model reads at once; nothing is carried from one window to the next"
+    )
+    context: Size = Field(
+        default=1,
+        description="tokens that the first scored token of a window sees; with more than 1 the windows overlap, and "
+        "the first `context` - 1 tokens of each are only read",
+    )
+    batch_size: Size = Field(default=32, description="windows in a batch", json_schema_extra=FROM_DATA)
+
+    @model_validator(mode="after")
+    def _context_is_inside(self) -> TextWindowConfig:
+        if self.context > self.window:
+            raise ValueError(f"context is {self.context}, but a window has {self.window} tokens")
+        return self
+
+
+class ContinuationConfig(Section):
+    """How texts are continued, and with how much context they are evaluated."""
+
+    method: Literal["beam", "sampling"] = Field(default="sampling", description="search or draw")
+    beam: Size = Field(default=5, description="hypotheses kept at each step; 1: greedy search")
+    num_best: Size = Field(default=1, description="continuations of each text")
+    length_penalty: Literal["none", "average", "gnmt"] = Field(default="none", description="the score")
+    temperature: Annotated[float, Field(gt=0.0)] = Field(default=0.8, description="of sampling")
+    top_k: Size | None = Field(default=None, description="of sampling")
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = Field(default=1.0, description="of sampling")
+    seed: Annotated[int, Field(ge=0, lt=2**31)] | None = Field(default=1, description="of sampling")
+    max_length: Size = Field(default=200, description="the number of tokens of a continuation")
+    context: Size | None = Field(
+        default=None,
+        description="in evaluations and validations: tokens that each scored token sees at least, if there are so many "
+        "before it; null: half of the window",
+    )
+    window: Annotated[int, Field(ge=2)] | None = Field(
+        default=None,
+        description="in evaluations and validations: tokens that are read at once; null: `training.window`",
+    )
+
+
+class LanguageModellingConfig(Config):
+    """A whole configuration of language modelling."""
+
+    task: Literal["language_modelling"] = Field(default="language_modelling", description="what is learned")
+    data: RunningTextConfig = Field(description="the text and how it is read")
+    model: RecurrentLanguageConfig | TransformerLanguageConfig = Field(
+        default=RecurrentLanguageConfig(), discriminator="architecture", description="the network"
+    )
+    training: TextWindowConfig = Field(default=TextWindowConfig(), description="the training loop")
+    decoding: ContinuationConfig = Field(default=ContinuationConfig(), description="continuations and evaluations")
+    select: str = Field(
+        default="perplexity",
+        description="the validation metric that chooses the best weights: perplexity (of a token), "
+        "bits_per_character, loss (nats of a token)",
+    )

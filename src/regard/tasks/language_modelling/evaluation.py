@@ -1,0 +1,184 @@
+"""How well a model predicts a text, and which stretches of it worst."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data import Likelihood, RunningText
+from regard.data.running_text import decode, line_end
+
+STRETCH = 64
+"""Tokens of a stretch, of which the worst are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A stretch of a text with its likelihood.
+
+    Args:
+        place: the file and the line in which it begins.
+        text: what it says.
+        nats: its negative log-likelihood.
+        num_tokens: how many tokens it has.
+        warnings: none.
+    """
+
+    place: str
+    text: str
+    nats: float
+    num_tokens: int
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def prediction(self) -> Stretch:
+        """The stretch itself: there is no other prediction of it than its likelihood."""
+        return self
+
+    @property
+    def nats_per_token(self) -> float:
+        """The mean over its tokens."""
+        return self.nats / self.num_tokens
+
+    def record(self) -> dict[str, Any]:
+        """The stretch as a JSON object."""
+        return {
+            "place": self.place,
+            "text": self.text,
+            "tokens": self.num_tokens,
+            "nats": self.nats,
+            "nats_per_token": self.nats_per_token,
+        }
+
+    def __str__(self) -> str:
+        return f"{self.place}  {self.nats_per_token:.3f} nats per token  {self.text!r}"
+
+
+class Stretches(Sequence[Stretch]):
+    """The stretches of a text, made when they are asked for.
+
+    Args:
+        name: the file.
+        text: all of it is in `text.train`.
+        nats: (tokens,) the negative log-likelihood of every token.
+    """
+
+    def __init__(self, name: str, text: RunningText, nats: NDArray[np.float64]) -> None:
+        self._name, self._text, self._nats = name, text, nats
+        end = line_end(text.field)
+        self._ends = np.flatnonzero(text.ids == end) if end is not None else None
+
+    def __len__(self) -> int:
+        return -(-len(self._nats) // STRETCH)
+
+    @overload
+    def __getitem__(self, index: int) -> Stretch: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Stretch]: ...
+
+    def __getitem__(self, index: int | slice) -> Stretch | Sequence[Stretch]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        start = index % len(self) * STRETCH
+        nats = self._nats[start : start + STRETCH]
+        line = 1 if self._ends is None else int(np.searchsorted(self._ends, start)) + 1
+        text = decode(self._text.field, self._text.ids[start : start + STRETCH].tolist())
+        return Stretch(f"{self._name}:{line}", text, float(nats.sum()), len(nats))
+
+    def __iter__(self) -> Iterator[Stretch]:
+        return map(self.__getitem__, range(len(self)))
+
+    def worst(self) -> Sequence[Stretch]:
+        """All stretches, those with the most nats per token first."""
+        starts = np.arange(0, len(self._nats), STRETCH)
+        lengths = np.diff(np.append(starts, len(self._nats)))
+        order = np.argsort(-np.add.reduceat(self._nats, starts) / lengths, kind="stable")
+        return _Ordered(self, order)
+
+
+class _Ordered(Sequence[Stretch]):
+    """Stretches in another order."""
+
+    def __init__(self, stretches: Stretches, order: NDArray[np.int64]) -> None:
+        self._stretches, self._order = stretches, order
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @overload
+    def __getitem__(self, index: int) -> Stretch: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Stretch]: ...
+
+    def __getitem__(self, index: int | slice) -> Stretch | Sequence[Stretch]:
+        if isinstance(index, slice):
+            return [self._stretches[i] for i in self._order[index].tolist()]
+        return self._stretches[int(self._order[index])]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The likelihood of a text, every token of which was scored once, after the true tokens before it.
+
+    perplexity: of a token, exp of the nats per token (`loss`).
+    bits_per_character: over the characters of the text as it was read, line ends included, whatever the units.
+    perplexity_per_word: exp of the nats per word, where words are what white space separates.
+
+    An unknown token counts with the probability of `<unk>`, which is that of all unknown symbols together; so with many
+    of them (`unknown`, their share) figures look better than they are, and those of different vocabularies cannot be
+    compared.
+
+    Args:
+        likelihood: the sum over all tokens.
+        num_unknown: tokens that are not in the vocabulary.
+        scored: the text in stretches.
+    """
+
+    likelihood: Likelihood
+    num_unknown: int
+    scored: Stretches
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The metrics by name, and the numbers of tokens, characters and words."""
+        figures = self.likelihood
+        return {
+            **metrics(figures),
+            "perplexity_per_word": figures.perplexity_per_word,
+            "unknown": self.num_unknown / figures.num_tokens,
+            "tokens": figures.num_tokens,
+            "characters": figures.num_characters,
+            "words": figures.num_words,
+        }
+
+    @property
+    def worst(self) -> Sequence[Stretch]:
+        """All stretches, those with the most nats per token first."""
+        return self.scored.worst()
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """Nothing else."""
+        return {}
+
+    def __str__(self) -> str:
+        figures = self.likelihood
+        unknown = f", of which {self.num_unknown:,} are unknown" if self.num_unknown else ""
+        return f"{figures.num_tokens:,} tokens{unknown}: {figures}"
+
+
+def metrics(likelihood: Likelihood) -> dict[str, float]:
+    """The metrics that validations log and `select` may name."""
+    return {
+        "perplexity": likelihood.perplexity,
+        "bits_per_character": likelihood.bits_per_character,
+        "loss": likelihood.nats_per_token,
+    }

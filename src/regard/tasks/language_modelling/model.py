@@ -1,0 +1,321 @@
+"""A trained language model with everything that prediction needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from regard.config.tasks.language_modelling import LanguageModellingConfig, TransformerLanguageConfig
+from regard.data import BOS, EOS, UNKNOWN, Field, Likelihood, RunningText, TextBatch, TextSpan, TextWindows, Vocabulary
+from regard.data.running_text import decode, line_end, split_text
+from regard.decoding import Hypothesis, Prediction, Sampling, Search, main_alignment, search
+from regard.errors import ConfigError, DataError
+from regard.models import AbstractLanguageModel, Encoded
+from regard.tasks.contract import AbstractModel
+from regard.tasks.encoded import pad
+from regard.tasks.language_modelling.build import build_model
+from regard.tasks.language_modelling.evaluation import Evaluation, Stretches
+from regard.viz import plot_alignment
+
+LINE_END = "⏎"
+DECIMALS = 6
+"""Decimals of the weights of an alignment in JSON."""
+DRAWN = 16
+"""The most tokens of a continuation that are drawn after the text itself."""
+MOST_LOGITS = 1 << 22
+"""Log-probabilities that are computed at once in an evaluation."""
+MOST_PROMPTS = 64
+"""Texts that are continued at once."""
+
+
+@dataclass(eq=False, repr=False)
+class LanguageModel(AbstractModel[LanguageModellingConfig]):
+    """A language model: the field of its text, the module and its configuration.
+
+    `regard.load` returns one, from a run folder. Several threads may call it at once.
+
+    Args:
+        config: the resolved configuration.
+        text: the field, which turns texts into ids and back.
+        module: the network; set to evaluation mode.
+        name: shown in messages.
+        card: a text about the model, its data and its limits.
+        fingerprints: SHA-256 of the training and held-out files, by name; metrics on training files are refused.
+    """
+
+    config: LanguageModellingConfig
+    text: Field
+    module: AbstractLanguageModel
+    _: KW_ONLY
+    name: str = "model"
+    card: str = ""
+    fingerprints: dict[str, str] = field(default_factory=dict)
+
+    assets = ("text.json",)
+
+    def __post_init__(self) -> None:
+        self.module.eval()
+
+    @classmethod
+    def build(cls, config: LanguageModellingConfig, text: Field, *, name: str = "model") -> LanguageModel:
+        """An untrained model; its weights are drawn from torch's global generator."""
+        return cls(config, text, build_model(config, num_tokens=len(text.vocabulary)), name=name)
+
+    def save_assets(self, folder: Path) -> None:
+        """Writes the field: `text.json`."""
+        self.text.save(folder, "text")
+
+    def vocabularies(self) -> Mapping[str, tuple[str, Vocabulary]]:
+        """The one of the text."""
+        return {"text": ("", self.text.vocabulary)}
+
+    def unlike(self, other: LanguageModel) -> Sequence[str]:
+        """Another normalisation of texts."""
+        if other.text.normalisation == self.text.normalisation:
+            return []
+        return [f"its text was normalised differently ({other.text.normalisation}), which is not copied"]
+
+    def predict(
+        self,
+        inputs: Sequence[str],
+        *,
+        search: Search | Sampling | None = None,
+        alignment: bool = True,
+        strict: bool = False,
+    ) -> list[Prediction]:
+        """The continuations of texts, in order; what is continued together never changes a result.
+
+        A text without tokens is continued as if it were at the beginning of a line. Symbols that training did not have
+        are read as `<unk>`, with a warning; none is ever said.
+
+        Args:
+            inputs: texts; their lines are normalised as in training.
+            search: in place of the configuration's `decoding`; `max_length` is always that of `decoding`.
+            alignment: whether predictions have their alignments: a row for every token of the continuation, a column
+                for every token of the text and of the continuation but its last.
+            strict: raises an error for a text with a warning.
+
+        Raises:
+            ConfigError: for options out of their range, or that contradict each other.
+            DataError: for the first text with a warning, if `strict`.
+        """
+        if isinstance(inputs, str) or not isinstance(inputs, Sequence):
+            raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
+        if others := [text for text in inputs if not isinstance(text, str)]:
+            raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
+        prompts = [self._symbols(text) for text in inputs]
+        warnings = [self._warnings(symbols) for symbols in prompts]
+        if strict:
+            for number, (text, reasons) in enumerate(zip(inputs, warnings), start=1):
+                if reasons:
+                    raise DataError(f"input {number} ({text!r}): {'; '.join(reasons)}")
+        options = self._search() if search is None else search
+        results: list[Prediction | None] = [None] * len(inputs)
+        for batch in _batches(np.array([len(symbols) for symbols in prompts]), options):
+            ids = [self.text.vocabulary.ids(prompts[i]) for i in batch]
+            for i, hypotheses in zip(batch, self._continued(ids, options, alignment), strict=True):
+                ranked = [self._prediction(prompts[i], hypothesis, warnings[i]) for hypothesis in hypotheses]
+                results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
+        return [result for result in results if result is not None]
+
+    def evaluate(self, path: Path | str) -> Evaluation:
+        """The likelihood of a text file; every token is scored once, after the true tokens before it.
+
+        Each sees at least `decoding.context` tokens, or all that there are.
+
+        Raises:
+            DataError: for a file that cannot be read, or that the model was trained on.
+        """
+        self.refuse_trained(path)
+        text = RunningText.read(
+            path,
+            held_out=0.0,
+            units=self.text.units,
+            normalisation=self.text.normalisation,  # type: ignore[arg-type]
+            vocabulary=self.text.vocabulary,
+        )
+        rows = max(1, MOST_LOGITS // (len(self.text.vocabulary) * self.window))
+        parts = [self._token_nats(batch) for batch in self.windows(text, text.train).in_order(rows)]
+        nats = np.concatenate(parts)
+        figures = Likelihood.of(float(nats.sum()), len(nats), text.train)
+        return Evaluation(figures, text.train.num_unknown, Stretches(str(path), text, nats))
+
+    @property
+    def window(self) -> int:
+        """Tokens that an evaluation reads at once."""
+        return self.config.decoding.window or self.config.training.window
+
+    def windows(self, text: RunningText, part: TextSpan) -> TextWindows:
+        """The windows of an evaluation of a part of a text."""
+        context = self.config.decoding.context or max(self.window // 2, 1)
+        if context > self.window:
+            raise ConfigError(f"context={context}: the window has only {self.window} tokens", ("decoding", "context"))
+        return TextWindows(text, part, length=self.window + 1 - context, context=context)
+
+    def rows(self, prediction: Prediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
+        """A row for each continuation, the best first: its text with ⏎ for line ends, and its score if asked for or if
+        there are several."""
+        outputs = (prediction, *prediction.alternatives)
+        scores = scores or self.config.decoding.num_best > 1
+        texts = [output.text.replace("\n", LINE_END) for output in outputs]
+        return [(text, f"{each.score:.4f}") if scores else (text,) for text, each in zip(texts, outputs)]
+
+    def record(self, prediction: Prediction) -> dict[str, Any]:
+        """Text, tokens, score, log-probability and, if it has one, alignment of the continuation and of others."""
+        warnings, alternatives = list(prediction.warnings), [_output(other) for other in prediction.alternatives]
+        return {**_output(prediction), "warnings": warnings, "alternatives": alternatives}
+
+    def can_plot(self, prediction: Prediction) -> bool:
+        """Whether it has an alignment."""
+        return prediction.alignment is not None
+
+    def plot(
+        self,
+        predictions: Sequence[Prediction],
+        path: Path,
+        *,
+        title: str = "",
+        data: Literal["json", "npz"] | None = None,
+        heads: bool = False,
+        highest: Literal["largest"] | float = 1.0,
+    ) -> Sequence[Path]:
+        """Draws what each token of the texts looked back at, and those of the beginning of what follows."""
+        drawn = [self.looked_back(prediction) for prediction in predictions]
+        return plot_alignment(drawn, path, title=title, data=data, heads=heads, highest=highest)
+
+    @torch.inference_mode()
+    def looked_back(self, prediction: Prediction) -> Prediction:
+        """The prediction with a row for every token of its text but the first, and at most 16 that follow.
+
+        Rows are the tokens that are predicted, columns those before them.
+        """
+        following = prediction.tokens[:DRAWN]
+        columns = len(prediction.source_tokens) - max(len(prediction.tokens) - 1, 0)
+        tokens = [*prediction.source_tokens[:columns], *following]
+        ids = torch.from_numpy(self.text.vocabulary.ids(tokens[:-1]))[None].to(self.device)
+        output = self.module(ids, alignment=True)
+        alignments = {name: weights[0].cpu() for name, weights in output.alignments.items()}
+        main = main_alignment(alignments, self.module)
+        return replace(prediction, source_tokens=tokens[:-1], tokens=tokens[1:], alignment=main, alignments=alignments)
+
+    def parts(self) -> Mapping[str, nn.Module]:
+        """The network, which is a decoder whose source is the text before."""
+        return {"decoder": self.module}
+
+    def information(self) -> dict[str, Any]:
+        """Facts about the model: sizes, vocabulary, configuration."""
+        return {
+            "name": self.name,
+            "task": self.config.task,
+            "parameters": sum(parameter.numel() for parameter in self.module.parameters()),
+            "text": f"{len(self.text.vocabulary):,} {self.config.data.units} symbols",
+            "model": self.config.model.model_dump(mode="json"),
+            "decoding": self.config.decoding.model_dump(mode="json"),
+        }
+
+    def __repr__(self) -> str:
+        return f"LanguageModel({self.name!r}, {self.information()['parameters']:,} parameters, on {self.device})"
+
+    def _symbols(self, text: str) -> list[str]:
+        """The symbols of a prompt, as many as can have an effect; a line's end if it has none."""
+        symbols = split_text(self.text, text) or self._line_end
+        model = self.config.model
+        if not isinstance(model, TransformerLanguageConfig):
+            return symbols
+        reach = model.reach or self.config.training.window
+        return symbols[-(model.layers * (reach - 1) + 1) :]
+
+    @property
+    def _line_end(self) -> list[str]:
+        end = line_end(self.text)
+        return [] if end is None else self.text.vocabulary.tokens([end])
+
+    def _warnings(self, symbols: list[str]) -> tuple[str, ...]:
+        if not (unknown := self.text.vocabulary.unknown(symbols)):
+            return ()
+        return (f"not in the training data, read as <unk>: {', '.join(map(repr, dict.fromkeys(unknown)))}",)
+
+    def _search(self) -> Search | Sampling:
+        decoding = self.config.decoding
+        if decoding.method == "beam":
+            return Search(decoding.beam, decoding.num_best, decoding.length_penalty)
+        return Sampling(decoding.num_best, decoding.temperature, decoding.top_k, decoding.top_p, decoding.seed)
+
+    @torch.inference_mode()
+    def _continued(
+        self, prompts: Sequence[NDArray[np.int64]], options: Search | Sampling, alignment: bool
+    ) -> list[list[Hypothesis]]:
+        ids, mask = pad(prompts)
+        padded = None if bool(mask.all()) else mask.to(self.device)
+        memory = self.module.prepare(Encoded(ids.to(self.device), padded))
+        return search(
+            self.module,
+            memory,
+            replace(options, processors=(*options.processors, _known)),
+            bos=BOS,
+            eos=EOS,
+            max_length=self.config.decoding.max_length,
+            alignment=alignment,
+        )
+
+    def _prediction(self, prompt: list[str], hypothesis: Hypothesis, warnings: tuple[str, ...]) -> Prediction:
+        ids = hypothesis.tokens.tolist()
+        tokens = self.text.vocabulary.tokens(ids)
+        columns = [*prompt, *tokens[:-1]]
+        alignments = {name: weights[..., : len(columns)] for name, weights in hypothesis.alignments.items()}
+        return Prediction(
+            columns,
+            tokens,
+            decode(self.text, ids),
+            hypothesis.score,
+            hypothesis.log_probability,
+            hypothesis.stop_reason,
+            main_alignment(alignments, self.module),
+            alignments,
+            warnings,
+        )
+
+    @torch.inference_mode()
+    def _token_nats(self, batch: TextBatch) -> NDArray[np.float64]:
+        """The negative log-likelihood of each scored token, in the order of the text."""
+        inputs, targets, scored = (torch.from_numpy(part).to(self.device) for part in batch)
+        log_probabilities = self.module(inputs.long()).log_probabilities
+        likelihood: Tensor = log_probabilities.gather(-1, targets.long()[..., None])[..., 0]
+        return -likelihood[scored].double().cpu().numpy()
+
+
+def _known(log_probabilities: Tensor, tokens: Tensor) -> Tensor:
+    """No token is unknown."""
+    result = log_probabilities.clone()
+    result[:, UNKNOWN] = float("-inf")
+    return result
+
+
+def _batches(lengths: NDArray[np.int64], options: Search | Sampling) -> Iterator[list[int]]:
+    """Indices of texts of similar length. With a seed every text is by itself, so that its samples are its own."""
+    order = np.argsort(lengths, kind="stable").tolist()
+    most = 1 if isinstance(options, Sampling) else MOST_PROMPTS
+    for start in range(0, len(order), most):
+        yield order[start : start + most]
+
+
+def _output(prediction: Prediction) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "text": prediction.text,
+        "tokens": list(prediction.tokens),
+        "score": prediction.score,
+        "log_probability": prediction.log_probability,
+        "stop_reason": prediction.stop_reason,
+    }
+    if prediction.alignment is not None:
+        rows = prediction.alignment.tolist()
+        record["source_tokens"] = list(prediction.source_tokens)
+        record["alignment"] = [[round(weight, DECIMALS) for weight in row] for row in rows]
+    return record

@@ -1,0 +1,148 @@
+"""The text of a configuration, its field, and what a check of it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.config.tasks.language_modelling import Files, RunningTextConfig
+from regard.data import Finding, Normalisation, RunningText, TextSpan, Units
+from regard.data.field import PLAIN_UNITS
+from regard.data.finding import SEVERITIES, Severity
+from regard.data.running_text import line_end, suggested_share
+from regard.data.vocabulary import SPECIALS, UNKNOWN
+
+FEW_TOKENS, FEW_HELD_OUT = 20_000, 1_000
+MANY_UNKNOWN, MANY_REPEATED, MANY_SYMBOLS = 0.05, 0.1, 0.05
+"""Shares from which on the data check warns: of unknown tokens, of held-out lines that are also in the training text,
+and of symbols per token of the training text."""
+LONG_LINE = 30
+"""Characters, about, from which on a line is hardly repeated by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check of a text found, the most severe first; `str` shows a line for each finding."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether a finding makes training pointless."""
+        return any(finding.severity == "error" for finding in self.findings)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.findings))
+
+
+def paths(files: Files | None) -> list[Path]:
+    """The files of a key of the configuration."""
+    return [] if files is None else [files] if isinstance(files, Path) else list(files)
+
+
+def read_text(config: RunningTextConfig) -> RunningText:
+    """The text of a configuration.
+
+    Raises:
+        DataError: for files that cannot be read, or have too little text.
+    """
+    units: Units = PLAIN_UNITS[config.units]()
+    return RunningText.read(
+        paths(config.train),
+        held_out=paths(config.dev) or config.dev_fraction,
+        units=units,
+        normalisation=Normalisation(config.case, config.unicode),
+        min_count=config.min_count,
+        max_symbols=config.vocabulary_size,
+    )
+
+
+def chosen(config: RunningTextConfig, text: RunningText) -> dict[str, float]:
+    """The values of open keys that follow from the text, by dotted key."""
+    is_open = config.dev is None and config.dev_fraction is None
+    return {"data.dev_fraction": suggested_share(len(text.ids))} if is_open else {}
+
+
+def check(text: RunningText) -> Report:
+    """Looks for what makes a training fail, or its metrics misleading."""
+    findings = [*_sizes(text), *_unknown(text), *_symbols(text), *_repeated(text)]
+    findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+    return Report(tuple(findings))
+
+
+def frequencies(text: RunningText) -> NDArray[np.int64]:
+    """(N,) how often each id occurs in the training text."""
+    part = text.train
+    return np.bincount(text.ids[part.start : part.stop], minlength=len(text.field.vocabulary))
+
+
+def _sizes(text: RunningText) -> Iterator[Finding]:
+    for name, part in (("train", text.train), ("dev", text.held_out)):
+        described = f"{part.num_tokens:,} tokens, {part.num_characters:,} characters, {part.num_words:,} words"
+        yield Finding("info", f"{name} has {described}", part.num_tokens)
+    yield Finding("info", f"the vocabulary has {len(text.field.vocabulary.symbols):,} symbols", 0)
+    if text.train.num_tokens < 2:
+        yield Finding("error", "a text of one token has nothing to predict", 1)
+    elif text.train.num_tokens < FEW_TOKENS:
+        yield Finding("warning", f"{text.train.num_tokens:,} tokens are too few to learn much from", 1)
+    if text.held_out.num_tokens < FEW_HELD_OUT:
+        count = text.held_out.num_tokens
+        yield Finding("warning", f"{count:,} held-out tokens are too few for reliable metrics", count)
+
+
+def _unknown(text: RunningText) -> Iterator[Finding]:
+    for name, part in (("train", text.train), ("dev", text.held_out)):
+        share = part.num_unknown / max(part.num_tokens, 1)
+        if part.num_unknown:
+            severity: Severity = "warning" if share >= MANY_UNKNOWN else "info"
+            shown = f"{part.num_unknown:,} of {name}'s tokens ({share:.2%}) are unknown"
+            yield Finding(severity, f"{shown}: they count as <unk> in all figures", part.num_unknown)
+    if text.held_out.num_unknown and not text.train.num_unknown:
+        advice = "as train has no unknown token, <unk> is never learned"
+        if text.field.units.inventory is None:
+            advice += "; with data.min_count=2 it is"
+        yield Finding("warning", f"dev has symbols that train does not have: {advice}", text.held_out.num_unknown)
+
+
+def _symbols(text: RunningText) -> Iterator[Finding]:
+    counts = frequencies(text)[len(SPECIALS) :]
+    count = len(counts)
+    if count > MANY_SYMBOLS * text.train.num_tokens > 0 and text.field.units.inventory is None:
+        once = int((counts == 1).sum())
+        yield Finding(
+            "warning",
+            f"the vocabulary has {count:,} symbols for {text.train.num_tokens:,} tokens, and {once:,} of them occur "
+            "once; raise data.min_count, or choose smaller units",
+            count,
+        )
+
+
+def _repeated(text: RunningText) -> Iterator[Finding]:
+    """Held-out lines that are also lines of the training text."""
+    train = set(_lines(text, text.train))
+    lines = list(_lines(text, text.held_out))
+    repeated = sum(line in train for line in lines)
+    if repeated:
+        share = repeated / len(lines)
+        yield Finding(
+            "warning" if share >= MANY_REPEATED else "info",
+            f"{repeated:,} of dev's {len(lines):,} long lines ({share:.1%}) are also in train",
+            repeated,
+        )
+
+
+def _lines(text: RunningText, part: TextSpan) -> Iterator[int]:
+    """A hash of every long line."""
+    end = line_end(text.field)
+    ids = text.ids[part.start : part.stop]
+    edges = np.append(np.flatnonzero(ids == (UNKNOWN if end is None else end)), len(ids))
+    least = LONG_LINE * text.train.num_tokens / max(text.train.num_characters, 1)
+    start = 0
+    for stop in edges.tolist():
+        if stop - start >= least:
+            yield hash(ids[start:stop].tobytes())
+        start = stop + 1

@@ -1,0 +1,81 @@
+"""The task of predicting what follows in running text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from regard.config.tasks.language_modelling import LanguageModellingConfig
+from regard.data import Field, RunningText
+from regard.data.vocabulary import SPECIALS
+from regard.errors import DataError, RegardError, UnsupportedError
+from regard.models import AbstractLanguageModel
+from regard.tasks.contract import AbstractTask, DataFile, Metric
+from regard.tasks.fingerprints import DAMAGED
+from regard.tasks.language_modelling.build import build_model
+from regard.tasks.language_modelling.defaults import Resolved, adopt, resolve
+from regard.tasks.language_modelling.model import LanguageModel
+from regard.tasks.language_modelling.reading import Report, check, chosen, paths, read_text
+from regard.tasks.language_modelling.trainee import TextTrainee
+
+
+class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
+    """Running text, and a model that says what follows."""
+
+    summary = "running text: what follows, character by character or word by word"
+    metrics = (
+        Metric("perplexity", aliases=("ppl",)),
+        Metric("bits_per_character", aliases=("bpc",)),
+        Metric("loss", aliases=("nats_per_token",)),
+    )
+
+    def draft(self, config: LanguageModellingConfig) -> AbstractLanguageModel:
+        """The network, with a vocabulary of a few symbols."""
+        module = build_model(config, num_tokens=2 * len(SPECIALS))
+        if config.training.compile:
+            from regard.tasks.compilation import check_compilable
+
+            check_compilable(config.training)
+        return module
+
+    def files(self, config: LanguageModellingConfig) -> Sequence[DataFile]:
+        """Training and held-out files."""
+        files = []
+        for name, value in (("train", config.data.train), ("dev", config.data.dev)):
+            listed = paths(value)
+            for number, path in enumerate(listed):
+                files.append(DataFile(f"data.{name}", f"{name}.{number}" if len(listed) > 1 else name, path))
+        return files
+
+    def read(self, config: LanguageModellingConfig) -> RunningText:
+        """The text, and the vocabulary that is learned from it."""
+        return read_text(config.data)
+
+    def check(self, config: LanguageModellingConfig, material: RunningText) -> Report:
+        """Checks the text."""
+        return check(material)
+
+    def resolve(self, config: LanguageModellingConfig, material: RunningText, report: Report) -> Resolved:
+        """Chooses sizes, batches and steps by the number of tokens."""
+        return resolve(config, material.train.num_tokens, chosen=chosen(config.data, material))
+
+    def adopt(self, config: LanguageModellingConfig, resolved: LanguageModellingConfig) -> LanguageModellingConfig:
+        """A configuration whose open keys have the values that a former run resolved them to."""
+        return adopt(config, resolved)
+
+    def build(self, config: LanguageModellingConfig, material: RunningText, *, name: str) -> LanguageModel:
+        """An untrained model for the vocabulary of the text."""
+        return LanguageModel.build(config, material.field, name=name)
+
+    def trainee(self, model: LanguageModel, material: RunningText) -> TextTrainee:
+        """The model with its text."""
+        return TextTrainee(model, material)
+
+    def restore(self, config: LanguageModellingConfig, folder: Path, *, name: str) -> LanguageModel:
+        """The model with the saved field."""
+        try:
+            return LanguageModel.build(config, Field.load(folder, "text"), name=name)
+        except (DataError, UnsupportedError):
+            raise
+        except (RegardError, TypeError) as error:
+            raise DataError(f"{folder / 'text.json'}: {error}\n  {DAMAGED}") from None

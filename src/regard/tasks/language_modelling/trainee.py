@@ -1,0 +1,154 @@
+"""The trainee of language modelling: a model with its text, for the training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data import Likelihood, RunningText, TextBatch, TextWindows
+from regard.data.running_text import decode
+from regard.tasks.language_modelling.evaluation import metrics
+from regard.tasks.language_modelling.model import LanguageModel
+from regard.tasks.language_modelling.reading import frequencies
+from regard.tasks.store import save
+from regard.training import Loss, Validation, processes
+from regard.viz import plot_alignment
+
+PROMPT_WORDS = 5
+"""Words of a held-out line that is continued at a validation."""
+SHOWN_LENGTH = 80
+"""The most tokens of such a continuation."""
+MOST_TOKENS = 1 << 13
+"""Tokens that a validation reads at once."""
+
+
+class TextTrainee:
+    """A `LanguageModel` with the text that it is trained on.
+
+    Batches are windows of the text with their left context; nothing is carried from one to the next.
+
+    Args:
+        model: the model.
+        text: the training text, and the held-out one after it.
+    """
+
+    def __init__(self, model: LanguageModel, text: RunningText) -> None:
+        self.model, self.text = model, text
+        self.module = model.module
+        self.config = model.config
+        training = self.config.training
+        length = training.window + 1 - training.context
+        self.windows = TextWindows(text, text.train, length=length, context=training.context)
+        self.dev = model.windows(text, text.held_out)
+        self._compiled_loss: Callable[[dict[str, Tensor]], tuple[Tensor, ...]] | None = None
+        if training.compile:
+            from regard.tasks.compilation import CompiledLoss, check_compilable
+
+            check_compilable(training)
+            self._compiled_loss = CompiledLoss(self._loss, self.module, self._first)
+
+    def descriptions(self, epoch: int) -> Sequence[Any]:
+        """The windows of each batch; the text is cut at other places in every epoch."""
+        return self.windows.shuffled(self.config.training.batch_size, seed=self.config.seed, epoch=epoch)
+
+    def batch(self, description: Any) -> dict[str, Tensor]:
+        """Inputs, targets, and which targets are scored."""
+        return _tensors(self.windows.batch(description))
+
+    def divide(self, description: Any, count: int) -> Sequence[Any]:
+        """Every `count`-th window."""
+        return [description[number::count] for number in range(min(count, len(description)))]
+
+    def item_ids(self, description: Any) -> Tensor:
+        """The position in the text of each window's first scored token."""
+        return torch.from_numpy(np.ascontiguousarray(description[:, 0]))
+
+    def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
+        """Cross-entropy of the scored tokens."""
+        total, count = (self._compiled_loss or self._loss)(batch)
+        return Loss(total, count)
+
+    @torch.no_grad()
+    def validate(self) -> Validation:
+        """The likelihood of the held-out text, with continuations of some of its lines and what they looked back at."""
+        likelihood = self._likelihood()
+        prompts = [text for text, _ in zip(self.examples, range(self.config.training.samples))]
+        predictions = self._continued(prompts)
+        pictures = [
+            (f"{number:02d}.png", partial(plot_alignment, self.model.looked_back(prediction)))
+            for number, prediction in enumerate(predictions)
+            if prediction.alignment is not None
+        ]
+        lines = [f"{text} → {self.model.rows(each)[0][0]}" for text, each in zip(prompts, predictions)]
+        return Validation(metrics(likelihood), lines, pictures, self._concern(likelihood))
+
+    @property
+    def examples(self) -> Iterator[str]:
+        """The beginnings of held-out lines, as they are after normalisation."""
+        ids = self.text.ids[self.text.held_out.start : self.text.held_out.stop]
+        for line in decode(self.text.field, ids[: 1 << 16].tolist()).split("\n"):
+            if words := line.split()[:PROMPT_WORDS]:
+                yield " ".join(words)
+
+    def save(self, folder: Path) -> None:
+        """Saves everything that prediction needs."""
+        save(self.model, folder)
+
+    def _continued(self, prompts: Sequence[str]) -> Sequence[Any]:
+        """Continuations by the configured search, but short and drawn by a seed."""
+        decoding = self.config.decoding
+        seed = 1 if decoding.seed is None else decoding.seed
+        short = decoding.model_copy(update={"max_length": min(SHOWN_LENGTH, decoding.max_length), "seed": seed})
+        config = self.config.model_copy(update={"decoding": short.model_copy(update={"num_best": 1})})
+        return replace(self.model, config=config).predict(prompts)
+
+    def _likelihood(self) -> Likelihood:
+        """That of the held-out text, each batch computed by one of the processes."""
+        batches = self.dev.in_order(max(1, MOST_TOKENS // self.model.window))
+        sums = processes.merged(processes.gathered([self._sum(batch) for batch in _local(batches)]))
+        return Likelihood.of(sum(nats for nats, _ in sums), sum(count for _, count in sums), self.text.held_out)
+
+    def _sum(self, batch: TextBatch) -> tuple[float, int]:
+        tensors = {name: tensor.to(self.model.device) for name, tensor in _tensors(batch).items()}
+        total, count = self._loss(tensors)
+        return float(total), int(count)
+
+    def _concern(self, likelihood: Likelihood) -> str | None:
+        """A sentence, if the model predicts no better than the frequencies of symbols; else None."""
+        counts = frequencies(self.text) + 1.0
+        part = self.text.held_out
+        nats = -float(np.log(counts / counts.sum())[self.text.ids[part.start : part.stop]].mean())
+        if likelihood.nats_per_token < nats:
+            return None
+        return (
+            f"The saved model predicts no better than the frequencies of symbols: {likelihood.nats_per_token:.4g} and "
+            f"{nats:.4g} nats per token."
+        )
+
+    def _loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        scored = batch["scored"]
+        total, _ = self.module.cross_entropy(batch["inputs"], None, batch["targets"], scored)
+        return total, scored.sum()
+
+    def _first(self) -> dict[str, Tensor]:
+        """The first batch of the first epoch with more than one row, or one row twice if there is none."""
+        batches = [batch for batch in self.descriptions(0) if len(batch) > 1]
+        description = batches[0] if batches else self.descriptions(0)[0][[0, 0]]
+        return {name: tensor.to(self.model.device) for name, tensor in self.batch(description).items()}
+
+
+def _tensors(batch: TextBatch) -> dict[str, Tensor]:
+    inputs, targets, scored = map(torch.from_numpy, batch)
+    return {"inputs": inputs.long(), "targets": targets.long(), "scored": scored}
+
+
+def _local(batches: Iterator[TextBatch]) -> Iterator[TextBatch]:
+    """Those of this process."""
+    return (batch for number, batch in enumerate(batches) if number % processes.size() == processes.rank())
