@@ -96,8 +96,8 @@ class SeriesDataConfig(Section):
     split: SplitConfig = Field(default=SplitConfig(), description="training, validation and test in order of time")
     window_scale: Literal["none", "last", "mean", "standard"] = Field(
         default="last",
-        description="what each window is moved by, beside the scale of its series: nothing, the last value of its history, "
-        "the mean of its history, or this mean and its deviation",
+        description="what each window is moved by, beside the scale of its series: nothing, the last value of its "
+        "history, the mean of its history, or this mean and its deviation",
     )
 
 
@@ -141,15 +141,16 @@ class RecurrentForecasterConfig(Section):
     )
     adds_to: Literal["linear", "previous", "nothing"] = Field(
         default="linear",
-        description="what the outputs of the decoder are added to: a linear map of the history, fitted by ridge regression "
-        "before the training; the value of the previous step; nothing",
+        description="what the outputs of the decoder are added to: a linear map of the history, fitted by ridge "
+        "regression before the training; the value of the previous step; nothing",
     )
     linear_penalty: Annotated[float, Field(gt=0.0)] = Field(
         default=1.0, description="the penalty of the ridge regression, which is also the linear baseline"
     )
     quantiles: Levels | None = Field(
         default=None,
-        description="levels of the quantiles that are forecast, with 0.5 among them, such as [0.1, 0.5, 0.9]; null: points",
+        description="levels of the quantiles that are forecast, with 0.5 among them, such as [0.1, 0.5, 0.9]; null: "
+        "points",
     )
 
 

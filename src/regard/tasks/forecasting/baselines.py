@@ -66,10 +66,11 @@ class BaselineTally:
         """Adds the forecasts of a batch."""
         steps = batch.targets.shape[1]
         for name, baseline in self.baselines.by_name.items():
-            if isinstance(baseline, LinearForecast) and baseline.weights.shape[2] < steps:
-                continue
-            shorter = isinstance(baseline, LinearForecast) and baseline.weights.shape[2] > steps
-            used = LinearForecast(baseline.weights[..., :steps]) if shorter else baseline
+            used = baseline
+            if isinstance(baseline, LinearForecast):
+                if baseline.weights.shape[2] < steps:
+                    continue
+                used = LinearForecast(baseline.weights[..., :steps])
             self.tallies.setdefault(name, ForecastTally()).add(batch, used.predict(batch))
 
     def overall(self) -> dict[str, ForecastErrors]:

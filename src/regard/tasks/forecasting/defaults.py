@@ -10,6 +10,7 @@ Epochs, warm-up and validations follow from the steps; validations have about 40
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from regard.config.tasks.forecasting import ForecastingConfig
@@ -58,9 +59,9 @@ class ResolvedForecasting:
     def __str__(self) -> str:
         data, training = self.config.data, self.config.training
         lines = [
-            f"plan: {self.num_windows:,} windows of {data.history:,} steps of history and {data.horizon:,} of the horizon; "
-            f"{self.steps_per_epoch:,} steps per epoch, of {training.batch_windows:,} windows; {training.epochs:,} epochs: "
-            f"{self.steps:,} steps"
+            f"plan: {self.num_windows:,} windows of {data.history:,} steps of history and {data.horizon:,} of the "
+            f"horizon; {self.steps_per_epoch:,} steps per epoch, of {training.batch_windows:,} windows; "
+            f"{training.epochs:,} epochs: {self.steps:,} steps"
         ]
         lines += [shown] if (shown := str(self.open)) else []
         lines.append("without a network, on the validation part: " + baseline_text(self.baselines))
@@ -82,7 +83,7 @@ def resolve(config: ForecastingConfig, material: SeriesData) -> ResolvedForecast
     choose, data = open_.choose, open_.config.data
     windows = len(material.training_windows(data))
     held_out = len(material.validation_windows(data, stride=1))
-    choose("data.dev_stride", -(-held_out // VALIDATION_WINDOWS))
+    choose("data.dev_stride", math.ceil(held_out / VALIDATION_WINDOWS))
     channels = len(material.table.target_names) if config.model.channels == "separate" else 1
     size = windows * channels / REFERENCE
     for part in ("encoder", "decoder"):
@@ -91,7 +92,7 @@ def resolve(config: ForecastingConfig, material: SeriesData) -> ResolvedForecast
     sequences = BATCH * size**BATCH_GROWTH
     batch = two_digits(min(max(sequences / channels, SMALLEST_BATCH), LARGEST_BATCH))
     batch = choose("training.batch_windows", batch)
-    steps_per_epoch = max(1, -(-(-(-windows // batch)) // config.training.accumulation))
+    steps_per_epoch = math.ceil(math.ceil(windows / batch) / config.training.accumulation)
     goal = max(BASE_STEPS * size**STEPS_GROWTH, LEAST_STEPS)
     epochs = choose("training.epochs", max(1, round(goal / steps_per_epoch)))
     steps = min(steps_per_epoch * epochs, config.training.max_steps or steps_per_epoch * epochs)

@@ -127,9 +127,10 @@ def figures(errors: ForecastErrors) -> dict[str, float]:
 
 def _plain(errors: ForecastErrors) -> dict[str, Any]:
     """The errors as JSON; what is unknown is left out."""
-    fields = asdict(errors)
-    levels = {
-        name: {f"{level:g}": x for level, x in fields.pop(name).items()} for name in ("pinball_losses", "coverage")
-    }
-    plain = {name: value for name, value in fields.items() if value == value}
-    return {**plain, **{name: value for name, value in levels.items() if value}}
+    plain: dict[str, Any] = {}
+    for name, value in asdict(errors).items():
+        if isinstance(value, Mapping) and value:
+            plain[name] = {f"{level:g}": number for level, number in value.items()}
+        elif not isinstance(value, Mapping) and value == value:
+            plain[name] = value
+    return plain

@@ -233,7 +233,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         if self.levels:
             quantiles = network.joined(torch.stack([run.auxiliary[QUANTILES] for run in trajectories]), count)
         name = network.decoder.main_attention
-        if alignment and name is not None:
+        if name in trajectories[0].alignments:
             weights = torch.stack([run.alignments[name].mean(0) for run in trajectories])
             weights = weights.unflatten(0, (count, -1)).mean(1)
         return tuple(None if x is None else x.double().numpy() for x in (values, quantiles, weights))  # type: ignore[return-value]
@@ -351,7 +351,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         try:
             windows = self._windows(table, scale, in_future=True, shortest_history=1, hold_back=decoding.hold_back)
         except DataError:
-            return FileForecasts(given.name, (), (*warnings, "no series has an observed value to begin with"))
+            return FileForecasts(given.name, (), (*warnings, "there is no observed value to begin with"))
         forecasts: list[Forecast] = []
         for batch in windows.batches(decoding.batch_windows):
             values, quantiles, weights = self.forecast_batch(batch, alignment=alignment)
@@ -370,7 +370,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             if steps < size:
                 yield f"{_of(name)} has {steps:,} rows; training had histories of {size:,}"
             if np.abs(batch.history[number]).max() > LARGEST:
-                yield f"{_of(name)} has values more than {LARGEST:,.0f} deviations from the mean; they are cut off there"
+                yield f"{_of(name)} has values above {LARGEST:,.0f} deviations from the mean; they are cut off there"
 
     def _unknown_futures(self, table: SeriesTable, windows: SeriesWindows) -> Iterator[str]:
         """Known inputs that are missing in the horizon."""
@@ -381,8 +381,8 @@ class Forecaster(AbstractModel[ForecastingConfig]):
                 there = int((~np.isnan(ahead[:, column])).sum())
                 if there < windows.horizon:
                     yield (
-                        f"{_of(series.name)}: {name!r} is missing for {windows.horizon - there:,} of {windows.horizon:,} "
-                        "steps ahead; its mean takes their place"
+                        f"{_of(series.name)}: {name!r} is missing for {windows.horizon - there:,} of "
+                        f"{windows.horizon:,} steps ahead; its mean takes their place"
                     )
 
     def _unseen(self, path: Path | str, table: SeriesTable) -> tuple[TimeSplit, list[str]]:

@@ -167,8 +167,8 @@ def build_network(
         continuous=True,
     )
     if is_linear:  # so that the forecasts of an untrained network are those of the linear path
-        nn.init.zeros_(core.head.projection.weight)
-        nn.init.zeros_(core.head.projection.bias)
+        for parameter in core.head.parameters():
+            nn.init.zeros_(parameter)
     return ForecastNetwork(
         encoder,
         core if config.adds_to == "nothing" else ChangeDecoder(core),

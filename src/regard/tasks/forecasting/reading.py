@@ -260,8 +260,8 @@ def _gaps(name: str, table: SeriesTable) -> Iterator[Finding]:
 def _missing(name: str, table: SeriesTable) -> Iterator[Finding]:
     """Missing values of rows that have some value, and targets that are mostly missing."""
     for number, target in enumerate(table.target_names):
-        values = [series.targets[: series.end, number] for series in table.series]
-        total, missing = sum(map(len, values)), sum(int(np.isnan(part).sum()) for part in values)
+        rows = [series.targets[: series.end][series.observed[: series.end].any(axis=1)] for series in table.series]
+        total, missing = sum(map(len, rows)), sum(int(np.isnan(part[:, number]).sum()) for part in rows)
         if missing > MUCH_MISSING * total:
             text = f"{name}: {missing / total:.0%} of the values of {target!r} are missing"
             yield Finding("warning", text, missing)

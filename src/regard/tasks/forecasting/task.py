@@ -41,8 +41,8 @@ class ForecastingTask(AbstractTask[ForecastingConfig]):
         if config.select == PINBALL and not has_quantiles:
             raise ConfigError("pinball_loss is of models of quantiles; set model.quantiles", ("select",))
         if loss is not None and has_quantiles != (loss == PINBALL):
-            what = "is minimised by pinball_loss" if has_quantiles else "has no quantiles; set model.quantiles"
-            raise ConfigError(f"{loss}: the model {what}", ("training", "loss"))
+            what = f"the model has them, and {loss} forgets them" if has_quantiles else "set model.quantiles"
+            raise ConfigError(f"quantiles and pinball_loss belong together: {what}", ("training", "loss"))
         check_steps(config)
         features = config.data.time_features or TIME_FEATURES
         module = build_network(

@@ -175,7 +175,7 @@ def _concern(error: float, repeated: float) -> str | None:
     """A sentence if the forecasts are worse than the last value."""
     if error <= repeated:
         return None
-    return f"The forecasts of the saved model are worse than repeating the last value: MSE {error:.4g}, and {repeated:.4g}."
+    return f"The saved model's forecasts are worse than the last value repeated: MSE {error:.4g}, {repeated:.4g}."
 
 
 def _numbers(values: np.ndarray) -> str:
