@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.config import Configuration, differences, from_preset
-from regard.config import load as load_configuration
+from regard.config import Configuration, from_preset
 from regard.data import LinearForecast, RepeatLast, SeriesTable, SeriesWindows, StandardScale, Step, WindowScale
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.tasks import TASKS, load, train
@@ -82,7 +81,7 @@ def untrained(file: Path, *settings: str) -> tuple[Forecaster, SeriesData]:
     config: Any = configured(file, *settings).config
     torch.manual_seed(1)
     material = read_material(config.data)
-    model: Forecaster = TASKS["forecasting"].build(config, material, name="m")
+    model: Any = TASKS["forecasting"].build(config, material, name="m")
     with torch.no_grad():
         for parameter in model.module.parameters():
             if not parameter.any():
@@ -103,25 +102,6 @@ def table_of(model: Forecaster, *files: Path, **options: Any) -> list[dict[str, 
 
 
 # The laws of tasks
-
-
-def test_the_saved_configuration_is_the_given_one_with_its_open_keys_resolved(series: Path, tmp_path: Path) -> None:
-    given = from_preset("forecasting", [f"data.train={series}", "training.max_steps=1", "training.samples=0"])
-    train(given, tmp_path / "run")
-    saved = load_configuration(tmp_path / "run/config.yaml").config
-    changed = {key: now for key, _, now in differences(given.config, saved)}
-    assert changed == {
-        "data.history": 21, "data.horizon": 6, "data.dev_stride": 1, "model.encoder.dropout": 0.2,
-        "model.decoder.dropout": 0.2, "training.batch_windows": 5, "training.epochs": 33, "training.validate_every": 1,
-    } or changed.keys() <= {path for path in map(".".join, _open_paths())}  # fmt: skip
-    assert saved.data.history == 21 and saved.data.horizon == 6
-
-
-def _open_paths() -> list[tuple[str, ...]]:
-    from regard.config.keys import keys
-    from regard.config.tasks.forecasting import ForecastingConfig
-
-    return [key.path for key in keys(ForecastingConfig).values() if key.follows_from_data]
 
 
 class Killed(BaseException):
@@ -177,11 +157,9 @@ def test_a_series_alone_is_forecast_as_in_a_batch(shops: Path, settings: list[st
 
 
 def test_settings_of_another_task_are_refused_by_name(series: Path) -> None:
-    with pytest.raises(ConfigError, match=r"training.label_smoothing=0.1: unknown key; text_to_text.* it"):
-        configured(series, "training.label_smoothing=0.1")
-    with pytest.raises(ConfigError, match="decoding.beam=2: unknown key; text_to_text"):
+    with pytest.raises(ConfigError, match=r"decoding\.beam=2: unknown key; text_to_text"):
         configured(series, "decoding.beam=2")
-    with pytest.raises(ConfigError, match="data.horizon=3: unknown key; forecasting has it"):
+    with pytest.raises(ConfigError, match=r"data\.horizon=3: unknown key; forecasting has it"):
         from_preset("g2p", [f"data.train={series}", "data.horizon=3"])
 
 
@@ -200,7 +178,8 @@ def test_every_metric_can_select(series: Path, tmp_path: Path) -> None:
 def test_all_verbs_of_a_trained_model(series: Path, tmp_path: Path) -> None:
     train(configured(series, *QUANTILES), tmp_path / "run")
     model = load(tmp_path / "run")
-    assert model.input_kind == "file" and model.formats == ("csv", "jsonl")
+    assert model.input_kind == "file"
+    assert model.formats == ("csv", "jsonl")
     rows = table_of(model, series)
     assert list(rows[0]) == ["series", "step", "time", "a", "b", *(f"{n}_q{q}" for n in "ab" for q in (0.1, 0.5, 0.9))]
     assert [row["time"] for row in rows] == [stamp(120 + i).replace("T", " ") for i in range(4)]
@@ -213,9 +192,12 @@ def test_all_verbs_of_a_trained_model(series: Path, tmp_path: Path) -> None:
     for suffix in ("png", "svg", "html"):
         assert [path.stat().st_size > 5_000 for path in model.plot([prediction], tmp_path / f"a.{suffix}")] == [True]
     evaluation = model.evaluate(series)
-    assert evaluation.num_forecasts == 21 and "without a network: repeat last MSE" in str(evaluation)
-    assert evaluation.metrics["pinball_loss"] > 0 and 0 <= evaluation.metrics["coverage_0.9"] <= 1
-    assert model.information()["parameters"] > 0 and set(model.parts()) == {"encoder", "decoder"}
+    assert evaluation.num_forecasts == 21
+    assert "without a network: repeat last MSE" in str(evaluation)
+    assert evaluation.metrics["pinball_loss"] > 0
+    assert 0 <= evaluation.metrics["coverage_0.9"] <= 1
+    assert model.information()["parameters"] > 0
+    assert set(model.parts()) == {"encoder", "decoder"}
     assert repr(model).startswith("Forecaster('run'")
     with pytest.raises(UnsupportedError, match="no scores"):
         list(model.lines([prediction], "csv", scores=True))
@@ -245,7 +227,8 @@ def test_weights_are_a_row_for_each_step_and_past_time_and_sum_to_one(shops: Pat
     for row in rows:
         key = row["series"], row["step"]
         sums[key] = sums.get(key, 0.0) + float(row["weight"])
-    assert len(sums) == 3 * 4 and all(abs(total - 1) < 1e-6 for total in sums.values())
+    assert len(sums) == 3 * 4
+    assert all(abs(total - 1) < 1e-6 for total in sums.values())
     without, _ = untrained(shops, *SHOPS, "model.attention=null")
     with pytest.raises(UnsupportedError, match="without attention"):
         table_of(without, shops, alignments=True)
@@ -273,13 +256,14 @@ def test_training_with_feedback_throughout_has_the_loss_of_the_free_run(series: 
     batch = trainee.windows.batch(description)
     values, _, _ = model.forecast_batch(batch)
     expected = ((values - batch.targets)[batch.targets_observed] ** 2).sum()
-    assert loss.total.item() == pytest.approx(expected, rel=1e-4) and int(loss.count) == batch.targets.size
+    assert loss.total.item() == pytest.approx(expected, rel=1e-4)
+    assert int(loss.count) == batch.targets.size
 
 
 def test_an_untrained_network_forecasts_as_the_linear_map(shops: Path) -> None:
     config: Any = configured(shops, *SHOPS).config
     material = read_material(config.data)
-    model = TASKS["forecasting"].build(config, material, name="m")
+    model: Any = TASKS["forecasting"].build(config, material, name="m")
     batch = material.validation_windows(config.data).batch([0, 1, 2])
     values, _, _ = model.forecast_batch(batch)
     expected = LinearForecast.fit(material.training_windows(config.data)).predict(batch)
@@ -289,12 +273,13 @@ def test_an_untrained_network_forecasts_as_the_linear_map(shops: Path) -> None:
 def test_the_linear_path_continues_short_histories_as_the_baseline_does(shops: Path) -> None:
     config: Any = configured(shops, *SHOPS).config
     material = read_material(config.data)
-    model = TASKS["forecasting"].build(config, material, name="m")
+    model: Any = TASKS["forecasting"].build(config, material, name="m")
     windows = SeriesWindows(
         material.table, history=8, horizon=4, shortest_history=1, scale=material.scale, window_scale=WindowScale("last")
     )
     batch = windows.batch(range(12))
-    assert not batch.history_mask.all() and not batch.history_observed[batch.history_mask].all()
+    assert not batch.history_mask.all()
+    assert not batch.history_observed[batch.history_mask].all()
     values, _, _ = model.forecast_batch(batch)
     np.testing.assert_allclose(values, material.linear(config).predict(batch), atol=1e-5)
 
@@ -310,7 +295,8 @@ def test_quantiles_are_in_order_and_the_median_is_the_forecast(shops: Path) -> N
     model, _ = untrained(shops, *SHOPS, *QUANTILES)
     (prediction,) = model.predict([shops])
     for forecast in prediction.forecasts:
-        assert forecast.quantiles is not None and (np.diff(forecast.quantiles, axis=-1) > 0).all()
+        assert forecast.quantiles is not None
+        assert (np.diff(forecast.quantiles, axis=-1) > 0).all()
         np.testing.assert_allclose(forecast.quantiles[..., 1], forecast.values, rtol=1e-6)
     rows = table_of(told(model, quantiles=(0.9,)), shops)
     assert [name for name in rows[0] if "_q" in name] == ["sold_q0.9"]
@@ -388,7 +374,8 @@ def test_steps_and_rows_that_are_held_back(series: Path) -> None:
     (fewer,) = told(model, steps=2, hold_back=6).predict([series])
     (forecast,) = fewer.forecasts
     np.testing.assert_allclose(forecast.truth, wave()[114:116], rtol=1e-9)
-    assert forecast.times[0] == HOURS[114] and len(forecast.values) == 2
+    assert forecast.times[0] == HOURS[114]
+    assert len(forecast.values) == 2
     with pytest.raises(ConfigError, match=r"the linear path has 4 steps \(data.horizon\), and 5 are asked for"):
         told(model, steps=5).predict([series])
     free, _ = untrained(series, "model.adds_to=previous")
@@ -397,7 +384,8 @@ def test_steps_and_rows_that_are_held_back(series: Path) -> None:
 
 def test_wide_files_are_series_of_one_target(series: Path) -> None:
     model, material = untrained(series, "data.wide=true")
-    assert material.table.names == ("a", "b") and model.facts.target_names == ("value",)
+    assert material.table.names == ("a", "b")
+    assert model.facts.target_names == ("value",)
     assert [row["series"] for row in table_of(model, series)] == ["a"] * 4 + ["b"] * 4
 
 
@@ -509,10 +497,8 @@ def test_the_data_check_names_what_is_wrong(tmp_path: Path) -> None:
     assert "warning: train: 67% of the values of 'c' are missing" in report
     config: Any = configured(file, "data.horizon=10").config
     checked = read_material(config.data).check(config.data)
-    assert (
-        checked.has_errors
-        and "no window of 8 steps of history and 10 of the horizon fits into the validation" in str(checked)
-    )
+    assert checked.has_errors
+    assert "no window of 8 steps of history and 10 of the horizon fits into the validation" in str(checked)
     with pytest.raises(DataError, match=r"2 rows are left out in 1 gaps"):
         read_material(configured(file, "data.fill_gaps=false").config.data)
     twice = write_csv(tmp_path / "twice.csv", ["time", "a"], [(stamp(i // 2), i) for i in range(30)])
@@ -553,7 +539,8 @@ def test_the_plan_has_the_baselines(series: Path) -> None:
     batch = next(material.validation_windows(config.data).batches())
     error = ((RepeatLast().predict(batch) - batch.targets) ** 2).mean()
     assert resolved.baselines["repeat last"].mean_squared_error == pytest.approx(error)
-    assert f"repeat last MSE {error:.4f}" in str(resolved) and "plan: 73 windows of 8 steps" in str(resolved)
+    assert f"repeat last MSE {error:.4f}" in str(resolved)
+    assert "plan: 73 windows of 8 steps" in str(resolved)
     assert "seasonal" not in str(resolved)  # a day does not fit into a history of eight hours
 
 
@@ -585,7 +572,8 @@ def test_settings_of_the_data_are_read(series: Path, tmp_path: Path) -> None:
         return config, read_material(config.data)
 
     config, data = material("data.targets=[b]", "data.known=[a]", "data.time=time", "data.stride=3")
-    assert data.table.target_names == ("b",) and data.table.known_names == ("a",)
+    assert data.table.target_names == ("b",)
+    assert data.table.known_names == ("a",)
     assert len(data.training_windows(config.data)) == 25
     config, data = material("data.split={validation_from: 2024-01-03, test_from: 2024-01-04}")
     assert data.split.bounds == ((0, 48, 72, 120),)
@@ -648,7 +636,8 @@ def test_a_model_worse_than_the_last_value_is_a_concern(series: Path) -> None:
     with torch.no_grad():
         model.module.decoder.core.head.projection.bias.fill_(9.0)
     concern = ForecastTrainee(model, material).validate().concern
-    assert concern is not None and concern.startswith("The saved model's forecasts are worse than the last value")
+    assert concern is not None
+    assert concern.startswith("The saved model's forecasts are worse than the last value")
 
 
 def test_the_plan_follows_the_data(series: Path) -> None:

@@ -6,6 +6,7 @@ from regard.lazy import on_demand
 from regard.tasks.catalogue import catalogue, describe, explain
 from regard.tasks.contract import AbstractModel, AbstractTask, DataFile, Metric
 from regard.tasks.documents import DocumentEvaluation, DocumentModel, DocumentPrediction
+from regard.tasks.forecasting import FileForecasts, Forecaster, ForecastEvaluation
 from regard.tasks.loading import load
 from regard.tasks.table import TASKS
 from regard.tasks.text_to_text import Evaluation, TextToText
@@ -24,6 +25,9 @@ __all__ = [
     "DocumentModel",
     "DocumentPrediction",
     "Evaluation",
+    "FileForecasts",
+    "ForecastEvaluation",
+    "Forecaster",
     "Metric",
     "TextToText",
     "catalogue",

@@ -176,7 +176,10 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         """
         self._check_decoding()
         table = self.read(str(path)).table
-        split, notes = self._unseen(path, table)
+        is_trained = fingerprint(path) == self.fingerprints.get("train")
+        split, notes = self._unseen(table, is_trained=is_trained)
+        if is_trained and not any(end > start for _, _, start, end in split.bounds):
+            raise DataError(f"{path}: {self.name} was trained on this file, of which `data.split` leaves no test part.")
         scale, unknown = scale_of(table, self.scale)
         if unknown:
             notes.append(f"not in the training data, scaled by their own values: {listed(unknown)}")
@@ -385,9 +388,8 @@ class Forecaster(AbstractModel[ForecastingConfig]):
                         f"{windows.horizon:,} steps ahead; its mean takes their place"
                     )
 
-    def _unseen(self, path: Path | str, table: SeriesTable) -> tuple[TimeSplit, list[str]]:
+    def _unseen(self, table: SeriesTable, *, is_trained: bool) -> tuple[TimeSplit, list[str]]:
         """The rows of each series that training did not see, as the test part of a split, and what to say of it."""
-        is_trained = fingerprint(path) == self.fingerprints.get("train")
         bounds, hidden = [], []
         for series in table.series:
             start, end = 0, series.end
