@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,6 +55,16 @@ def running_text(folder: Path) -> None:
         (folder / f"{name}.txt").write_text(text, encoding="utf-8")
 
 
+def series(folder: Path) -> None:
+    """Hours of two targets; the last file has missing values."""
+    for name, rows, first in (("train", 120, 0), ("test", 40, 200), ("long", 60, 0)):
+        lines = ["time,a,b"]
+        for hour in range(first, first + rows):
+            a = "" if name == "long" and hour % 7 == 3 else f"{5 + 3 * math.sin(hour / 4) + 0.1 * (hour * 7 % 11):.3f}"
+            lines.append(f"2024-01-{1 + hour // 24:02} {hour % 24:02}:00,{a},{math.cos(hour / 4):.3f}")
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 TASK_CASES = {
     "text_to_text": Case(
         pairs,
@@ -93,5 +104,20 @@ TASK_CASES = {
         ["the fox", "jumps", "the quick fox 9"],
         held_out="test.txt",
         training={"window": 16, "batch_size": 20},
+    ),
+    "forecasting": Case(
+        series,
+        {
+            "data": {"train": "train.csv", "history": 8, "horizon": 4, "split": {"fractions": [0.7, 0.3, 0.0]}},
+            "model": {
+                "encoder": {"size": 6, "embedding_size": 5},
+                "decoder": {"size": 6, "embedding_size": 5},
+                "attention": {"recipe": "bahdanau", "size": 6},
+            },
+        },
+        ["train.csv", "test.csv", "long.csv"],
+        held_out="test.csv",
+        training={"batch_windows": 20, "scheduled_sampling": 0.3, "sequence_teacher_forcing": 0.7},
+        open=("training.warmup_steps", "data.dev_stride"),
     ),
 }

@@ -17,6 +17,7 @@ from regard.errors import ConfigError
 PRESETS = [
     "autoencoder",
     "documents",
+    "forecasting",
     "g2p",
     "inflection",
     "no-attention",

@@ -407,6 +407,16 @@ def test_a_window_of_the_future_has_known_inputs_but_no_truth() -> None:
     assert batch.future_times[0].tolist() == hours(9)[6:].tolist()
 
 
+def test_rows_that_are_held_back_are_the_truth_of_a_window_at_the_end() -> None:
+    table = table_of(ramp(10), ramp(3))
+    windows = SeriesWindows(table, history=3, horizon=2, in_future=True, hold_back=3)
+    assert windows.places.tolist() == [[0, 7]]  # the short series has no history left
+    batch = windows.batch([0])
+    assert batch.history[0, :, 0].tolist() == [4, 5, 6]
+    assert batch.targets[0, :, 0].tolist() == [7, 8]
+    assert batch.targets_observed.all()
+
+
 def test_scales_are_undone_exactly() -> None:
     rng = np.random.default_rng(0)
     table = table_of(rng.normal(50, 9, (40, 3)), rng.normal(-5, 0.1, (40, 3)))

@@ -194,7 +194,9 @@ def test_every_metric_can_select_the_saved_model(task: str, metric: Any, tmp_pat
     assert metric.name in outcome.metrics
 
 
-METRIC_SETTINGS: dict[tuple[str, str], list[str]] = {}
+METRIC_SETTINGS: dict[tuple[str, str], list[str]] = {
+    ("forecasting", "pinball_loss"): ["model.quantiles=[0.1, 0.5, 0.9]"],
+}
 """Settings without which a metric has no meaning."""
 
 

@@ -93,9 +93,8 @@ def predict(
         raise RegardError("A text of outputs has no room for scores: use --scores with --format tsv.")
     if loaded.input_kind == "file":
         with results(output) as stream:
-            _print_files(
-                loaded, argument or ([str(input)] if input else []), chosen, stream, scores, alignments, strict
-            )
+            names = argument or ([] if input is None else [str(input)])
+            _print_files(loaded, names, chosen, stream, scores=scores, alignments=alignments, strict=strict)
         return
     if alignments and chosen != "jsonl":
         raise RegardError("TSV has no room for weights: use --alignments with --format jsonl.")

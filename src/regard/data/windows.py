@@ -107,6 +107,7 @@ class SeriesWindows:
         window_scale: the scale of each window on top of it.
         features: time features beside the known inputs; those of the table's step if None.
         in_future: whether there is one window for each series, whose horizon follows the last observed row.
+        hold_back: with `in_future`, how many rows before the end of its series each horizon begins.
 
     Raises:
         DataError: for sizes below 1, or if no window fits.
@@ -135,6 +136,7 @@ class SeriesWindows:
         window_scale: WindowScale | None = None,
         features: Sequence[str] | None = None,
         in_future: bool = False,
+        hold_back: int = 0,
     ) -> None:
         shortest = history if shortest_history is None else shortest_history
         sizes = {"history": history, "horizon": horizon, "stride": stride, "shortest_history": shortest}
@@ -154,7 +156,8 @@ class SeriesWindows:
         places = []
         for index, series in enumerate(table.series):
             if in_future:
-                starts = np.array([series.end] * (series.end >= shortest), np.intp)
+                start = series.end - hold_back
+                starts = np.array([start] * (start >= shortest), np.intp)
             else:
                 rows = range(series.end) if split is None else split.rows(index, part)
                 starts = np.arange(max(rows.start, shortest), rows.stop - horizon + 1, stride)

@@ -6,6 +6,7 @@ from regard.lazy import on_demand
 from regard.tasks.catalogue import catalogue, describe, explain
 from regard.tasks.contract import AbstractModel, AbstractTask, DataFile, Metric
 from regard.tasks.documents import DocumentEvaluation, DocumentModel, DocumentPrediction
+from regard.tasks.forecasting import FileForecasts, Forecaster, ForecastEvaluation
 from regard.tasks.language_modelling import LanguageModel
 from regard.tasks.loading import load
 from regard.tasks.table import TASKS
@@ -25,6 +26,9 @@ __all__ = [
     "DocumentModel",
     "DocumentPrediction",
     "Evaluation",
+    "FileForecasts",
+    "ForecastEvaluation",
+    "Forecaster",
     "LanguageModel",
     "Metric",
     "TextToText",

@@ -7,12 +7,14 @@ from typing import Any
 from regard.config import Config
 from regard.tasks.contract import AbstractTask
 from regard.tasks.documents.task import DocumentsTask
+from regard.tasks.forecasting.task import ForecastingTask
 from regard.tasks.language_modelling.task import LanguageModellingTask
 from regard.tasks.text_to_text.task import TextToTextTask
 
 TASKS: dict[str, AbstractTask[Any]] = {
     "text_to_text": TextToTextTask(),
     "documents": DocumentsTask(),
+    "forecasting": ForecastingTask(),
     "language_modelling": LanguageModellingTask(),
 }
 

@@ -2,12 +2,14 @@
 
 from regard.config.schema import Config
 from regard.config.tasks.documents import DocumentsConfig
+from regard.config.tasks.forecasting import ForecastingConfig
 from regard.config.tasks.language_modelling import LanguageModellingConfig
 from regard.config.tasks.text_to_text import TextToTextConfig
 
 SCHEMAS: dict[str, type[Config]] = {
     "text_to_text": TextToTextConfig,
     "documents": DocumentsConfig,
+    "forecasting": ForecastingConfig,
     "language_modelling": LanguageModellingConfig,
 }
 """What `task:` may be; the first is meant where there is none."""

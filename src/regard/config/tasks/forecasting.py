@@ -1,0 +1,192 @@
+"""The configuration of forecasting: series, and a model that continues them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, Strict, model_validator
+
+from regard.config.schema import (
+    FROM_DATA,
+    AttentionConfig,
+    Config,
+    DecoderConfig,
+    EncoderConfig,
+    FeedbackConfig,
+    File,
+    Fraction,
+    Section,
+    Size,
+    TrainingConfig,
+)
+
+Names = Annotated[tuple[str, ...], Strict(False)]
+Level = Annotated[float, Field(gt=0.0, lt=1.0)]
+Levels = Annotated[tuple[Level, ...], Strict(False)]
+TimeFeature = Literal["hour_of_day", "day_of_week", "day_of_year", "month"]
+
+
+class SplitConfig(Section):
+    """Which rows of each series train, validate and test: in this order of time, in one of three ways."""
+
+    fractions: Annotated[tuple[Fraction, Fraction, Fraction], Strict(False)] = Field(
+        default=(0.7, 0.1, 0.2), description="shares of the rows for training, validation and test"
+    )
+    counts: Annotated[tuple[int, int, int], Strict(False)] | None = Field(
+        default=None, description="numbers of rows for training, validation and test, in place of `fractions`"
+    )
+    validation_from: str | None = Field(
+        default=None, description="the time (ISO 8601) at which validation begins, in place of `fractions`"
+    )
+    test_from: str | None = Field(
+        default=None,
+        description="the time at which the test part begins; null: there is none, if `validation_from` is set",
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> SplitConfig:
+        if self.counts is not None and self.validation_from is not None:
+            raise ValueError("counts and validation_from are two ways to split; leave one of them out")
+        if self.test_from is not None and self.validation_from is None:
+            raise ValueError("test_from needs validation_from")
+        return self
+
+
+class SeriesDataConfig(Section):
+    """Where the series are and how they are read."""
+
+    train: File = Field(
+        description="a CSV file with a header, whose first column is the time, or a Parquet file (extra `series`); "
+        "relative to the configuration's folder"
+    )
+    dev: File | None = Field(
+        default=None, description="a file of held-out series; null: the validation part of `train` (`split`)"
+    )
+    time: str | None = Field(default=None, description="the column of the times; null: the first")
+    time_format: str | None = Field(
+        default=None, description="how times are written, as in Python's strptime; null: ISO 8601"
+    )
+    series: str | None = Field(
+        default=None, description="the column that names the series of each row; null: the file has one series"
+    )
+    wide: bool = Field(default=False, description="every target column is a series of its own")
+    targets: Names | None = Field(default=None, description="the columns that are forecast; null: all others")
+    known: Names = Field(
+        default=(),
+        description="columns that are known in advance, such as holidays; they may stand in rows of the future",
+    )
+    time_features: Annotated[tuple[TimeFeature, ...], Strict(False)] | None = Field(
+        default=None,
+        description="positions in the cycles of the calendar, as further known inputs; null: those that differ between "
+        "rows of the series' step",
+    )
+    fill_gaps: bool = Field(
+        default=True, description="rows that the file leaves out are rows of missing values; otherwise they are errors"
+    )
+    history: Size = Field(
+        default=96, description="steps before a forecast that the model reads", json_schema_extra=FROM_DATA
+    )
+    horizon: Size = Field(default=24, description="steps of a forecast", json_schema_extra=FROM_DATA)
+    stride: Size = Field(default=1, description="steps between the beginnings of two training forecasts")
+    dev_stride: Size = Field(
+        default=1,
+        description="steps between the beginnings of two forecasts of validations",
+        json_schema_extra=FROM_DATA,
+    )
+    split: SplitConfig = Field(default=SplitConfig(), description="training, validation and test in order of time")
+    window_scale: Literal["none", "last", "mean", "standard"] = Field(
+        default="last",
+        description="what each window is moved by, beside the scale of its series: nothing, the last value of its "
+        "history, the mean of its history, or this mean and its deviation",
+    )
+
+
+class SeriesEncoderConfig(EncoderConfig):
+    """The recurrent encoder of the history."""
+
+    size: Size = Field(default=64, description="state size of one direction", json_schema_extra=FROM_DATA)
+    layers: Size = Field(default=1, description="number of stacked layers")
+    embedding_size: Size = Field(default=32, description="size of the vector of a step's inputs")
+    dropout: Fraction = Field(default=0.1, description="on embeddings and between layers", json_schema_extra=FROM_DATA)
+
+
+class SeriesDecoderConfig(DecoderConfig):
+    """The recurrent decoder of the horizon."""
+
+    size: Size = Field(default=64, description="state size", json_schema_extra=FROM_DATA)
+    embedding_size: Size = Field(default=32, description="size of the vector of a step's inputs")
+    dropout: Fraction = Field(
+        default=0.1,
+        description="on embeddings, between layers and before the output layer",
+        json_schema_extra=FROM_DATA,
+    )
+    tied_weights: Literal[False] = Field(
+        default=False, description="of decoders of symbols; a decoder of values has no embedding matrix"
+    )
+
+
+class RecurrentForecasterConfig(Section):
+    """A recurrent encoder of the history and a recurrent decoder of the horizon."""
+
+    architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of network")
+    encoder: SeriesEncoderConfig = Field(default=SeriesEncoderConfig(), description="reads the history")
+    decoder: SeriesDecoderConfig = Field(default=SeriesDecoderConfig(), description="says the horizon, step by step")
+    attention: AttentionConfig | None = Field(
+        default=AttentionConfig(),
+        description="the attention mechanism; null: none, so that the decoder gets only one vector (`decoder.context`)",
+    )
+    channels: Literal["separate", "joint"] = Field(
+        default="separate",
+        description="one target at a time with the same weights for all, or all targets of a step together",
+    )
+    adds_to: Literal["linear", "previous", "nothing"] = Field(
+        default="linear",
+        description="what the outputs of the decoder are added to: a linear map of the history, fitted by ridge "
+        "regression before the training; the value of the previous step; nothing",
+    )
+    linear_penalty: Annotated[float, Field(gt=0.0)] = Field(
+        default=1.0, description="the penalty of the ridge regression, which is also the linear baseline"
+    )
+    quantiles: Levels | None = Field(
+        default=None,
+        description="levels of the quantiles that are forecast, with 0.5 among them, such as [0.1, 0.5, 0.9]; null: "
+        "points",
+    )
+
+
+class ForecastTrainingConfig(FeedbackConfig, TrainingConfig):
+    """The training loop, with what series add to it."""
+
+    batch_windows: Size = Field(default=32, description="windows of a batch", json_schema_extra=FROM_DATA)
+    loss: Literal["squared_error", "absolute_error", "pinball_loss"] | None = Field(
+        default=None,
+        description="what training minimises; null: pinball_loss of models of quantiles, squared_error of others",
+    )
+
+
+class ForecastDecodingConfig(Section):
+    """What forecasts have."""
+
+    steps: Size | None = Field(default=None, description="steps of a forecast; null: `data.horizon`")
+    quantiles: Levels | None = Field(
+        default=None, description="levels that tables and pictures have, of the model's; null: all of them"
+    )
+    hold_back: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="last rows of each series that are not read; they are shown as the truth"
+    )
+    batch_windows: Size = Field(default=256, description="the most windows that are forecast at once")
+
+
+class ForecastingConfig(Config):
+    """A whole configuration of forecasting."""
+
+    task: Literal["forecasting"] = Field(default="forecasting", description="what is learned")
+    data: SeriesDataConfig = Field(description="the series and how they are read")
+    model: RecurrentForecasterConfig = Field(default=RecurrentForecasterConfig(), description="the network")
+    training: ForecastTrainingConfig = Field(default=ForecastTrainingConfig(), description="the training loop")
+    decoding: ForecastDecodingConfig = Field(default=ForecastDecodingConfig(), description="the forecasts")
+    select: str = Field(
+        default="mean_squared_error",
+        description="the validation metric that chooses the best weights: mean_squared_error (mse), "
+        "mean_absolute_error (mae), pinball_loss, teacher_forced_loss (loss)",
+    )

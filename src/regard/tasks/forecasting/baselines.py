@@ -1,0 +1,86 @@
+"""The forecasts that every figure of a model is shown beside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from regard.config.tasks.forecasting import ForecastingConfig
+from regard.data import (
+    AbstractBaseline,
+    ForecastErrors,
+    ForecastTally,
+    LinearForecast,
+    RepeatLast,
+    Seasonal,
+    SeriesBatch,
+    SeriesWindows,
+    Step,
+)
+from regard.tasks.forecasting.reading import SeriesData
+
+
+@dataclass(frozen=True, eq=False)
+class Baselines:
+    """Repeating the last value, repeating the last season if there is one, and the linear map of the history.
+
+    Args:
+        by_name: the forecasts.
+    """
+
+    by_name: Mapping[str, AbstractBaseline]
+
+    @classmethod
+    def of(cls, linear: LinearForecast, step: Step, history: int) -> Baselines:
+        """The baselines of series with this step."""
+        by_name: dict[str, AbstractBaseline] = {"repeat last": RepeatLast()}
+        if 1 < step.period <= history:
+            by_name["seasonal"] = Seasonal(step.period)
+        return cls({**by_name, "linear": linear})
+
+    @classmethod
+    def fit(cls, config: ForecastingConfig, material: SeriesData) -> Baselines:
+        """The baselines of the training windows."""
+        return cls.of(material.linear(config), material.table.step, config.data.history)
+
+    def errors(self, windows: SeriesWindows) -> dict[str, ForecastErrors]:
+        """The errors of each on windows."""
+        tally = BaselineTally(self)
+        for batch in windows.batches():
+            tally.add(batch)
+        return tally.overall()
+
+
+class BaselineTally:
+    """Errors of the baselines, batch by batch.
+
+    Args:
+        baselines: those that are compared; the linear one only where the horizon is its own.
+    """
+
+    def __init__(self, baselines: Baselines) -> None:
+        self.baselines = baselines
+        self.tallies: dict[str, ForecastTally] = {}
+
+    def add(self, batch: SeriesBatch) -> None:
+        """Adds the forecasts of a batch."""
+        steps = batch.targets.shape[1]
+        for name, baseline in self.baselines.by_name.items():
+            used = baseline
+            if isinstance(baseline, LinearForecast):
+                if baseline.weights.shape[2] < steps:
+                    continue
+                used = LinearForecast(baseline.weights[..., :steps])
+            self.tallies.setdefault(name, ForecastTally()).add(batch, used.predict(batch))
+
+    def overall(self) -> dict[str, ForecastErrors]:
+        """The errors of each over all batches."""
+        return {name: tally.overall() for name, tally in self.tallies.items()}
+
+
+def baseline_text(errors: Mapping[str, ForecastErrors]) -> str:
+    """The errors of the baselines in words."""
+    return ", ".join(
+        f"{name} MSE {error.mean_squared_error:.4f}, MAE {error.mean_absolute_error:.4f}"
+        for name, error in errors.items()
+    )

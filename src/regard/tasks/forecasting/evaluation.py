@@ -1,0 +1,136 @@
+"""Forecasts from rolling origins against what came, beside forecasts without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from regard.data import Forecast, ForecastErrors
+from regard.data.series import shown
+from regard.tasks.forecasting.baselines import baseline_text
+
+
+@dataclass(frozen=True, slots=True)
+class FileForecasts:
+    """The forecasts of the series of a file.
+
+    Args:
+        name: the file's name.
+        forecasts: one for each series that could be forecast.
+        warnings: why a series could not be forecast, or not as it is.
+    """
+
+    name: str
+    forecasts: tuple[Forecast, ...]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredSeries:
+    """A series of an evaluation with the errors of its forecasts."""
+
+    place: str
+    prediction: FileForecasts
+    errors: ForecastErrors
+
+    def record(self) -> dict[str, Any]:
+        """The errors as a JSON object."""
+        return {"series": self.place, **_plain(self.errors)}
+
+    def __str__(self) -> str:
+        errors = self.errors
+        return (
+            f"{self.place}: MSE {errors.mean_squared_error:.4f}, MAE {errors.mean_absolute_error:.4f} "
+            f"({errors.num_values:,} values)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastEvaluation:
+    """Errors of free-running forecasts that begin at all steps of a time, on the scale of the training rows.
+
+    mean_squared_error, mean_absolute_error: over all observed values.
+    pinball_loss, coverage_τ: of models of quantiles; the share of values at or below the quantile of level τ.
+
+    Args:
+        num_forecasts: the number of windows.
+        steps: T.
+        first, last: the first and the last time that was forecast.
+        errors: of all forecasts.
+        by_target: of each target.
+        baselines: errors of the forecasts without a network, by name.
+        scored: the series.
+        notes: what was left out.
+    """
+
+    num_forecasts: int
+    steps: int
+    first: np.datetime64
+    last: np.datetime64
+    errors: ForecastErrors
+    by_target: Mapping[str, ForecastErrors]
+    baselines: Mapping[str, ForecastErrors]
+    scored: Sequence[ScoredSeries]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The errors of the model and of the baselines by name, and the number of forecasts."""
+        return {
+            **figures(self.errors),
+            **{
+                f"{name.replace(' ', '_')}_{metric}": getattr(errors, metric)
+                for name, errors in self.baselines.items()
+                for metric in ("mean_squared_error", "mean_absolute_error")
+            },
+            "forecasts": self.num_forecasts,
+        }
+
+    @property
+    def worst(self) -> list[ScoredSeries]:
+        """The series with the largest errors first."""
+        return sorted(self.scored, key=lambda entry: -np.nan_to_num(entry.errors.mean_squared_error))
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """The errors of each target, and what was left out."""
+        targets = {name: _plain(errors) for name, errors in self.by_target.items()}
+        return {"targets": targets, **({"notes": list(self.notes)} if self.notes else {})}
+
+    def __str__(self) -> str:
+        errors = self.errors
+        lines = [
+            f"{self.num_forecasts:,} forecasts of {self.steps:,} steps, {shown(self.first)} to {shown(self.last)}: "
+            f"MSE {errors.mean_squared_error:.4f}, MAE {errors.mean_absolute_error:.4f}"
+        ]
+        if errors.coverage:
+            covered = ", ".join(f"{level:g}: {share:.1%}" for level, share in errors.coverage.items())
+            lines.append(f"pinball loss {errors.pinball_loss:.4f}; at or below the quantile of {covered}")
+        lines.append(f"without a network: {baseline_text(self.baselines)}")
+        return "\n".join([*lines, *self.notes])
+
+
+def figures(errors: ForecastErrors) -> dict[str, float]:
+    """The metrics of forecasts by name."""
+    metrics = {
+        "mean_squared_error": errors.mean_squared_error,
+        "mean_absolute_error": errors.mean_absolute_error,
+    }
+    if errors.coverage:
+        metrics["pinball_loss"] = errors.pinball_loss
+        metrics |= {f"coverage_{level:g}": share for level, share in errors.coverage.items()}
+    return metrics
+
+
+def _plain(errors: ForecastErrors) -> dict[str, Any]:
+    """The errors as JSON; what is unknown is left out."""
+    plain: dict[str, Any] = {}
+    for name, value in asdict(errors).items():
+        if isinstance(value, Mapping) and value:
+            plain[name] = {f"{level:g}": number for level, number in value.items()}
+        elif not isinstance(value, Mapping) and value == value:
+            plain[name] = value
+    return plain

@@ -1,0 +1,461 @@
+"""Forecasting: a trained model with everything that forecasts need."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.config.tasks.forecasting import ForecastingConfig
+from regard.data import (
+    Forecast,
+    ForecastTally,
+    LinearForecast,
+    SeriesBatch,
+    SeriesTable,
+    SeriesWindows,
+    StandardScale,
+    TimeSplit,
+    alignment_rows,
+    forecast_rows,
+    forecasts_of,
+)
+from regard.data.series import Values, shown
+from regard.decoding import free_run
+from regard.errors import ConfigError, DataError, UnsupportedError
+from regard.layers.values import QUANTILES
+from regard.tasks.contract import AbstractModel
+from regard.tasks.fingerprints import fingerprint
+from regard.tasks.forecasting.baselines import Baselines, BaselineTally
+from regard.tasks.forecasting.evaluation import FileForecasts, ForecastEvaluation, ScoredSeries
+from regard.tasks.forecasting.facts import SeriesFacts
+from regard.tasks.forecasting.network import ForecastNetwork, build_network
+from regard.tasks.forecasting.reading import WINDOW_SCALES, listed, read_table, scale_of
+from regard.viz import plot_forecast
+
+FACTS, SCALE, LINEAR = "series.json", "scale.json", "linear.npy"
+LARGEST = 1e6
+"""Scaled values are cut off here, so that no number of an input can overflow within the network."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesFile:
+    """An input: the series of a file, and its name."""
+
+    name: str
+    table: SeriesTable
+
+
+@dataclass(eq=False, repr=False)
+class Forecaster(AbstractModel[ForecastingConfig]):
+    """A model of series: its network, the scale of the training rows, and the linear baseline.
+
+    `regard.load` returns one from a run folder. Several threads may call it at once.
+
+    Args:
+        config: the resolved configuration.
+        facts: names, step and calendar of the series.
+        scale: the scale of each training series.
+        linear: the ridge regression of the training windows.
+        module: the network; set to evaluation mode.
+        name: shown in messages.
+        card: a text about the model, its data and its limits.
+        fingerprints: SHA-256 of the training and held-out files, by name.
+    """
+
+    config: ForecastingConfig
+    facts: SeriesFacts
+    scale: StandardScale
+    linear: LinearForecast
+    module: ForecastNetwork
+    _: KW_ONLY
+    name: str = "model"
+    card: str = ""
+    fingerprints: dict[str, str] = field(default_factory=dict)
+
+    assets: ClassVar[tuple[str, ...]] = (FACTS, SCALE, LINEAR)
+    input_kind = "file"
+    formats = ("csv", "jsonl")
+
+    def __post_init__(self) -> None:
+        self.module.eval()
+
+    @classmethod
+    def build(
+        cls,
+        config: ForecastingConfig,
+        facts: SeriesFacts,
+        scale: StandardScale,
+        linear: LinearForecast,
+        *,
+        name: str = "model",
+    ) -> Forecaster:
+        """An untrained model; its weights are drawn from torch's global generator."""
+        module = build_network(
+            config.model,
+            num_targets=len(facts.target_names),
+            num_known=facts.num_known,
+            history=config.data.history,
+            horizon=config.data.horizon,
+        )
+        if module.linear is not None:
+            module.linear.weights.copy_(torch.from_numpy(linear.weights))
+        return cls(config, facts, scale, linear, module, name=name)
+
+    def save_assets(self, folder: Path) -> None:
+        """Writes `series.json`, `scale.json` and the linear baseline, `linear.npy`."""
+        self.facts.save(folder / FACTS)
+        self.scale.save(folder / SCALE)
+        np.save(folder / LINEAR, self.linear.weights, allow_pickle=False)
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The levels of the quantiles of the network."""
+        return self.config.model.quantiles or ()
+
+    def read(self, argument: str) -> SeriesFile:
+        """The series of a file that has the columns of the training file.
+
+        Raises:
+            DataError: for a file that cannot be read, or with rows at other steps.
+        """
+        data = self.config.data
+        names = {} if data.wide else {"targets": self.facts.target_names, "known": self.facts.known_names}
+        table = read_table(data.model_copy(update=names), argument)
+        if table.target_names != self.facts.target_names or table.step != self.facts.step:
+            raise DataError(
+                f"{argument}: {listed(table.target_names)} at steps of {table.step}; {self.name} forecasts "
+                f"{listed(self.facts.target_names)} at steps of {self.facts.step}."
+            )
+        return SeriesFile(str(argument), table)
+
+    def predict(
+        self, inputs: Sequence[SeriesFile | str | Path], *, alignment: bool = True, strict: bool = False
+    ) -> list[FileForecasts]:
+        """Forecasts what follows the last observed row of every series (`decoding` says how much of it).
+
+        A series that cannot be forecast, or not as it is, does not affect the others; there is a warning.
+
+        Args:
+            inputs: files, or what `read` made of them.
+            alignment: whether forecasts have their weights over the history.
+            strict: raises an error for a series that cannot be handled.
+
+        Raises:
+            ConfigError: for steps or quantiles that the network does not have.
+            DataError: for the first series that cannot be handled, if `strict`.
+        """
+        if isinstance(inputs, str | Path | SeriesFile):
+            raise TypeError(f"predict takes a list of files, as in predict([file]); got {type(inputs).__name__}.")
+        self._check_decoding()
+        results = []
+        for each in inputs:
+            given = each if isinstance(each, SeriesFile) else self.read(str(each))
+            result = self._forecast(given, alignment=alignment)
+            if strict and result.warnings:
+                raise DataError(f"{given.name}: {'; '.join(result.warnings)}")
+            results.append(result)
+        return results
+
+    def evaluate(self, path: Path | str) -> ForecastEvaluation:
+        """Compares forecasts that begin at every step with what came.
+
+        Of the training file only the test part is forecast; of any other file what follows the rows that training and
+        validation saw of the series of the same name.
+
+        Raises:
+            DataError: for a file without such rows.
+        """
+        self._check_decoding()
+        table = self.read(str(path)).table
+        is_trained = fingerprint(path) == self.fingerprints.get("train")
+        split, notes = self._unseen(table, is_trained=is_trained)
+        if is_trained and not any(end > start for _, _, start, end in split.bounds):
+            raise DataError(f"{path}: {self.name} was trained on this file, of which `data.split` leaves no test part.")
+        scale, unknown = scale_of(table, self.scale)
+        if unknown:
+            notes.append(f"not in the training data, scaled by their own values: {listed(unknown)}")
+        try:
+            windows = self._windows(table, scale, split=split)
+        except DataError as error:
+            raise DataError(f"{path}: {error}" + "".join(f"\n  {note}" for note in notes)) from None
+        tally, baselines = ForecastTally(self.levels), BaselineTally(self._baselines)
+        for batch in windows.batches(self.config.decoding.batch_windows):
+            values, quantiles, _ = self.forecast_batch(batch)
+            tally.add(batch, values, quantiles)
+            baselines.add(batch)
+        scored = [
+            ScoredSeries(f"{path}" + (f": {name}" if name else ""), FileForecasts(str(path), ()), errors)
+            for name, errors in tally.by_series().items()
+        ]
+        spans = [table.series[i].times for i in windows.places[:, 0]]
+        starts = windows.places[:, 1]
+        return ForecastEvaluation(
+            len(windows),
+            windows.horizon,
+            min(times[start] for times, start in zip(spans, starts, strict=True)),
+            max(times[start + windows.horizon - 1] for times, start in zip(spans, starts, strict=True)),
+            tally.overall(),
+            tally.by_target(),
+            baselines.overall(),
+            scored,
+            tuple(notes),
+        )
+
+    @torch.inference_mode()
+    def forecast_batch(
+        self, batch: SeriesBatch, *, alignment: bool = False
+    ) -> tuple[Values, Values | None, Values | None]:
+        """Free-running forecasts of windows, scaled as the batch.
+
+        Returns:
+            values (B, T, F); quantiles (B, T, F, Q) of a network that has them; and the weights (B, T, S), means over
+            heads and over targets that are forecast one at a time, of one that attends, if `alignment`.
+        """
+        network, device = self.module, self.device
+        conditions = network.prepare({name: tensor.to(device) for name, tensor in network_inputs(batch).items()})
+        trajectories = free_run(
+            network.decoder,
+            conditions.memory,
+            conditions.first,
+            max_length=batch.targets.shape[1],
+            feed=conditions.feed,
+            alignment=alignment,
+        )
+        count = len(batch)
+        values = network.joined(torch.stack([run.values for run in trajectories]), count)
+        quantiles = weights = None
+        if self.levels:
+            quantiles = network.joined(torch.stack([run.auxiliary[QUANTILES] for run in trajectories]), count)
+        name = network.decoder.main_attention
+        if name in trajectories[0].alignments:
+            weights = torch.stack([run.alignments[name].mean(0) for run in trajectories])
+            weights = weights.unflatten(0, (count, -1)).mean(1)
+        return tuple(None if x is None else x.double().numpy() for x in (values, quantiles, weights))  # type: ignore[return-value]
+
+    def rows(self, prediction: FileForecasts, *, scores: bool = False) -> Sequence[Sequence[str]]:
+        """A row for each step: series, step, time, targets and quantiles."""
+        return [list(map(str, row.values())) for row in forecast_rows(self._shown(prediction))]
+
+    def record(self, prediction: FileForecasts) -> dict[str, Any]:
+        """The rows of a file and its warnings."""
+        return {
+            "file": prediction.name,
+            "forecasts": list(forecast_rows(self._shown(prediction))),
+            "warnings": list(prediction.warnings),
+        }
+
+    def lines(
+        self,
+        predictions: Sequence[FileForecasts],
+        format: str,
+        *,
+        scores: bool = False,
+        alignments: bool = False,
+    ) -> Iterator[str]:
+        """A tidy table with a header: a row for each step, or with `alignments` for each weight of a step.
+
+        Rows of several files begin with the file's name.
+
+        Raises:
+            UnsupportedError: for weights of a model without attention.
+        """
+        if scores:
+            raise UnsupportedError("Forecasts have no scores; a model of quantiles says how certain it is.")
+        header: list[str] | None = None
+        for prediction in predictions:
+            for row in self._table(prediction, alignments=alignments):
+                named = {"file": prediction.name, **row} if len(predictions) > 1 else row
+                if format == "jsonl":
+                    yield json.dumps(named, ensure_ascii=False)
+                    continue
+                if header is None:
+                    header = list(named)
+                    yield _csv(header)
+                yield _csv(named.values())
+
+    def can_plot(self, prediction: FileForecasts) -> bool:
+        """Whether a series of the file was forecast."""
+        return bool(prediction.forecasts)
+
+    def plot(self, predictions: Sequence[FileForecasts], path: Path, *, title: str = "") -> Sequence[Path]:
+        """Draws history, forecast, truth if there is any, and weights; a numbered file for each of several series."""
+        forecasts = [forecast for prediction in predictions for forecast in self._shown(prediction)]
+        digits = len(str(len(forecasts)))
+        files = []
+        for number, forecast in enumerate(forecasts, start=1):
+            target = path if len(forecasts) == 1 else path.with_stem(f"{path.stem}-{number:0{digits}}")
+            heading = " ".join(part for part in (title, forecast.series) if part)
+            files.append(plot_forecast(forecast, target, title=heading))
+        return files
+
+    def parts(self) -> Mapping[str, nn.Module]:
+        """Encoder and decoder."""
+        return {"encoder": self.module.encoder, "decoder": self.module.decoder}
+
+    def information(self) -> dict[str, Any]:
+        """Facts about the model: sizes, series, configuration."""
+        data = self.config.data
+        return {
+            "name": self.name,
+            "task": self.config.task,
+            "parameters": sum(parameter.numel() for parameter in self.module.parameters()),
+            "targets": ", ".join(self.facts.target_names),
+            "known": ", ".join((*self.facts.known_names, *self.facts.features)),
+            "series": len(self.scale.names),
+            "step": str(self.facts.step),
+            "history": data.history,
+            "horizon": data.horizon,
+            "model": self.config.model.model_dump(mode="json"),
+            "decoding": self.config.decoding.model_dump(mode="json"),
+        }
+
+    def __repr__(self) -> str:
+        return f"Forecaster({self.name!r}, {self.information()['parameters']:,} parameters, on {self.device})"
+
+    @property
+    def _baselines(self) -> Baselines:
+        return Baselines.of(self.linear, self.facts.step, self.config.data.history)
+
+    def _check_decoding(self) -> None:
+        decoding = self.config.decoding
+        check_steps(self.config)
+        if lacking := [level for level in decoding.quantiles or () if level not in self.levels]:
+            has = f"has the levels {', '.join(map(str, self.levels))}" if self.levels else "has no quantiles"
+            raise ConfigError(f"there is no quantile {lacking[0]:g}: the model {has}", ("decoding", "quantiles"))
+
+    def _windows(self, table: SeriesTable, scale: StandardScale, **options: Any) -> SeriesWindows:
+        """The windows of a table that this model forecasts; options as of `SeriesWindows`."""
+        data, decoding = self.config.data, self.config.decoding
+        return SeriesWindows(
+            table,
+            history=data.history,
+            horizon=decoding.steps or data.horizon,
+            part="test",
+            scale=scale,
+            window_scale=WINDOW_SCALES[data.window_scale],
+            features=self.facts.features,
+            **options,
+        )
+
+    def _forecast(self, given: SeriesFile, *, alignment: bool) -> FileForecasts:
+        """The forecasts of the series of a file."""
+        table, decoding = given.table, self.config.decoding
+        scale, unknown = scale_of(table, self.scale)
+        warnings = [f"series {name!r} was not in the training data; it is scaled by its own values" for name in unknown]
+        try:
+            windows = self._windows(table, scale, in_future=True, shortest_history=1, hold_back=decoding.hold_back)
+        except DataError:
+            return FileForecasts(given.name, (), (*warnings, "there is no observed value to begin with"))
+        forecasts: list[Forecast] = []
+        for batch in windows.batches(decoding.batch_windows):
+            values, quantiles, weights = self.forecast_batch(batch, alignment=alignment)
+            forecasts += forecasts_of(batch, values, levels=self.levels, quantiles=quantiles, alignment=weights)
+            warnings += self._warnings(batch)
+        drawn = {table.series[index].name for index in windows.places[:, 0]}
+        warnings += [f"{_of(name)} has no observed value to begin with" for name in table.names if name not in drawn]
+        warnings += self._unknown_futures(table, windows)
+        return FileForecasts(given.name, tuple(forecasts), tuple(warnings))
+
+    def _warnings(self, batch: SeriesBatch) -> Iterator[str]:
+        """Why the windows of a batch are not as those of the training."""
+        size = self.config.data.history
+        for number, name in enumerate(batch.names):
+            steps = int(batch.history_mask[number].sum())
+            if steps < size:
+                yield f"{_of(name)} has {steps:,} rows; training had histories of {size:,}"
+            if np.abs(batch.history[number]).max() > LARGEST:
+                yield f"{_of(name)} has values above {LARGEST:,.0f} deviations from the mean; they are cut off there"
+
+    def _unknown_futures(self, table: SeriesTable, windows: SeriesWindows) -> Iterator[str]:
+        """Known inputs that are missing in the horizon."""
+        for index, start in windows.places:
+            series = table.series[index]
+            ahead = series.known[start : start + windows.horizon]
+            for column, name in enumerate(table.known_names):
+                there = int((~np.isnan(ahead[:, column])).sum())
+                if there < windows.horizon:
+                    yield (
+                        f"{_of(series.name)}: {name!r} is missing for {windows.horizon - there:,} of "
+                        f"{windows.horizon:,} steps ahead; its mean takes their place"
+                    )
+
+    def _unseen(self, table: SeriesTable, *, is_trained: bool) -> tuple[TimeSplit, list[str]]:
+        """The rows of each series that training did not see, as the test part of a split, and what to say of it."""
+        bounds, hidden = [], []
+        for series in table.series:
+            start, end = 0, series.end
+            if series.name in self.facts.seen:
+                after, until = self.facts.seen[series.name]
+                start = min(int(np.searchsorted(series.times, after)), series.end)
+                end = min(int(np.searchsorted(series.times, until)), series.end) if is_trained else series.end
+                if start and not is_trained:
+                    hidden.append(f"{_of(series.name)}, before {shown(after)}")
+            bounds.append((0, 0, start, max(start, end)))
+        notes = [f"rows that training may have seen are left out: {'; '.join(hidden[:3])}"] if hidden else []
+        if len(hidden) > 3:
+            notes[0] += f" and {len(hidden) - 3:,} more series"
+        return TimeSplit(tuple(bounds)), notes
+
+    def _shown(self, prediction: FileForecasts) -> tuple[Forecast, ...]:
+        """The forecasts with the quantiles that are asked for."""
+        asked = self.config.decoding.quantiles
+        if asked is None:
+            return prediction.forecasts
+        shown = []
+        for forecast in prediction.forecasts:
+            assert forecast.quantiles is not None
+            at = [forecast.levels.index(level) for level in asked]
+            quantiles = forecast.quantiles[..., at] if at else None
+            shown.append(replace(forecast, levels=asked, quantiles=quantiles))
+        return tuple(shown)
+
+    def _table(self, prediction: FileForecasts, *, alignments: bool) -> Iterable[dict[str, str | int | float]]:
+        if not alignments:
+            return forecast_rows(self._shown(prediction))
+        if any(forecast.alignment is None for forecast in prediction.forecasts):
+            raise UnsupportedError(f"{self.name} was trained without attention, so there are no weights.")
+        return alignment_rows(prediction.forecasts)
+
+
+def check_steps(config: ForecastingConfig) -> None:
+    """Refuses more steps than the linear path has.
+
+    Raises:
+        ConfigError: with both numbers.
+    """
+    steps, horizon = config.decoding.steps, config.data.horizon
+    if steps is not None and steps > horizon and config.model.adds_to == "linear":
+        raise ConfigError(
+            f"the linear path has {horizon:,} steps (data.horizon), and {steps:,} are asked for; train with a longer "
+            "horizon, or with model.adds_to previous or nothing",
+            ("decoding", "steps"),
+        )
+
+
+def network_inputs(batch: SeriesBatch) -> dict[str, Tensor]:
+    """The tensors of a batch that the network reads; without a mask if there is no padding."""
+    arrays = {name: getattr(batch, name) for name in ("history", "history_known", "future_known")}
+    inputs = {name: torch.from_numpy(np.clip(array, -LARGEST, LARGEST)).float() for name, array in arrays.items()}
+    inputs["history_observed"] = torch.from_numpy(batch.history_observed)
+    if not batch.history_mask.all():
+        inputs["history_mask"] = torch.from_numpy(batch.history_mask)
+    return inputs
+
+
+def _csv(cells: Iterable[object]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(cells)
+    return text.getvalue()
+
+
+def _of(name: str) -> str:
+    return f"series {name!r}" if name else "the series"

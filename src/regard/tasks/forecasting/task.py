@@ -1,0 +1,103 @@
+"""The task of forecasting series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from regard.config.tasks.forecasting import ForecastingConfig
+from regard.data import TIME_FEATURES, LinearForecast, StandardScale
+from regard.errors import ConfigError, DataError
+from regard.tasks.contract import AbstractTask, DataFile, Metric
+from regard.tasks.fingerprints import DAMAGED
+from regard.tasks.forecasting.defaults import ResolvedForecasting, resolve, with_sizes
+from regard.tasks.forecasting.facts import SeriesFacts
+from regard.tasks.forecasting.model import FACTS, LINEAR, SCALE, Forecaster, check_steps
+from regard.tasks.forecasting.network import ForecastNetwork, build_network
+from regard.tasks.forecasting.reading import SeriesData, SeriesReport, read_material
+from regard.tasks.forecasting.trainee import ForecastTrainee
+from regard.tasks.open_keys import adopted, open_keys
+from regard.tasks.teaching import check_teachable
+
+PINBALL = "pinball_loss"
+
+
+class ForecastingTask(AbstractTask[ForecastingConfig]):
+    """Series, and a model that continues them."""
+
+    summary = "series of numbers, continued: points or quantiles, from their past and from what is known in advance"
+    metrics = (
+        Metric("mean_squared_error", aliases=("mse",)),
+        Metric("mean_absolute_error", aliases=("mae",)),
+        Metric(PINBALL),
+        Metric("teacher_forced_loss", aliases=("loss",)),
+    )
+
+    def draft(self, config: ForecastingConfig) -> ForecastNetwork:
+        """The network, with two targets."""
+        has_quantiles, loss = config.model.quantiles is not None, config.training.loss
+        if config.select == PINBALL and not has_quantiles:
+            raise ConfigError("pinball_loss is of models of quantiles; set model.quantiles", ("select",))
+        if loss is not None and has_quantiles != (loss == PINBALL):
+            what = f"the model has them, and {loss} forgets them" if has_quantiles else "set model.quantiles"
+            raise ConfigError(f"quantiles and pinball_loss belong together: {what}", ("training", "loss"))
+        check_steps(config)
+        features = config.data.time_features or TIME_FEATURES
+        module = build_network(
+            config.model,
+            num_targets=2,
+            num_known=len(config.data.known) + 2 * len(features),
+            history=config.data.history,
+            horizon=config.data.horizon,
+        )
+        core = getattr(module.decoder, "core", module.decoder)
+        check_teachable(core, config.model.attention, memory_size=module.encoder.output_size)
+        if config.training.compile:
+            from regard.tasks.compilation import check_compilable
+
+            check_compilable(config.training)
+        return module
+
+    def files(self, config: ForecastingConfig) -> Sequence[DataFile]:
+        """The training file and the held-out file."""
+        files = [("train", config.data.train), ("dev", config.data.dev)]
+        return [DataFile(f"data.{name}", name, path) for name, path in files if path is not None]
+
+    def read(self, config: ForecastingConfig) -> SeriesData:
+        """The series, their parts and their scale."""
+        return read_material(config.data)
+
+    def check(self, config: ForecastingConfig, material: SeriesData) -> SeriesReport:
+        """Checks the series."""
+        return material.check(with_sizes(config, material).config.data)
+
+    def resolve(self, config: ForecastingConfig, material: SeriesData, report: SeriesReport) -> ResolvedForecasting:
+        """Chooses windows, batches and steps by step and number of the rows."""
+        return resolve(config, material)
+
+    def adopt(self, config: ForecastingConfig, resolved: ForecastingConfig) -> ForecastingConfig:
+        """A configuration whose open keys have the values that a former run resolved them to."""
+        return adopted(config, resolved, open_keys(config))
+
+    def build(self, config: ForecastingConfig, material: SeriesData, *, name: str) -> Forecaster:
+        """An untrained model for the targets of the series."""
+        facts = SeriesFacts.of(config.data, material)
+        return Forecaster.build(config, facts, material.scale, material.linear(config), name=name)
+
+    def trainee(self, model: Forecaster, material: SeriesData) -> ForecastTrainee:
+        """The model with its series."""
+        return ForecastTrainee(model, material)
+
+    def restore(self, config: ForecastingConfig, folder: Path, *, name: str) -> Forecaster:
+        """The model with the saved scale and baseline."""
+        facts, scale = SeriesFacts.load(folder / FACTS), StandardScale.load(folder / SCALE)
+        return Forecaster.build(config, facts, scale, _linear(folder / LINEAR), name=name)
+
+
+def _linear(path: Path) -> LinearForecast:
+    try:
+        return LinearForecast(np.load(path, allow_pickle=False))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: not the weights of the linear baseline ({error!s:.99}).\n  {DAMAGED}") from None

@@ -1,0 +1,184 @@
+"""The trainee of forecasting: a model with its series, for the training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data import ForecastTally, RepeatLast, SeriesBatch, forecasts_of
+from regard.data.series import shown
+from regard.data.windows import carried_forward
+from regard.layers.values import QUANTILES
+from regard.losses import absolute_error, pinball_loss, squared_error
+from regard.models import DecoderOutput
+from regard.tasks.feeding import forced_outputs
+from regard.tasks.forecasting.evaluation import figures
+from regard.tasks.forecasting.model import LARGEST, Forecaster, network_inputs
+from regard.tasks.forecasting.reading import SeriesData
+from regard.tasks.store import save
+from regard.training import Loss, Validation, feedback_mask, processes
+from regard.viz import plot_forecast
+
+
+class ForecastTrainee:
+    """A `Forecaster` with the series that it is trained on.
+
+    Args:
+        model: the model.
+        material: the series.
+    """
+
+    def __init__(self, model: Forecaster, material: SeriesData) -> None:
+        self.model = model
+        self.module = model.module
+        self.config = model.config
+        self.path = material.path
+        self.windows = material.training_windows(self.config.data)
+        self.held_out = material.validation_windows(self.config.data)
+        self._compiled_loss: Callable[[dict[str, Tensor]], tuple[Tensor, ...]] | None = None
+        if self.config.training.compile:
+            from regard.tasks.compilation import CompiledLoss, check_compilable
+
+            check_compilable(self.config.training)
+            self._compiled_loss = CompiledLoss(lambda batch: self._loss(batch, None), self.module, self._first)
+
+    def descriptions(self, epoch: int) -> Sequence[Any]:
+        """Batches of indices of windows, in an order that follows from seed and epoch."""
+        order = np.random.default_rng((self.config.seed, epoch)).permutation(len(self.windows))
+        size = self.config.training.batch_windows
+        return [order[start : start + size] for start in range(0, len(order), size)]
+
+    def batch(self, description: Any) -> dict[str, Tensor]:
+        """The tensors of some training windows."""
+        return training_batch(self.windows.batch(description))
+
+    def divide(self, description: Any, count: int) -> Sequence[Any]:
+        """Every `count`-th window."""
+        return [description[number::count] for number in range(min(count, len(description)))]
+
+    def item_ids(self, description: Any) -> Tensor:
+        """The windows, or their targets if each is a sequence of its own."""
+        indices = np.asarray(description, dtype=np.int64)
+        count = len(self.windows.table.target_names) if self.module.is_separate else 1
+        return torch.from_numpy((indices[:, None] * count + np.arange(count)).ravel())
+
+    def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
+        """The error of the observed values; the configuration decides where the decoder gets its own output."""
+        if self._compiled_loss is not None:
+            total, count = self._compiled_loss(batch)
+        else:
+            rows, steps = batch["targets"].shape[:2]
+            rows *= batch["targets"].shape[2] if self.module.is_separate else 1
+            feedback = feedback_mask(self.config.training, rows, steps, step=step, generator=generator)
+            total, count = self._loss(batch, feedback)
+        return Loss(total, count)
+
+    @torch.no_grad()
+    def validate(self) -> Validation:
+        """Errors of free-running forecasts and the teacher-forced loss on held-out windows, with pictures."""
+        size, shown_windows = self.config.decoding.batch_windows, self.config.training.samples
+        parts = [range(start, min(start + size, len(self.held_out))) for start in range(0, len(self.held_out), size)]
+        results = [self._held_out(part) for part in processes.local_part(parts)]
+        tally, repeated = ForecastTally(self.model.levels), ForecastTally()
+        loss = count = 0.0
+        for part, (values, quantiles, total, number) in zip(
+            parts, processes.merged(processes.gathered(results)), strict=True
+        ):
+            batch = self.held_out.batch(part)
+            tally.add(batch, values, quantiles)
+            repeated.add(batch, RepeatLast().predict(batch))
+            loss, count = loss + total, count + number
+        metrics = {**figures(tally.overall()), "teacher_forced_loss": loss / max(count, 1)}
+        chosen = np.linspace(0, len(self.held_out) - 1, min(shown_windows, len(self.held_out))).astype(int)
+        forecasts = []
+        if len(chosen):
+            batch = self.held_out.batch(chosen)
+            values, quantiles, weights = self.model.forecast_batch(batch, alignment=True)
+            forecasts = forecasts_of(batch, values, levels=self.model.levels, quantiles=quantiles, alignment=weights)
+        pictures = [
+            (f"{number:02d}.png", partial(plot_forecast, forecast)) for number, forecast in enumerate(forecasts)
+        ]
+        samples = [
+            f"{forecast.series} {shown(forecast.times[0])}: {_numbers(forecast.values)}   "
+            f"(came {_numbers(forecast.truth)})".strip()
+            for forecast in forecasts
+        ]
+        return Validation(
+            metrics, samples, pictures, _concern(metrics["mean_squared_error"], repeated.overall().mean_squared_error)
+        )
+
+    @property
+    def examples(self) -> Iterator[str]:
+        """The training file, which ends where its forecast begins."""
+        path = self.path
+        working = Path.cwd()
+        return iter([str(path.relative_to(working) if path.is_relative_to(working) else path)])
+
+    def save(self, folder: Path) -> None:
+        """Saves everything that prediction needs."""
+        save(self.model, folder)
+
+    def _held_out(self, part: range) -> tuple[Any, Any, float, float]:
+        """Free-running forecasts of held-out windows, and the sum and count of their teacher-forced loss."""
+        batch = self.held_out.batch(part)
+        values, quantiles, _ = self.model.forecast_batch(batch)
+        tensors = {name: tensor.to(self.model.device) for name, tensor in training_batch(batch).items()}
+        total, count = self._loss(tensors, None)
+        return values, quantiles, float(total), float(count)
+
+    def _first(self) -> dict[str, Tensor]:
+        """The first batch of the first epoch with more than one window, or one window twice if there is none."""
+        batches = [batch for batch in self.descriptions(0) if len(batch) > 1]
+        batch = self.batch(batches[0] if batches else np.array([0, 0]))
+        return {name: tensor.to(self.model.device) for name, tensor in batch.items()}
+
+    def _loss(self, batch: dict[str, Tensor], feedback: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The sum of the loss and the number of its terms."""
+        network = self.module
+        conditions = network.prepare(batch)
+        inputs = conditions.inputs(network.split(batch["previous"]))
+        output = forced_outputs(network.decoder, conditions.memory, inputs, feedback, feed=conditions.feed)
+        return self._criterion(output, network.split(batch["targets"]), network.split(batch["targets_observed"]))
+
+    def _criterion(self, output: DecoderOutput, targets: Tensor, observed: Tensor) -> tuple[Tensor, Tensor]:
+        assert output.values is not None
+        if self.model.levels:
+            return pinball_loss(output.auxiliary[QUANTILES], targets, self.model.levels, observed)
+        error = absolute_error if self.config.training.loss == "absolute_error" else squared_error
+        return error(output.values, targets, observed)
+
+
+def training_batch(batch: SeriesBatch) -> dict[str, Tensor]:
+    """The tensors of windows for training: the network's inputs, the truth, and the values of the previous steps.
+
+    A missing value of a previous step is the last one before it.
+    """
+    truth = np.clip(batch.targets, -LARGEST, LARGEST)
+    length = batch.history_mask.sum(axis=1)
+    last = np.take_along_axis(batch.history, np.maximum(length - 1, 0)[:, None, None], axis=1)
+    previous = np.concatenate([last, np.where(batch.targets_observed, truth, np.nan)[:, :-1]], axis=1)
+    return {
+        **network_inputs(batch),
+        "targets": torch.from_numpy(truth).float(),
+        "targets_observed": torch.from_numpy(batch.targets_observed),
+        "previous": torch.from_numpy(np.clip(carried_forward(previous), -LARGEST, LARGEST)).float(),
+    }
+
+
+def _concern(error: float, repeated: float) -> str | None:
+    """A sentence if the forecasts are worse than the last value."""
+    if error <= repeated:
+        return None
+    return f"The saved model's forecasts are worse than the last value repeated: MSE {error:.4g}, {repeated:.4g}."
+
+
+def _numbers(values: np.ndarray) -> str:
+    """The first target of the first steps."""
+    few = values[:4, 0]
+    return " ".join("?" if np.isnan(value) else f"{value:.4g}" for value in few) + " …" * (len(values) > 4)
