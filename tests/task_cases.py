@@ -65,7 +65,26 @@ def series(folder: Path) -> None:
         (folder / f"{name}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def tagged(folder: Path) -> None:
+    days = ["the first day of May", "May 3", "on May 14 or June 2", "no day at all", "June"]
+    for name, count in (("train", 30), ("dev", 5), ("test", 7)):
+        lines = []
+        for number in range(count):
+            words = f"{days[number % 5]} {name} {number}".split()
+            lines += [f"{word}\t{'B-month' if word in ('May', 'June') else 'O'}" for word in words] + [""]
+        (folder / f"{name}.tsv").write_text("\n".join(lines), encoding="utf-8")
+
+
 TASK_CASES = {
+    "labelling": Case(
+        tagged,
+        {
+            "data": {"train": "train.tsv", "dev": "dev.tsv"},
+            "model": {"encoder": {"size": 8, "embedding_size": 6, "layers": 1}, "attention": {"size": 8}},
+        },
+        ["May 3", "June", "on May 14 or June 2 or never"],
+        training={"batch_tokens": 60},
+    ),
     "text_to_text": Case(
         pairs,
         {

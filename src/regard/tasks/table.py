@@ -8,6 +8,7 @@ from regard.config import Config
 from regard.tasks.contract import AbstractTask
 from regard.tasks.documents.task import DocumentsTask
 from regard.tasks.forecasting.task import ForecastingTask
+from regard.tasks.labelling.task import LabellingTask
 from regard.tasks.language_modelling.task import LanguageModellingTask
 from regard.tasks.text_to_text.task import TextToTextTask
 
@@ -16,6 +17,7 @@ TASKS: dict[str, AbstractTask[Any]] = {
     "documents": DocumentsTask(),
     "forecasting": ForecastingTask(),
     "language_modelling": LanguageModellingTask(),
+    "labelling": LabellingTask(),
 }
 
 

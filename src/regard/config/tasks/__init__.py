@@ -3,6 +3,7 @@
 from regard.config.schema import Config
 from regard.config.tasks.documents import DocumentsConfig
 from regard.config.tasks.forecasting import ForecastingConfig
+from regard.config.tasks.labelling import LabellingConfig
 from regard.config.tasks.language_modelling import LanguageModellingConfig
 from regard.config.tasks.text_to_text import TextToTextConfig
 
@@ -11,5 +12,6 @@ SCHEMAS: dict[str, type[Config]] = {
     "documents": DocumentsConfig,
     "forecasting": ForecastingConfig,
     "language_modelling": LanguageModellingConfig,
+    "labelling": LabellingConfig,
 }
 """What `task:` may be; the first is meant where there is none."""

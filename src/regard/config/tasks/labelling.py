@@ -1,0 +1,87 @@
+"""The configuration of sequence labelling: sentences with a label for each token."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from regard.config.schema import (
+    AttentionConfig,
+    Config,
+    EncoderConfig,
+    File,
+    Fraction,
+    Section,
+    Size,
+    TokenTrainingConfig,
+    TrainingConfig,
+)
+
+
+class LabellingData(Section):
+    """Where the sentences are and how they are read."""
+
+    train: File = Field(
+        description="a text file with one token and its label per line, and a blank line between sentences; columns "
+        "are separated by tabs, or by blanks if no line has a tab"
+    )
+    dev: File | None = Field(default=None, description="held-out sentences; null: a share of them (`dev_fraction`)")
+    dev_fraction: Annotated[float, Field(gt=0.0, lt=0.5)] = Field(
+        default=0.1, description="share of the sentences that a fixed hash holds out if there is no `dev` file"
+    )
+    token_column: int = Field(default=0, description="column of the token, counted from 0; -1 is the last")
+    label_column: int = Field(default=-1, description="column of the label, counted from 0; -1 is the last")
+    case: Literal["keep", "lower"] = Field(
+        default="lower", description="the letter case of the vectors of tokens; characters are always kept"
+    )
+    min_count: Size = Field(default=1, description="tokens that occur less often are unknown, but for their characters")
+    max_length: Size = Field(default=400, description="longer sentences are left out of the training and reported")
+
+
+class SelfAttentionConfig(AttentionConfig):
+    """The recipe by which each token attends to the sentence."""
+
+    recipe: str = Field(default="multi_head", description="the name of a recipe; all other keys here are its options")
+
+
+class LabellingModel(Section):
+    """Vectors of tokens and of their characters, a recurrent encoder, self-attention, and a label at each token."""
+
+    character_size: Annotated[int, Field(ge=0)] = Field(
+        default=32, description="state size of one direction of the reader of characters; 0: tokens only"
+    )
+    encoder: EncoderConfig = Field(default=EncoderConfig(), description="reads the sentence")
+    attention: SelfAttentionConfig | None = Field(
+        default=SelfAttentionConfig(),
+        description="each token attends to the whole sentence; null: no attention",
+    )
+
+
+class LabellingTraining(TokenTrainingConfig, TrainingConfig):
+    """The training loop, with what labelled sentences add to it."""
+
+    word_dropout: Fraction = Field(
+        default=0.05, description="probability that a token's vector is that of an unknown token"
+    )
+
+
+class LabellingDecoding(Section):
+    """The settings of predictions."""
+
+    batch_tokens: Size = Field(default=8192, description="the most tokens labelled at once, with padding")
+
+
+class LabellingConfig(Config):
+    """A whole configuration of sequence labelling."""
+
+    task: Literal["labelling"] = Field(default="labelling", description="what is learned")
+    data: LabellingData = Field(description="the sentences and how they are read")
+    model: LabellingModel = Field(default=LabellingModel(), description="the network")
+    training: LabellingTraining = Field(default=LabellingTraining(), description="the training loop")
+    decoding: LabellingDecoding = Field(default=LabellingDecoding(), description="the settings of predictions")
+    select: str = Field(
+        default="token_error_rate",
+        description="the validation metric that chooses the best weights: token_error_rate (error_rate), "
+        "sentence_error_rate, macro_f1, span_f1, loss",
+    )

@@ -1,0 +1,1 @@
+"""Sequence labelling: a label for each token of a sentence."""

@@ -1,0 +1,199 @@
+"""Sequence labelling: a trained model with everything that prediction needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.config.tasks.labelling import LabellingConfig
+from regard.data import PAD, Vocabulary
+from regard.errors import DataError
+from regard.tasks.contract import AbstractModel
+from regard.tasks.encoded import pad
+from regard.tasks.labelling.evaluation import Labelling, LabellingEvaluation, ScoredSentence
+from regard.tasks.labelling.network import Labeller
+from regard.tasks.labelling.reading import Sentence, cased, read_sentences
+from regard.viz import plot_alignment
+
+DECIMALS = 6
+LONGEST_TOKEN = 40
+"""The most characters of a token that are read."""
+
+
+@dataclass(eq=False, repr=False)
+class LabellingTagger(AbstractModel[LabellingConfig]):
+    """A model of sequence labelling: three vocabularies, the module and its configuration.
+
+    Args:
+        config: the resolved configuration.
+        tokens, characters, labels: the vocabularies.
+        module: set to evaluation mode.
+        name, card, fingerprints: as of every model.
+    """
+
+    config: LabellingConfig
+    tokens: Vocabulary
+    characters: Vocabulary
+    labels: Vocabulary
+    module: Labeller
+    _: KW_ONLY
+    name: str = "model"
+    card: str = ""
+    fingerprints: dict[str, str] = field(default_factory=dict)
+
+    assets = ("tokens.json", "characters.json", "labels.json")
+
+    def __post_init__(self) -> None:
+        self.module.eval()
+
+    @classmethod
+    def build(
+        cls, config: LabellingConfig, tokens: Vocabulary, characters: Vocabulary, labels: Vocabulary, *, name: str
+    ) -> LabellingTagger:
+        """An untrained model; its weights are drawn from torch's global generator."""
+        module = Labeller(config.model, num_tokens=len(tokens), num_characters=len(characters), num_labels=len(labels))
+        return cls(config, tokens, characters, labels, module, name=name)
+
+    def save_assets(self, folder: Path) -> None:
+        """Writes the vocabularies."""
+        for file in self.assets:
+            getattr(self, file.removesuffix(".json")).save(folder / file)
+
+    def vocabularies(self) -> Mapping[str, tuple[str, Vocabulary]]:
+        """Those of tokens, characters and labels."""
+        return {
+            "tokens": ("embedding.", self.tokens),
+            "characters": ("characters.", self.characters),
+            "labels": ("head.", self.labels),
+        }
+
+    def batch(self, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
+        """The arguments of `Labeller.forward`, on the CPU; a token's row of `spelling` is 0 at padding."""
+        case = self.config.data.case
+        tokens, mask = pad([self.tokens.ids([cased(token, case) for token in each]) for each in sentences])
+        rows = {token: row for row, token in enumerate(dict.fromkeys(t for each in sentences for t in each), start=1)}
+        words, _ = pad([np.array([rows[token] for token in each], dtype=np.int64) for each in sentences])
+        spelling, _ = pad([np.array([PAD + 1]), *(self.characters.ids(token[:LONGEST_TOKEN]) for token in rows)])
+        return {"tokens": tokens, "words": words, "spelling": spelling, "mask": mask}
+
+    def predict(
+        self, inputs: Sequence[str | Sequence[str]], *, alignment: bool = True, strict: bool = False
+    ) -> list[Labelling]:
+        """The labels of sentences, in order; batching changes no result but by rounding.
+
+        Args:
+            inputs: sentences, as lists of tokens or as texts with tokens between blanks.
+            alignment: whether predictions have their alignments.
+            strict: raises an error for an empty sentence.
+
+        Raises:
+            DataError: for the first empty sentence, if `strict`.
+        """
+        if isinstance(inputs, str):
+            raise TypeError("predict takes a list of sentences, as in predict([sentence]); got a text.")
+        sentences = [tuple(each.split() if isinstance(each, str) else each) for each in inputs]
+        if strict and not all(sentences):
+            raise DataError(f"input {sentences.index(()) + 1}: the sentence is empty")
+        results = [Labelling((), (), (), None, ("the input is empty",))] * len(sentences)
+        for indices in self._batches(sentences):
+            rows = [sentences[i] for i in indices]
+            for i, result in zip(indices, self._labelled(rows, alignment=alignment), strict=True):
+                results[i] = result
+        return results
+
+    @torch.inference_mode()
+    def _labelled(self, sentences: Sequence[tuple[str, ...]], *, alignment: bool) -> Iterator[Labelling]:
+        batch = {name: tensor.to(self.device) for name, tensor in self.batch(sentences).items()}
+        labelled = self.module(**batch, alignment=alignment)
+        log_probabilities, ids = self.module.head(labelled.features).max(-1)
+        for row, tokens in enumerate(sentences):
+            length = len(tokens)
+            weights = None if labelled.alignment is None else labelled.alignment[row, :, :length, :length].cpu()
+            labels = tuple(self.labels.tokens(ids[row, :length].tolist()))
+            yield Labelling(tokens, labels, tuple(log_probabilities[row, :length].exp().tolist()), weights)
+
+    def _batches(self, sentences: Sequence[tuple[str, ...]]) -> Iterator[list[int]]:
+        order = sorted((i for i, each in enumerate(sentences) if each), key=lambda i: len(sentences[i]))
+        batch: list[int] = []
+        for i in order:
+            if batch and (len(batch) + 1) * len(sentences[i]) > self.config.decoding.batch_tokens:
+                yield batch
+                batch = []
+            batch.append(i)
+        if batch:
+            yield batch
+
+    def evaluate(self, path: Path | str) -> LabellingEvaluation:
+        """Compares labels with those of a file like that of the training.
+
+        Raises:
+            DataError: for a file without sentences, or one that the model was trained on.
+        """
+        self.refuse_trained(path)
+        data = self.config.data
+        return self.score(read_sentences(path, token_column=data.token_column, label_column=data.label_column))
+
+    def score(self, sentences: Sequence[Sentence]) -> LabellingEvaluation:
+        """As `evaluate`, for sentences that have been read already."""
+        predictions = self.predict([each.tokens for each in sentences], alignment=False)
+        return LabellingEvaluation(list(map(ScoredSentence, sentences, predictions)))
+
+    def rows(self, prediction: Labelling, *, scores: bool = False) -> Sequence[Sequence[str]]:
+        """One row: the labels, with blanks between them, and their probabilities if asked for."""
+        probabilities = " ".join(f"{each:.4f}" for each in prediction.probabilities)
+        return [[" ".join(prediction.labels), *([probabilities] if scores else [])]]
+
+    def record(self, prediction: Labelling) -> dict[str, Any]:
+        """Tokens, labels, probabilities and, if it has one, the alignment, the mean of the heads."""
+        record: dict[str, Any] = {
+            "tokens": list(prediction.tokens),
+            "labels": list(prediction.labels),
+            "probabilities": [round(each, DECIMALS) for each in prediction.probabilities],
+            "warnings": list(prediction.warnings),
+        }
+        if prediction.alignment is not None:
+            weights = prediction.alignment.mean(0).tolist()
+            record["alignment"] = [[round(weight, DECIMALS) for weight in row] for row in weights]
+        return record
+
+    def can_plot(self, prediction: Labelling) -> bool:
+        """Whether it has an alignment."""
+        return prediction.alignment is not None
+
+    def plot(
+        self,
+        predictions: Sequence[Labelling],
+        path: Path,
+        *,
+        title: str = "",
+        data: Literal["json", "npz"] | None = None,
+        highest: Literal["largest"] | float = 1.0,
+    ) -> Sequence[Path]:
+        """Draws what each token, with its label, attended to: of one sentence, a picture for each head, too."""
+        if len(predictions) > 1:
+            raise DataError("One picture shows one sentence; add --separate for a file of each.")
+        (shown,) = predictions
+        outputs = [f"{token} {label}" for token, label in zip(shown.tokens, shown.labels)]
+        return plot_alignment(shown.alignment, path, shown.tokens, outputs, title=title, data=data, highest=highest)
+
+    def parts(self) -> Mapping[str, nn.Module]:
+        """The encoder."""
+        return {"encoder": self.module.encoder}
+
+    def information(self) -> dict[str, Any]:
+        """Facts about the model: sizes, vocabularies, configuration."""
+        return {
+            "name": self.name,
+            "task": self.config.task,
+            "parameters": sum(parameter.numel() for parameter in self.module.parameters()),
+            "tokens": len(self.tokens.symbols),
+            "characters": len(self.characters.symbols),
+            "labels": ", ".join(self.labels.symbols),
+            "model": self.config.model.model_dump(mode="json"),
+        }

@@ -1,0 +1,113 @@
+"""The network of sequence labelling: characters and tokens, a recurrent encoder, self-attention, a label each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Mechanism
+from regard.config.tasks.labelling import LabellingModel
+from regard.data import BOS, EOS, PAD
+from regard.data.vocabulary import UNKNOWN
+from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
+from regard.models import Encoded, Pooling, RecurrentEncoder
+from regard.shapes import Bool, Float, Int
+from regard.tasks.build import build_encoder, build_mechanism
+
+CHARACTER_SIZE = 32
+"""The size of the vector of a character."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """The features of tokens (B, S, D), and what each attended to, (B, H, S, S), or None."""
+
+    features: Tensor
+    alignment: Tensor | None = None
+
+
+class CharacterReader(nn.Module):
+    """The vector of a token from its characters: a bidirectional GRU, whose states attention pools.
+
+    Args:
+        num_characters: N, the number of characters.
+        size: state size of one direction; 0: nothing is read, and the vectors have no features.
+        dropout: on the embeddings of characters.
+    """
+
+    def __init__(self, num_characters: int, size: int, *, dropout: float) -> None:
+        super().__init__()
+        self.size = 2 * size
+        self.reader: RecurrentEncoder | None = None
+        self.pooling: Pooling | None = None
+        if size:
+            stack = RecurrentStack(CHARACTER_SIZE, size, 1, cell="gru", bidirectional=True)
+            self.reader = RecurrentEncoder(TokenEmbedding(num_characters, CHARACTER_SIZE, dropout=dropout), stack)
+            self.pooling = Pooling("attention", 2 * size, attention_size=size)
+
+    def forward(self, words: Int[Tensor, "B S"], spelling: Int[Tensor, "N W"]) -> Float[Tensor, "B S D"]:
+        """The vectors of tokens.
+
+        Args:
+            words: the row of `spelling` of each token; row 0 is padding.
+            spelling: the characters of the distinct tokens of the batch, so that each is read once.
+        """
+        if self.reader is None or self.pooling is None:
+            return spelling.new_zeros((*words.shape, 0), dtype=torch.get_default_dtype())
+        pooled: Tensor = self.pooling(self.reader.encode(spelling, spelling != PAD)).context
+        return pooled[words]
+
+
+class Labeller(nn.Module):
+    """log p(label) at every token: h = encoder([token; characters]), c_i = Σ_j α_ij h_j, softmax(W [h_i; c_i]).
+
+    Args:
+        config: sizes and the recipe of the attention.
+        num_tokens, num_characters, num_labels: sizes of the vocabularies, special symbols included.
+
+    Source: Lample et al. 2016 (arXiv 1603.01360) without its last layer, with self-attention.
+    """
+
+    def __init__(self, config: LabellingModel, *, num_tokens: int, num_characters: int, num_labels: int) -> None:
+        super().__init__()
+        encoder = config.encoder
+        self.characters = CharacterReader(num_characters, config.character_size, dropout=encoder.dropout)
+        self.embedding = TokenEmbedding(num_tokens, encoder.embedding_size, dropout=encoder.dropout)
+        width = encoder.embedding_size + self.characters.size
+        self.encoder = build_encoder(encoder.model_copy(update={"embedding_size": width}), nn.Identity)
+        size = self.encoder.output_size
+        self.attention: Mechanism | None = None
+        if config.attention is not None:
+            self.attention = build_mechanism(
+                config.attention, query_size=size, memory_size=size, input_size=encoder.embedding_size
+            )
+        context_size = 0 if self.attention is None else self.attention.context_size
+        self.dropout = nn.Dropout(encoder.dropout)
+        self.head = TokenHead(size + context_size, num_labels, never=(PAD, BOS, EOS, UNKNOWN))
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "B S"],
+        words: Int[Tensor, "B S"],
+        spelling: Int[Tensor, "N W"],
+        mask: Bool[Tensor, "B S"],
+        *,
+        alignment: bool = False,
+    ) -> Labelled:
+        """The features that `head` turns into log-probabilities.
+
+        Args:
+            tokens: ids of the tokens.
+            words, spelling: as in `CharacterReader`.
+            mask: True at real tokens.
+            alignment: whether to return the weights of the attention.
+        """
+        vectors = torch.cat([self.embedding(tokens), self.characters(words, spelling)], -1)
+        encoded: Encoded = self.encoder.encode(vectors, mask)
+        if self.attention is None:
+            return Labelled(self.dropout(encoded.memory))
+        memory = self.attention.prepare(encoded.memory, mask=encoded.mask)
+        attended, _ = self.attention(encoded.memory, memory, alignment=alignment)
+        return Labelled(self.dropout(torch.cat([encoded.memory, attended.context], -1)), attended.alignment)

@@ -1,0 +1,105 @@
+"""The task of labelling the tokens of sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from regard.config.tasks.labelling import LabellingConfig
+from regard.data import Vocabulary, bucket
+from regard.tasks.contract import AbstractTask, DataFile, Metric
+from regard.tasks.labelling.model import LabellingTagger
+from regard.tasks.labelling.network import Labeller
+from regard.tasks.labelling.reading import LabellingMaterial, LabellingReport, check, read_material
+from regard.tasks.labelling.trainee import LabellingTrainee
+from regard.tasks.open_keys import OpenKeys, adopted, open_keys, step_warnings, two_digits
+
+DRAFT_SYMBOLS = 8
+REFERENCE, BATCH_TOKENS, STEPS, LEAST_STEPS = 20_000, 512, 2_000, 1_000
+"""Tokens of a small corpus, the tokens of its batches and its steps; both grow with the root of the tokens."""
+WARMUP, VALIDATIONS = 0.05, 20
+
+
+@dataclass(frozen=True, slots=True)
+class LabellingPlan:
+    """A configuration in which no key is open, and the figures it follows from."""
+
+    open: OpenKeys[LabellingConfig]
+    num_sentences: int
+    steps: int
+
+    @property
+    def config(self) -> LabellingConfig:
+        """The configuration with the chosen values."""
+        return self.open.config
+
+    def __str__(self) -> str:
+        lines = [f"plan: {self.num_sentences:,} sentences; {self.steps:,} steps", str(self.open)]
+        return "\n".join([*lines, *step_warnings(self.config.training, self.steps, "training.batch_tokens")])
+
+
+class LabellingTask(AbstractTask[LabellingConfig]):
+    """Sentences, and a model that gives each token a label."""
+
+    summary = "a label for each token: parts of speech, names, chunks"
+    metrics = (
+        Metric("token_error_rate", aliases=("error_rate",)),
+        Metric("sentence_error_rate"),
+        Metric("macro_f1", larger_is_better=True),
+        Metric("span_f1", larger_is_better=True),
+        Metric("loss"),
+    )
+
+    def draft(self, config: LabellingConfig) -> Labeller:
+        """The network, with vocabularies of a few symbols."""
+        return Labeller(config.model, num_tokens=DRAFT_SYMBOLS, num_characters=DRAFT_SYMBOLS, num_labels=DRAFT_SYMBOLS)
+
+    def files(self, config: LabellingConfig) -> Sequence[DataFile]:
+        """Training and held-out sentences."""
+        named = {"train": config.data.train, "dev": config.data.dev}
+        return [DataFile(f"data.{name}", name, path) for name, path in named.items() if path is not None]
+
+    def read(self, config: LabellingConfig) -> LabellingMaterial:
+        """The sentences and their vocabularies."""
+        return read_material(config.data)
+
+    def check(self, config: LabellingConfig, material: LabellingMaterial) -> LabellingReport:
+        """Checks the sentences."""
+        return check(material, config.data.max_length)
+
+    def resolve(self, config: LabellingConfig, material: LabellingMaterial, report: LabellingReport) -> LabellingPlan:
+        """Chooses sizes, batches and steps by the number of tokens."""
+        lengths = np.array([len(each.tokens) for each in material.train])
+        lengths = lengths[lengths <= config.data.max_length]
+        growth = (max(int(lengths.sum()), 1) / REFERENCE) ** 0.5
+        keys = OpenKeys(config)
+        keys.choose("model.encoder.size", 128 if growth < 5 else 256)
+        keys.choose("model.encoder.dropout", 0.4 if growth < 5 else 0.3)
+        batch_tokens = keys.choose("training.batch_tokens", two_digits(BATCH_TOKENS * growth))
+        batches = len(bucket(lengths, lengths, batch_tokens=batch_tokens, seed=config.seed, epoch=0))
+        per_epoch = max(1, -(-batches // config.training.accumulation))
+        epochs = keys.choose("training.epochs", max(1, round(max(STEPS * growth, LEAST_STEPS) / per_epoch)))
+        steps = min(per_epoch * epochs, config.training.max_steps or per_epoch * epochs)
+        keys.choose("training.warmup_steps", round(WARMUP * steps))
+        keys.choose("training.validate_every", max(1, round(steps / VALIDATIONS)))
+        return LabellingPlan(keys, len(lengths), steps)
+
+    def adopt(self, config: LabellingConfig, resolved: LabellingConfig) -> LabellingConfig:
+        """A configuration whose open keys have the values that a former run resolved them to."""
+        return adopted(config, resolved, open_keys(config))
+
+    def build(self, config: LabellingConfig, material: LabellingMaterial, *, name: str) -> LabellingTagger:
+        """An untrained model for the vocabularies of the sentences."""
+        return LabellingTagger.build(config, material.tokens, material.characters, material.labels, name=name)
+
+    def trainee(self, model: LabellingTagger, material: LabellingMaterial) -> LabellingTrainee:
+        """The model with its sentences."""
+        return LabellingTrainee(model, material)
+
+    def restore(self, config: LabellingConfig, folder: Path, *, name: str) -> LabellingTagger:
+        """The model with the saved vocabularies."""
+        saved = [Vocabulary.load(folder / file) for file in LabellingTagger.assets]
+        return LabellingTagger.build(config, *saved, name=name)

@@ -1,0 +1,101 @@
+"""The trainee of sequence labelling: a model with its sentences, for the training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data import bucket
+from regard.data.vocabulary import UNKNOWN
+from regard.tasks.encoded import pad
+from regard.tasks.labelling.model import LabellingTagger
+from regard.tasks.labelling.reading import LabellingMaterial, Sentence
+from regard.tasks.store import save
+from regard.training import Loss, Validation
+
+HELD_OUT_ROWS = 64
+"""Held-out sentences whose loss is computed at once."""
+
+
+class LabellingTrainee:
+    """A model with the sentences that it is trained on; those longer than `data.max_length` are left out."""
+
+    def __init__(self, model: LabellingTagger, material: LabellingMaterial) -> None:
+        self.model = model
+        self.module = model.module
+        self.config = model.config
+        self.train = [each for each in material.train if len(each.tokens) <= self.config.data.max_length]
+        self.dev = material.dev
+        self.lengths = np.array([len(each.tokens) for each in self.train], dtype=np.int64)
+
+    def descriptions(self, epoch: int) -> Sequence[Any]:
+        """Batches of indices of sentences of similar length."""
+        training = self.config.training
+        return bucket(
+            self.lengths, self.lengths, batch_tokens=training.batch_tokens, seed=self.config.seed, epoch=epoch
+        )
+
+    def batch(self, description: Any) -> dict[str, Tensor]:
+        """Ids, masks and labels of some sentences."""
+        return self._batch([self.train[i] for i in description])
+
+    def _batch(self, sentences: Sequence[Sentence]) -> dict[str, Tensor]:
+        targets, _ = pad([self.model.labels.ids(each.labels) for each in sentences])
+        return {**self.model.batch([each.tokens for each in sentences]), "targets": targets}
+
+    def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
+        """Smoothed cross-entropy of the labels; some tokens are read as unknown ones."""
+        training = self.config.training
+        tokens = batch["tokens"]
+        if training.word_dropout:
+            drawn = torch.rand(tokens.shape, device=tokens.device, generator=generator)
+            tokens = tokens.masked_fill((drawn < training.word_dropout) & batch["mask"], UNKNOWN)
+        total, likelihood = self._sums({**batch, "tokens": tokens}, training.label_smoothing)
+        return Loss(total, batch["mask"].sum(), {"negative_log_likelihood": likelihood})
+
+    def _sums(self, batch: dict[str, Tensor], smoothing: float) -> tuple[Tensor, Tensor]:
+        inputs = {name: batch[name] for name in ("tokens", "words", "spelling", "mask")}
+        features = self.module(**inputs).features
+        total, likelihood = self.module.head.cross_entropy(
+            features, batch["targets"], batch["mask"] & (batch["targets"] != UNKNOWN), smoothing=smoothing
+        )
+        return total, likelihood
+
+    @torch.no_grad()
+    def validate(self) -> Validation:
+        """Metrics and loss of the held-out sentences, with samples and pictures."""
+        evaluation, shown = self.model.score(self.dev), self.config.training.samples
+        losses = []
+        for start in range(0, len(self.dev), 64):
+            batch = {
+                name: tensor.to(self.model.device) for name, tensor in self._batch(self.dev[start : start + 64]).items()
+            }
+            losses.append((float(self._sums(batch, 0.0)[1]), int(batch["mask"].sum())))
+        metrics = {**evaluation.metrics, "loss": sum(loss for loss, _ in losses) / sum(count for _, count in losses)}
+        del metrics["sentences"]
+        drawn = self.model.predict([each.tokens for each in self.dev[:shown]])
+        pictures = [
+            (f"{number:02d}.png", partial(_draw, self.model, each))
+            for number, each in enumerate(drawn)
+            if self.model.can_plot(each)
+        ]
+        return Validation(metrics, [str(each) for each in evaluation.scored[:shown]], pictures)
+
+    @property
+    def examples(self) -> Iterator[str]:
+        """The held-out sentences."""
+        return (" ".join(each.tokens) for each in self.dev)
+
+    def save(self, folder: Path) -> None:
+        """Saves everything that prediction needs."""
+        save(self.model, folder)
+
+
+def _draw(model: LabellingTagger, prediction: Any, path: Path) -> object:
+    return model.plot([prediction], path)
