@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,30 +14,13 @@ from regard.tasks.labelling.model import LabellingTagger
 from regard.tasks.labelling.network import Labeller
 from regard.tasks.labelling.reading import LabellingMaterial, LabellingReport, check, read_material
 from regard.tasks.labelling.trainee import LabellingTrainee
-from regard.tasks.open_keys import OpenKeys, adopted, open_keys, step_warnings, two_digits
+from regard.tasks.open_keys import OpenKeys, adopted, open_keys, two_digits
+from regard.tasks.plan import Plan, choose_steps
 
 DRAFT_SYMBOLS = 8
 REFERENCE, BATCH_TOKENS, STEPS, LEAST_STEPS = 20_000, 512, 2_000, 1_000
 """Tokens of a small corpus, the tokens of its batches and its steps; both grow with the root of the tokens."""
-WARMUP, VALIDATIONS = 0.05, 20
-
-
-@dataclass(frozen=True, slots=True)
-class LabellingPlan:
-    """A configuration in which no key is open, and the figures it follows from."""
-
-    open: OpenKeys[LabellingConfig]
-    num_sentences: int
-    steps: int
-
-    @property
-    def config(self) -> LabellingConfig:
-        """The configuration with the chosen values."""
-        return self.open.config
-
-    def __str__(self) -> str:
-        lines = [f"plan: {self.num_sentences:,} sentences; {self.steps:,} steps", str(self.open)]
-        return "\n".join([*lines, *step_warnings(self.config.training, self.steps, "training.batch_tokens")])
+VALIDATIONS = 20
 
 
 class LabellingTask(AbstractTask[LabellingConfig]):
@@ -70,7 +52,9 @@ class LabellingTask(AbstractTask[LabellingConfig]):
         """Checks the sentences."""
         return check(material, config.data.max_length)
 
-    def resolve(self, config: LabellingConfig, material: LabellingMaterial, report: LabellingReport) -> LabellingPlan:
+    def resolve(
+        self, config: LabellingConfig, material: LabellingMaterial, report: LabellingReport
+    ) -> Plan[LabellingConfig]:
         """Chooses sizes, batches and steps by the number of tokens."""
         lengths = np.array([len(each.tokens) for each in material.train])
         lengths = lengths[lengths <= config.data.max_length]
@@ -80,12 +64,10 @@ class LabellingTask(AbstractTask[LabellingConfig]):
         keys.choose("model.encoder.dropout", 0.4 if growth < 5 else 0.3)
         batch_tokens = keys.choose("training.batch_tokens", two_digits(BATCH_TOKENS * growth))
         batches = len(bucket(lengths, lengths, batch_tokens=batch_tokens, seed=config.seed, epoch=0))
-        per_epoch = max(1, -(-batches // config.training.accumulation))
-        epochs = keys.choose("training.epochs", max(1, round(max(STEPS * growth, LEAST_STEPS) / per_epoch)))
-        steps = min(per_epoch * epochs, config.training.max_steps or per_epoch * epochs)
-        keys.choose("training.warmup_steps", round(WARMUP * steps))
-        keys.choose("training.validate_every", max(1, round(steps / VALIDATIONS)))
-        return LabellingPlan(keys, len(lengths), steps)
+        goal = max(STEPS * growth, LEAST_STEPS)
+        steps_per_epoch = choose_steps(keys, batches=batches, steps=goal, validations=VALIDATIONS)
+        amount = f"{len(lengths):,} sentences, {int(lengths.sum()):,} tokens"
+        return Plan(keys, amount, f"of up to {batch_tokens:,} tokens", "training.batch_tokens", steps_per_epoch)
 
     def adopt(self, config: LabellingConfig, resolved: LabellingConfig) -> LabellingConfig:
         """A configuration whose open keys have the values that a former run resolved them to."""

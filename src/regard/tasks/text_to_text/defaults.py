@@ -12,9 +12,7 @@ large files are wider. `docs/log.md` has the experiments behind the numbers.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -24,14 +22,13 @@ from regard.config.place import KeyPath
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import bucket
 from regard.data.field import learns_pieces
-from regard.tasks.open_keys import OpenKeys, adopted, open_keys, step_warnings, two_digits, value_of
+from regard.tasks.open_keys import OpenKeys, adopted, open_keys, two_digits, value_of
+from regard.tasks.plan import Plan, choose_steps, falling_dropout
 
 REFERENCE = 32_000
 """Symbols of the file that the numbers were tuned on, called the reference."""
 BATCH_TOKENS, BATCH_GROWTH = 256, 0.5
 BASE_STEPS, STEPS_GROWTH, LEAST_STEPS = 2_400, 0.37, 1_200
-WARMUP = 0.05
-"""The share of the steps in which the learning rate rises."""
 VALIDATIONS = 25
 DROPOUT, DROPOUT_DECAY, LEAST_DROPOUT, MOST_DROPOUT = 0.4, 0.1, 0.1, 0.5
 """Dropout at the reference, its decrease for ten times as many symbols, and its range."""
@@ -41,56 +38,13 @@ PIECES: tuple[KeyPath, ...] = (("data", "source", "vocabulary_size"), ("data", "
 """Keys that follow from the texts if they are null and pieces are learned (`regard.data.pieces`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """A configuration in which no key is open, and the figures it follows from.
-
-    Args:
-        open: the values that follow from the data.
-        num_pairs: the number of training pairs.
-        num_symbols: the number of symbols of their larger sides.
-        steps_per_epoch: optimiser steps per epoch.
-    """
-
-    open: OpenKeys[TextToTextConfig]
-    num_pairs: int
-    num_symbols: int
-    steps_per_epoch: int
-
-    @property
-    def config(self) -> TextToTextConfig:
-        """The configuration with the chosen values."""
-        return self.open.config
-
-    @property
-    def steps(self) -> int:
-        """The optimiser steps of the whole training, unless it stops early."""
-        planned = self.steps_per_epoch * self.config.training.epochs
-        return min(planned, self.config.training.max_steps or planned)
-
-    @property
-    def warnings(self) -> list[str]:
-        """Warnings about settings with which the training will probably fail."""
-        return step_warnings(self.config.training, self.steps, "training.batch_tokens")
-
-    def __str__(self) -> str:
-        training = self.config.training
-        accumulated = f" × {training.accumulation} batches" if training.accumulation > 1 else ""
-        lines = [
-            f"plan: {self.num_pairs:,} pairs, {self.num_symbols:,} symbols; {self.steps_per_epoch:,} steps per epoch, "
-            f"of up to {training.batch_tokens:,} symbols{accumulated}; {training.epochs:,} epochs: {self.steps:,} steps"
-        ]
-        lines += [shown] if (shown := str(self.open)) else []
-        return "\n".join([*lines, *self.warnings])
-
-
 def resolve(
     config: TextToTextConfig,
     source_lengths: NDArray[np.int64],
     target_lengths: NDArray[np.int64],
     *,
     chosen: Mapping[str, float] = MappingProxyType({}),
-) -> Resolved:
+) -> Plan[TextToTextConfig]:
     """Chooses values for the keys that the configuration leaves open.
 
     Args:
@@ -105,21 +59,17 @@ def resolve(
     source, target = source_lengths[kept] + 1, target_lengths[kept] + 1
     num_symbols = int(np.maximum(source, target).sum())
     size = max(num_symbols, 1) / REFERENCE
-    dropout = min(max(DROPOUT - DROPOUT_DECAY * math.log10(size), LEAST_DROPOUT), MOST_DROPOUT)
+    dropout = falling_dropout(size, at_one=DROPOUT, decay=DROPOUT_DECAY, least=LEAST_DROPOUT, most=MOST_DROPOUT)
     open_ = OpenKeys(config, dict(chosen))
-    choose = open_.choose
     for part in ("encoder", "decoder"):
-        choose(f"model.{part}.size", SIZE if num_symbols < LARGE else LARGE_SIZE)
-        choose(f"model.{part}.dropout", round(20 * dropout) / 20)
-    batch_tokens = choose("training.batch_tokens", two_digits(BATCH_TOKENS * size**BATCH_GROWTH))
+        open_.choose(f"model.{part}.size", SIZE if num_symbols < LARGE else LARGE_SIZE)
+        open_.choose(f"model.{part}.dropout", dropout)
+    batch_tokens = open_.choose("training.batch_tokens", two_digits(BATCH_TOKENS * size**BATCH_GROWTH))
     batches = len(bucket(source, target, batch_tokens=batch_tokens, seed=config.seed, epoch=0))
-    steps_per_epoch = max(1, -(-batches // config.training.accumulation))
     goal = max(BASE_STEPS * size**STEPS_GROWTH, LEAST_STEPS)
-    epochs = choose("training.epochs", max(1, round(goal / steps_per_epoch)))
-    steps = min(steps_per_epoch * epochs, config.training.max_steps or steps_per_epoch * epochs)
-    choose("training.warmup_steps", round(WARMUP * steps))
-    choose("training.validate_every", max(1, round(steps / VALIDATIONS)))
-    return Resolved(open_, int(kept.sum()), num_symbols, steps_per_epoch)
+    steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS)
+    amount = f"{int(kept.sum()):,} pairs, {num_symbols:,} symbols"
+    return Plan(open_, amount, f"of up to {batch_tokens:,} symbols", "training.batch_tokens", steps_per_epoch)
 
 
 def adopt(config: TextToTextConfig, resolved: TextToTextConfig) -> TextToTextConfig:

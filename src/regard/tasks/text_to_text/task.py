@@ -12,9 +12,10 @@ from regard.errors import DataError, RegardError, UnsupportedError
 from regard.models import EncoderDecoder
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.fingerprints import DAMAGED
+from regard.tasks.plan import Plan
 from regard.tasks.teaching import check_teachable
 from regard.tasks.text_to_text.architectures import build_model
-from regard.tasks.text_to_text.defaults import Resolved, adopt, resolve
+from regard.tasks.text_to_text.defaults import adopt, resolve
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.reading import TrainingData, read_data
 from regard.tasks.text_to_text.trainee import TextTrainee
@@ -64,7 +65,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         """Checks the pairs."""
         return material.check()
 
-    def resolve(self, config: TextToTextConfig, material: TrainingData, report: Report) -> Resolved:
+    def resolve(self, config: TextToTextConfig, material: TrainingData, report: Report) -> Plan[TextToTextConfig]:
         """Chooses sizes, batches and steps by the number of symbols."""
         lengths = report.train.source.lengths, report.train.target.lengths
         return resolve(config, *lengths, chosen=material.chosen)
