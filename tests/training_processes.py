@@ -42,6 +42,8 @@ CHANGES = {
     "feedback": ["training.scheduled_sampling=0.3", "training.sequence_teacher_forcing=0.8"],
     "single rows": ["training.batch_tokens=1", "training.accumulation=2"],
     "fsdp": ["training.sharding=fsdp", "model.decoder.tied_weights=true", "training.average_checkpoints=2"],
+    "reinforce": ["model.attention={recipe: show_attend_tell, hard: true, size: 4}", "training.reinforce.weight=0.5"],
+    "alignments": ["training.alignment_losses={guided_attention: 1, coverage: 1, doubly_stochastic: 0.1, entropy: 1}"],
     "no dropout": ["model.encoder.dropout=0", "model.decoder.dropout=0"],
 }
 

@@ -11,6 +11,7 @@ File = Annotated[Path, Strict(False)]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 Size = Annotated[int, Field(ge=1)]
+Weight = Annotated[float, Field(ge=0.0)]
 
 FROM_DATA: dict[str, JsonValue] = {"follows_from_data": True}
 """Marks keys that follow from the data if they are not set (a task's `resolve`); the defaults here are for programs
@@ -193,6 +194,70 @@ class FeedbackConfig(Section):
         default=1.0,
         description="probability that a sequence is teacher-forced throughout; the others are free-running",
     )
+
+
+class AlignmentLossConfig(Section):
+    """Losses on the alignments of a training, each with the weight with which it is added to the loss."""
+
+    guided_attention: Weight = Field(
+        default=0.0,
+        description="towards the diagonal: Σ_j α_tj (1 - exp(-(j/S - t/T)² / 2g²)), the mean over steps "
+        "(Tachibana 2018)",
+    )
+    guided_attention_width: Annotated[float, Field(gt=0.0)] = Field(default=0.2, description="g of `guided_attention`")
+    coverage: Weight = Field(
+        default=0.0,
+        description="against attending twice: Σ_j min(α_tj, Σ_{t' < t} α_t'j), the mean over steps (See 2017)",
+    )
+    doubly_stochastic: Weight = Field(
+        default=0.0,
+        description="for attending everywhere: Σ_j (τ - Σ_t α_tj)² of each sequence, added to the sum of the losses of "
+        "its steps (Xu 2015)",
+    )
+    doubly_stochastic_rate: Annotated[float, Field(gt=0.0)] | None = Field(
+        default=1.0, description="τ of `doubly_stochastic`; null: T/S of each sequence"
+    )
+    entropy: Weight = Field(
+        default=0.0, description="against attending to many positions: -Σ_j α_tj log α_tj, the mean over steps"
+    )
+    forward_sum: Weight = Field(
+        default=0.0,
+        description="for reading the whole input in order: -log of the probability of all such paths, per position, of "
+        "each sequence whose output is at least as long as its input (Badlani 2021)",
+    )
+
+
+class ReinforceConfig(Section):
+    """Learning where hard attention looks, from the log-probability of the outputs that follow a drawn position."""
+
+    weight: Annotated[float, Field(gt=0.0)] = Field(
+        default=1.0, description="λ_r, the factor of the estimated gradient; 1: that of the expected log-probability"
+    )
+    entropy_weight: Weight = Field(
+        default=0.002, description="λ_e, the weight of the entropy of the draws, which keeps them even"
+    )
+
+
+class AlignmentTrainingConfig(Section):
+    """What trains the alignments of a decoder beside its outputs."""
+
+    alignment_losses: AlignmentLossConfig = Field(
+        default=AlignmentLossConfig(), description="losses on alignments; all weights are 0 by default"
+    )
+    reinforce: ReinforceConfig | None = Field(
+        default=None, description="REINFORCE, for attention that draws its positions (`hard: true`); null: none"
+    )
+
+    @property
+    def trains_alignments(self) -> bool:
+        """Whether the loss has a term of the alignments."""
+        return self.reinforce is not None or bool(self.alignment_weights)
+
+    @property
+    def alignment_weights(self) -> dict[str, float]:
+        """The losses on alignments whose weight is not 0."""
+        settings = ("guided_attention_width", "doubly_stochastic_rate")
+        return {name: value for name, value in self.alignment_losses if name not in settings and value}
 
 
 class TokenTrainingConfig(Section):

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError, ShapeError
 from regard.ops.dropout import dropout_mask
+from regard.ops.dropout.reference import LOW, philox
 from regard.shapes import Bool, Float, Int
 
 HYPOTHESIS = 20
@@ -100,6 +101,11 @@ class ItemDraws:
         seed, step = self.key
         return ItemDraws(self.sites, items, seed=seed, step=step, numbers=numbers)
 
+    def again(self) -> ItemDraws:
+        """The same draws from the beginning, for a second pass that gets the masks of the first."""
+        seed, step = self.key
+        return ItemDraws(self.sites, self.items, seed=seed, step=step, numbers=self.numbers)
+
     def chance(self, steps: int, p: float, site: int) -> Bool[Tensor, "B T"]:
         """True with probability p, for T positions of every item."""
         if p >= 1:
@@ -107,6 +113,35 @@ class ItemDraws:
         items = self.items.repeat_interleave(steps)
         positions = torch.arange(steps, device=self.items.device).repeat(len(self.items))
         return dropout_mask(items, positions, 1, p=p, key=self.key, site=site).view(-1, steps) == 0
+
+    def uniform(self, positions: Int[Tensor, " R"], width: int, site: int) -> Float[Tensor, "R D"]:
+        """Numbers from 0 to below 1, for R = B · K rows, K of every item: for example the draws of hard attention.
+
+        They follow from item and position only: a further call with the same position gets the same numbers.
+
+        Args:
+            positions: of the rows.
+            width: D, how many numbers a row gets.
+
+        Raises:
+            ShapeError: for rows that do not belong to the items.
+        """
+        batch, device = len(self.items), positions.device
+        if len(positions) % max(batch, 1):
+            raise ShapeError(f"Draws by item are for R rows, a multiple of B={batch} items; got R={len(positions)}.")
+        items, numbers = self.items.to(device), None if self.numbers is None else self.numbers.to(device)
+        repeats = len(positions) // max(batch, 1)
+        if numbers is not None:
+            positions = positions + (numbers.repeat_interleave(repeats) << HYPOTHESIS)
+        shape = len(positions), width
+        counter = (
+            torch.arange(width, device=device).expand(shape),
+            (positions.long() & LOW)[:, None].expand(shape),
+            (items.repeat_interleave(repeats).long() & LOW)[:, None].expand(shape),
+            torch.full(shape, site & LOW, device=device),
+        )
+        first, *_ = philox(counter, (self.key[0] & LOW, self.key[1] & LOW))
+        return (first >> 8).float() * 2.0**-24  # 24 bits, so that float32 has each number and none is rounded to 1
 
     def check(self, x: Tensor) -> None:
         """Refuses rows that do not belong to the items.

@@ -38,7 +38,8 @@ class DecoderOutput:
         log_probabilities: (R, N or N + X) after a step, (B, T, N or N + X) after a sequence; None for values.
         values: (R, F) or (B, T, F) for continuous outputs; None for tokens.
         alignments: by name, (R, H, S) after a step, (B, H, T, S) after a sequence; empty unless asked for.
-        auxiliary: by name, further outputs: stop logits, gates, baselines.
+        auxiliary: by name, further outputs: stop logits, gates, quantiles; of hard attention the fields of its `Choice`
+            (`attention.index` and so on), (R, H) or (B, T, H), if alignments are asked for.
     """
 
     log_probabilities: Tensor | None = None

@@ -138,7 +138,7 @@ class PointerDecoder(nn.Module):
             output,
             log_probabilities=log_add(pad(generated, (0, num_extended), value=float("-inf")), copy + safe_log(copied)),
             alignments=output.alignments if alignment else {},
-            auxiliary={"generate": generate.exp()[..., 0]},
+            auxiliary={**(output.auxiliary if alignment else {}), "generate": generate.exp()[..., 0]},
         )
 
 

@@ -24,7 +24,7 @@ from regard.models.contract import DecoderOutput, Encoded
 from regard.models.fused import search
 from regard.models.fused.graphs import RECORDERS
 from regard.models.loss import cross_entropy_of, is_plain
-from regard.models.naming import main_name, named
+from regard.models.naming import chosen, main_name, named
 from regard.models.outputs import output_of, require_head
 from regard.models.sizes import all_steps, one_step
 from regard.ops.eligibility import EXAMPLE_ROWS, StandIn
@@ -62,6 +62,7 @@ class RecurrentFeatures:
         context: c; None for a fixed context that is only in the first state.
         embedded: x, the embedded input.
         alignment: (R, H, S) or (B, H, T, S), a tuple of them from `Parallel`; None if it was not asked for.
+        auxiliary: what the mechanism returned beside the alignment, as `Choice`; None if that was not asked for.
     """
 
     output: Tensor
@@ -69,6 +70,7 @@ class RecurrentFeatures:
     context: Tensor | None
     embedded: Tensor
     alignment: Tree
+    auxiliary: Tree = None
 
 
 class RecurrentDecoder(nn.Module):
@@ -323,8 +325,9 @@ class RecurrentDecoder(nn.Module):
     def say(self, features: RecurrentFeatures) -> DecoderOutput:
         """The output of the head."""
         outputs = self.head(self.dropout(features.output))
-        alignments = named("attention", features.alignment)
-        return output_of(outputs, alignments, continuous=self.continuous)
+        alignments, choices = named("attention", features.alignment), chosen("attention", features.auxiliary)
+        output = output_of(outputs, alignments, continuous=self.continuous)
+        return replace(output, auxiliary={**output.auxiliary, **choices}) if choices else output
 
     @property
     def feeds_back(self) -> str | None:
@@ -407,6 +410,8 @@ class RecurrentDecoder(nn.Module):
             query = self._query(output, cell)
             attended, attention = attend(query, memory.attention, state.attention)
         features = self._read_out(output, attended.context, embedded, attended.alignment)
+        if alignment:
+            features = replace(features, auxiliary=attended.auxiliary)
         return features, RecurrentState(cell, attention, features.output if self.input_feeding else None)
 
     def _query(self, output: Tensor, cell: CellState) -> Tensor:
@@ -432,7 +437,8 @@ class RecurrentDecoder(nn.Module):
         attended, _ = self.attention(
             output, memory.attention, state.attention, inputs=embedded, alignment=alignment, generator=generator
         )
-        return self._read_out(output, attended.context, embedded, attended.alignment)
+        features = self._read_out(output, attended.context, embedded, attended.alignment)
+        return replace(features, auxiliary=attended.auxiliary) if alignment else features
 
     def _read_out(
         self, cell: Tensor, context: Tensor | None, embedded: Tensor, alignment: Tree = None

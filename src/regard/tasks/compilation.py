@@ -12,7 +12,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch.fx.experimental import _config
 
 from regard.attention import Mechanism
-from regard.config.schema import FeedbackConfig, TrainingConfig
+from regard.config.schema import AlignmentTrainingConfig, FeedbackConfig, TrainingConfig
 from regard.errors import ConfigError
 from regard.layers import RecurrentStack
 from regard.models import RecurrentDecoder
@@ -44,6 +44,10 @@ def check_compilable(config: TrainingConfig) -> None:
             "scheduled_sampling and sequence_teacher_forcing decode step by step, which torch.compile would compile "
             "anew for every length; leave out either compile or these two",
             KEY_PATH,
+        )
+    if isinstance(config, AlignmentTrainingConfig) and config.trains_alignments:
+        raise ConfigError(
+            "alignment_losses and reinforce are not compiled; leave out either compile or these two", KEY_PATH
         )
     if BACKEND == "inductor" and choose(config.device).type == "cpu":
         from torch._inductor.cpp_builder import get_cpp_compiler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeGuard
 
 import torch
@@ -21,6 +22,7 @@ def forced_outputs(
     feedback: Bool[Tensor, "B T"] | None = None,
     *,
     feed: Feed | None = None,
+    alignment: bool = False,
 ) -> DecoderOutput:
     """The outputs of all steps of a decoder that gets its own last output wherever `feedback` is True.
 
@@ -34,11 +36,12 @@ def forced_outputs(
             and the reference without its last step, as `feed` would make them.
         feedback: (B, T) bool; its first column has no effect, because there is no output yet.
         feed: for values, as in `free_run`: makes the next inputs from them; they are the values themselves if None.
+        alignment: whether the outputs have alignments (B, H, T, S), and what hard attention chose.
 
     Source: Bengio et al. 2015 (arXiv 1506.03099); with whole rows True, training in free-running mode.
     """
     if not _feeds(feedback):
-        return decoder.forward(inputs, memory)
+        return decoder.forward(inputs, memory, alignment=alignment)
     state = decoder.initial_state(memory)
     fed = inputs[:, 0]
     rows = torch.arange(len(inputs), device=inputs.device)
@@ -46,9 +49,10 @@ def forced_outputs(
     for t in range(inputs.shape[1]):
         if t > 0:
             fed = _choose(feedback[:, t], _fed_back(outputs[-1], rows, t, feed), inputs[:, t])
-        output, state = decoder.step(fed, memory, state)
+        output, state = decoder.step(fed, memory, state, alignment=alignment)
         outputs.append(output)
-    return tree.map(lambda *steps: torch.stack(steps, 1), *outputs)
+    whole = tree.map(lambda *steps: torch.stack(steps, 1), *outputs)
+    return replace(whole, alignments=tree.map(lambda weights: weights.transpose(1, 2), whole.alignments))
 
 
 def _fed_back(output: DecoderOutput, rows: Int[Tensor, " B"], step: int, feed: Feed | None) -> Tensor:

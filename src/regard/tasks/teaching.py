@@ -1,67 +1,122 @@
-"""A check that a mechanism learns where to attend from cross-entropy."""
+"""A check that a mechanism learns where to attend from the loss of a training."""
 
 from __future__ import annotations
 
-import torch
+from dataclasses import dataclass
 
+import torch
+from torch import Tensor, nn
+
+from regard import tree
 from regard.attention import Mechanism
-from regard.config.place import KeyPath
-from regard.config.schema import AttentionConfig
+from regard.attention.alignments import Choice
+from regard.config.place import KeyPath, dotted
+from regard.config.schema import AlignmentTrainingConfig, AttentionConfig
 from regard.errors import ConfigError
 from regard.models import RecurrentDecoder
 
 ROWS, STEPS, SOURCE = 64, 4, 5
+LOSSES = ("training", "alignment_losses")
+REINFORCE = ("training", "reinforce")
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """From what the score of a mechanism can learn.
+
+    Args:
+        context: whether it has a gradient from the context, as in a training by cross-entropy.
+        weights: whether it has one from the weights, as losses on alignments need it.
+        draws: whether positions are drawn, as REINFORCE needs it.
+    """
+
+    context: bool
+    weights: bool
+    draws: bool
 
 
 def check_teachable(
     decoder: RecurrentDecoder,
     config: AttentionConfig | None,
+    training: AlignmentTrainingConfig | None = None,
     *,
     memory_size: int,
     path: KeyPath = ("model", "attention"),
 ) -> None:
-    """Refuses a mechanism whose score would keep its random initial values in a training by cross-entropy.
+    """Refuses a mechanism whose score would keep its random initial values, and losses that have no effect on it.
 
     Args:
         decoder: with the mechanism.
-        config: the recipe and its options.
+        config: the recipe and its options; None without attention.
+        training: the losses on alignments; None for a task without them.
         memory_size: M, of the encoder's states.
-        path: of the section, for messages.
+        path: of the section of the attention, for messages.
 
     Raises:
         ConfigError: if no parameter of the score gets a gradient from the context, for example because the mechanism
-            chooses a single position.
+            chooses a single position, and REINFORCE does not train it; or for a loss that cannot train it.
     """
     mechanism, stack = decoder.attention, decoder.stack
     if config is None or not isinstance(mechanism, Mechanism):
+        if training is not None:
+            _refuse_losses(training, Learning(context=True, weights=False, draws=False), "a model without attention")
         return
     query_size = RecurrentDecoder.query_size(stack.size, stack.num_layers, cell=stack.cell, query=decoder.query)
-    if score_learns(mechanism, query_size, memory_size, decoder.embedding.size):
+    learning = learns(mechanism, query_size, memory_size, decoder.embedding.size)
+    if training is not None:
+        _refuse_losses(training, learning, f"{config.recipe} with these options")
+    if learning.context or (training is not None and training.reinforce is not None):
         return
+    ways = "Leave `hard` out, or set `hard: evaluation` or a `mix` above 0, whichever the recipe has"
+    if learning.draws:
+        reachable = training is not None
+        ways += (
+            f"; or set {dotted(REINFORCE)}: {{}}" if reachable else "; or train in Python with regard.losses.reinforce"
+        )
     raise ConfigError(
-        f"{config.recipe} with these options chooses a single position, and no gradient flows through that "
-        "choice to the score. Training minimises cross-entropy only, so where the model attends would stay random. "
-        "Leave `hard` out, or set `hard: evaluation` or a `mix` above 0, whichever the recipe has; or train in Python "
-        "with regard.losses.reinforce",
+        f"{config.recipe} with these options chooses a single position, and no gradient flows through that choice to "
+        "the score. Training minimises the error of the outputs only, so where the model attends would stay random. "
+        f"{ways}",
         path,
     )
 
 
-def score_learns(mechanism: Mechanism, query_size: int, memory_size: int, input_size: int) -> bool:
-    """Whether the context has a gradient for any parameter of the score; True for a score without parameters.
+def _refuse_losses(training: AlignmentTrainingConfig, learning: Learning, what: str) -> None:
+    """Refuses losses on alignments, and REINFORCE, that have no effect."""
+    if not learning.weights and (name := next(iter(training.alignment_weights), None)) is not None:
+        raise ConfigError(
+            f"{name} has no effect on {what}: there are no alignments with a gradient; leave it out", (*LOSSES, name)
+        )
+    if not learning.draws and training.reinforce is not None:
+        raise ConfigError(
+            f"reinforce has no effect on {what}, which draws no positions; leave it out, or set model.attention to "
+            "{recipe: show_attend_tell, hard: true}",
+            REINFORCE,
+        )
+
+
+def learns(mechanism: Mechanism, query_size: int, memory_size: int, input_size: int) -> Learning:
+    """From what the score of a mechanism learns in training; a score without parameters needs no gradient.
 
     The inputs are noise: sixty-four rows of four steps, so that a choice that is only sometimes soft is soft in one.
     """
     parameters = list(mechanism.score.parameters())
-    if not parameters:
-        return True
     was_training = mechanism.training
     with torch.random.fork_rng(devices=[]), torch.enable_grad():
         torch.manual_seed(0)
         memory = mechanism.train().prepare(torch.randn(ROWS, SOURCE, memory_size))
         queries, inputs = torch.randn(ROWS, STEPS, query_size), torch.randn(ROWS, STEPS, input_size)
-        attended, _ = mechanism(queries, memory, inputs=inputs)
-        total = (attended.context * torch.randn_like(attended.context)).sum()
-        gradients = torch.autograd.grad(total, parameters, allow_unused=True) if total.requires_grad else ()
+        attended, _ = mechanism(queries, memory, inputs=inputs, alignment=True)
+        results = [attended.context, *tree.leaves(attended.alignment)]
+        context, *weights = (not parameters or _reaches(result, parameters) for result in results)
     mechanism.train(was_training)
+    return Learning(context, any(weights), isinstance(attended.auxiliary, Choice))
+
+
+def _reaches(result: Tensor, parameters: list[nn.Parameter]) -> bool:
+    """Whether the gradient of a result reaches any parameter."""
+    total = (result * torch.randn_like(result)).sum()
+    if not total.requires_grad:
+        return False
+    gradients = torch.autograd.grad(total, parameters, allow_unused=True, retain_graph=True)
     return any(gradient is not None and bool(gradient.any()) for gradient in gradients)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from regard import ops
 from regard.attention.contract import AbstractAlignment, Look, Tree
+from regard.layers import items
 from regard.shapes import Bool, Float, Int
 
 
@@ -35,7 +37,8 @@ class StochasticAlignment(AbstractAlignment):
     by `losses.reinforce`; without this loss everything but the score is trained. In evaluation the most probable
     position is read (the first of equal ones), and nothing is drawn.
 
-    Draws use the `generator` of the call: one number for each row and head, however long the source is.
+    Draws use the `generator` of the call: one number for each row and head, however long the source is. Without one,
+    and within `layers.items.drawing`, they belong to items: neither the batch nor the number of processes matters.
 
     Args:
         temperature: above 1 the draws are more even.
@@ -76,10 +79,10 @@ class StochasticAlignment(AbstractAlignment):
         working = energies.to(torch.promote_types(energies.dtype, torch.float32)) / self.temperature
         expected = ops.masked_softmax(working, support)
         if self.training:
-            chosen = _draw(expected.detach(), look.generator)
-            if self.mix > 0:
-                coin = torch.rand(len(energies), 1, 1, generator=look.generator, device=energies.device) < self.mix
-                chosen = chosen.masked_fill(coin, 0)
+            parts, coin = self._numbers(expected, look)
+            chosen = _draw(expected.detach(), parts)
+            if coin is not None:
+                chosen = chosen.masked_fill(coin < self.mix, 0)
         elif self.evaluation == "argmax":
             chosen = ops.hardmax(working, support)
         else:
@@ -88,13 +91,22 @@ class StochasticAlignment(AbstractAlignment):
         weights = torch.where(hard, chosen, expected)
         return weights.to(energies.dtype), leaf, _choice(chosen, expected)
 
+    def _numbers(self, like: Float[Tensor, "R H S"], look: Look) -> tuple[Tensor, Tensor | None]:
+        """Random numbers: (R, H, 1) for the positions and, with `mix`, (R, 1, 1) for the coin."""
+        rows, heads, _ = like.shape
+        draws = items.current() if look.generator is None and not torch.compiler.is_compiling() else None
+        if draws is not None and self in draws.sites:
+            numbers = draws.uniform(look.position, heads + 1, draws.sites[self]).to(like.dtype)[..., None]
+            return numbers[:, :heads], numbers[:, heads:] if self.mix > 0 else None
+        rand = partial(torch.rand, generator=look.generator, device=like.device)
+        return rand(rows, heads, 1, dtype=like.dtype), rand(rows, 1, 1) if self.mix > 0 else None
 
-def _draw(probabilities: Float[Tensor, "R H S"], generator: Generator | None) -> Float[Tensor, "R H S"]:
+
+def _draw(probabilities: Float[Tensor, "R H S"], part: Float[Tensor, "R H 1"]) -> Float[Tensor, "R H S"]:
     """1 at the drawn position of each row and head, the first whose cumulative mass exceeds a random part of all."""
     if probabilities.shape[-1] == 0:
         return torch.zeros_like(probabilities)
     mass = probabilities.cumsum(-1)
-    part = torch.rand(*mass.shape[:-1], 1, generator=generator, device=mass.device, dtype=mass.dtype)
     beyond = (mass > part * mass[..., -1:]) & (probabilities > 0)
     return ops.hardmax(beyond.to(mass.dtype), beyond)
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, Strict, model_validator
 
 from regard.config.schema import (
+    AlignmentTrainingConfig,
     AttentionConfig,
     Config,
     DecoderConfig,
@@ -109,7 +110,7 @@ ModelConfig = RecurrentConfig
 """The section of any architecture; of several, a union whose first is meant where `architecture` is left out."""
 
 
-class TextTrainingConfig(FeedbackConfig, TokenTrainingConfig, TrainingConfig):
+class TextTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, TokenTrainingConfig, TrainingConfig):
     """The training loop, with what pairs of texts add to it."""
 
 

@@ -38,7 +38,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
     def draft(self, config: TextToTextConfig) -> EncoderDecoder:
         """The network, with vocabularies of a few symbols."""
         module = build_model(config.model, num_source=DRAFT_SYMBOLS, num_target=DRAFT_SYMBOLS)
-        check_teachable(module.decoder, config.model.attention, memory_size=module.encoder.output_size)
+        check_teachable(module.decoder, config.model.attention, config.training, memory_size=module.encoder.output_size)
         if config.training.compile:
             from regard.tasks.compilation import check_compilable
 

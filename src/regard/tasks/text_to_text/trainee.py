@@ -16,6 +16,7 @@ from regard.data import BOS, EOS, Pair, bucket
 from regard.data.pairs import shorten
 from regard.data.translation import TRANSLATION_METRICS
 from regard.decoding import Prediction
+from regard.tasks.alignment_losses import aligned_cross_entropy
 from regard.tasks.encoded import EncodedTexts
 from regard.tasks.feeding import forced_cross_entropy
 from regard.tasks.store import save
@@ -94,6 +95,8 @@ class TextTrainee:
         else:
             rows, steps = batch["targets"].shape
             feedback = feedback_mask(self.config.training, rows, steps, step=step, generator=generator)
+            if self.config.training.trains_alignments:
+                return self._aligned_loss(batch, feedback)
             total, likelihood, count = self._loss(batch, feedback, self.config.training.label_smoothing)
         return Loss(total, count, {"negative_log_likelihood": likelihood})
 
@@ -165,6 +168,23 @@ class TextTrainee:
             self.module.decoder, memory, batch["inputs"], batch["targets"], batch["mask"], feedback, smoothing=smoothing
         )
         return total, likelihood, batch["mask"].sum()
+
+    def _aligned_loss(self, batch: dict[str, Tensor], feedback: Tensor | None) -> Loss:
+        """The loss with the terms of the alignments."""
+        training, source_mask, mask = self.config.training, batch["source_mask"], batch["mask"]
+        memory = self.module.prepare(batch["source"], source_mask)
+        total, likelihood, figures = aligned_cross_entropy(
+            training,
+            self.module.decoder,
+            memory,
+            batch["inputs"],
+            batch["targets"],
+            mask,
+            feedback,
+            source_mask=source_mask,
+            smoothing=training.label_smoothing,
+        )
+        return Loss(total, mask.sum(), {"negative_log_likelihood": likelihood, **figures})
 
 
 def alignment_figures(predictions: Sequence[Prediction]) -> dict[str, float]:

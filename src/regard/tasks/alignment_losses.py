@@ -1,0 +1,186 @@
+"""Losses on the alignments of a decoder, and REINFORCE for attention that draws its positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from regard import losses
+from regard.attention.alignments import StochasticAlignment
+from regard.config.schema import AlignmentTrainingConfig, ReinforceConfig
+from regard.layers import items
+from regard.models import Decoder, DecoderOutput
+from regard.shapes import Bool, Float, Int
+from regard.tasks.feeding import forced_outputs
+
+Sums = tuple[Tensor, dict[str, Tensor]]
+"""What is added to the loss, a sum over the batch, and sums to be logged, by name."""
+
+
+def aligned_cross_entropy(
+    config: AlignmentTrainingConfig,
+    decoder: Decoder,
+    memory: object,
+    inputs: Int[Tensor, "B T"],
+    targets: Int[Tensor, "B T"],
+    mask: Bool[Tensor, "B T"],
+    feedback: Bool[Tensor, "B T"] | None = None,
+    *,
+    source_mask: Bool[Tensor, "B S"] | None = None,
+    smoothing: float = 0.0,
+) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """`forced_cross_entropy` with the terms of the alignments, and further sums over the batch, by name.
+
+    Args:
+        config: the weights of the terms.
+        memory, inputs, targets, mask, feedback, smoothing: as in `forced_cross_entropy`.
+        source_mask: True at real source positions.
+    """
+    output = forced_outputs(decoder, memory, inputs, feedback, alignment=True)
+    assert output.log_probabilities is not None
+    total, likelihood = losses.cross_entropy(output.log_probabilities, targets, mask, smoothing=smoothing)
+    added, figures = alignment_loss(config, decoder, output, source_mask, mask)
+    total = total + added
+    if config.reinforce is not None:
+        with torch.no_grad(), most_probable_positions(decoder):
+            greedy = forced_outputs(decoder, memory, inputs, feedback)
+        reward, baseline = (_of_targets(each, targets, mask) for each in (output, greedy))
+        added, drawn = reinforce_loss(
+            config.reinforce, decoder, output, reward, baseline, mask, fed=feedback is not None
+        )
+        total, figures = total + added, {**figures, **drawn}
+    return total, likelihood, figures
+
+
+def alignment_loss(
+    config: AlignmentTrainingConfig,
+    decoder: Decoder,
+    output: DecoderOutput,
+    source_mask: Bool[Tensor, "B S"] | None,
+    mask: Bool[Tensor, "B T"],
+) -> Sums:
+    """The weighted sum of the losses on an output's alignment (the one that predictions show), and each of them.
+
+    Every loss is a sum over sequences, or over their steps, so that a batch may be divided; heads count as their mean.
+    Padding has no effect.
+
+    Args:
+        output: with alignments (B, H, T, S).
+        source_mask, mask: True at real source positions and real steps.
+    """
+    weights = config.alignment_weights
+    total = torch.zeros((), device=mask.device)
+    figures: dict[str, Tensor] = {}
+    if not weights:
+        return total, figures
+    alignments = output.alignments[main_alignment(decoder, output)]
+    sources = (
+        alignments.new_ones(len(mask), alignments.shape[-1], dtype=torch.bool) if source_mask is None else source_mask
+    )
+    masks, options = (sources, mask), config.alignment_losses
+    positions, steps = sources.sum(1), mask.sum(1)
+    # each function returns a mean over so many things
+    counts = {
+        "guided_attention": (positions * steps).sum(),
+        "coverage": (steps * (positions > 0)).sum(),
+        "doubly_stochastic": ((positions > 0) & (steps > 0)).sum(),
+        "entropy": (steps * (positions > 0)).sum(),
+        "forward_sum": ((positions > 0) & (positions <= steps)).sum(),
+    }
+    means = {
+        "guided_attention": lambda: losses.guided_attention(alignments, *masks, width=options.guided_attention_width),
+        "coverage": lambda: losses.coverage_loss(alignments, *masks),
+        "doubly_stochastic": lambda: losses.doubly_stochastic(alignments, *masks, rate=options.doubly_stochastic_rate),
+        "entropy": lambda: losses.attention_entropy(alignments, *masks),
+        "forward_sum": lambda: losses.forward_sum(_logarithm(alignments), *masks),
+    }
+    for name, weight in weights.items():
+        value = means[name]() * counts[name]
+        total, figures[f"alignment_{name}"] = total + weight * value, value.detach()
+    return total, figures
+
+
+def reinforce_loss(
+    config: ReinforceConfig,
+    decoder: Decoder,
+    output: DecoderOutput,
+    reward: Float[Tensor, "B T"],
+    baseline: Float[Tensor, "B T"],
+    mask: Bool[Tensor, "B T"],
+    *,
+    fed: bool = False,
+) -> Sums:
+    """A term whose value is 0 and whose gradient is λ_r times that of REINFORCE, and figures of the draws.
+
+    A drawn position is rewarded by the steps that it can change: its own and, if anything is fed back, all later ones.
+    The baseline is that of the same sequence, so nothing is kept from batch to batch.
+
+    Args:
+        output: of drawn positions, with what was chosen.
+        reward: of each step, such as the log-probability of its reference; 0 at padding.
+        baseline: the same with the most probable positions.
+        mask: True at real steps.
+        fed: whether the decoder gets its own outputs.
+
+    Source: Xu et al. 2015 (arXiv 1502.03044), section 4.1; the baseline: Rennie et al. 2017 (arXiv 1612.00563).
+    """
+    name = main_alignment(decoder, output)
+    chosen, entropy = (output.auxiliary[f"{name}.{field}"] for field in ("log_probability", "entropy"))
+    advantage = (reward - baseline).detach()
+    figures = {
+        "advantage": advantage.sum(),
+        "choice_entropy": entropy.detach().mean(-1).masked_fill(~mask, 0).sum(),
+    }
+    if fed or not changes_its_own_step_only(decoder):
+        advantage = advantage.flip(1).cumsum(1).flip(1)
+    mean = losses.reinforce(chosen, advantage, 0.0, mask, entropy=entropy, entropy_weight=config.entropy_weight)
+    term = config.weight * mean * mask.any(1).sum()
+    return term - term.detach(), figures
+
+
+@contextmanager
+def most_probable_positions(decoder: Decoder) -> Iterator[None]:
+    """Within the block attention takes the most probable position in place of a drawn one; all else is as before.
+
+    Dropout that belongs to items drops what it dropped before.
+    """
+    drawing = [part for part in _modules(decoder) if isinstance(part, StochasticAlignment) and part.training]
+    draws = items.current()
+    for part in drawing:
+        part.eval()
+    try:
+        with items.drawing(None if draws is None else draws.again()):
+            yield
+    finally:
+        for part in drawing:
+            part.train()
+
+
+def changes_its_own_step_only(decoder: Decoder) -> bool:
+    """Whether a position that attention chooses at a step changes no later output, for teacher-forced inputs."""
+    attention = getattr(decoder, "attention", None)
+    return getattr(decoder, "feeds_back", "unknown") is None and not getattr(attention, "is_recurrent", True)
+
+
+def main_alignment(decoder: Decoder, output: DecoderOutput) -> str:
+    """The name of the alignment that predictions show."""
+    return getattr(decoder, "main_attention", None) or list(output.alignments)[-1]
+
+
+def _of_targets(output: DecoderOutput, targets: Int[Tensor, "B T"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    """The log-probability of each target, 0 at padding."""
+    assert output.log_probabilities is not None
+    return output.log_probabilities.detach().gather(-1, targets[..., None])[..., 0].masked_fill(~mask, 0)
+
+
+def _logarithm(weights: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
+    """log α; a weight below the smallest normal number counts as that number, without a gradient."""
+    working = weights.to(torch.promote_types(weights.dtype, torch.float32))
+    return working.clamp(min=torch.finfo(working.dtype).tiny).log()
+
+
+def _modules(decoder: object) -> Iterator[nn.Module]:
+    return decoder.modules() if isinstance(decoder, nn.Module) else iter(())
