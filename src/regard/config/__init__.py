@@ -9,14 +9,12 @@ if TYPE_CHECKING:
     from regard.config.description import describe, json_schema
     from regard.config.reading import from_preset, load, presets
     from regard.config.schema import Config
-    from regard.config.search import Search
     from regard.config.writing import ABSENT, differences, dump, save
 
 __all__ = [
     "ABSENT",
     "Config",
     "Configuration",
-    "Search",
     "describe",
     "differences",
     "dump",
@@ -34,7 +32,6 @@ __getattr__ = on_demand(  # the settings of searches are read without what reads
         "description": ["describe", "json_schema"],
         "reading": ["from_preset", "load", "presets"],
         "schema": ["Config"],
-        "search": ["Search"],
         "writing": ["ABSENT", "differences", "dump", "save"],
     },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, cast, dataclass_transform
 
 from pydantic import BaseModel, Field, ValidationError, ValidationInfo, model_validator
 
@@ -26,16 +26,17 @@ JUDGED_IN_FILES = frozenset(ONLY["sampling"])
 chooses sampling."""
 
 
+@dataclass_transform(kw_only_default=True, field_specifiers=(Field,))
 class _Called(ModelMetaclass):
     """Makes `Search(beam=0)` raise the errors of the library. Where a file is checked, pydantic's keep their places."""
 
     def __call__(cls, *arguments: Any, **values: Any) -> Any:
-        if unknown := [*arguments][:1]:
-            raise TypeError(f"{cls.__name__} takes names, as in {cls.__name__}(beam=3); got {unknown[0]!r:.60}.")
+        if arguments:
+            raise TypeError(f"{cls.__name__} takes names, as in {cls.__name__}(beam=3); got {arguments[0]!r:.60}.")
         try:
             return super().__call__(**values)
         except ValidationError as error:
-            raise refusal(error, cls, values, ("decoding",)) from None
+            raise refusal(error, cast("type[Search]", cls), values, ("decoding",)) from None
 
 
 class Search(Section, metaclass=_Called):
