@@ -386,7 +386,7 @@ def test_list_prints_the_keys_of_a_configuration(tasks, capsys):
     assert run(["list", "keys", "decoding"]) == 0
     section = capsys.readouterr().out
     assert (
-        "decoding.beam: a whole number of at least 1; default 5\n    hypotheses kept at each step; 1: greedy search\n"
+        "decoding.beam: a whole number from 1 to 1000000; default 5\n    hypotheses kept at each step; 1: greedy search\n"
         in section
     )
     assert "training." not in section.replace("training;", "")
