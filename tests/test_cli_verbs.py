@@ -385,10 +385,8 @@ def test_list_prints_the_keys_of_a_configuration(tasks, capsys):
         assert f"\n{key}" in f"\n{everything}"
     assert run(["list", "keys", "decoding"]) == 0
     section = capsys.readouterr().out
-    assert (
-        "decoding.beam: a whole number from 1 to 1000000; default 5\n    hypotheses kept at each step; 1: greedy search\n"
-        in section
-    )
+    described = "decoding.beam: a whole number from 1 to 1000000; default 5\n    hypotheses kept at each step"
+    assert described in section
     assert "training." not in section.replace("training;", "")
     assert run(["list", "keys", "decodin"]) == 2
     assert "did you mean 'decoding'?" in capsys.readouterr().err

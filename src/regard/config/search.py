@@ -18,6 +18,10 @@ else:
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 """Hypotheses or samples of a sentence; more would exhaust the memory."""
 Natural = Annotated[int, Field(ge=0)]
+Method = Literal["beam", "sampling"]
+Ranking = Literal["none", "average", "gnmt"]
+Temperature = Annotated[float, Field(gt=0.0)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)] | None
 
 ONLY = {"beam": {"beam", "length_penalty", "alpha"}, "sampling": {"temperature", "top_k", "top_p", "seed"}}
 """By method, the keys that no other method reads."""
@@ -55,7 +59,7 @@ class Search(Section, metaclass=_Called):
     regard.errors.ConfigError: temperature is 0.7, but only method sampling reads it, and method is beam
     """
 
-    method: Literal["beam", "sampling"] = Field(
+    method: Method = Field(
         default="beam", description="search for the most probable outputs, or draw them from the model's distribution"
     )
     beam: Count = Field(default=5, description="hypotheses kept at each step; 1: greedy search")
@@ -64,7 +68,7 @@ class Search(Section, metaclass=_Called):
         description="outputs returned for each input, best first: hypotheses, of which fewer may exist, or samples, of "
         "which some may be equal",
     )
-    length_penalty: Literal["none", "average", "gnmt"] = Field(
+    length_penalty: Ranking = Field(
         default="gnmt",
         description="the score that ranks hypotheses: the sum of log-probabilities, their mean, or the sum divided by "
         "((5 + length) / 6)^alpha (Wu 2016)",
@@ -74,7 +78,7 @@ class Search(Section, metaclass=_Called):
     no_repeat_ngram_size: Natural = Field(
         default=0, description="no output has the same n symbols in a row twice (without the end symbol); 0: it may"
     )
-    temperature: Annotated[float, Field(gt=0.0)] = Field(
+    temperature: Temperature = Field(
         default=1.0,
         description="of sampling: log-probabilities are divided by it; below 1 draws are nearer to the most probable "
         "symbols, above 1 more uniform",
@@ -86,7 +90,7 @@ class Search(Section, metaclass=_Called):
         default=1.0,
         description="of sampling: only the most probable symbols that together reach this probability are drawn",
     )
-    seed: Annotated[int, Field(ge=0, lt=2**31)] | None = Field(
+    seed: Seed = Field(
         default=None,
         description="of sampling: the same seed gives an input the same samples, whatever is decoded with it; null: "
         "torch's global generator gives one",
@@ -115,6 +119,11 @@ class Search(Section, metaclass=_Called):
             ConfigError: as for a new `Search`. Of the keys of the other method, only given ones are refused.
         """
         return checked(self, values, ("decoding",), judged=frozenset(values))
+
+
+def another(name: str, default: Any) -> Any:
+    """The field of a key of `Search` with another default, for the section of a task."""
+    return Field(default=default, description=Search.model_fields[name].description)
 
 
 SearchT = TypeVar("SearchT", bound=Search)

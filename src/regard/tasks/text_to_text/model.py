@@ -18,7 +18,7 @@ from regard.data.references import Item, group, parallel
 from regard.data.scoring import symbol_errors
 from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
 from regard.decoding import Hypothesis, Prediction, main_alignment
-from regard.decoding import search as decode
+from regard.decoding import search as run_search
 from regard.errors import ConfigError, DataError
 from regard.models import EncoderDecoder
 from regard.tasks.contract import AbstractModel
@@ -134,7 +134,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
         items = torch.from_numpy(numbered([encoding.ids for encoding in encodings]))
         for batch in _batches(lengths, width, decoding.batch_tokens):
             ids, mask = pad([encodings[i].ids for i in batch], end=EOS)
-            batch_hypotheses = decode(
+            batch_hypotheses = run_search(
                 self.module.decoder,
                 self._memory(ids, mask),
                 decoding,
