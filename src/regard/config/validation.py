@@ -189,7 +189,9 @@ def _other_key(path: KeyPath, override: KeyPath | None, known: Keys) -> str:
     if (others := _kinds_with(path, known)) is not None:
         return others
     if tasks := [task for task, schema in SCHEMAS.items() if path in keys(schema)]:
-        return f"{' and '.join(tasks)} {'has' if len(tasks) == 1 else 'have'} it: is `task:` right?"
+        *others, last = tasks
+        having = f"{', '.join(others)} and {last} have" if others else f"{last} has"
+        return f"{having} it: is `task:` right?"
     neighbours = [str(key[-1]) for key in known if key[:-1] == section]
     familiar = _FAMILIAR.get(name.lower(), name)
     elsewhere = [key for key in known if key[-1] == familiar]
