@@ -15,6 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 import regard
+import regard.config
 import regard.training
 from regard import tasks
 from regard.attention import RECIPES, peers
@@ -192,7 +193,11 @@ def plain(app: Any, what: str, name: str, subject: Any, options: Any, lines: lis
 
 def setup(app: Any) -> None:
     """Called by Sphinx."""
-    for package in (regard.tasks, regard.training):  # autodoc finds members by `dir`, which lacks the lazy ones
+    for package in (
+        regard.config,
+        regard.tasks,
+        regard.training,
+    ):  # autodoc finds members by `dir`, which lacks the lazy ones
         vars(package).update({member: getattr(package, member) for member in package.__all__})
     app.connect("source-read", fill_in)
     app.connect("autodoc-process-docstring", letters, priority=100)  # before napoleon reads the arguments

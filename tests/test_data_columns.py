@@ -201,7 +201,8 @@ def test_a_line_with_too_few_columns_names_all_that_are_needed(tmp_path: Path) -
 
 def test_a_text_of_another_number_of_columns_harms_no_other_and_says_what_is_expected() -> None:
     model = untrained()
-    good, short, long = model.predict(["gehen\tV;PST", "gehen", "a\tb\tc"], max_length=4)
+    search = model.config.decoding.replace(max_length=4)
+    good, short, long = model.predict(["gehen\tV;PST", "gehen", "a\tb\tc"], search=search)
     assert good.warnings == ()
     assert good.source_tokens == ["g", "e", "h", "e", "n", "+V", "+PST", "</s>"]
     assert good.alignment is not None
@@ -217,7 +218,7 @@ def test_the_same_columns_several_times_are_references_of_one_item(tmp_path: Pat
     path = tmp_path / "test.tsv"
     path.write_text("gehen\tging\tV;PST\ngehen\tgieng\tV;PST\ngehen\tgeht\tV;3;SG\n")
     model = untrained()
-    items = model.evaluate(path, max_length=2).scored
+    items = model.evaluate(path, search=model.config.decoding.replace(max_length=2)).scored
     assert [(one.item.source, one.item.references) for one in items] == [
         ("gehen\tV;PST", ("ging", "gieng")),
         ("gehen\tV;3;SG", ("geht",)),
@@ -229,7 +230,8 @@ def test_a_saved_model_of_columns_predicts_the_same(tmp_path: Path) -> None:
     save(model, tmp_path / "run")
     loaded = load_model(tmp_path / "run", device="cpu")
     text = "laufen\tV;PST"
-    assert loaded.predict([text], max_length=5)[0].tokens == model.predict([text], max_length=5)[0].tokens
+    search = model.config.decoding.replace(max_length=5)
+    assert loaded.predict([text], search=search)[0].tokens == model.predict([text], search=search)[0].tokens
     assert loaded.information()["source"] == "16 character and separator symbols in 2 columns"
     assert load(tmp_path / "run" / "config.yaml").config.data.source_field == (0, 2)
 

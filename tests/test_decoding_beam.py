@@ -16,7 +16,6 @@ from regard.decoding import (
     AveragePenalty,
     GnmtPenalty,
     NoPenalty,
-    Sampling,
     Search,
     beam_search,
     greedy_search,
@@ -239,8 +238,8 @@ def test_stopping_early_never_changes_a_result(penalty, num_best):
                 steps[name] += 1
                 return said
 
-            options = Search(beam=3, num_best=num_best, length_penalty=chosen)
-            results[name] = beam_search(Altered(decoder, count), memory, options, bos=BOS, eos=4, max_length=14)
+            options, told = Search(beam=3, num_best=num_best), {"bos": BOS, "eos": 4, "max_length": 14}
+            results[name] = beam_search(Altered(decoder, count), memory, options, penalty=chosen, **told)
         for early, late in zip(results["early"], results["late"], strict=True):
             assert [h.tokens.tolist() for h in early] == [h.tokens.tolist() for h in late]
     assert steps["early"] < steps["late"] or penalty in (AveragePenalty(), GnmtPenalty(2.0))  # long hopes
@@ -249,8 +248,8 @@ def test_stopping_early_never_changes_a_result(penalty, num_best):
 def test_a_penalty_of_the_users_own_that_prefers_short_outputs_is_exhaustive_too():
     decoder = HistoryDecoder(3, 4)
     batch = sources(3, 4)
-    options = Search(beam=24, num_best=5, length_penalty=Brevity())
-    found = beam_search(decoder, decoder.prepare(batch), options, bos=BOS, eos=2, max_length=4)
+    options, told = Search(beam=24, num_best=5), {"bos": BOS, "eos": 2, "max_length": 4}
+    found = search(decoder, decoder.prepare(batch), options, penalty=Brevity(), **told)
     for source, hypotheses in zip(batch, found, strict=True):
         ends = [(t, p - 0.4 * len(t)) for t, p in outputs(decoder, source, 2, 4) if t[-1] == 2]
         expected = sorted(ends, key=lambda output: -output[1])[:5]
@@ -374,7 +373,7 @@ def test_impossible_tokens_are_never_returned_and_may_differ_by_sentence():
 
 
 @pytest.mark.parametrize(
-    "options", [Search(beam=5, num_best=5), Sampling(num_samples=20, seed=0)], ids=["beam", "sample"]
+    "options", [Search(beam=5, num_best=5), Search(method="sampling", num_best=20, seed=0)], ids=["beam", "sample"]
 )
 def test_what_is_said_after_an_impossible_token_or_after_the_end_does_no_harm(options):
     class Careless(HistoryDecoder):

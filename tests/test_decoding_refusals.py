@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from decoders import BOS, Altered, HistoryDecoder, sources
-from regard.config.tasks.text_to_text import DecodingConfig
 from regard.decoding import (
+    NoPenalty,
     NoRepeat,
     Prediction,
-    Sampling,
     Search,
+    beam_search,
     force_align,
     greedy_search,
     main_alignment,
@@ -22,64 +22,115 @@ from regard.decoding import (
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from regard.models.contract import DecoderOutput
 
-ALL = [Search(beam=1), Search(beam=3), Sampling(num_samples=2)]
+ALL = [Search(beam=1), Search(beam=3), Search(method="sampling", num_best=2)]
 
 
-def run(decoder, options=None, *, eos=3, max_length=4, count=2):
-    return search(decoder, decoder.prepare(sources(count)), options, bos=BOS, eos=eos, max_length=max_length)
+def run(decoder, options=None, *, eos=3, max_length=4, count=2, **more):
+    return search(decoder, decoder.prepare(sources(count)), options, bos=BOS, eos=eos, max_length=max_length, **more)
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "value", "advice"),
+    ("name", "value", "expected"),
     [
-        (Search, "beam", 0, "1 (greedy) or more"),
-        (Search, "num_best", 0, "1 or more"),
-        (Search, "beam", 1.5, "a whole number"),
-        (Search, "beam", True, "a whole number"),
-        (Search, "num_best", "2", "a whole number"),
-        (Search, "min_length", math.nan, "a whole number"),
-        (Search, "alpha", "0.6", "0 (no penalty) or more"),
-        (Sampling, "temperature", "1", "a number above 0"),
-        (Sampling, "top_p", None, "above 0"),
-        (Search, "length_penalty", "gnm", "none, average or gnmt"),
-        (Search, "alpha", -0.1, "0 (no penalty) or more"),
-        (Search, "alpha", math.nan, "0 (no penalty) or more"),
-        (Search, "min_length", -1, "0 or more"),
-        (Sampling, "num_samples", 0, "from 1 to 1,000,000"),
-        (Sampling, "temperature", 0.0, "Search(beam=1)"),
-        (Sampling, "top_k", 0, "1 or more"),
-        (Sampling, "top_p", 0.0, "above 0"),
-        (Sampling, "top_p", 1.5, "up to 1"),
-        (Sampling, "top_p", math.nan, "up to 1"),
-        (Sampling, "temperature", math.inf, "Search(beam=1)"),
-        (Sampling, "temperature", math.nan, "Search(beam=1)"),
-        (Sampling, "top_k", 2.5, "a whole number"),
-        (Sampling, "num_samples", 1.5, "a whole number"),
-        (Sampling, "seed", 0.5, "a whole number"),
-        (Sampling, "min_length", -1, "0 or more"),
+        ("method", "greedy", "one of beam, sampling (search for the most probable outputs, or draw"),
+        ("beam", 0, "a whole number from 1 to 1000000 (hypotheses kept at each step; 1: greedy search)"),
+        ("beam", 1.5, "a whole number from 1"),
+        ("beam", True, "a whole number from 1"),
+        ("num_best", 0, "a whole number from 1 to 1000000"),
+        ("num_best", 1_000_001, "a whole number from 1 to 1000000"),
+        ("num_best", "2", "a whole number from 1"),
+        ("min_length", math.nan, "a whole number of at least 0"),
+        ("min_length", -1, "a whole number of at least 0"),
+        ("no_repeat_ngram_size", -1, "a whole number of at least 0"),
+        ("alpha", "0.6", "a number of at least 0"),
+        ("alpha", -0.1, "a number of at least 0"),
+        ("alpha", math.nan, "a number of at least 0"),
+        ("length_penalty", "gnm", "one of none, average, gnmt"),
+        ("temperature", "1", "a number above 0"),
+        ("temperature", 0.0, "a number above 0"),
+        ("temperature", math.inf, "a number above 0"),
+        ("temperature", math.nan, "a number above 0"),
+        ("top_k", 0, "a whole number of at least 1, or null"),
+        ("top_k", 2.5, "a whole number of at least 1, or null"),
+        ("top_p", None, "a number above 0 and at most 1"),
+        ("top_p", 0.0, "a number above 0 and at most 1"),
+        ("top_p", 1.5, "a number above 0 and at most 1"),
+        ("top_p", math.nan, "a number above 0 and at most 1"),
+        ("seed", 0.5, "a whole number of at least 0"),
+        ("seed", -1, "a whole number of at least 0"),
     ],
 )
-def test_options_that_make_no_sense_are_refused_by_name_value_and_advice(kind, name, value, advice):
-    with pytest.raises(ConfigError) as caught:
-        kind(**{name: value})
-    assert f"{name}={value!r}" in str(caught.value)
-    assert advice in str(caught.value)
-    assert caught.value.path == ("decoding", name)
+def test_options_that_make_no_sense_are_refused_by_name_value_and_what_is_expected(name, value, expected):
+    for make in (Search, Search().replace):
+        with pytest.raises(ConfigError) as caught:
+            make(**{name: value})
+        assert str(caught.value).startswith(f"{name}={value!r}: expected {expected}")
+        assert caught.value.path == ("decoding", name)
+
+
+def test_a_misspelt_option_and_one_without_a_name_are_refused():
+    with pytest.raises(ConfigError, match=r"beam_size=3: unknown key; did you mean 'beam'\?"):
+        Search(beam_size=3)
+    with pytest.raises(ConfigError, match="width=3: unknown key; there are method, beam, "):
+        Search().replace(width=3)
+    with pytest.raises(TypeError, match=r"Search takes names, as in Search\(beam=3\); got 3"):
+        Search(3)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"temperature": 0.7}, "temperature"),
+        ({"seed": 0}, "seed"),
+        ({"method": "beam", "top_k": 3}, "top_k"),
+        ({"method": "sampling", "beam": 3}, "beam"),
+        ({"method": "sampling", "alpha": 0.5}, "alpha"),
+        ({"method": "sampling", "length_penalty": "none"}, "length_penalty"),
+    ],
+)
+def test_an_option_that_the_method_does_not_read_is_refused(options, name):
+    for make in (Search, Search().replace):
+        with pytest.raises(ConfigError, match=f"{name} is .*, but only method .* reads it, and method is") as caught:
+            make(**options)
+        assert caught.value.path == ("decoding", name)
+
+
+def test_another_method_makes_no_objection_to_what_the_former_one_read():
+    narrow, warm = Search(beam=3, length_penalty="none"), Search(method="sampling", temperature=0.7)
+    assert narrow.replace(method="sampling", seed=1).beam == 3
+    assert warm.replace(method="beam", beam=2).beam == 2
+    with pytest.raises(ConfigError, match="beam is 2, but only method beam reads it"):
+        warm.replace(beam=2)
 
 
 def test_greedy_search_refuses_more_than_one_hypothesis():
-    with pytest.raises(ConfigError, match=r"num_best=3.*wider beam"):
+    with pytest.raises(ConfigError, match=r"num_best is 3.*raise beam") as caught:
         Search(beam=1, num_best=3)
+    assert caught.value.path == ("decoding", "num_best")
     decoder = HistoryDecoder(4, 0)
-    with pytest.raises(ConfigError, match=r"beam=2.*beam_search"):
-        greedy_search(decoder, decoder.prepare(sources(1)), Search(beam=2), bos=BOS, eos=3, max_length=2)
+    for options, got in ((Search(beam=2), "beam=2"), (Search(method="sampling"), "method='sampling'")):
+        with pytest.raises(ConfigError, match=f"{got}. Call search"):
+            greedy_search(decoder, decoder.prepare(sources(1)), options, bos=BOS, eos=3, max_length=2)
+
+
+def test_a_search_refuses_the_options_of_another_one():
+    decoder = HistoryDecoder(4, 0)
+    memory, told = decoder.prepare(sources(1)), {"bos": BOS, "eos": 3, "max_length": 2}
+    with pytest.raises(ConfigError, match="Beam search is method beam; got method='sampling'"):
+        beam_search(decoder, memory, Search(method="sampling"), **told)
+    with pytest.raises(ConfigError, match="Sampling is method sampling; got method='beam'"):
+        sample(decoder, memory, Search(), **told)
+    with pytest.raises(ConfigError, match="A penalty ranks the hypotheses of method beam"):
+        search(decoder, memory, Search(method="sampling"), penalty=NoPenalty(), **told)
+    with pytest.raises(ShapeError, match=r"items must be \(B=1,\) numbers of type long; got \(2,\)"):
+        search(decoder, memory, Search(method="sampling"), items=torch.arange(2), **told)
 
 
 def test_a_seed_and_a_generator_together_are_refused():
     decoder = HistoryDecoder(4, 0)
     options = {"bos": BOS, "eos": 3, "max_length": 2, "generator": torch.Generator()}
     with pytest.raises(ConfigError, match="not both"):
-        sample(decoder, decoder.prepare(sources(1)), Sampling(seed=1), **options)
+        sample(decoder, decoder.prepare(sources(1)), Search(method="sampling", seed=1), **options)
 
 
 def test_no_repeat_refuses_runs_of_nothing():
@@ -149,7 +200,7 @@ def test_decoders_of_values_and_alignments_without_heads_are_refused():
 
 def test_a_processor_that_changes_the_shape_is_refused():
     with pytest.raises(ShapeError, match=r"(?s)processor.*input.*returned"):
-        run(HistoryDecoder(4, 0), Search(processors=(lambda said, tokens: said[:, :2],)))
+        run(HistoryDecoder(4, 0), processors=[lambda said, tokens: said[:, :2]])
 
 
 def test_targets_that_do_not_fit_are_refused():
@@ -161,12 +212,6 @@ def test_targets_that_do_not_fit_are_refused():
         force_align(decoder, memory, [[1]], bos=BOS, eos=3)
     with pytest.raises(ShapeError, match="B=2 rows, hypotheses 3"):
         rescore(decoder, memory, [[], [], []], bos=BOS)
-
-
-def test_the_defaults_are_those_of_a_configuration():
-    config, options = DecodingConfig(), Search()
-    for name in ("beam", "num_best", "length_penalty", "alpha", "min_length"):
-        assert getattr(config, name) == getattr(options, name)
 
 
 def test_the_main_alignment_is_the_one_the_decoder_names_or_the_last():

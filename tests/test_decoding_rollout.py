@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from functools import partial
 
 import pytest
 import torch
 
 from decoders import BOS, Altered, HistoryDecoder, outputs, sources, without
-from regard.decoding import NoRepeat, Sampling, Search, beam_search, force_align, rescore, sample, search
+from regard.decoding import Search, beam_search, force_align, rescore, sample, search
 
 torch.set_num_threads(1)
 DRAWS = 4000
+drawing = partial(Search, method="sampling")
 
 
 def drawn(decoder, source, options, eos, max_length):
@@ -30,7 +32,7 @@ def test_the_limit_of_low_temperatures_is_greedy_search(dtype, temperature):
     decoder, given = HistoryDecoder(5, 4, dtype=dtype), sources(3)
     options = {"bos": BOS, "eos": 2, "max_length": 5}
     greedy = search(decoder, decoder.prepare(given), Search(beam=1), **options)
-    cold = search(decoder, decoder.prepare(given), Sampling(temperature=temperature, seed=0), **options)
+    cold = search(decoder, decoder.prepare(given), drawing(temperature=temperature, seed=0), **options)
     for (ours,), (theirs,) in zip(cold, greedy, strict=True):
         assert ours.tokens.tolist() == theirs.tokens.tolist()
         assert ours.log_probability == pytest.approx(theirs.log_probability, rel=1e-2)
@@ -38,13 +40,13 @@ def test_the_limit_of_low_temperatures_is_greedy_search(dtype, temperature):
 
 def test_a_high_temperature_draws_nothing_that_is_impossible():
     decoder = Altered(HistoryDecoder(3, 0, dtype=torch.float32), without(1))
-    shares, _ = drawn(decoder, sources(1)[0], Sampling(num_samples=DRAWS, seed=3, temperature=1e300), 2, 1)
+    shares, _ = drawn(decoder, sources(1)[0], drawing(num_best=DRAWS, seed=3, temperature=1e300), 2, 1)
     assert set(shares) == {(0,), (2,)}
 
 
 def test_samples_come_as_often_as_the_model_says():
     decoder, (source,) = HistoryDecoder(3, 2, scale=1.0), sources(1)
-    shares, found = drawn(decoder, source, Sampling(num_samples=DRAWS, seed=1), 2, 3)
+    shares, found = drawn(decoder, source, drawing(num_best=DRAWS, seed=1), 2, 3)
     expected = {tuple(tokens): math.exp(total) for tokens, total in outputs(decoder, source, 2, 3)}
     assert sum(expected.values()) == pytest.approx(1)
     assert set(shares) <= set(expected)
@@ -76,7 +78,7 @@ def test_samples_come_as_often_as_the_model_says():
 def test_temperature_top_k_and_top_p_shape_the_draw_and_not_the_log_probability(options, expected):
     model = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
     decoder = Altered(HistoryDecoder(3, 0), lambda said, step: model.log().expand_as(said))
-    shares, found = drawn(decoder, sources(1)[0], Sampling(num_samples=DRAWS, seed=3, **options), 2, 1)
+    shares, found = drawn(decoder, sources(1)[0], drawing(num_best=DRAWS, seed=3, **options), 2, 1)
     for token, probability in enumerate(expected):
         assert close(shares.get((token,), 0), probability)
     for h in found[:: DRAWS // 20]:
@@ -85,7 +87,7 @@ def test_temperature_top_k_and_top_p_shape_the_draw_and_not_the_log_probability(
 
 def test_equal_probabilities_are_cut_to_exactly_k():
     decoder = Altered(HistoryDecoder(6, 0), lambda said, step: torch.zeros_like(said).log_softmax(1))
-    shares, _ = drawn(decoder, sources(1)[0], Sampling(num_samples=500, top_k=3, seed=0), 5, 1)
+    shares, _ = drawn(decoder, sources(1)[0], drawing(num_best=500, top_k=3, seed=0), 5, 1)
     assert set(shares) == {(0,), (1,), (2,)}
 
 
@@ -94,7 +96,7 @@ def test_a_seed_repeats_a_call_and_leaves_the_global_state_alone():
     memory = decoder.prepare(sources(4))
 
     def run(seed):
-        found = sample(decoder, memory, Sampling(num_samples=3, seed=seed), bos=BOS, eos=7, max_length=12)
+        found = sample(decoder, memory, drawing(num_best=3, seed=seed), bos=BOS, eos=7, max_length=12)
         return [[h.tokens.tolist() for h in hypotheses] for hypotheses in found]
 
     before = torch.get_rng_state()
@@ -109,7 +111,7 @@ def test_samples_of_one_sentence_end_at_different_steps_and_keep_their_alignment
     found = search(
         decoder,
         memory,
-        Sampling(num_samples=6, seed=0),
+        drawing(num_best=6, seed=0),
         bos=BOS,
         eos=4,
         max_length=torch.tensor([9, 2, 5, 12]),
@@ -127,11 +129,11 @@ def test_a_decoder_that_draws_is_given_the_generator():
     decoder, given = HistoryDecoder(4, 0), []
     step = decoder.step
 
-    def drawing(*arguments, generator=None, **options):
+    def watched(*arguments, generator=None, **options):
         given.append(generator)
         return step(*arguments, **options)
 
-    decoder.step = drawing
+    decoder.step = watched
     generator = torch.Generator()
     sample(decoder, decoder.prepare(sources(1)), bos=BOS, eos=3, max_length=2, generator=generator)
     assert set(given) == {generator}
@@ -147,9 +149,9 @@ def test_a_processor_changes_what_is_found_and_not_what_the_model_says_of_it(bea
 
     decoder, seen = HistoryDecoder(5, 4, scale=1.5), []
     memory = decoder.prepare(sources(12))
-    options = Search(beam=beam, length_penalty="none", processors=(discourage,))
-    found = search(decoder, memory, options, bos=BOS, eos=4, max_length=6)
-    plain = search(decoder, memory, Search(beam=beam, length_penalty="none"), bos=BOS, eos=4, max_length=6)
+    options = Search(beam=beam, length_penalty="none")
+    found = search(decoder, memory, options, bos=BOS, eos=4, max_length=6, processors=[discourage])
+    plain = search(decoder, memory, options, bos=BOS, eos=4, max_length=6)
     assert [h.tokens.tolist() for (h,) in found] != [h.tokens.tolist() for (h,) in plain]
     for (h,), (forced,) in zip(found, rescore(decoder, memory, found, bos=BOS), strict=True):
         tokens = h.tokens.tolist()
@@ -159,7 +161,7 @@ def test_a_processor_changes_what_is_found_and_not_what_the_model_says_of_it(bea
     assert {3, 4} <= set(seen)
 
 
-@pytest.mark.parametrize("options", [Search(beam=1), Search(beam=4, num_best=4), Sampling(num_samples=4, seed=0)])
+@pytest.mark.parametrize("options", [Search(beam=1), Search(beam=4, num_best=4), drawing(num_best=4, seed=0)])
 def test_a_processor_sees_the_tokens_of_the_hypothesis_it_changes(options):
     """The processor asks the decoder itself for the sum of what was said, which only the right tokens reproduce."""
 
@@ -176,8 +178,7 @@ def test_a_processor_sees_the_tokens_of_the_hypothesis_it_changes(options):
         checked.append(tokens.shape)
         return log_probabilities
 
-    options = type(options)(**{**{f: getattr(options, f) for f in options.__slots__}, "processors": (check,)})
-    search(decoder, decoder.prepare(sources(4)), options, bos=BOS, eos=5, max_length=8)
+    search(decoder, decoder.prepare(sources(4)), options, bos=BOS, eos=5, max_length=8, processors=[check])
     assert len(checked) > 3
 
 
@@ -198,7 +199,9 @@ def test_no_repeat_forbids_every_second_run_of_tokens(size):
 
     for beam in (1, 4):
         assert repeats(Search(beam=beam)) > 0
-        assert repeats(Search(beam=beam, processors=(NoRepeat(size),))) == 0
+        assert repeats(Search(beam=beam, no_repeat_ngram_size=size)) == 0
+    assert repeats(drawing(seed=1)) > 0
+    assert repeats(drawing(seed=1, no_repeat_ngram_size=size)) == 0
 
 
 def test_forced_targets_are_scored_and_aligned_token_by_token():
@@ -233,7 +236,15 @@ def test_rescoring_with_another_model_keeps_the_ranks_and_gives_its_log_probabil
 
 def test_what_a_search_returns_may_be_trained_on():
     decoder = HistoryDecoder(5, 1)
-    found = search(decoder, decoder.prepare(sources(2)), Sampling(seed=0), bos=BOS, eos=4, max_length=5, alignment=True)
+    found = search(
+        decoder,
+        decoder.prepare(sources(2)),
+        drawing(seed=0),
+        bos=BOS,
+        eos=4,
+        max_length=5,
+        alignment=True,
+    )
     h = found[0][0]
     for tensor in (h.tokens, h.token_log_probabilities, *h.alignments.values()):
         assert not tensor.is_inference()

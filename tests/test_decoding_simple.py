@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.decoding import Sampling, Search, SimpleDecoder, rescore, search
+from regard.decoding import Search, SimpleDecoder, rescore, search
 
 torch.set_num_threads(1)
 BOS, EOS, N, SIZE = 0, 6, 7, 5
@@ -39,7 +39,7 @@ def model():
 
 @pytest.mark.parametrize(
     "options",
-    [Search(beam=1), Search(beam=4, num_best=3), Sampling(num_samples=3, seed=0)],
+    [Search(beam=1), Search(beam=4, num_best=3), Search(method="sampling", num_best=3, seed=0)],
     ids=["greedy", "beam", "sample"],
 )
 def test_two_functions_get_every_search_with_the_right_alignments(model, options):

@@ -42,7 +42,7 @@ def allowed(room):
     if room in ORDER:
         below = set(ORDER[: ORDER.index(room)])
         beside = BESIDE | {"pretrained"} if ORDER.index(room) >= ORDER.index("training") else set()
-        beside = beside | ({"testing"} if room == "bench" else set())
+        beside = beside | ({"testing"} if room == "bench" else {"config"} if room == "decoding" else set())
         front = {"__init__"} if room in ("tasks", "bench", "cli", "training", "serve") else set()
         return GROUND | below | beside | front
     return None

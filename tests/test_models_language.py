@@ -12,7 +12,7 @@ from regard import tree
 from regard.data import Likelihood, Normalisation, RunningText, TextSpan, TextWindows, Vocabulary
 from regard.data.field import Field
 from regard.data.units import CharacterUnits
-from regard.decoding import Sampling, Search, search
+from regard.decoding import Search, search
 from regard.errors import RegardError, ShapeError, UnsupportedError
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import (
@@ -189,7 +189,7 @@ def test_searches_and_samples_continue_prompts(name):
     model = MODELS[name]()
     prompts = Encoded(ids(2, 6), torch.arange(6) < torch.tensor([6, 2])[:, None])
     memory = model.prepare(prompts)
-    for options in (Search(beam=1), Search(beam=3), Sampling(num_samples=2, seed=3)):
+    for options in (Search(beam=1), Search(beam=3), Search(method="sampling", num_best=2, seed=3)):
         for row, hypotheses in enumerate(search(model, memory, options, bos=1, eos=2, max_length=9, alignment=True)):
             n = (6, 2)[row]
             for hypothesis in hypotheses:

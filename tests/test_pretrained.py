@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import regard
+from regard import Search
 from regard.data import cmudict, open_pairs
 
 WORDS = 400
@@ -17,7 +18,7 @@ def test_the_pronunciation_model_is_right_about_three_words_of_four_and_errs_in_
     cmudict.prepare(tmp_path)
     model = regard.load("g2p-en", device="cpu")
     items = model.items(open_pairs(tmp_path / "test.tsv"))[:WORDS]
-    found = model.predict([item.source for item in items], beam=5, num_best=5, alignment=False)
+    found = model.predict([item.source for item in items], search=Search(beam=5, num_best=5), alignment=False)
     best = sum(one.text in item.references for one, item in zip(found, items, strict=True))
     among = sum(
         any(each.text in item.references for each in (one, *one.alternatives))

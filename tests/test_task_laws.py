@@ -17,8 +17,8 @@ import yaml
 
 import regard
 from regard.cli import run
+from regard.config import load as read_config
 from regard.config.keys import keys
-from regard.config.load import load as read_config
 from regard.config.tasks import SCHEMAS
 from regard.errors import ConfigError
 from regard.tasks import load, train

@@ -17,6 +17,7 @@ from regard.config import load as read_config
 from regard.config.schema import AttentionConfig
 from regard.config.tasks.text_to_text import ModelConfig, TextToTextConfig
 from regard.data import Field, synthetic
+from regard.decoding import Search
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks import TextToText, catalogue, describe, explain, load, train
 from regard.tasks.build import build_mechanism
@@ -48,17 +49,18 @@ def untrained(config: TextToTextConfig | None = None, texts: str = "abcdef") -> 
 def test_a_prediction_does_not_depend_on_its_batch() -> None:
     model = untrained()
     texts = ["abc", "f", "fedcba", "aab", "cc"]
-    together = model.predict(texts, beam=3)
-    small_batches = model.predict(texts, beam=3, batch_tokens=1)
+    together = model.predict(texts, search=Search(beam=3))
+    small_batches = model.predict(texts, search=model.config.decoding.replace(beam=3, batch_tokens=1))
     for text, one, other in zip(texts, together, small_batches, strict=True):
-        alone = model.predict([text], beam=3)[0]
+        alone = model.predict([text], search=Search(beam=3))[0]
         assert alone.tokens == one.tokens == other.tokens
         assert alone.score == pytest.approx(one.score, abs=1e-5)
         torch.testing.assert_close(alone.alignment, one.alignment, atol=1e-5, rtol=0)
 
 
 def test_rows_and_columns_of_an_alignment_have_their_tokens() -> None:
-    prediction = untrained().predict(["abc"], beam=2, max_length=5)[0]
+    model = untrained()
+    prediction = model.predict(["abc"], search=model.config.decoding.replace(beam=2, max_length=5))[0]
     assert prediction.source_tokens == ["a", "b", "c", "</s>"]
     assert prediction.alignment.shape == (len(prediction.tokens), 4)
     assert prediction.alignments["attention"].shape == (1, len(prediction.tokens), 4)
@@ -68,9 +70,9 @@ def test_rows_and_columns_of_an_alignment_have_their_tokens() -> None:
 
 def test_inputs_that_cannot_be_handled_warn_and_harm_nobody() -> None:
     model = untrained()
-    good, empty, strange = model.predict(["abc", "  ", "a?c"], beam=1)
+    good, empty, strange = model.predict(["abc", "  ", "a?c"], search=Search(beam=1))
     assert good.warnings == ()
-    assert good.tokens == model.predict(["abc"], beam=1)[0].tokens
+    assert good.tokens == model.predict(["abc"], search=Search(beam=1))[0].tokens
     assert (empty.text, empty.warnings) == ("", ("the input is empty",))
     assert "'?'" in strange.warnings[0]
     with pytest.raises(DataError, match=r"input 2 .*the input is empty"):
@@ -85,12 +87,13 @@ def test_one_text_instead_of_a_list_is_an_error_that_shows_the_right_call() -> N
 def test_normalisation_belongs_to_the_model() -> None:
     config = TextToTextConfig(data={"train": "x", "source": {"case": "upper"}}, model=SMALL)
     model = untrained(config, "ABC")
-    assert model.predict(["abc"], beam=1)[0].tokens == model.predict(["ABC"], beam=1)[0].tokens
-    assert model.predict(["abc"], beam=1)[0].warnings == ()
+    lower, upper = model.predict(["abc", "ABC"], search=Search(beam=1))
+    assert lower.tokens == upper.tokens
+    assert lower.warnings == ()
 
 
 def test_alternatives_are_ranked_and_distinct() -> None:
-    best = untrained().predict(["abc"], beam=4, num_best=3)[0]
+    best = untrained().predict(["abc"], search=Search(beam=4, num_best=3))[0]
     assert len(best.alternatives) == 2
     scores = [best.score, *(other.score for other in best.alternatives)]
     assert scores == sorted(scores, reverse=True)
@@ -99,10 +102,11 @@ def test_alternatives_are_ranked_and_distinct() -> None:
 
 def test_repeated_inputs_of_an_evaluation_are_references_of_one_item(tmp_path: Path) -> None:
     model = untrained()
-    said = model.predict(["abc"], beam=1, max_length=4)[0].text
+    search = model.config.decoding.replace(beam=1, max_length=4)
+    said = model.predict(["abc"], search=search)[0].text
     file = tmp_path / "held_out.tsv"
     file.write_text(f"abc\tf f f f f f\nabc\t{said}\nff\tno such output\n", encoding="utf-8")
-    evaluation = model.evaluate(file, beam=1, max_length=4)
+    evaluation = model.evaluate(file, search=search)
     assert evaluation.metrics["items"] == 2
     assert evaluation.metrics["sequence_error_rate"] == 0.5
     assert [one.item.source for one in evaluation.worst] == ["ff"]
@@ -123,7 +127,7 @@ def test_a_saved_model_predicts_the_same(tmp_path: Path, half: bool, tied: bool)
     save(model, tmp_path / "model", half=half)
     again = load(tmp_path / "model")
     assert again.module.training is False
-    before, after = model.predict(["abc"], beam=2)[0], again.predict(["abc"], beam=2)[0]
+    before, after = model.predict(["abc"], search=Search(beam=2))[0], again.predict(["abc"], search=Search(beam=2))[0]
     assert before.score == pytest.approx(after.score, abs=1e-2 if half else 0.0)
     if not half:
         assert before.tokens == after.tokens
@@ -279,7 +283,7 @@ def configuration(folder: Path, *, model: dict = SMALL, **training: object) -> C
 @pytest.mark.parametrize("recipe", ["location_sensitive", "coverage", "forward_attention"])
 def test_mechanisms_that_remember_are_trained_in_bfloat16(tmp_path: Path, recipe: str) -> None:
     trained(tmp_path, epochs=1, precision="bfloat16", model={**SMALL, "attention": {"recipe": recipe, "size": 8}})
-    assert load(tmp_path / "run").predict(["0 1 2"], beam=2)[0].alignment is not None
+    assert load(tmp_path / "run").predict(["0 1 2"], search=Search(beam=2))[0].alignment is not None
 
 
 @pytest.mark.parametrize(
@@ -309,7 +313,7 @@ def test_a_recipe_that_sees_what_the_decoder_is_fed_is_told_its_size(tmp_path: P
     assert train(read_config(tmp_path / "run.yaml"), tmp_path / "forward").steps > 0
     model = load(tmp_path / "forward")
     assert model.module.decoder.attention.alignment.agent.input_size == 7
-    assert model.predict(["0 1 2"], beam=2)[0].alignments["attention"].shape[0] == 2
+    assert model.predict(["0 1 2"], search=Search(beam=2))[0].alignments["attention"].shape[0] == 2
 
 
 def test_a_finished_run_says_so_and_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 import regard
+from regard.decoding import Search
 from regard.errors import DataError, RegardError
 from regard.tasks import load, train
 from regard.tasks.store import save
@@ -114,7 +115,7 @@ def test_a_folder_written_by_format_2_loads_and_predicts_the_same() -> None:
     model = load(GOLDEN, device="cpu")
     expected = json.loads((GOLDEN / "predictions.json").read_text(encoding="utf-8"))
     for text, (output, score) in expected.items():
-        prediction = model.predict([text], beam=2, min_length=4)[0]
+        prediction = model.predict([text], search=Search(beam=2, min_length=4))[0]
         assert (prediction.text, prediction.score) == (output, pytest.approx(score, abs=1e-4))
     of_then = {**SMALL, "encoder": {**SMALL["encoder"], "layers": 1}}
     assert (model.config.model, model.config.seed) == (small(of_then).model, 7)

@@ -24,6 +24,7 @@ from hostile import models
 from hostile.trial import inside
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import BOS, EOS, open_pairs
+from regard.decoding import Search
 from regard.layers import RecurrentStack
 from regard.losses import cross_entropy
 from regard.models import RecurrentDecoder
@@ -83,7 +84,7 @@ def test_P2_the_loss_counts_real_symbols_whatever_the_padding(tmp_path: Path) ->
 
 @named("texts", [[""], ["", "  "], []])
 def test_P4_a_batch_without_any_symbol_is_answered_with_warnings(texts: list[str]) -> None:
-    found = models.model().predict(texts, beam=3)
+    found = models.model().predict(texts, search=Search(beam=3))
     assert [one.text for one in found] == [""] * len(texts)
     assert all(one.warnings == ("the input is empty",) for one in found)
 
@@ -105,12 +106,12 @@ def test_P4_a_training_pair_without_a_side_is_left_out_and_never_makes_nan(tmp_p
 
 @named("beam", [1, 4])
 def test_B1_the_size_of_a_batch_changes_neither_outputs_nor_scores(beam: int) -> None:
-    model = models.model()
+    model, search = models.model(), Search(beam=beam, num_best=beam)
     texts = ["abc", "f", "fedcbafedcba", "aab", "cc", "abcdefabc", "e"]
-    alone = [model.predict([text], beam=beam, num_best=beam)[0] for text in texts]
+    alone = [model.predict([text], search=search)[0] for text in texts]
     for size in (2, 7, len(texts)):
         batches = [texts[start : start + size] for start in range(0, len(texts), size)]
-        together = [found for batch in batches for found in model.predict(batch, beam=beam, num_best=beam)]
+        together = [found for batch in batches for found in model.predict(batch, search=search)]
         for one, other in zip(alone, together, strict=True):
             assert [each.tokens for each in (one, *one.alternatives)] == [
                 each.tokens for each in (other, *other.alternatives)
@@ -180,7 +181,7 @@ def test_T4_teacher_forcing_takes_no_steps_one_by_one(tmp_path: Path) -> None:
 
     assert counted(lambda: taught.loss(batch, step=0, generator=torch.Generator())) == [0, 0]
     with regard.plain():
-        assert max(counted(lambda: models.model().predict(["abc"], beam=1))) > 0, (
+        assert max(counted(lambda: models.model().predict(["abc"], search=Search(beam=1)))) > 0, (
             "steps are counted where they are taken"
         )
 
@@ -203,7 +204,7 @@ def test_D1_a_model_predicts_without_dropout_the_same_each_time() -> None:
     model = TextToText.build(config, field, field)
     model.module.train()  # as a notebook leaves it
     loaded = TextToText(config, field, field, model.module)
-    first, second = (loaded.predict(["abcdef"], beam=2)[0] for _ in range(2))
+    first, second = (loaded.predict(["abcdef"], search=Search(beam=2))[0] for _ in range(2))
     assert not model.module.training
     assert (first.tokens, first.score) == (second.tokens, second.score)
     assert torch.equal(Tensor(first.alignment), Tensor(second.alignment))

@@ -18,7 +18,7 @@ import torch
 from parameters import count, size_for
 
 from regard.data import BOS, EOS, PAD, CharacterUnits, Likelihood, RunningText, TextSpan, TextWindows, WordUnits
-from regard.decoding import Sampling, search
+from regard.decoding import Search, search
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import (
     AbstractLanguageModel,
@@ -143,7 +143,9 @@ def main() -> None:
             memory = model.prepare(
                 torch.as_tensor(text.ids[None, text.held_out.start : text.held_out.start + 64]).long()
             )
-            sampled = search(model, memory, Sampling(seed=1), bos=BOS, eos=EOS, max_length=options.sample)
+            sampled = search(
+                model, memory, Search(method="sampling", seed=1), bos=BOS, eos=EOS, max_length=options.sample
+            )
             print(text.decode(sampled[0][0].tokens.tolist()))
 
 

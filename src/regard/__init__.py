@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.decoding import Prediction, Sampling, Search, SimpleDecoder, beam_search, force_align, search
+    from regard.decoding import Prediction, Search, SimpleDecoder, beam_search, force_align, search
     from regard.errors import ConfigError, DataError, RegardError, ShapeError, UnsupportedError
     from regard.ops import plain
     from regard.tasks import TextToText, load, train
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ROOMS = {
-    "decoding": ("Prediction", "Sampling", "Search", "SimpleDecoder", "beam_search", "force_align", "search"),
+    "decoding": ("Prediction", "Search", "SimpleDecoder", "beam_search", "force_align", "search"),
     "ops": ("plain",),
     "errors": ("ConfigError", "DataError", "RegardError", "ShapeError", "UnsupportedError"),
     "tasks": ("TextToText", "load", "train"),
@@ -37,7 +37,6 @@ __all__ = [
     "DataError",
     "Prediction",
     "RegardError",
-    "Sampling",
     "Search",
     "ShapeError",
     "SimpleDecoder",

@@ -10,7 +10,7 @@ from typing import Any
 
 from hostile import models, text
 from hostile.trial import Trial, command
-from regard.decoding import Prediction, Sampling
+from regard.decoding import Prediction, Search
 
 OPTIONS = ("beam", "num_best", "alpha", "min_length", "max_length", "batch_tokens")
 
@@ -28,13 +28,14 @@ def _called(random: Random) -> Trial:
         options["strict"] = True
     if random.random() < 0.15:
         given = {
-            "num_samples": _number(random, "beam"),
+            "num_best": _number(random, "num_best"),
             "temperature": random.choice((0.0, -1.0, 1e-39, 1.0, math.nan)),
             "top_k": random.choice((None, 0, 1, 10**6)),
+            "seed": _number(random, "seed"),
             "top_p": random.choice((None, 0.0, 1e-9, 1.0, 2.0, math.nan)),
         }
         given = {name: value for name, value in given.items() if random.random() < 0.5}
-        return Trial(f"predict({inputs!r:.300}, sampling={given})", lambda: _sampled(inputs, given))
+        return Trial(f"predict({inputs!r:.300}, search=Search({given}))", lambda: _sampled(inputs, given))
     strange: Any = inputs
     if random.random() < 0.05:
         strange = random.choice(("abc", b"abc", [b"abc"], [None], [3], None, 3, {"a": 1}, ("ab", "c"), [["a"]]))
@@ -42,7 +43,7 @@ def _called(random: Random) -> Trial:
 
 
 def _sampled(inputs: list[str], given: dict[str, Any]) -> str | None:
-    models.model().predict(inputs, sampling=Sampling(**given))
+    models.model().predict(inputs, search=Search(method="sampling", **given))
     return None
 
 
@@ -56,12 +57,15 @@ def _number(random: Random, name: str) -> Any:
 
 def _check(inputs: Any, options: dict[str, Any]) -> str | None:
     """Whether what was asked for is what came."""
-    found = models.model().predict(inputs, **options)
+    model = models.model()
+    told = {name: value for name, value in options.items() if name != "strict"}
+    search = model.config.decoding.replace(**told)
+    found = model.predict(inputs, search=search, strict=options.get("strict", False))
     if len(found) != len(inputs):
         return f"{len(inputs)} inputs and {len(found)} predictions"
     for name in ("beam", "num_best", "max_length", "batch_tokens"):
         value = options.get(name)
-        if inputs and value is not None and (isinstance(value, bool | str) or value != value or value < 1 or value % 1):
+        if value is not None and (isinstance(value, bool | str) or value != value or value < 1 or value % 1):
             return f"{name}={value!r} was accepted"
     for one in found:
         if complaint := _promised(one, options):

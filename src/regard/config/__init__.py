@@ -1,10 +1,15 @@
 """Configuration: one YAML file; errors in it have file, line and column."""
 
-from regard.config.configuration import Configuration
-from regard.config.description import describe, json_schema
-from regard.config.load import from_preset, load, presets
-from regard.config.save import ABSENT, differences, dump, save
-from regard.config.schema import Config
+from typing import TYPE_CHECKING
+
+from regard.lazy import on_demand
+
+if TYPE_CHECKING:
+    from regard.config.configuration import Configuration
+    from regard.config.description import describe, json_schema
+    from regard.config.reading import from_preset, load, presets
+    from regard.config.schema import Config
+    from regard.config.writing import ABSENT, differences, dump, save
 
 __all__ = [
     "ABSENT",
@@ -19,3 +24,14 @@ __all__ = [
     "presets",
     "save",
 ]
+
+__getattr__ = on_demand(  # the settings of searches are read without what reads files
+    __name__,
+    {
+        "configuration": ["Configuration"],
+        "description": ["describe", "json_schema"],
+        "reading": ["from_preset", "load", "presets"],
+        "schema": ["Config"],
+        "writing": ["ABSENT", "differences", "dump", "save"],
+    },
+)

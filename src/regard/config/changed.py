@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from regard.config.keys import keys
-from regard.config.place import cut
+from regard.config.place import KeyPath, cut
 from regard.config.schema import Section
+from regard.config.spelling import did_you_mean, nearest
 from regard.errors import ConfigError
 
 S = TypeVar("S", bound=Section)
@@ -29,17 +30,43 @@ def changed(section: S, name: str, values: Mapping[str, Any]) -> S:
     >>> changed(DecodingConfig(), "decoding", {"beam": 3}).beam
     3
     """
-    if not values:
-        return section
+    return checked(section, values, (name,), judged=frozenset(values)) if values else section
+
+
+def checked(section: S, values: Mapping[str, Any], path: KeyPath, *, judged: frozenset[str]) -> S:
+    """A checked copy of the section with these values.
+
+    Args:
+        path: where the section is in the configuration, for errors.
+        judged: the names of the keys that are judged as the caller's own, not as what the section had.
+
+    Raises:
+        ConfigError: as in `changed`.
+    """
     try:
-        return type(section).model_validate({**dict(section), **values})
+        return type(section).model_validate({**dict(section), **values}, context=judged)
     except ValidationError as error:
-        lines = []
-        for detail in error.errors():
-            key = detail["loc"][0] if detail["loc"] else None
-            if key is None:
-                lines.append(str(detail["ctx"]["error"]))
-            else:
-                lines.append(f"{key}={cut(repr(values.get(str(key))))}: expected {keys(type(section))[key,].expected}")
-        first = error.errors()[0]["loc"][:1]
-        raise ConfigError("\n".join(dict.fromkeys(lines)), (name, *first)) from None
+        raise refusal(error, type(section), values, path) from None
+
+
+def refusal(error: ValidationError, schema: type[BaseModel], given: Mapping[str, Any], path: KeyPath) -> ConfigError:
+    """Pydantic's error as one of the library, a line for each problem: `beam=0: expected a whole number of at least 1`.
+
+    Args:
+        given: the values by name.
+        path: where the section is in the configuration.
+    """
+    lines: dict[str, KeyPath] = {}
+    for detail in error.errors():
+        key = str(detail["loc"][0]) if detail["loc"] else None
+        if key is None:
+            cause = detail["ctx"]["error"]
+            lines.setdefault(str(cause), getattr(cause, "path", ()))
+        elif (known := keys(schema).get((key,))) is None:
+            similar = nearest(key, schema.model_fields)
+            hint = did_you_mean(similar) if similar else f"there are {', '.join(schema.model_fields)}"
+            lines.setdefault(f"{key}={cut(repr(given.get(key)))}: unknown key; {hint}", (key,))
+        else:
+            meaning = f" ({known.field.description})" if known.field.description else ""
+            lines.setdefault(f"{key}={cut(repr(given.get(key)))}: expected {known.expected}{meaning}", (key,))
+    return ConfigError("\n".join(lines), (*path, *next(iter(lines.values()))))

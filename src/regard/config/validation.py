@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from regard.config.keys import Key, keys, kinds
 from regard.config.place import Entry, KeyPath, Problem, cut, dotted, refuse
 from regard.config.schema import Config
+from regard.config.search import JUDGED_IN_FILES
 from regard.config.spelling import did_you_mean, nearest
 from regard.config.tasks import SCHEMAS
 
@@ -48,7 +49,7 @@ def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Probl
     known = keys(schema, values)
     values = _complete(values, (), entries, known)
     try:
-        config = schema.model_validate(values)
+        config = schema.model_validate(values, context=JUDGED_IN_FILES)
     except ValidationError as error:
         unread = {p.path for p in problems if p.path in entries and entries[p.path].value == p.place}
         reported: set[KeyPath] = set()
@@ -188,7 +189,9 @@ def _other_key(path: KeyPath, override: KeyPath | None, known: Keys) -> str:
     if (others := _kinds_with(path, known)) is not None:
         return others
     if tasks := [task for task, schema in SCHEMAS.items() if path in keys(schema)]:
-        return f"{' and '.join(tasks)} {'has' if len(tasks) == 1 else 'have'} it: is `task:` right?"
+        *others, last = tasks
+        having = f"{', '.join(others)} and {last} have" if others else f"{last} has"
+        return f"{having} it: is `task:` right?"
     neighbours = [str(key[-1]) for key in known if key[:-1] == section]
     familiar = _FAMILIAR.get(name.lower(), name)
     elsewhere = [key for key in known if key[-1] == familiar]

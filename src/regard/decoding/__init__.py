@@ -1,11 +1,11 @@
 """Searches over any decoder that has the verbs of `regard.models.contract.Decoder`."""
 
+from regard.config.search import Search
 from regard.decoding.beam import beam_search
 from regard.decoding.free_run import Feed, Stop, Trajectory, free_run
 from regard.decoding.front_door import search
 from regard.decoding.greedy import greedy_search
-from regard.decoding.options import Sampling, Search
-from regard.decoding.penalty import AbstractPenalty, AveragePenalty, GnmtPenalty, NoPenalty
+from regard.decoding.penalty import AbstractPenalty, AveragePenalty, GnmtPenalty, NoPenalty, penalty_of
 from regard.decoding.processor import NoRepeat, Processor
 from regard.decoding.rescore import force_align, rescore
 from regard.decoding.result import Hypothesis, Prediction, main_alignment
@@ -22,7 +22,6 @@ __all__ = [
     "NoRepeat",
     "Prediction",
     "Processor",
-    "Sampling",
     "Search",
     "SimpleDecoder",
     "Stop",
@@ -32,6 +31,7 @@ __all__ = [
     "free_run",
     "greedy_search",
     "main_alignment",
+    "penalty_of",
     "rescore",
     "sample",
     "search",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 
 import torch
@@ -9,12 +10,14 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from regard import tree
+from regard.config.search import Search
 from regard.decoding.frontier import Frontier, length_limits
 from regard.decoding.greedy import greedy_search
 from regard.decoding.history import ROOT
-from regard.decoding.options import Search
-from regard.decoding.processor import process
+from regard.decoding.penalty import AbstractPenalty, penalty_of
+from regard.decoding.processor import Processor, process, processors_of
 from regard.decoding.result import Hypothesis, StopReason
+from regard.errors import ConfigError
 from regard.models.contract import Decoder, Tree
 from regard.ops import largest
 
@@ -28,6 +31,8 @@ def beam_search(
     eos: int,
     max_length: int | Tensor,
     alignment: bool = False,
+    penalty: AbstractPenalty | None = None,
+    processors: Sequence[Processor] = (),
 ) -> list[list[Hypothesis]]:
     """Follows the `beam` most probable unfinished hypotheses of every sentence at once.
 
@@ -45,10 +50,25 @@ def beam_search(
     Args and Raises: as in `search`.
     """
     options = Search() if options is None else options
+    if options.method != "beam":
+        raise ConfigError(
+            f"Beam search is method beam; got method={options.method!r}. Call search.", ("decoding", "method")
+        )
     if options.beam == 1:
-        return greedy_search(decoder, memory, options, bos=bos, eos=eos, max_length=max_length, alignment=alignment)
+        return greedy_search(
+            decoder,
+            memory,
+            options,
+            bos=bos,
+            eos=eos,
+            max_length=max_length,
+            alignment=alignment,
+            penalty=penalty,
+            processors=processors,
+        )
     if tree.rows(memory) == 0:
         return []
+    penalty, processors = penalty or penalty_of(options), processors_of(options, processors)
     with torch.inference_mode():
         remaining = length_limits(max_length, memory)
         frontier = Frontier(
@@ -59,9 +79,9 @@ def beam_search(
             width=options.beam,
             begins_alike=True,
             alignment=alignment,
-            keep_tokens=bool(options.processors),
+            keep_tokens=bool(processors),
         )
-        scores, nodes = _search(frontier, options, remaining)
+        scores, nodes = _search(frontier, options, remaining, penalty, processors)
         best = _best(options, remaining)
     kept = [[p for p, score in enumerate(row) if score > -inf][: options.num_best] for row in scores.tolist()]
     sentence = torch.tensor([b for b, row in enumerate(kept) for _ in row], device=nodes.device)
@@ -71,9 +91,15 @@ def beam_search(
     return [[next(hypotheses) for _ in row] for row in kept]
 
 
-def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Tensor, Tensor]:
+def _search(
+    frontier: Frontier,
+    options: Search,
+    remaining: Tensor,
+    penalty: AbstractPenalty,
+    processors: Sequence[Processor],
+) -> tuple[Tensor, Tensor]:
     """Scores and last nodes of every sentence, (B, num_best + beam): first of finished hypotheses, then of the beam."""
-    penalty, eos, beam, best = options.penalty, frontier.eos, options.beam, _best(options, remaining)
+    eos, beam, best = frontier.eos, options.beam, _best(options, remaining)
     count, history = len(frontier), frontier.history
     totals = torch.full((count, frontier.width), -inf, dtype=frontier.precision, device=remaining.device)
     totals[:, 0] = 0
@@ -84,7 +110,7 @@ def _search(frontier: Frontier, options: Search, remaining: Tensor) -> tuple[Ten
     while len(frontier):
         log_probabilities = frontier.advance()
         length = frontier.step
-        processed = process(log_probabilities, frontier.tokens, options.processors)
+        processed = process(log_probabilities, frontier.tokens, processors)
         dead = totals == -inf
         may_end = length > options.min_length
 

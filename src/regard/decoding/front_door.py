@@ -2,47 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
+from regard.config.search import Search
 from regard.decoding.beam import beam_search
-from regard.decoding.options import Sampling, Search
+from regard.decoding.penalty import AbstractPenalty
+from regard.decoding.processor import Processor
 from regard.decoding.result import Hypothesis
 from regard.decoding.sampling import sample
+from regard.errors import ConfigError
 from regard.models.contract import Decoder, Tree
 
 
 def search(
     decoder: Decoder,
     memory: Tree,
-    options: Search | Sampling | None = None,
+    options: Search | None = None,
     *,
     bos: int,
     eos: int,
     max_length: int | Tensor,
     alignment: bool = False,
+    penalty: AbstractPenalty | None = None,
+    processors: Sequence[Processor] = (),
+    items: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
     """Searches for the outputs of a batch of prepared sources.
 
     The mode of the decoder is not changed: call `.eval()` first, otherwise its dropout is active. Nothing is set on it,
-    so threads may share it. The result of a sentence does not depend on the rest of its batch (except in sampling).
+    so threads may share it. The result of a sentence does not depend on the rest of its batch.
 
     Args:
         decoder: a module with the verbs of `regard.models.contract.Decoder`, or a `SimpleDecoder`.
         memory: `decoder.prepare(encoded)`, B rows in every leaf.
-        options: `Search` (beam or greedy) or `Sampling`; `Search()` if None.
+        options: beam search, greedy search or sampling; `Search()` if None.
         bos: the id that is the first input.
         eos: the id that ends a sentence.
         max_length: the largest number of tokens, including the end of sentence: a number, or (B,), one per sentence.
         alignment: whether hypotheses have their alignments, a row per token; a decoder without attention has none.
+        penalty: ranks hypotheses instead of the options' `length_penalty`; for method beam only.
+        processors: change the log-probabilities of the next token, in order, after the blocking of n-grams.
+        items: (B,) numbers from 0 to 2⁶³ − 1, by which samples differ for the same seed (`sample`); if None, the
+            sentences are numbered from 0.
 
     Returns:
-        For each sentence, best first: at most `num_best` hypotheses, or `num_samples` samples. Their tensors are no
+        For each sentence, best first: at most `num_best` hypotheses, or exactly so many samples. Their tensors are no
         inference tensors, so they may be used in training.
 
     Raises:
         ShapeError: for outputs or limits of a wrong shape.
         RegardError: for NaN, logits instead of log-probabilities, or an eos outside the vocabulary.
     """
-    if isinstance(options, Sampling):
-        return sample(decoder, memory, options, bos=bos, eos=eos, max_length=max_length, alignment=alignment)
-    return beam_search(decoder, memory, options, bos=bos, eos=eos, max_length=max_length, alignment=alignment)
+    options = Search() if options is None else options
+    if options.method == "sampling":
+        if penalty is not None:
+            raise ConfigError(
+                "A penalty ranks the hypotheses of method beam; got method='sampling'.", ("decoding", "method")
+            )
+        return sample(
+            decoder,
+            memory,
+            options,
+            bos=bos,
+            eos=eos,
+            max_length=max_length,
+            alignment=alignment,
+            processors=processors,
+            items=items,
+        )
+    return beam_search(
+        decoder,
+        memory,
+        options,
+        bos=bos,
+        eos=eos,
+        max_length=max_length,
+        alignment=alignment,
+        penalty=penalty,
+        processors=processors,
+    )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
-from regard.decoding.options import Search
+from regard.config.search import Search
+from regard.decoding.penalty import AbstractPenalty, penalty_of
+from regard.decoding.processor import Processor, processors_of
 from regard.decoding.result import Hypothesis
 from regard.decoding.rollout import roll_out
 from regard.errors import ConfigError
@@ -21,21 +25,25 @@ def greedy_search(
     eos: int,
     max_length: int | Tensor,
     alignment: bool = False,
+    penalty: AbstractPenalty | None = None,
+    processors: Sequence[Processor] = (),
 ) -> list[list[Hypothesis]]:
     """Takes the most probable token at every step, the lower id among equals; one hypothesis per sentence.
 
     Args and Raises: as in `search`. A beam other than 1 is an error.
     """
     options = Search(beam=1) if options is None else options
-    if options.beam != 1:
-        raise ConfigError(f"Greedy search is beam=1; got beam={options.beam}. Call beam_search.", ("decoding", "beam"))
+    if options.method != "beam" or options.beam != 1:
+        got = f"beam={options.beam}" if options.method == "beam" else f"method={options.method!r}"
+        raise ConfigError(f"Greedy search is beam=1; got {got}. Call search.", ("decoding", "beam"))
     return roll_out(
         decoder,
         memory,
-        options,
-        lambda log_probabilities: largest(log_probabilities, 1)[1],
-        options.penalty,
+        lambda log_probabilities, frontier: largest(log_probabilities, 1)[1],
+        penalty or penalty_of(options),
+        processors_of(options, processors),
         width=1,
+        min_length=options.min_length,
         bos=bos,
         eos=eos,
         max_length=max_length,

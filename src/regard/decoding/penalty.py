@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.config.search import Search
+
 
 class AbstractPenalty(ABC):
     """Ranks hypotheses by their log-probability and length; the end of sentence counts as a token.
@@ -60,3 +62,13 @@ class GnmtPenalty(AbstractPenalty):
     def score(self, log_probability: Tensor, length: Tensor | int) -> Tensor:
         lengths = torch.as_tensor(length, dtype=log_probability.dtype, device=log_probability.device)
         return log_probability / ((5 + lengths) / 6) ** self.alpha
+
+
+def penalty_of(options: Search) -> AbstractPenalty:
+    """The penalty that the options name.
+
+    >>> penalty_of(Search(length_penalty="average"))
+    AveragePenalty()
+    """
+    penalties = {"none": NoPenalty(), "average": AveragePenalty(), "gnmt": GnmtPenalty(options.alpha)}
+    return penalties[options.length_penalty]

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from regard.config.search import Search
 from regard.errors import ConfigError, ShapeError
 from regard.shapes import describe
 
@@ -44,6 +45,12 @@ class NoRepeat:
         result = log_probabilities.clone()
         result[row, ngrams[row, position, -1]] = -inf
         return result
+
+
+def processors_of(options: Search, further: Sequence[Processor] = ()) -> tuple[Processor, ...]:
+    """The processors that the options name, then further ones."""
+    blocking = (NoRepeat(options.no_repeat_ngram_size),) if options.no_repeat_ngram_size else ()
+    return (*blocking, *further)
 
 
 def process(

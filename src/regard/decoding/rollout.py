@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 
 import torch
@@ -10,9 +10,8 @@ from torch import Generator, Tensor
 
 from regard import tree
 from regard.decoding.frontier import Frontier, length_limits
-from regard.decoding.options import Sampling, Search
 from regard.decoding.penalty import AbstractPenalty
-from regard.decoding.processor import process
+from regard.decoding.processor import Processor, process
 from regard.decoding.result import Hypothesis, StopReason
 from regard.models.contract import Decoder, Tree
 
@@ -20,11 +19,12 @@ from regard.models.contract import Decoder, Tree
 def roll_out(
     decoder: Decoder,
     memory: Tree,
-    options: Search | Sampling,
-    choose: Callable[[Tensor], Tensor],
+    choose: Callable[[Tensor, Frontier], Tensor],
     penalty: AbstractPenalty,
+    processors: Sequence[Processor],
     *,
     width: int,
+    min_length: int,
     bos: int,
     eos: int,
     max_length: int | Tensor,
@@ -32,6 +32,8 @@ def roll_out(
     generator: Generator | None = None,
 ) -> list[list[Hypothesis]]:
     """`width` hypotheses per sentence, best first; `choose` picks tokens (R,) from log-probabilities (R, N).
+
+    Row r is the hypothesis r % width of sentence `frontier.sentences[r // width]`, at every step the same one.
 
     A hypothesis for which every token is impossible stops, with `stop_reason` "length".
     """
@@ -47,7 +49,7 @@ def roll_out(
             eos=eos,
             width=width,
             alignment=alignment,
-            keep_tokens=bool(options.processors),
+            keep_tokens=bool(processors),
             generator=generator,
         )
         totals = torch.zeros(count, width, dtype=frontier.precision, device=remaining.device)
@@ -60,10 +62,10 @@ def roll_out(
             processed = process(
                 log_probabilities,
                 frontier.tokens,
-                options.processors,
-                forbidden=eos if frontier.step <= options.min_length else None,
+                processors,
+                forbidden=eos if frontier.step <= min_length else None,
             )
-            tokens = choose(processed).view_as(last)
+            tokens = choose(processed, frontier).view_as(last)
             rows = torch.arange(tokens.numel(), device=tokens.device).view_as(tokens)
             values = processed[rows, tokens].masked_fill(~going, 0.0)
             frontier.require_numbers(values)

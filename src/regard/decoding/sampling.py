@@ -2,65 +2,124 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 
 import torch
 from torch import Generator, Tensor
 
 from regard import tree
-from regard.decoding.options import Sampling
+from regard.config.search import Search
+from regard.decoding.frontier import Frontier
 from regard.decoding.penalty import NoPenalty
+from regard.decoding.processor import Processor, processors_of
 from regard.decoding.result import Hypothesis
 from regard.decoding.rollout import roll_out
-from regard.errors import ConfigError
+from regard.errors import ConfigError, ShapeError
 from regard.models.contract import Decoder, Tree
 from regard.ops import largest
+from regard.ops.dropout.reference import LOW, philox
+from regard.shapes import Float, Int
+
+BLOCK = 1 << 16
+"""About so many random numbers are computed at once, for several steps if there are few hypotheses."""
+SITE = 0x53414D50
+"""Tells these hashes from those of dropout."""
 
 
 def sample(
     decoder: Decoder,
     memory: Tree,
-    options: Sampling | None = None,
+    options: Search | None = None,
     *,
     bos: int,
     eos: int,
     max_length: int | Tensor,
     alignment: bool = False,
+    processors: Sequence[Processor] = (),
+    items: Tensor | None = None,
     generator: Generator | None = None,
 ) -> list[list[Hypothesis]]:
-    """Draws `num_samples` hypotheses per sentence and sorts them, best first.
+    """Draws `num_best` hypotheses per sentence and sorts them, best first.
 
-    As they are sorted, the first of several is not a fair draw; `num_samples=1` gives one. Log-probabilities are those
+    As they are sorted, the first of several is not a fair draw; `num_best=1` gives one. Log-probabilities are those
     of the model, before temperature, top_k and top_p.
 
-    Args and Raises: as in `search`.
-        generator: instead of a seed, on the device of the memory; a decoder that draws (hard attention) uses it, too.
-    """
-    options = Sampling() if options is None else options
-    if options.seed is not None:
-        if generator is not None:
-            raise ConfigError("Give a seed or a generator, not both.", ("decoding", "seed"))
-        device = next(tree.leaves(memory)).device
-        generator = torch.Generator(device).manual_seed(options.seed)
+    A token is where a number u, uniform between 0 and 1, falls among the cumulative probabilities. As u is a hash of
+    seed, item, sample and step, the samples of an item are the same whatever else is in the batch.
 
-    def draw(log_probabilities: Tensor) -> Tensor:
+    Args and Raises: as in `search`.
+        generator: instead of a seed; of the memory's device. A decoder that draws itself (hard attention) gets it, or
+            one with the seed; such draws do depend on the batch.
+    """
+    options = Search(method="sampling") if options is None else options
+    if options.method != "sampling":
+        raise ConfigError(f"Sampling is method sampling; got method={options.method!r}.", ("decoding", "method"))
+    if options.seed is not None and generator is not None:
+        raise ConfigError("Give a seed or a generator, not both.", ("decoding", "seed"))
+    device = next(tree.leaves(memory)).device
+    seed = options.seed
+    if seed is None:
+        seed = int(torch.randint(2**31, (), generator=generator, device=device if generator else "cpu"))
+    count, width = tree.rows(memory), options.num_best
+    items = torch.arange(count, device=device) if items is None else items.to(device)
+    if items.shape != (count,) or items.dtype != torch.long:
+        raise ShapeError(f"items must be (B={count},) numbers of type long; got {tuple(items.shape)}, {items.dtype}.")
+    ahead = min(max(BLOCK // max(count * width, 1), 1), 32)
+    numbers, columns = torch.empty(0, 0), torch.arange(width, device=device)
+
+    def choose(log_probabilities: Tensor, frontier: Frontier) -> Tensor:
+        nonlocal numbers
+        if (step := (frontier.step - 1) % ahead) == 0:
+            numbers = uniform(items, width, torch.arange(ahead, device=device) + frontier.step - 1, seed).flatten(0, 1)
+        rows = frontier.sentences[:, None] * width + columns
         logits = truncated(heated(log_probabilities, options.temperature), options.top_k, options.top_p)
-        noise = torch.empty_like(logits).exponential_(generator=generator)
-        return (logits - noise.clamp(min=torch.finfo(noise.dtype).tiny).log()).argmax(1)
+        return drawn(logits, numbers[rows.flatten(), step])
 
     return roll_out(
         decoder,
         memory,
-        options,
-        draw,
+        choose,
         NoPenalty(),
-        width=options.num_samples,
+        processors_of(options, processors),
+        width=width,
+        min_length=options.min_length,
         bos=bos,
         eos=eos,
         max_length=max_length,
         alignment=alignment,
-        generator=generator,
+        generator=generator if options.seed is None else torch.Generator(device).manual_seed(seed),
     )
+
+
+def uniform(items: Int[Tensor, " B"], width: int, steps: Int[Tensor, " T"], seed: int) -> Float[Tensor, "B K T"]:
+    """Numbers from 0 to 1, 1 excluded, for `width` samples of each item at some steps: hashes with 53 bits.
+
+    Source: `regard.ops.dropout.reference.philox`.
+    """
+    samples = torch.arange(width, device=items.device)
+    shape = len(items), width, len(steps)
+    low, high = ((word & LOW)[:, None, None].expand(shape) for word in (items, items >> 32))
+    first, second, _, _ = philox((steps.expand(shape), samples[:, None].expand(shape), low, high), (seed, SITE))
+    if items.device.type == "mps":  # it has no float64
+        return (first >> 8).float() * 2.0**-24
+    return ((first << 21) | (second >> 11)).double() * 2.0**-53
+
+
+def drawn(logits: Float[Tensor, "R N"], numbers: Float[Tensor, " R"]) -> Int[Tensor, " R"]:
+    """The token of each row at which the cumulative probability exceeds a number from 0 to 1.
+
+    Where a logit is NaN, or all are -inf, the token has that logit.
+
+    >>> drawn(torch.tensor([[0.5, 0.25, 0.25]]).log().expand(3, 3), torch.tensor([0.4, 0.6, 0.8]))
+    tensor([0, 1, 2])
+    """
+    top = logits.amax(1, keepdim=True)
+    cumulative = (logits - top.masked_fill(top.isneginf(), 0)).exp().cumsum(1, dtype=numbers.dtype)
+    total = cumulative[:, -1:]
+    below = torch.minimum(numbers[:, None] * total, total * (1 - torch.finfo(numbers.dtype).eps / 2))
+    tokens = torch.searchsorted(cumulative, below, right=True)[:, 0].clamp(max=logits.shape[1] - 1)
+    return torch.where(total[:, 0] > 0, tokens, logits.argmax(1))
 
 
 def heated(log_probabilities: Tensor, temperature: float) -> Tensor:

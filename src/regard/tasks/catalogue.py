@@ -13,7 +13,7 @@ from regard import attention, ops
 from regard.attention import RECIPES, cite
 from regard.attention.citation import bibliography
 from regard.config import presets
-from regard.config.load import preset_text
+from regard.config.reading import preset_text
 from regard.ops.choose import choose
 from regard.ops.eligibility import StandIn, only_loaded_kernels
 from regard.tasks.contract import AbstractModel

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -45,6 +47,21 @@ def pad(
     lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
     flat = np.concatenate(sequences) if sequences else np.empty(0, np.int64)
     return _lay_out(flat, np.cumsum(lengths) - lengths, lengths, begin, end)
+
+
+def numbered(inputs: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """A number for each input, by which draws for it differ (`regard.decoding.sample`).
+
+    It is a hash of the ids, with the number of equal inputs before it in the upper 32 bits. So an input has the same
+    number whatever other inputs there are.
+    """
+    seen: Counter[int] = Counter()
+    numbers = np.empty(len(inputs), np.int64)
+    for i, ids in enumerate(inputs):
+        content = crc32(ids.tobytes())
+        numbers[i] = content | seen[content] << 32
+        seen[content] += 1
+    return numbers
 
 
 def _lay_out(

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, Strict, model_validator
 
 from regard.config.schema import FROM_DATA, Config, File, Fraction, Section, Size, TrainingConfig
+from regard.config.search import Method, Ranking, Search, Seed, Temperature, another
+from regard.errors import ConfigError
 
 Files = File | Annotated[tuple[File, ...], Strict(False)]
 
@@ -122,17 +124,13 @@ class TextWindowConfig(TrainingConfig):
         return self
 
 
-class ContinuationConfig(Section):
+class ContinuationConfig(Search):
     """How texts are continued, and with how much context they are evaluated."""
 
-    method: Literal["beam", "sampling"] = Field(default="sampling", description="search or draw")
-    beam: Size = Field(default=5, description="hypotheses kept at each step; 1: greedy search")
-    num_best: Size = Field(default=1, description="continuations of each text")
-    length_penalty: Literal["none", "average", "gnmt"] = Field(default="none", description="the score")
-    temperature: Annotated[float, Field(gt=0.0)] = Field(default=0.8, description="of sampling")
-    top_k: Size | None = Field(default=None, description="of sampling")
-    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = Field(default=1.0, description="of sampling")
-    seed: Annotated[int, Field(ge=0, lt=2**31)] | None = Field(default=1, description="of sampling")
+    method: Method = another("method", "sampling")
+    length_penalty: Ranking = another("length_penalty", "none")
+    temperature: Temperature = another("temperature", 0.8)
+    seed: Seed = another("seed", 1)
     max_length: Size = Field(default=200, description="the number of tokens of a continuation")
     context: Size | None = Field(
         default=None,
@@ -143,6 +141,15 @@ class ContinuationConfig(Section):
         default=None,
         description="in evaluations and validations: tokens that are read at once; null: `training.window`",
     )
+
+    @model_validator(mode="after")
+    def _lengths_agree(self) -> ContinuationConfig:
+        if self.min_length > self.max_length:
+            raise ConfigError(
+                f"min_length is {self.min_length}, above max_length {self.max_length}; lower it or raise max_length",
+                ("min_length",),
+            )
+        return self
 
 
 class LanguageModellingConfig(Config):

@@ -19,6 +19,8 @@ from regard.config.schema import (
     TokenTrainingConfig,
     TrainingConfig,
 )
+from regard.config.search import Search
+from regard.errors import ConfigError
 
 Units = Literal["character", "word", "whitespace", "byte", "separator", "sentencepiece"]
 
@@ -114,18 +116,9 @@ class TextTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, TokenTrainingC
     """The training loop, with what pairs of texts add to it."""
 
 
-class DecodingConfig(Section):
-    """The search of validations, and the defaults of the search of predictions."""
+class DecodingConfig(Search):
+    """The search of predictions, and of validations with a beam of their own."""
 
-    beam: Size = Field(default=5, description="hypotheses kept at each step; 1: greedy search")
-    num_best: Size = Field(default=1, description="outputs returned for each input, best first")
-    length_penalty: Literal["none", "average", "gnmt"] = Field(
-        default="gnmt",
-        description="the score that ranks hypotheses: the sum of log-probabilities, their mean, or the sum divided by "
-        "((5 + length) / 6)^alpha (Wu 2016)",
-    )
-    alpha: Annotated[float, Field(ge=0.0)] = Field(default=0.6, description="strength of the gnmt penalty")
-    min_length: Annotated[int, Field(ge=0)] = Field(default=0, description="the fewest symbols of an output")
     max_length: Size | None = Field(
         default=None, description="the most symbols of an output; null: max_length_ratio × source symbols + 10"
     )
@@ -135,7 +128,9 @@ class DecodingConfig(Section):
         description="the most symbols of an input; a longer one gets a warning and no output; null: ten times "
         "`data.max_length`",
     )
-    batch_tokens: Size = Field(default=16384, description="the most source symbols times beam decoded at once")
+    batch_tokens: Size = Field(
+        default=16384, description="the most source symbols times hypotheses or samples decoded at once"
+    )
     validation_beam: Size = Field(
         default=1, description="the beam of validations; `regard predict` and `regard evaluate` use `beam`"
     )
@@ -144,14 +139,11 @@ class DecodingConfig(Section):
     def _limits_agree(self) -> DecodingConfig:
         for name, value in self:
             if isinstance(value, int) and value >= 2**31:
-                raise ValueError(f"{name} is {value}; it must be below 2147483648")
-        if self.num_best > 1 and self.beam == 1:
-            raise ValueError(
-                f"num_best is {self.num_best}, but greedy search (beam 1) finds only one output; raise beam"
-            )
+                raise ConfigError(f"{name} is {value}; it must be below 2147483648", (name,))
         if self.max_length is not None and self.min_length > self.max_length:
-            raise ValueError(
-                f"min_length is {self.min_length}, above max_length {self.max_length}; lower it or raise max_length"
+            raise ConfigError(
+                f"min_length is {self.min_length}, above max_length {self.max_length}; lower it or raise max_length",
+                ("min_length",),
             )
         return self
 

@@ -12,14 +12,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.config.tasks.language_modelling import LanguageModellingConfig, TransformerLanguageConfig
+from regard.config.search import Search, told
+from regard.config.tasks.language_modelling import (
+    ContinuationConfig,
+    LanguageModellingConfig,
+    TransformerLanguageConfig,
+)
 from regard.data import BOS, EOS, UNKNOWN, Field, Likelihood, RunningText, TextBatch, TextSpan, TextWindows, Vocabulary
 from regard.data.running_text import decode, line_end, split_text
-from regard.decoding import Hypothesis, Prediction, Sampling, Search, main_alignment, search
+from regard.decoding import Hypothesis, Prediction, main_alignment
+from regard.decoding import search as run_search
 from regard.errors import ConfigError, DataError
 from regard.models import AbstractLanguageModel, Encoded
 from regard.tasks.contract import AbstractModel
-from regard.tasks.encoded import pad
+from regard.tasks.encoded import numbered, pad
 from regard.tasks.language_modelling.build import build_model
 from regard.tasks.language_modelling.evaluation import Evaluation, Stretches
 from regard.viz import plot_alignment
@@ -86,7 +92,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         self,
         inputs: Sequence[str],
         *,
-        search: Search | Sampling | None = None,
+        search: Search | None = None,
         alignment: bool = True,
         strict: bool = False,
     ) -> list[Prediction]:
@@ -97,7 +103,8 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
 
         Args:
             inputs: texts; their lines are normalised as in training.
-            search: in place of the configuration's `decoding`; `max_length` is always that of `decoding`.
+            search: the settings of the search, in place of the configuration's `decoding`. A `Search` leaves
+                `max_length` as configured; `model.config.decoding.replace(max_length=20)` changes it, too.
             alignment: whether predictions have their alignments: a row for every token of the continuation, a column
                 for every token of the text and of the continuation but its last.
             strict: raises an error for a text with a warning.
@@ -116,11 +123,13 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             for number, (text, reasons) in enumerate(zip(inputs, warnings), start=1):
                 if reasons:
                     raise DataError(f"input {number} ({text!r}): {'; '.join(reasons)}")
-        options = self._search() if search is None else search
+        decoding = told(self.config.decoding, search)
         results: list[Prediction | None] = [None] * len(inputs)
-        for batch in _batches(np.array([len(symbols) for symbols in prompts]), options):
-            ids = [self.text.vocabulary.ids(prompts[i]) for i in batch]
-            for i, hypotheses in zip(batch, self._continued(ids, options, alignment), strict=True):
+        ids = [self.text.vocabulary.ids(symbols) for symbols in prompts]
+        items = torch.from_numpy(numbered(ids))
+        for batch in _batches(np.array([len(symbols) for symbols in prompts])):
+            continued = self._continued([ids[i] for i in batch], items[batch], decoding, alignment)
+            for i, hypotheses in zip(batch, continued, strict=True):
                 ranked = [self._prediction(prompts[i], hypothesis, warnings[i]) for hypothesis in hypotheses]
                 results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
         return [result for result in results if result is not None]
@@ -242,27 +251,23 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             return ()
         return (f"not in the training data, read as <unk>: {', '.join(map(repr, dict.fromkeys(unknown)))}",)
 
-    def _search(self) -> Search | Sampling:
-        decoding = self.config.decoding
-        if decoding.method == "beam":
-            return Search(decoding.beam, decoding.num_best, decoding.length_penalty)
-        return Sampling(decoding.num_best, decoding.temperature, decoding.top_k, decoding.top_p, decoding.seed)
-
     @torch.inference_mode()
     def _continued(
-        self, prompts: Sequence[NDArray[np.int64]], options: Search | Sampling, alignment: bool
+        self, prompts: Sequence[NDArray[np.int64]], items: Tensor, decoding: ContinuationConfig, alignment: bool
     ) -> list[list[Hypothesis]]:
         ids, mask = pad(prompts)
         padded = None if bool(mask.all()) else mask.to(self.device)
         memory = self.module.prepare(Encoded(ids.to(self.device), padded))
-        return search(
+        return run_search(
             self.module,
             memory,
-            replace(options, processors=(*options.processors, _known)),
+            decoding,
             bos=BOS,
             eos=EOS,
-            max_length=self.config.decoding.max_length,
+            max_length=decoding.max_length,
             alignment=alignment,
+            processors=[_known],
+            items=items,
         )
 
     def _prediction(self, prompt: list[str], hypothesis: Hypothesis, warnings: tuple[str, ...]) -> Prediction:
@@ -298,12 +303,11 @@ def _known(log_probabilities: Tensor, tokens: Tensor) -> Tensor:
     return result
 
 
-def _batches(lengths: NDArray[np.int64], options: Search | Sampling) -> Iterator[list[int]]:
-    """Indices of texts of similar length. With a seed every text is by itself, so that its samples are its own."""
+def _batches(lengths: NDArray[np.int64]) -> Iterator[list[int]]:
+    """Indices of texts of similar length."""
     order = np.argsort(lengths, kind="stable").tolist()
-    most = 1 if isinstance(options, Sampling) else MOST_PROMPTS
-    for start in range(0, len(order), most):
-        yield order[start : start + most]
+    for start in range(0, len(order), MOST_PROMPTS):
+        yield order[start : start + MOST_PROMPTS]
 
 
 def _output(prediction: Prediction) -> dict[str, Any]:

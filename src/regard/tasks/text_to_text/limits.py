@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from regard.config.search import Search
 from regard.config.tasks.text_to_text import DecodingConfig
-from regard.decoding import AbstractPenalty, Hypothesis, NoPenalty, Sampling, Search
+from regard.decoding import AbstractPenalty, Hypothesis, NoPenalty, penalty_of
 
 EXTRA_SYMBOLS = 10
 """Symbols that an output may have in addition to `max_length_ratio` times those of the input."""
@@ -23,18 +24,18 @@ def symbol_limits(decoding: DecodingConfig, lengths: NDArray[np.int64]) -> NDArr
     return (lengths * decoding.max_length_ratio).astype(np.int64) + EXTRA_SYMBOLS
 
 
-def within(hypotheses: Sequence[Hypothesis], limit: int, options: Search | Sampling) -> list[Hypothesis]:
+def within(hypotheses: Sequence[Hypothesis], limit: int, options: Search) -> list[Hypothesis]:
     """Hypotheses of at most `limit` symbols, best first.
 
     A search has room for `limit` symbols and the end symbol. A hypothesis that has not ended there has one symbol too
     many, which is cut off. Of the hypotheses of a search that are then equal only one is kept, and finished ones stay
     in front. All samples are kept.
     """
-    penalty = options.penalty if isinstance(options, Search) else NoPenalty()
+    penalty = penalty_of(options) if options.method == "beam" else NoPenalty()
     too_long = [h for h in hypotheses if h.stop_reason == "length" and len(h.tokens) > limit]
     whole = [h for h in hypotheses if h.stop_reason == "eos" or len(h.tokens) <= limit]
     cut = [_cut(hypothesis, limit, penalty) for hypothesis in too_long]
-    if isinstance(options, Sampling):
+    if options.method == "sampling":
         return sorted(whole + cut, key=lambda hypothesis: -hypothesis.score)
     distinct = {tuple(hypothesis.tokens.tolist()): hypothesis for hypothesis in reversed(cut)}
     return whole + sorted(distinct.values(), key=lambda hypothesis: -hypothesis.score)

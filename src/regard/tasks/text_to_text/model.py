@@ -11,17 +11,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.config.changed import changed
+from regard.config.search import Search, told
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import BOS, EOS, Encoding, Field, Vocabulary, open_pairs
 from regard.data.references import Item, group, parallel
 from regard.data.scoring import symbol_errors
 from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
-from regard.decoding import Hypothesis, Prediction, Sampling, Search, main_alignment, search
+from regard.decoding import Hypothesis, Prediction, main_alignment
+from regard.decoding import search as run_search
 from regard.errors import ConfigError, DataError
 from regard.models import EncoderDecoder
 from regard.tasks.contract import AbstractModel
-from regard.tasks.encoded import pad
+from regard.tasks.encoded import numbered, pad
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.evaluation import Evaluation, Scored
 from regard.tasks.text_to_text.limits import symbol_limits, within
@@ -91,15 +92,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
         self,
         inputs: Sequence[str],
         *,
-        beam: int | None = None,
-        num_best: int | None = None,
-        length_penalty: Literal["none", "average", "gnmt"] | None = None,
-        alpha: float | None = None,
-        min_length: int | None = None,
-        max_length: int | None = None,
-        max_source_length: int | None = None,
-        batch_tokens: int | None = None,
-        sampling: Sampling | None = None,
+        search: Search | None = None,
         alignment: bool = True,
         strict: bool = False,
     ) -> list[Prediction]:
@@ -110,42 +103,21 @@ class TextToText(AbstractModel[TextToTextConfig]):
 
         Args:
             inputs: texts; they are normalised as in training.
-            beam, num_best, length_penalty, alpha, min_length, max_length: options of the search, with the limits of
-                the configuration's `decoding`; those values if None. Neither length counts the end symbol.
-            max_source_length: the most symbols of an input; a longer one gets a warning and no output.
-            batch_tokens: the most source symbols times hypotheses decoded at once.
-            sampling: draws outputs instead of searching for the best; the first sample is the prediction.
+            search: the settings of the search, in place of the configuration's `decoding`. A `Search` leaves limits
+                such as `max_length` as configured; `model.config.decoding.replace(max_length=20)` changes those, too.
             alignment: whether predictions have their alignments.
             strict: raises an error for an input that cannot be handled.
 
         Raises:
-            ConfigError: for options out of their range, or that contradict each other.
+            ConfigError: for a search that contradicts the limits of the configuration.
             DataError: for the first input that cannot be handled, if `strict`.
         """
         if isinstance(inputs, str) or not isinstance(inputs, Sequence):
             raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
         if others := [text for text in inputs if not isinstance(text, str)]:
             raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
-        given = {
-            "beam": beam,
-            "num_best": num_best,
-            "length_penalty": length_penalty,
-            "alpha": alpha,
-            "min_length": min_length,
-            "max_length": max_length,
-            "max_source_length": max_source_length,
-            "batch_tokens": batch_tokens,
-        }
-        values = {name: value for name, value in given.items() if value is not None}
-        decoding = changed(self.config.decoding, "decoding", values)
-        options: Search | Sampling = sampling or Search(
-            beam=decoding.beam,
-            num_best=decoding.num_best,
-            length_penalty=decoding.length_penalty,
-            alpha=decoding.alpha,
-            min_length=decoding.min_length,
-        )
-        width = options.num_samples if isinstance(options, Sampling) else options.beam
+        decoding = told(self.config.decoding, search)
+        width = decoding.num_best if decoding.method == "sampling" else decoding.beam
         longest = decoding.max_source_length or MAX_SOURCE_RATIO * self.config.data.max_length
         encodings = [_capped(self.source.encode(text), longest) for text in inputs]
         warnings = [self._warnings(encoding) for encoding in encodings]
@@ -159,19 +131,21 @@ class TextToText(AbstractModel[TextToTextConfig]):
         ]
         lengths = np.array([len(encoding.tokens) for encoding in encodings], dtype=np.int64)
         limits = symbol_limits(decoding, lengths)
+        items = torch.from_numpy(numbered([encoding.ids for encoding in encodings]))
         for batch in _batches(lengths, width, decoding.batch_tokens):
             ids, mask = pad([encodings[i].ids for i in batch], end=EOS)
-            batch_hypotheses = search(
+            batch_hypotheses = run_search(
                 self.module.decoder,
                 self._memory(ids, mask),
-                options,
+                decoding,
                 bos=BOS,
                 eos=EOS,
                 max_length=torch.from_numpy(limits[batch] + 1).to(self.device),
                 alignment=alignment,
+                items=items[batch],
             )
             for i, hypotheses in zip(batch, batch_hypotheses, strict=True):
-                kept = within(hypotheses, int(limits[i]), options)
+                kept = within(hypotheses, int(limits[i]), decoding)
                 ranked = [self._prediction(encodings[i].tokens, hypothesis, warnings[i]) for hypothesis in kept]
                 results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
         return [result for result in results if result is not None]
@@ -185,7 +159,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
         target_field: str | int | None = None,
         metrics: Sequence[Metric] | None = None,
         tokenize: str | None = None,
-        **options: Any,
+        search: Search | None = None,
     ) -> Evaluation:
         """Compares free-running outputs for the inputs of a file with references; repeated inputs of a file of pairs
         are one item with several references.
@@ -197,7 +171,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
             metrics: metrics of all outputs together: `bleu`, `chrf`. If None, both if outputs are sentences (units
                 `word` or `sentencepiece`) and sacrebleu is installed.
             tokenize: how BLEU splits texts into words; with it alone, `metrics` is `bleu`.
-            options: as in `predict`.
+            search: as in `predict`.
 
         Raises:
             DataError: for a file without pairs or that the model was trained on, or files of different numbers of
@@ -226,14 +200,19 @@ class TextToText(AbstractModel[TextToTextConfig]):
             raise ConfigError("The tokenizer is for BLEU, which is not one of the metrics; add bleu.")
         if metrics is None:
             metrics = ("bleu",) if tokenize is not None else self._automatic()
-        return self.evaluate_items(items, metrics=metrics, tokenize=tokenize, **options)
+        return self.evaluate_items(items, metrics=metrics, tokenize=tokenize, search=search)
 
     def items(self, pairs: Any) -> list[Item]:
         """Pairs grouped by input."""
         return group(pairs, normalise_source=self.source.normalisation, normalise_target=self.target.normalisation)
 
     def evaluate_items(
-        self, items: Sequence[Item], *, metrics: Sequence[Metric] = (), tokenize: str | None = None, **options: Any
+        self,
+        items: Sequence[Item],
+        *,
+        metrics: Sequence[Metric] = (),
+        tokenize: str | None = None,
+        search: Search | None = None,
     ) -> Evaluation:
         """As `evaluate`, for items that have been read already.
 
@@ -241,11 +220,11 @@ class TextToText(AbstractModel[TextToTextConfig]):
             items: inputs with their references.
             metrics: metrics of all outputs together: `bleu`, `chrf`. They ignore letter case if the model changes it.
             tokenize: how BLEU splits texts into words (`regard.data.corpus_score`).
-            options: as in `predict`.
+            search: as in `predict`.
         """
         for name in metrics:
             scorer_of(name, tokenize=tokenize)  # refuses what cannot be computed before anything is decoded
-        predictions = self.predict([item.source for item in items], **{"alignment": False, **options})
+        predictions = self.predict([item.source for item in items], search=search, alignment=False)
         return self.evaluation(items, predictions, metrics=metrics, tokenize=tokenize)
 
     def evaluation(

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard import health
+from regard.config.search import Search
 from regard.data import BOS, EOS, Pair, bucket
 from regard.data.pairs import shorten
 from regard.data.translation import TRANSLATION_METRICS
@@ -109,7 +110,8 @@ class TextTrainee:
         del metrics["items"]
         metrics["teacher_forced_loss"] = self._forced_loss()
         shown = evaluation.scored[: training.samples]
-        predictions = self.model.predict([item.source for item in self.items[:NUM_MEASURED]], beam=1, num_best=1)
+        greedy = self._search(beam=1)
+        predictions = self.model.predict([item.source for item in self.items[:NUM_MEASURED]], search=greedy)
         metrics.update(alignment_figures(predictions))
         pictures = [
             (f"{number:02d}.png", partial(plot_alignment, prediction))
@@ -118,11 +120,15 @@ class TextTrainee:
         ]
         return Validation(metrics, [sample_line(entry) for entry in shown], pictures, concern(evaluation.scored))
 
+    def _search(self, beam: int) -> Search:
+        """The configuration's search with another beam, for one output."""
+        return self.config.decoding.replace(method="beam", beam=beam, num_best=1)
+
     def _evaluate(self) -> Evaluation:
         """Free-running outputs of the held-out items, each decoded by one of the processes."""
-        beam = self.config.decoding.validation_beam
+        search = self._search(beam=self.config.decoding.validation_beam)
         sources = [item.source for item in processes.local_part(self.items)]
-        predictions = self.model.predict(sources, beam=beam, num_best=1, alignment=False)
+        predictions = self.model.predict(sources, search=search, alignment=False)
         metrics = [name for name in TRANSLATION_METRICS if name == self.config.select]
         return self.model.evaluation(self.items, processes.merged(processes.gathered(predictions)), metrics=metrics)
 

@@ -1,0 +1,146 @@
+"""The settings of a search for symbols, said once: keys of configurations, a Python class, flags of commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, cast, dataclass_transform
+
+from pydantic import BaseModel, Field, ValidationError, ValidationInfo, model_validator
+
+from regard.config.changed import checked, refusal
+from regard.config.schema import Section
+from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
+
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+"""Hypotheses or samples of a sentence; more would exhaust the memory."""
+Natural = Annotated[int, Field(ge=0)]
+Method = Literal["beam", "sampling"]
+Ranking = Literal["none", "average", "gnmt"]
+Temperature = Annotated[float, Field(gt=0.0)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)] | None
+
+ONLY = {"beam": {"beam", "length_penalty", "alpha"}, "sampling": {"temperature", "top_k", "top_p", "seed"}}
+"""By method, the keys that no other method reads."""
+JUDGED_IN_FILES = frozenset(ONLY["sampling"])
+"""Keys of another method that are refused in a file. A preset names those of the beam, which may stay when a setting
+chooses sampling."""
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(Field,))
+class _Called(ModelMetaclass):
+    """Makes `Search(beam=0)` raise the errors of the library. Where a file is checked, pydantic's keep their places."""
+
+    def __call__(cls, *arguments: Any, **values: Any) -> Any:
+        if arguments:
+            raise TypeError(f"{cls.__name__} takes names, as in {cls.__name__}(beam=3); got {arguments[0]!r:.60}.")
+        try:
+            return super().__call__(**values)
+        except ValidationError as error:
+            raise refusal(error, cast("type[Search]", cls), values, ("decoding",)) from None
+
+
+class Search(Section, metaclass=_Called):
+    """How outputs are searched for: beam search, greedy search (`beam=1`) or sampling.
+
+    A key that the method does not read is refused. Temperature, `top_k` and `top_p` change the draws only, never the
+    log-probabilities that are returned.
+
+    Raises:
+        ConfigError: for a value out of its range, or values that contradict each other.
+
+    >>> Search(beam=3).replace(num_best=2).num_best
+    2
+    >>> Search(temperature=0.7)
+    Traceback (most recent call last):
+    regard.errors.ConfigError: temperature is 0.7, but only method sampling reads it, and method is beam
+    """
+
+    method: Method = Field(
+        default="beam", description="search for the most probable outputs, or draw them from the model's distribution"
+    )
+    beam: Count = Field(default=5, description="hypotheses kept at each step; 1: greedy search")
+    num_best: Count = Field(
+        default=1,
+        description="outputs returned for each input, best first: hypotheses, of which fewer may exist, or samples, of "
+        "which some may be equal",
+    )
+    length_penalty: Ranking = Field(
+        default="gnmt",
+        description="the score that ranks hypotheses: the sum of log-probabilities, their mean, or the sum divided by "
+        "((5 + length) / 6)^alpha (Wu 2016)",
+    )
+    alpha: Annotated[float, Field(ge=0.0)] = Field(default=0.6, description="strength of the gnmt penalty")
+    min_length: Natural = Field(default=0, description="the fewest symbols of an output")
+    no_repeat_ngram_size: Natural = Field(
+        default=0, description="no output has the same n symbols in a row twice (without the end symbol); 0: it may"
+    )
+    temperature: Temperature = Field(
+        default=1.0,
+        description="of sampling: log-probabilities are divided by it; below 1 draws are nearer to the most probable "
+        "symbols, above 1 more uniform",
+    )
+    top_k: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="of sampling: only the k most probable symbols are drawn; null: all"
+    )
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
+        default=1.0,
+        description="of sampling: only the most probable symbols that together reach this probability are drawn",
+    )
+    seed: Seed = Field(
+        default=None,
+        description="of sampling: the same seed gives an input the same samples, whatever is decoded with it; null: "
+        "torch's global generator gives one",
+    )
+
+    @model_validator(mode="after")
+    def _agree(self, info: ValidationInfo) -> Self:
+        judged = self.model_fields_set if info.context is None else self.model_fields_set & info.context
+        for method, names in ONLY.items():
+            for name in (name for name in type(self).model_fields if name in judged & names and method != self.method):
+                if (value := getattr(self, name)) != type(self).model_fields[name].default:
+                    raise ConfigError(
+                        f"{name} is {value}, but only method {method} reads it, and method is {self.method}", (name,)
+                    )
+        if self.num_best > 1 and self.method == "beam" and self.beam == 1:
+            raise ConfigError(
+                f"num_best is {self.num_best}, but greedy search (beam 1) finds only one output; raise beam",
+                ("num_best",),
+            )
+        return self
+
+    def replace(self, **values: Any) -> Self:
+        """The same settings with other values.
+
+        Raises:
+            ConfigError: as for a new `Search`. Of the keys of the other method, only given ones are refused.
+        """
+        return checked(self, values, ("decoding",), judged=frozenset(values))
+
+
+def another(name: str, default: Any) -> Any:
+    """The field of a key of `Search` with another default, for the section of a task."""
+    return Field(default=default, description=Search.model_fields[name].description)
+
+
+SearchT = TypeVar("SearchT", bound=Search)
+
+
+def told(decoding: SearchT, search: Search | None) -> SearchT:
+    """What predictions use: a task's `decoding`, or `search` in its place.
+
+    Args:
+        decoding: the section of a task, which may have keys of its own, such as limits.
+        search: of the task's own class, it replaces all; a `Search` replaces the keys that it has.
+
+    Raises:
+        ConfigError: for a search that contradicts the keys that stay.
+    """
+    if not isinstance(search, Search | None):
+        raise TypeError(f"search: expected a Search, as in search=Search(beam=3); got {search!r:.60}.")
+    if search is None or isinstance(search, type(decoding)):
+        return decoding if search is None else search
+    return checked(decoding, dict(search), ("decoding",), judged=frozenset())
