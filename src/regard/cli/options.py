@@ -72,8 +72,9 @@ def _flags() -> list[Any]:
     flags: dict[str, inspect.Parameter] = {}
     for schema in SCHEMAS.values():
         for path, key in keys(schema).items():
-            if len(path) == 2 and path[0] == "decoding" and not path[1].startswith("validation_"):
-                flags.setdefault(path[1], _flag(path[1], key))
+            section, name = str(path[0]), str(path[-1])
+            if len(path) == 2 and section == "decoding" and not name.startswith("validation_"):
+                flags.setdefault(name, _flag(name, key))
 
     def verb(**_: str | None) -> None: ...
 

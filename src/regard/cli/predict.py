@@ -92,9 +92,9 @@ def predict(
     if scores and chosen == "text":
         raise RegardError("A text of outputs has no room for scores: use --scores with --format tsv.")
     if loaded.input_kind == "file":
-        with results(output) as stream:
+        with results(output) as written:
             names = argument or ([] if input is None else [str(input)])
-            _print_files(loaded, names, chosen, stream, scores=scores, alignments=alignments, strict=strict)
+            _print_files(loaded, names, chosen, written, scores=scores, alignments=alignments, strict=strict)
         return
     if alignments and chosen != "jsonl":
         raise RegardError("TSV has no room for weights: use --alignments with --format jsonl.")
@@ -105,8 +105,8 @@ def predict(
     fields, trained = inputs.parse_fields(source_field), loaded.input_fields
     kind = inputs.format_of(source, fields, num_columns=len(trained))
     name = "stdin" if source == STDIN else str(source)
-    if argument:
-        rows = inputs.texts(argument)
+    if opened is None:
+        rows = inputs.texts(argument or ())
     else:
         rows = inputs.read(opened, name, kind, fields, trained)
 

@@ -186,8 +186,8 @@ def _missing(path: KeyPath, key: Key | None, entry: Entry) -> str:
 def _other_key(path: KeyPath, override: KeyPath | None, known: Keys) -> str:
     """What is said of an unknown key: who else has it, a key of that name elsewhere, a similar key, or all keys."""
     section, name = path[:-1], str(path[-1])
-    if (others := _kinds_with(path, known)) is not None:
-        return others
+    if (kinds_with := _kinds_with(path, known)) is not None:
+        return kinds_with
     if tasks := [task for task, schema in SCHEMAS.items() if path in keys(schema)]:
         *others, last = tasks
         having = f"{', '.join(others)} and {last} have" if others else f"{last} has"
