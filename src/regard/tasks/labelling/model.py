@@ -173,14 +173,16 @@ class LabellingTagger(AbstractModel[LabellingConfig]):
         *,
         title: str = "",
         data: Literal["json", "npz"] | None = None,
+        heads: bool = False,
         highest: Literal["largest"] | float = 1.0,
     ) -> Sequence[Path]:
-        """Draws what each token, with its label, attended to: of one sentence, a picture for each head, too."""
+        """Draws what each token of a sentence, with its label, attended to: the mean of the heads, or each head."""
         if len(predictions) > 1:
             raise DataError("One picture shows one sentence; add --separate for a file of each.")
         (shown,) = predictions
-        outputs = [f"{token} {label}" for token, label in zip(shown.tokens, shown.labels)]
-        return plot_alignment(shown.alignment, path, shown.tokens, outputs, title=title, data=data, highest=highest)
+        outputs = [f"{token}/{label}" for token, label in zip(shown.tokens, shown.labels)]
+        weights = shown.alignment if heads else shown.alignment.mean(0)
+        return plot_alignment(weights, path, shown.tokens, outputs, title=title, data=data, highest=highest)
 
     def parts(self) -> Mapping[str, nn.Module]:
         """The encoder."""
