@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.decoding import Prediction, Search, SimpleDecoder, beam_search, force_align, search
+    from regard.decoding import Prediction, Search, SimpleDecoder, beam_search, force_align, free_run, search
     from regard.errors import ConfigError, DataError, RegardError, ShapeError, UnsupportedError
     from regard.ops import plain
     from regard.tasks import TextToText, load, train
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ROOMS = {
-    "decoding": ("Prediction", "Search", "SimpleDecoder", "beam_search", "force_align", "search"),
+    "decoding": ("Prediction", "Search", "SimpleDecoder", "beam_search", "force_align", "free_run", "search"),
     "ops": ("plain",),
     "errors": ("ConfigError", "DataError", "RegardError", "ShapeError", "UnsupportedError"),
     "tasks": ("TextToText", "load", "train"),
@@ -45,6 +45,7 @@ __all__ = [
     "__version__",
     "beam_search",
     "force_align",
+    "free_run",
     "load",
     "load_alignment",
     "plain",

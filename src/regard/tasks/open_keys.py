@@ -100,17 +100,18 @@ def two_digits(value: float) -> int:
     return int(float(f"{value:.2g}"))
 
 
-def step_warnings(training: TrainingConfig, steps: int, batch_key: str) -> list[str]:
+def step_warnings(training: TrainingConfig, steps: int, batch_key: str, *, few: int = FEW_STEPS) -> list[str]:
     """Warnings about settings with which a training will probably fail.
 
     Args:
         steps: the optimiser steps of the whole training.
         batch_key: the key that says how much a batch has, such as `training.batch_tokens`.
+        few: with fewer steps most models stay untrained.
     """
     lines = []
-    if steps < FEW_STEPS:
+    if steps < few:
         lines.append(
-            f"warning: {steps:,} steps are few; most models need {FEW_STEPS:,} or more. Lower "
+            f"warning: {steps:,} steps are few; most models need {few:,} or more. Lower "
             f"{batch_key} or raise training.epochs; if they are left out, both follow from the data"
         )
     if 2 * training.warmup_steps > steps:

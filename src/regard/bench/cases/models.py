@@ -13,10 +13,13 @@ from torch import Tensor, nn
 from regard.bench import arithmetic, plain
 from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest, with_gradients
 from regard.config import from_preset
+from regard.config.schema import AttentionConfig, DecoderConfig
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import BOS, EOS, Field, Pair
-from regard.decoding import Search, search
+from regard.decoding import Search, free_run, search
+from regard.layers import RecurrentStack, ValueEmbedding, ValueHead
 from regard.models import Encoded, EncoderDecoder
+from regard.tasks.build import build_decoder
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.trainee import TextTrainee
@@ -161,6 +164,42 @@ def beam(dtype: torch.dtype, *, B: int, K: int, T: int, S: int, E: int, D: int, 
     return Contest({OURS: ours, PLAIN: plain_search}, yardsticks={PRODUCTS: _products(dtype, B, K, T, S, E, D, N)})
 
 
+def free_runs(dtype: torch.dtype, *, B: int, T: int, S: int, F: int, E: int, D: int) -> Contest:
+    """Free runs of T steps of F values each, from encoded histories of S steps of D features."""
+    torch.manual_seed(1)
+    config = AttentionConfig.model_validate({"recipe": "bahdanau", "size": D})
+    stack = RecurrentStack(E, D, cell="lstm")
+    decoder: Any = build_decoder(
+        DecoderConfig(cell="lstm", size=D, embedding_size=E, dropout=0.0, bridge="copy", input_feeding=False),
+        config,
+        stack,
+        embedding=lambda: ValueEmbedding(F, E),
+        head=lambda _: ValueHead(D, F),
+        continuous=True,
+    )
+    decoder.to(dtype).eval()
+    values, first = draw(B, S, D, seed=1).to(dtype), draw(B, F, seed=2).to(dtype)
+    states = draw(B, D, seed=3).to(dtype), draw(B, D, seed=4).to(dtype)
+    plain_decoder = plain.PlainDecoder(decoder)
+
+    def ours() -> Answer:
+        with torch.inference_mode():
+            memory = decoder.prepare(Encoded(values, None, (states,)))
+        trajectories = free_run(decoder, memory, first, max_length=T)
+        return {"values": torch.stack([trajectory.values for trajectory in trajectories])}
+
+    @torch.inference_mode()
+    def plainly() -> Answer:
+        keys, state, x, outputs = plain_decoder.keys(values), states, first, []
+        for _ in range(T):
+            output, state = plain_decoder.step(decoder.embedding(x), state, None, keys, values)
+            x = decoder.head(output)
+            outputs.append(x)
+        return {"values": torch.stack(outputs, 1)}
+
+    return Contest({OURS: ours, PLAIN: plainly})
+
+
 def _products(dtype: torch.dtype, B: int, K: int, T: int, S: int, E: int, D: int, N: int) -> Any:
     """The matrix products of a beam search only: no gates, tanh, softmax, ranking or copying."""
     make = partial(torch.randn, dtype=dtype)
@@ -231,5 +270,12 @@ MODELS = (
         {**_TINY, "K": 3, "N": 50},
         aims=(Aim(PRODUCTS, 1 / 1.4),),
         work=arithmetic.beam,
+    ),
+    Case(
+        "free-run",
+        "free run of a decoder of values",
+        free_runs,
+        {"B": 256, "T": 24, "S": 96, "F": 1, "E": 32, "D": 64},
+        {"B": 4, "T": 4, "S": 6, "F": 2, "E": 8, "D": 8},
     ),
 )

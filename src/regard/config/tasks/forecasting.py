@@ -106,6 +106,9 @@ class SeriesEncoderConfig(EncoderConfig):
 
     size: Size = Field(default=64, description="state size of one direction", json_schema_extra=FROM_DATA)
     layers: Size = Field(default=1, description="number of stacked layers")
+    bidirectional: bool = Field(
+        default=False, description="a second cell reads from right to left; the states of both are concatenated"
+    )
     embedding_size: Size = Field(default=32, description="size of the vector of a step's inputs")
     dropout: Fraction = Field(default=0.1, description="on embeddings and between layers", json_schema_extra=FROM_DATA)
 

@@ -3,7 +3,7 @@
 Let n be the number of training windows times the targets that are forecast one at a time: the sequences of an epoch.
 Relative to n = 60,000,
 
-    sequences of a batch = 224 · (n / 60,000)^½        steps = max(400, 2,000 · (n / 60,000)^0.3)
+    sequences of a batch = 128 · (n / 60,000)^½        steps = max(300, 1,000 · (n / 60,000)^0.3)
 
 Epochs, warm-up and validations follow from the steps; validations have about 400 windows, evenly distributed.
 """
@@ -20,8 +20,8 @@ from regard.tasks.forecasting.reading import SeriesData, suggested_sizes
 from regard.tasks.open_keys import OpenKeys, step_warnings, two_digits
 
 REFERENCE = 60_000
-BATCH, BATCH_GROWTH, SMALLEST_BATCH, LARGEST_BATCH = 224, 0.5, 4, 256
-BASE_STEPS, STEPS_GROWTH, LEAST_STEPS = 2_000, 0.3, 400
+BATCH, BATCH_GROWTH, SMALLEST_BATCH, LARGEST_BATCH = 128, 0.5, 4, 256
+BASE_STEPS, STEPS_GROWTH, LEAST_STEPS = 1_000, 0.3, 300
 SIZE, LARGE, LARGE_SIZE = 64, 1_000_000, 128
 DROPOUT, SMALL, SMALL_DROPOUT = 0.1, 10_000, 0.2
 """Dropout, the number of rows below which there is more of it, and how much."""
@@ -65,7 +65,7 @@ class ResolvedForecasting:
         ]
         lines += [shown] if (shown := str(self.open)) else []
         lines.append("without a network, on the validation part: " + baseline_text(self.baselines))
-        return "\n".join([*lines, *step_warnings(training, self.steps, "training.batch_windows")])
+        return "\n".join([*lines, *step_warnings(training, self.steps, "training.batch_windows", few=LEAST_STEPS // 2)])
 
 
 def with_sizes(config: ForecastingConfig, material: SeriesData) -> OpenKeys[ForecastingConfig]:
