@@ -22,7 +22,7 @@ from regard.config.tasks.documents import DocumentsConfig, FlatConfig, Hierarchi
 from regard.data import Document, DocumentField, Labels, pad_documents
 from regard.errors import ConfigError, DataError
 from regard.layers.items import ItemDraws, drawing
-from regard.tasks import TASKS, DocumentModel, train
+from regard.tasks import TASKS, DocumentModel, DocumentPrediction, train
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.defaults import resolve
 from regard.tasks.documents.encoded import EncodedDocuments, SplitDocuments
@@ -204,6 +204,16 @@ def test_metrics_of_one_label_each() -> None:
     assert "true \\ given" in str(result)
     assert str(result.worst[0]).startswith(result.worst[0].place)
     assert set(result.worst[0].record()) == {"text", "labels", "given", "confidence", "place"}
+
+
+def test_a_confusion_matrix_of_many_labels_has_numbers_for_columns() -> None:
+    names = [f"a rather long name {i}" for i in range(8)]
+    documents = [Document("", (name,), Path("a.csv")) for name in names]
+    predictions = [DocumentPrediction((names[0],), dict.fromkeys(names, 0.125)) for _ in names]
+    lines = str(evaluation(documents, predictions, Labels(names))).splitlines()
+    assert lines[2].split() == ["true", "\\", "given", *"12345678"]
+    assert lines[4].split() == ["2", *names[1].split(), "1", *"0000000"]
+    assert all(len(line) < 80 for line in lines)
 
 
 def test_metrics_of_several_labels() -> None:

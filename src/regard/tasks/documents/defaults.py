@@ -2,9 +2,9 @@
 
 Let n be the number of words of the training documents. Relative to a collection of some 5,000 short reports,
 
-    batch_words = 3,000 · (n / 500,000)^½        steps = max(800, 1,600 · (n / 500,000)^0.4)
+    batch_words = 3,000 · (n / 500,000)^½        steps = max(1,000, 1,600 · (n / 500,000)^0.4)
 
-so that 300 short texts make 800 steps, and 100,000 documents of 200 words 7,000. Warm-up and validations follow from
+so that 300 short texts make 1,000 steps, and 100,000 documents of 200 words 7,000. Warm-up and validations follow from
 the steps. Dropout falls by 0.1 for ten times as many words. `docs/log.md` has the experiments behind the numbers.
 """
 
@@ -25,7 +25,7 @@ from regard.tasks.open_keys import OpenKeys, adopted, open_keys, step_warnings, 
 REFERENCE = 500_000
 """Words of the collection that the numbers were tuned on, called the reference."""
 BATCH_WORDS, BATCH_GROWTH = 3_000, 0.5
-BASE_STEPS, STEPS_GROWTH, LEAST_STEPS = 1_600, 0.4, 800
+BASE_STEPS, STEPS_GROWTH, LEAST_STEPS = 1_600, 0.4, 1_000
 WARMUP = 0.05
 """The share of the steps in which the learning rate rises."""
 VALIDATIONS = 20

@@ -15,7 +15,8 @@ from regard.tasks.documents.prediction import DocumentPrediction
 
 MOST_SHOWN = 20
 """The most labels whose confusion matrix is shown as text."""
-LONGEST_NAME = 16
+LONGEST_NAME, WIDEST = 24, 90
+"""The most characters of a name, and of all names in a row."""
 TINY = 1e-30
 """The least probability whose logarithm is taken."""
 
@@ -125,13 +126,16 @@ class DocumentEvaluation:
         return "\n".join([line, "", *(self._by_label() if self.scores.several else self._confusion())])
 
     def _confusion(self) -> Iterator[str]:
-        """A row for each true label, a column for each given one."""
-        shown = [_name(name) for name in self.names]
+        """A row for each true label, a column for each given one; columns have numbers if names take too much room."""
+        names, columns = [_name(name) for name in self.names], [_name(name) for name in self.names]
+        if sum(len(name) + 2 for name in columns) > WIDEST:
+            columns = [str(number) for number in range(1, len(columns) + 1)]
+            names = [f"{number:>2} {name}" for number, name in enumerate(names, start=1)]
         head = "true \\ given"
-        width = max(map(len, [head, *shown]))
+        width = max(map(len, [head, *names]))
         counts = [[f"{count:,}" for count in row] for row in self.scores.confusion.tolist()]
-        widths = [max(len(name), *(len(row[i]) for row in counts)) for i, name in enumerate(shown)]
-        for name, row in zip([head, *shown], [shown, *counts], strict=True):
+        widths = [max(len(name), *(len(row[i]) for row in counts)) for i, name in enumerate(columns)]
+        for name, row in zip([head, *names], [columns, *counts], strict=True):
             yield f"{name:{width}}  " + "  ".join(f"{cell:>{size}}" for cell, size in zip(row, widths, strict=True))
 
     def _by_label(self) -> Iterator[str]:
