@@ -20,6 +20,8 @@ PRESETS = [
     "forecasting",
     "g2p",
     "inflection",
+    "labelling",
+    "language-model",
     "no-attention",
     "text-to-text",
     "translation-rnn",

@@ -15,6 +15,7 @@ from regard.config import Config
 from regard.data import Vocabulary
 from regard.errors import DataError
 from regard.tasks.fingerprints import fingerprint, training_files
+from regard.tasks.plan import Plan
 from regard.training import Trainee
 
 
@@ -57,15 +58,6 @@ class Report(Protocol):
     @property
     def has_errors(self) -> bool:
         """Whether a model cannot be trained on the data."""
-        ...
-
-
-class Resolved(Protocol):
-    """A configuration in which no key is open; `str` shows the plan of the training."""
-
-    @property
-    def config(self) -> Any:
-        """The configuration."""
         ...
 
 
@@ -275,7 +267,7 @@ class AbstractTask(ABC, Generic[ConfigT]):
         """Checks the data."""
 
     @abstractmethod
-    def resolve(self, config: ConfigT, material: Any, report: Any) -> Resolved:
+    def resolve(self, config: ConfigT, material: Any, report: Any) -> Plan[ConfigT]:
         """The configuration with values for the keys that it leaves open."""
 
     @abstractmethod

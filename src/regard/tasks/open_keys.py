@@ -9,10 +9,7 @@ from typing import Any, Generic, TypeVar
 from regard.config import Config
 from regard.config.keys import keys
 from regard.config.place import KeyPath, dotted
-from regard.config.schema import Section, TrainingConfig
-
-FEW_STEPS = 1_000
-"""With fewer optimiser steps most models stay untrained."""
+from regard.config.schema import Section
 
 ConfigT = TypeVar("ConfigT", bound=Config)
 
@@ -98,25 +95,3 @@ def replaced(section: Any, values: Mapping[str, Any]) -> Any:
 def two_digits(value: float) -> int:
     """A number with two significant digits, so that slightly more data does not change every number."""
     return int(float(f"{value:.2g}"))
-
-
-def step_warnings(training: TrainingConfig, steps: int, batch_key: str, *, few: int = FEW_STEPS) -> list[str]:
-    """Warnings about settings with which a training will probably fail.
-
-    Args:
-        steps: the optimiser steps of the whole training.
-        batch_key: the key that says how much a batch has, such as `training.batch_tokens`.
-        few: with fewer steps most models stay untrained.
-    """
-    lines = []
-    if steps < few:
-        lines.append(
-            f"warning: {steps:,} steps are few; most models need {few:,} or more. Lower "
-            f"{batch_key} or raise training.epochs; if they are left out, both follow from the data"
-        )
-    if 2 * training.warmup_steps > steps:
-        lines.append(
-            f"warning: the learning rate rises for {training.warmup_steps:,} of {steps:,} steps. Lower "
-            "training.warmup_steps, or leave it out"
-        )
-    return lines

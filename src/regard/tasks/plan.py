@@ -10,7 +10,7 @@ from regard.config import Config
 from regard.tasks.open_keys import OpenKeys
 
 FEW_STEPS = 1_000
-"""With fewer optimiser steps most models stay untrained."""
+"""The default of `Plan.few_steps`."""
 WARMUP = 0.05
 """The share of the steps in which the learning rate rises."""
 
@@ -28,6 +28,7 @@ class Plan(Generic[ConfigT]):
         batch_key: the key that says so, such as `training.batch_tokens`.
         steps_per_epoch: optimiser steps per epoch.
         notes: further lines.
+        few_steps: with fewer optimiser steps most models stay untrained.
     """
 
     open: OpenKeys[ConfigT]
@@ -36,6 +37,7 @@ class Plan(Generic[ConfigT]):
     batch_key: str
     steps_per_epoch: int
     notes: tuple[str, ...] = ()
+    few_steps: int = FEW_STEPS
 
     @property
     def config(self) -> ConfigT:
@@ -51,9 +53,9 @@ class Plan(Generic[ConfigT]):
     def warnings(self) -> list[str]:
         """Warnings about settings with which the training will probably fail."""
         training, lines = self.config.training, []
-        if self.steps < FEW_STEPS:
+        if self.steps < self.few_steps:
             lines.append(
-                f"warning: {self.steps:,} steps are few; most models need {FEW_STEPS:,} or more. Lower "
+                f"warning: {self.steps:,} steps are few; most models need {self.few_steps:,} or more. Lower "
                 f"{self.batch_key} or raise training.epochs; if they are left out, both follow from the data"
             )
         if 2 * training.warmup_steps > self.steps:

@@ -10,9 +10,7 @@ the steps. Dropout falls by 0.1 for ten times as many words. `docs/log.md` has t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -20,55 +18,16 @@ from numpy.typing import NDArray
 
 from regard.config.tasks.documents import DocumentsConfig
 from regard.data import bucket
-from regard.tasks.open_keys import OpenKeys, adopted, open_keys, step_warnings, two_digits
+from regard.tasks.open_keys import OpenKeys, adopted, open_keys, two_digits
+from regard.tasks.plan import Plan, choose_steps, falling_dropout
 
 REFERENCE = 500_000
 """Words of the collection that the numbers were tuned on, called the reference."""
 BATCH_WORDS, BATCH_GROWTH = 3_000, 0.5
 BASE_STEPS, STEPS_GROWTH, LEAST_STEPS = 1_600, 0.4, 1_000
-WARMUP = 0.05
-"""The share of the steps in which the learning rate rises."""
 VALIDATIONS = 20
 DROPOUT, DROPOUT_DECAY, LEAST_DROPOUT, MOST_DROPOUT = 0.4, 0.1, 0.2, 0.5
 """Dropout at the reference, its decrease for ten times as many words, and its range."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """A configuration in which no key is open, and the figures it follows from.
-
-    Args:
-        open: the values that follow from the data.
-        num_documents, num_words: of the training documents that have words.
-        steps_per_epoch: optimiser steps per epoch.
-    """
-
-    open: OpenKeys[DocumentsConfig]
-    num_documents: int
-    num_words: int
-    steps_per_epoch: int
-
-    @property
-    def config(self) -> DocumentsConfig:
-        """The configuration with the chosen values."""
-        return self.open.config
-
-    @property
-    def steps(self) -> int:
-        """The optimiser steps of the whole training, unless it stops early."""
-        planned = self.steps_per_epoch * self.config.training.epochs
-        return min(planned, self.config.training.max_steps or planned)
-
-    def __str__(self) -> str:
-        training = self.config.training
-        accumulated = f" × {training.accumulation} batches" if training.accumulation > 1 else ""
-        lines = [
-            f"plan: {self.num_documents:,} documents, {self.num_words:,} words; {self.steps_per_epoch:,} steps per "
-            f"epoch, of up to {training.batch_words:,} words{accumulated}; {training.epochs:,} epochs: "
-            f"{self.steps:,} steps"
-        ]
-        lines += [shown] if (shown := str(self.open)) else []
-        return "\n".join([*lines, *step_warnings(training, self.steps, "training.batch_words")])
 
 
 def resolve(
@@ -77,7 +36,7 @@ def resolve(
     sentences: NDArray[np.int64],
     *,
     chosen: Mapping[str, float] = MappingProxyType({}),
-) -> Resolved:
+) -> Plan[DocumentsConfig]:
     """Chooses values for the keys that the configuration leaves open.
 
     Args:
@@ -89,19 +48,15 @@ def resolve(
     words, sentences = words[kept], sentences[kept]
     num_words = int(words.sum())
     size = max(num_words, 1) / REFERENCE
-    dropout = min(max(DROPOUT - DROPOUT_DECAY * math.log10(size), LEAST_DROPOUT), MOST_DROPOUT)
+    dropout = falling_dropout(size, at_one=DROPOUT, decay=DROPOUT_DECAY, least=LEAST_DROPOUT, most=MOST_DROPOUT)
     open_ = OpenKeys(config, dict(chosen))
-    choose = open_.choose
-    choose("model.dropout", round(20 * dropout) / 20)
-    batch_words = choose("training.batch_words", two_digits(BATCH_WORDS * size**BATCH_GROWTH))
+    open_.choose("model.dropout", dropout)
+    batch_words = open_.choose("training.batch_words", two_digits(BATCH_WORDS * size**BATCH_GROWTH))
     batches = len(bucket(words, sentences, batch_tokens=batch_words, seed=config.seed, epoch=0))
-    steps_per_epoch = max(1, -(-batches // config.training.accumulation))
     goal = max(BASE_STEPS * size**STEPS_GROWTH, LEAST_STEPS)
-    epochs = choose("training.epochs", max(1, round(goal / steps_per_epoch)))
-    steps = min(steps_per_epoch * epochs, config.training.max_steps or steps_per_epoch * epochs)
-    choose("training.warmup_steps", round(WARMUP * steps))
-    choose("training.validate_every", max(1, round(steps / VALIDATIONS)))
-    return Resolved(open_, int(kept.sum()), num_words, steps_per_epoch)
+    steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS)
+    amount = f"{int(kept.sum()):,} documents, {num_words:,} words"
+    return Plan(open_, amount, f"of up to {batch_words:,} words", "training.batch_words", steps_per_epoch)
 
 
 def adopt(config: DocumentsConfig, resolved: DocumentsConfig) -> DocumentsConfig:

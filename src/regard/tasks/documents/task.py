@@ -12,11 +12,12 @@ from regard.models import DocumentClassifier
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.checking import DocumentReport, check_documents
-from regard.tasks.documents.defaults import Resolved, adopt, resolve
+from regard.tasks.documents.defaults import adopt, resolve
 from regard.tasks.documents.model import FIELD, LABELS, DocumentModel
 from regard.tasks.documents.reading import TrainingData, empty_field, read_data
 from regard.tasks.documents.trainee import DocumentTrainee, check_weights
 from regard.tasks.fingerprints import DAMAGED
+from regard.tasks.plan import Plan
 
 DRAFT_SIZE = 8
 """Words and labels before there are any."""
@@ -60,7 +61,7 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
         """Checks the documents."""
         return check_documents(material)
 
-    def resolve(self, config: DocumentsConfig, material: TrainingData, report: DocumentReport) -> Resolved:
+    def resolve(self, config: DocumentsConfig, material: TrainingData, report: DocumentReport) -> Plan[DocumentsConfig]:
         """Chooses batches, steps and dropout by the number of words."""
         words = material.train_words
         return resolve(config, words.num_words, words.num_sentences, chosen=material.chosen)

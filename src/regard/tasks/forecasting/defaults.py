@@ -11,13 +11,12 @@ Epochs, warm-up and validations follow from the steps; validations have about 40
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from regard.config.tasks.forecasting import ForecastingConfig
-from regard.data import ForecastErrors
 from regard.tasks.forecasting.baselines import Baselines, baseline_text
 from regard.tasks.forecasting.reading import SeriesData, suggested_sizes
-from regard.tasks.open_keys import OpenKeys, step_warnings, two_digits
+from regard.tasks.open_keys import OpenKeys, two_digits
+from regard.tasks.plan import Plan, choose_steps
 
 REFERENCE = 60_000
 BATCH, BATCH_GROWTH, SMALLEST_BATCH, LARGEST_BATCH = 128, 0.5, 4, 256
@@ -26,46 +25,7 @@ SIZE, LARGE, LARGE_SIZE = 64, 1_000_000, 128
 DROPOUT, SMALL, SMALL_DROPOUT = 0.1, 10_000, 0.2
 """Dropout, the number of rows below which there is more of it, and how much."""
 VALIDATION_WINDOWS = 400
-WARMUP, VALIDATIONS = 0.05, 20
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedForecasting:
-    """A configuration in which no key is open, and the figures it follows from.
-
-    Args:
-        open: the values that follow from the data.
-        num_windows: the number of training windows.
-        steps_per_epoch: optimiser steps per epoch.
-        baselines: errors on the validation part, by the name of the baseline.
-    """
-
-    open: OpenKeys[ForecastingConfig]
-    num_windows: int
-    steps_per_epoch: int
-    baselines: dict[str, ForecastErrors]
-
-    @property
-    def config(self) -> ForecastingConfig:
-        """The configuration with the chosen values."""
-        return self.open.config
-
-    @property
-    def steps(self) -> int:
-        """The optimiser steps of the whole training, unless it stops early."""
-        planned = self.steps_per_epoch * self.config.training.epochs
-        return min(planned, self.config.training.max_steps or planned)
-
-    def __str__(self) -> str:
-        data, training = self.config.data, self.config.training
-        lines = [
-            f"plan: {self.num_windows:,} windows of {data.history:,} steps of history and {data.horizon:,} of the "
-            f"horizon; {self.steps_per_epoch:,} steps per epoch, of {training.batch_windows:,} windows; "
-            f"{training.epochs:,} epochs: {self.steps:,} steps"
-        ]
-        lines += [shown] if (shown := str(self.open)) else []
-        lines.append("without a network, on the validation part: " + baseline_text(self.baselines))
-        return "\n".join([*lines, *step_warnings(training, self.steps, "training.batch_windows", few=LEAST_STEPS // 2)])
+VALIDATIONS = 20
 
 
 def with_sizes(config: ForecastingConfig, material: SeriesData) -> OpenKeys[ForecastingConfig]:
@@ -77,7 +37,7 @@ def with_sizes(config: ForecastingConfig, material: SeriesData) -> OpenKeys[Fore
     return open_
 
 
-def resolve(config: ForecastingConfig, material: SeriesData) -> ResolvedForecasting:
+def resolve(config: ForecastingConfig, material: SeriesData) -> Plan[ForecastingConfig]:
     """Chooses values for the keys that the configuration leaves open."""
     open_ = with_sizes(config, material)
     choose, data = open_.choose, open_.config.data
@@ -92,12 +52,19 @@ def resolve(config: ForecastingConfig, material: SeriesData) -> ResolvedForecast
     sequences = BATCH * size**BATCH_GROWTH
     batch = two_digits(min(max(sequences / channels, SMALLEST_BATCH), LARGEST_BATCH))
     batch = choose("training.batch_windows", batch)
-    steps_per_epoch = math.ceil(math.ceil(windows / batch) / config.training.accumulation)
     goal = max(BASE_STEPS * size**STEPS_GROWTH, LEAST_STEPS)
-    epochs = choose("training.epochs", max(1, round(goal / steps_per_epoch)))
-    steps = min(steps_per_epoch * epochs, config.training.max_steps or steps_per_epoch * epochs)
-    choose("training.warmup_steps", round(WARMUP * steps))
-    choose("training.validate_every", max(1, round(steps / VALIDATIONS)))
+    batches = math.ceil(windows / batch)
+    steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS)
     resolved = open_.config
     baselines = Baselines.fit(resolved, material).errors(material.validation_windows(resolved.data))
-    return ResolvedForecasting(open_, windows, steps_per_epoch, baselines)
+    history, horizon = resolved.data.history, resolved.data.horizon
+    amount = f"{windows:,} windows of {history:,} steps of history and {horizon:,} of the horizon"
+    return Plan(
+        open_,
+        amount,
+        f"of {batch:,} windows",
+        "training.batch_windows",
+        steps_per_epoch,
+        notes=(f"without a network, on the validation part: {baseline_text(baselines)}",),
+        few_steps=LEAST_STEPS // 2,
+    )

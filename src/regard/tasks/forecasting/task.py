@@ -12,13 +12,14 @@ from regard.data import TIME_FEATURES, LinearForecast, StandardScale
 from regard.errors import ConfigError, DataError
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.fingerprints import DAMAGED
-from regard.tasks.forecasting.defaults import ResolvedForecasting, resolve, with_sizes
+from regard.tasks.forecasting.defaults import resolve, with_sizes
 from regard.tasks.forecasting.facts import SeriesFacts
 from regard.tasks.forecasting.model import FACTS, LINEAR, SCALE, Forecaster, check_steps
 from regard.tasks.forecasting.network import ForecastNetwork, build_network
 from regard.tasks.forecasting.reading import SeriesData, SeriesReport, read_material
 from regard.tasks.forecasting.trainee import ForecastTrainee
 from regard.tasks.open_keys import adopted, open_keys
+from regard.tasks.plan import Plan
 from regard.tasks.teaching import check_teachable
 
 PINBALL = "pinball_loss"
@@ -73,7 +74,7 @@ class ForecastingTask(AbstractTask[ForecastingConfig]):
         """Checks the series."""
         return material.check(with_sizes(config, material).config.data)
 
-    def resolve(self, config: ForecastingConfig, material: SeriesData, report: SeriesReport) -> ResolvedForecasting:
+    def resolve(self, config: ForecastingConfig, material: SeriesData, report: SeriesReport) -> Plan[ForecastingConfig]:
         """Chooses windows, batches and steps by step and number of the rows."""
         return resolve(config, material)
 

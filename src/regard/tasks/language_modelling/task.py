@@ -13,10 +13,11 @@ from regard.models import AbstractLanguageModel
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.language_modelling.build import build_model
-from regard.tasks.language_modelling.defaults import Resolved, adopt, resolve
+from regard.tasks.language_modelling.defaults import adopt, resolve
 from regard.tasks.language_modelling.model import LanguageModel
 from regard.tasks.language_modelling.reading import Report, check, chosen, paths, read_text
 from regard.tasks.language_modelling.trainee import TextTrainee
+from regard.tasks.plan import Plan
 
 
 class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
@@ -55,7 +56,9 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
         """Checks the text."""
         return check(material)
 
-    def resolve(self, config: LanguageModellingConfig, material: RunningText, report: Report) -> Resolved:
+    def resolve(
+        self, config: LanguageModellingConfig, material: RunningText, report: Report
+    ) -> Plan[LanguageModellingConfig]:
         """Chooses sizes, batches and steps by the number of tokens."""
         return resolve(config, material.train.num_tokens, chosen=chosen(config.data, material))
 
