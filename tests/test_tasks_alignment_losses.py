@@ -8,16 +8,18 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+import regard
 from regard.attention.alignments import stochastic
 from regard.config import load
 from regard.config.schema import AlignmentTrainingConfig
-from regard.config.tasks.text_to_text import RecurrentConfig, TextToTextConfig
+from regard.config.tasks.text_to_text import RecurrentConfig, TextToTextConfig, TextTrainingConfig
 from regard.data import Field, Pair
-from regard.errors import ConfigError, ShapeError
+from regard.errors import ConfigError, DataError, ShapeError
 from regard.layers.items import ItemDraws, drawing, sites
 from regard.models import EncoderDecoder
 from regard.tasks import TextToText
@@ -25,6 +27,7 @@ from regard.tasks.alignment_losses import aligned_cross_entropy, alignment_loss,
 from regard.tasks.compilation import check_compilable
 from regard.tasks.feeding import forced_cross_entropy, forced_outputs
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.links import Links
 from regard.tasks.text_to_text.task import TextToTextTask
 from regard.tasks.text_to_text.trainee import TextTrainee
 from regard.training import train
@@ -241,6 +244,49 @@ def test_the_baseline_is_the_most_probable_positions_with_the_same_dropout() -> 
     assert all(part.training for part in model.modules())
 
 
+def test_supervised_steps_are_counted_and_others_not() -> None:
+    model, made = network({"recipe": "bahdanau", "size": 4}), batch()
+    config = TextTrainingConfig(alignment_losses={"supervision": 2.0})
+    memory = model.prepare(made["source"], made["source_mask"])
+    given = (made["inputs"], made["targets"], made["mask"])
+    reference = torch.zeros(4, 4, 5, dtype=torch.bool)
+    reference[0, 1, 2] = reference[1, 0, 0] = reference[1, 0, 4] = True
+    reference[2, 3] = reference[3, 0, 3] = True  # padding
+    options = {"source_mask": made["source_mask"], "reference": reference}
+    total, likelihood, figures = aligned_cross_entropy(config, model.decoder, memory, *given, **options)
+    weights = forced_outputs(model.decoder, memory, made["inputs"], alignment=True).alignments["attention"][:, 0]
+    expected = -(weights[0, 1, 2].log() + (weights[1, 0, 0].log() + weights[1, 0, 4].log()) / 2)
+    torch.testing.assert_close(figures["alignment_supervision"], expected)
+    torch.testing.assert_close(total, likelihood + 2 * expected)
+
+
+def linked(folder: Path, lines: str) -> Links:
+    (folder / "links.txt").write_text(lines)
+    pairs = [Pair("abc", "ABC", folder / "a.tsv", 1), Pair("ab", "A", folder / "a.tsv", 3)]
+    return Links(folder / "links.txt", pairs, np.array([[3, 3], [2, 1]]))
+
+
+def test_links_belong_to_the_lines_of_the_pairs(tmp_path: Path) -> None:
+    links = linked(tmp_path, "0-0 2-1 1-1\n\n1-0\n")
+    padded = links.pad(np.array([1, 0, 1]), 4, 3)
+    assert padded.shape == (3, 4, 3)
+    assert padded.nonzero().tolist() == [[0, 0, 1], [1, 0, 0], [1, 1, 1], [1, 1, 2], [2, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("0-0\n", "links.txt: 1 lines, but .*a.tsv:3 needs a line 3 here"),
+        ("0-0 1:1\n\n\n", "links.txt:1: expected links such as 0-0 1-2; got '1:1'"),
+        ("0-0\n\n2-0\n", "links.txt:3: the link 2-0 needs symbol 2 of the input.*a.tsv:3 has 2 there"),
+        ("0-3\n\n\n", "links.txt:1: the link 0-3 needs symbol 3 of the output.*a.tsv:1 has 3 there"),
+    ],
+)
+def test_a_wrong_line_of_links_is_named(tmp_path: Path, lines: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        linked(tmp_path, lines)
+
+
 TEXTS = ["abc", "ca", "bbac", "cb", "a", "abca", "ccb", "ba"]
 CHANGES: dict[str, dict[str, Any]] = {
     "reinforce": {"attention": HARD, "training": {"reinforce": {}}},
@@ -321,6 +367,12 @@ SOFT = {"recipe": "bahdanau", "size": 4}
             "coverage has no effect on a model without attention",
         ),
         (
+            SOFT,
+            {"alignment_losses": {"supervision": 1.0}},
+            ("training", "alignment_losses", "supervision"),
+            "set data.alignments",
+        ),
+        (
             HARD,
             {"reinforce": {}, "alignment_losses": {"entropy": 1.0}},
             ("training", "alignment_losses", "entropy"),
@@ -347,6 +399,30 @@ def test_what_would_have_no_effect_is_refused(
 )
 def test_what_trains_attention_is_accepted(attention: Any, training: dict[str, Any]) -> None:
     TextToTextTask().draft(TextToTextConfig(data={"train": "a.tsv"}, model={"attention": attention}, training=training))
+
+
+def test_reference_alignments_without_their_loss_are_refused() -> None:
+    config = TextToTextConfig(data={"train": "a.tsv", "alignments": "links.txt"})
+    with pytest.raises(ConfigError, match=r"no effect without training\.alignment_losses\.supervision") as caught:
+        TextToTextTask().draft(config)
+    assert caught.value.path == ("data", "alignments")
+
+
+def test_supervision_teaches_attention_what_a_file_says(tmp_path: Path) -> None:
+    """Outputs repeat their inputs; the links say that each is read at the next symbol to the left, around the end."""
+    pairs = [(text, text.upper()) for text in ("abcd", "dcab", "cdba", "badc")]
+    (tmp_path / "a.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    (tmp_path / "links.txt").write_text("3-0 0-1 1-2 2-3\n" * 4)
+    (tmp_path / "a.yaml").write_text(
+        "data: {train: a.tsv, dev: a.tsv, alignments: links.txt}\n"
+        "model: {encoder: {size: 16, layers: 1, dropout: 0}, decoder: {size: 16, dropout: 0}, attention: {size: 16}}\n"
+        "training: {epochs: 80, batch_tokens: 40, learning_rate: 0.01, warmup_steps: 0, device: cpu, samples: 0, \
+        validate_every: 80, alignment_losses: {supervision: 1}}\n"
+    )
+    regard.train(load(tmp_path / "a.yaml"), tmp_path / "run")
+    (prediction,) = regard.load(tmp_path / "run").predict(["abcd"])
+    assert prediction.text == "ABCD"
+    assert prediction.alignment[:4].argmax(-1).tolist() == [3, 0, 1, 2]
 
 
 def test_terms_of_alignments_are_not_compiled() -> None:

@@ -30,6 +30,7 @@ def aligned_cross_entropy(
     feedback: Bool[Tensor, "B T"] | None = None,
     *,
     source_mask: Bool[Tensor, "B S"] | None = None,
+    reference: Bool[Tensor, "B T S"] | None = None,
     smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """`forced_cross_entropy` with the terms of the alignments, and further sums over the batch, by name.
@@ -38,11 +39,12 @@ def aligned_cross_entropy(
         config: the weights of the terms.
         memory, inputs, targets, mask, feedback, smoothing: as in `forced_cross_entropy`.
         source_mask: True at real source positions.
+        reference: True at the positions that a step should attend to, for `supervision`.
     """
     output = forced_outputs(decoder, memory, inputs, feedback, alignment=True)
     assert output.log_probabilities is not None
     total, likelihood = losses.cross_entropy(output.log_probabilities, targets, mask, smoothing=smoothing)
-    added, figures = alignment_loss(config, decoder, output, source_mask, mask)
+    added, figures = alignment_loss(config, decoder, output, source_mask, mask, reference)
     total = total + added
     if config.reinforce is not None:
         with torch.no_grad(), most_probable_positions(decoder):
@@ -61,6 +63,7 @@ def alignment_loss(
     output: DecoderOutput,
     source_mask: Bool[Tensor, "B S"] | None,
     mask: Bool[Tensor, "B T"],
+    reference: Bool[Tensor, "B T S"] | None = None,
 ) -> Sums:
     """The weighted sum of the losses on an output's alignment (the one that predictions show), and each of them.
 
@@ -70,6 +73,7 @@ def alignment_loss(
     Args:
         output: with alignments (B, H, T, S).
         source_mask, mask: True at real source positions and real steps.
+        reference: as in `aligned_cross_entropy`.
     """
     weights = config.alignment_weights
     total = torch.zeros((), device=mask.device)
@@ -97,6 +101,10 @@ def alignment_loss(
         "entropy": lambda: losses.attention_entropy(alignments, *masks),
         "forward_sum": lambda: losses.forward_sum(_logarithm(alignments), *masks),
     }
+    if reference is not None:
+        links = reference & sources[:, None] & mask[..., None]
+        counts["supervision"] = links.any(2).sum()
+        means["supervision"] = lambda: losses.alignment_supervision(alignments, links, *masks)
     for name, weight in weights.items():
         value = means[name]() * counts[name]
         total, figures[f"alignment_{name}"] = total + weight * value, value.detach()

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, Strict, model_validator
 
 from regard.config.schema import (
+    AlignmentLossConfig,
     AlignmentTrainingConfig,
     AttentionConfig,
     Config,
@@ -18,6 +19,7 @@ from regard.config.schema import (
     Size,
     TokenTrainingConfig,
     TrainingConfig,
+    Weight,
 )
 from regard.config.search import Search
 from regard.errors import ConfigError
@@ -84,6 +86,11 @@ class DataConfig(Section):
     autoencode: bool = Field(
         default=False, description="whether the output is the input itself: a sequence autoencoder"
     )
+    alignments: File | None = Field(
+        default=None,
+        description="a text file with the reference alignment of each line of `train`: links `0-0 1-2` from symbols of "
+        "the input to symbols of the output, counted from 0; for `training.alignment_losses.supervision`",
+    )
     source: SideConfig = Field(default=SideConfig(), description="the texts of inputs")
     target: SideConfig = Field(default=SideConfig(), description="the texts of outputs")
     max_length: Size = Field(
@@ -112,8 +119,22 @@ ModelConfig = RecurrentConfig
 """The section of any architecture; of several, a union whose first is meant where `architecture` is left out."""
 
 
+class PairAlignmentLossConfig(AlignmentLossConfig):
+    """Losses on alignments, with that of reference alignments."""
+
+    supervision: Weight = Field(
+        default=0.0,
+        description="towards `data.alignments`: -Σ_j α*_tj log α_tj, the mean over steps, of which those without links "
+        "count as 0 (Liu 2016)",
+    )
+
+
 class TextTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, TokenTrainingConfig, TrainingConfig):
     """The training loop, with what pairs of texts add to it."""
+
+    alignment_losses: PairAlignmentLossConfig = Field(
+        default=PairAlignmentLossConfig(), description="losses on alignments; all weights are 0 by default"
+    )
 
 
 class DecodingConfig(Search):

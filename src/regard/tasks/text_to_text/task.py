@@ -8,7 +8,7 @@ from pathlib import Path
 from regard.config.tasks.text_to_text import ParallelFiles, TextToTextConfig
 from regard.data import Field, Report
 from regard.data.translation import TRANSLATION_METRICS
-from regard.errors import DataError, RegardError, UnsupportedError
+from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.models import EncoderDecoder
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.fingerprints import DAMAGED
@@ -38,6 +38,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
     def draft(self, config: TextToTextConfig) -> EncoderDecoder:
         """The network, with vocabularies of a few symbols."""
         module = build_model(config.model, num_source=DRAFT_SYMBOLS, num_target=DRAFT_SYMBOLS)
+        _check_references(config)
         check_teachable(module.decoder, config.model.attention, config.training, memory_size=module.encoder.output_size)
         if config.training.compile:
             from regard.tasks.compilation import check_compilable
@@ -52,6 +53,8 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
             paths = [value.source, value.target] if isinstance(value, ParallelFiles) else [value] if value else []
             for number, path in enumerate(paths):
                 files.append(DataFile(f"data.{name}", f"{name}.{number}" if len(paths) > 1 else name, path))
+        if data.alignments is not None:
+            files.append(DataFile("data.alignments", "alignments", data.alignments))
         for side, pieces in (("source", data.source.sentencepiece_model), ("target", data.target.sentencepiece_model)):
             if pieces is not None:
                 files.append(DataFile(f"data.{side}.sentencepiece_model", f"{side}.model", pieces))
@@ -85,6 +88,21 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
     def restore(self, config: TextToTextConfig, folder: Path, *, name: str) -> TextToText:
         """The model with the saved fields."""
         return TextToText.build(config, _field(folder, "source"), _field(folder, "target"), name=name)
+
+
+def _check_references(config: TextToTextConfig) -> None:
+    """Refuses reference alignments without the loss that reads them, and the loss without them."""
+    weight = config.training.alignment_losses.supervision
+    if weight and config.data.alignments is None:
+        raise ConfigError(
+            "supervision needs reference alignments: set data.alignments to their file, or leave it out",
+            ("training", "alignment_losses", "supervision"),
+        )
+    if config.data.alignments is not None and not weight:
+        raise ConfigError(
+            "alignments have no effect without training.alignment_losses.supervision; set it, or leave them out",
+            ("data", "alignments"),
+        )
 
 
 def _field(folder: Path, side: str) -> Field:

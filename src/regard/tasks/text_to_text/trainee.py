@@ -22,6 +22,7 @@ from regard.tasks.encoded import EncodedTexts
 from regard.tasks.feeding import forced_cross_entropy
 from regard.tasks.store import save
 from regard.tasks.text_to_text.evaluation import Evaluation, Scored
+from regard.tasks.text_to_text.links import Links
 from regard.tasks.text_to_text.model import TextToText, output_symbols
 from regard.training import Loss, Validation, feedback_mask, processes
 from regard.viz import plot_alignment
@@ -50,6 +51,9 @@ class TextTrainee:
         lengths = [side.lengths for side in self.train]
         longest, shortest = np.maximum(*lengths), np.minimum(*lengths)
         self.kept = np.flatnonzero((longest <= self.config.data.max_length) & (shortest > 0))
+        self.links: Links | None = None
+        if self.config.data.alignments is not None:
+            self.links = Links(self.config.data.alignments, train, np.stack(lengths, 1))
         self.dev_batches = bucket(
             *(side.lengths + 1 for side in self.dev),
             batch_tokens=self.config.training.batch_tokens,
@@ -79,7 +83,11 @@ class TextTrainee:
 
     def batch(self, description: Any) -> dict[str, Tensor]:
         """Padded ids and masks of some training pairs."""
-        return self._batch(self.train, description)
+        batch = self._batch(self.train, description)
+        if self.links is not None:
+            rows = np.asarray(description, dtype=np.int64)
+            batch["reference"] = self.links.pad(rows, batch["targets"].shape[1], batch["source"].shape[1])
+        return batch
 
     def divide(self, description: Any, count: int) -> Sequence[Any]:
         """Every `count`-th row: rows of a batch have similar lengths, and neighbours the most similar."""
@@ -188,6 +196,7 @@ class TextTrainee:
             mask,
             feedback,
             source_mask=source_mask,
+            reference=batch.get("reference"),
             smoothing=training.label_smoothing,
         )
         return Loss(total, mask.sum(), {"negative_log_likelihood": likelihood, **figures})
