@@ -19,6 +19,7 @@ from regard.data import (
     hold_out_documents,
     read_documents,
 )
+from regard.data.documents import SUFFIXES
 from regard.data.field import PLAIN_UNITS
 from regard.data.split import suggested_fraction
 from regard.errors import ConfigError, DataError
@@ -89,16 +90,18 @@ def read_file(
     text_field: Any = None,
     label_field: str | int | None = None,
 ) -> Documents:
-    """Reads a file or folder as the configuration says.
+    """Reads a file or folder as the configuration says; the format of another file than those of training is that of
+    its suffix, if it has one that says it.
 
     Args:
         text_field, label_field: other fields than those of the configuration.
     """
     is_training = str(path) in (str(data.train), str(data.dev))
+    known = Path(path).is_dir() or Path(path).suffix.lower() in SUFFIXES
     try:
         return read_documents(
             path,
-            format=data.format if is_training else "auto",
+            format="auto" if known and not is_training else data.format,
             text_field=data.text_field if text_field is None else text_field,
             label_field=data.label_field if label_field is None else label_field,
             label_separator=data.label_separator,
