@@ -116,7 +116,7 @@ def test_the_description_says_what_a_task_has_of_its_own_and_shared_sections_onc
     own, _, shared = text.partition("## Sections that tasks share")
     assert "| `epochs` |" not in own
     assert shared.count("| `epochs` |") == 1
-    assert "| `training` | [what the decoder is fed in training](#what-the-decoder-is-fed-in-training) · " in own
+    assert "`window` `context` `batch_size` · [the training loop](#the-training-loop) |" in own
     assert "`training` of `text_to_text`, `documents`, `forecasting`" in shared
 
 
