@@ -381,13 +381,17 @@ def test_a_recipe_or_preset_is_described_by_its_name(tasks, capsys, verb):
 def test_list_prints_the_keys_of_a_configuration(tasks, capsys):
     assert run(["list", "keys"]) == 0
     everything = capsys.readouterr().out
-    for key in ("seed: a whole number", "data.train: a file name", "decoding.beam: a whole number from 1 to 1000000; "):
+    for key in ("seed: a whole number", "data.train (documents): a file name", "training.epochs: a whole number"):
         assert f"\n{key}" in f"\n{everything}"
-    assert run(["list", "keys", "decoding"]) == 0
+    assert run(["list", "keys", "decoding", "--task", "text_to_text"]) == 0
     section = capsys.readouterr().out
     described = "decoding.beam: a whole number from 1 to 1000000; default 5\n    hypotheses kept at each step"
     assert described in section
     assert "training." not in section.replace("training;", "")
+    assert run(["list", "keys", "--task", "documentss"]) == 2
+    assert "There is no task 'documentss'; did you mean 'documents'?" in capsys.readouterr().err
+    assert run(["list", "recipes", "--task", "documents"]) == 2
+    assert "Only keys belong to a task" in capsys.readouterr().err
     assert run(["list", "keys", "decodin"]) == 2
     assert "did you mean 'decoding'?" in capsys.readouterr().err
     assert run(["list", "recipes", "x"]) == 2

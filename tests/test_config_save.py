@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import regard.config as config
-from regard.config.keys import keys
+from regard.config.description import key_list
+from regard.config.keys import keys_of, places
 from regard.config.tasks import SCHEMAS
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.errors import ConfigError
@@ -98,11 +99,38 @@ def test_differences_name_the_keys_that_differ():
 
 def test_every_key_has_a_meaning_and_stands_in_the_description():
     text = config.describe()
-    for key in keys(TextToTextConfig).values():
-        assert key.field.description, key.path
-        assert f"`{key.path[-1]}`" in text or f"`{'.'.join(key.path)}`" in text
+    for schema in SCHEMAS.values():
+        for place in places(schema):
+            for key in keys_of(place.section, place.path):
+                assert key.field.description, key.path
+                assert f"| `{key.path[-1]}` | " in text or f"`{'.'.join(key.path)}`" in text
     assert "| `max_steps` | a whole number of at least 1, or null | `null` |" in text
     assert "| `train` | a file name, or a section (source, target) | required |" in text
+
+
+def test_the_description_says_what_a_task_has_of_its_own_and_shared_sections_once():
+    text = config.describe()
+    for task in SCHEMAS:
+        assert text.count(f"## `task: {task}`\n") == 1
+    headings = [line for line in text.splitlines() if line.startswith("#")]
+    assert len(set(headings)) == len(headings)
+    assert "`model` with `architecture: transformer`](#language_modelling-model-with-architecture-transformer)" in text
+    own, _, shared = text.partition("## Sections that tasks share")
+    assert "| `epochs` |" not in own
+    assert shared.count("| `epochs` |") == 1
+    assert "`window` `context` `batch_size` · [the training loop](#the-training-loop) |" in own
+    assert "`training` of `text_to_text`, `documents`, `forecasting`" in shared
+
+
+def test_the_list_of_keys_says_whose_a_key_is():
+    assert "decoding.num_best (documents): a whole number of at least 1; default 1\n" in key_list("decoding.num_best")
+    assert "model.dropout (architecture: flat): " in key_list("model", task="documents")
+    assert "model.words.cell: one of gru, lstm, rnn, none; default gru\n" in key_list("model.words", task="documents")
+    assert key_list("seed").startswith("seed: a whole number")
+    assert "decoding.beam (text_to_text, language_modelling): a whole number" in key_list("decoding")
+    assert "beam" not in key_list("decoding", task="documents")
+    with pytest.raises(ConfigError, match=r"documents has no section or key 'decoding.beam'; "):
+        key_list("decoding.beam", task="documents")
 
 
 def test_the_json_schema_knows_every_section_and_forbids_others():

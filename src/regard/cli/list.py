@@ -15,14 +15,17 @@ def list_(
         str | None, typer.Argument(help="recipes, presets, models, tasks, keys, … or a name; default: everything.")
     ] = None,
     section: Annotated[str | None, typer.Argument(help="With keys: a section of the configuration or a key.")] = None,
+    task: Annotated[str | None, typer.Option(metavar="NAME", help="With keys: those of one task.")] = None,
 ) -> None:
     """List recipes, presets, models, tasks and keys, or describe one."""
+    if task is not None and kind != "keys":
+        raise RegardError("Only keys belong to a task, for example `regard list keys --task documents`.")
     if section is not None and kind != "keys":
         raise RegardError("Only keys can be followed by a section, for example `regard list keys training`.")
     if kind == "keys":
         from regard.config.description import key_list
 
-        show(key_list(section))
+        show(key_list(section, task=task))
         return
     from regard import tasks
 

@@ -6,8 +6,9 @@ from regard.lazy import on_demand
 
 if TYPE_CHECKING:
     from regard.config.configuration import Configuration
-    from regard.config.description import describe, json_schema
+    from regard.config.description import json_schema
     from regard.config.reading import from_preset, load, presets
+    from regard.config.reference import describe
     from regard.config.schema import Config
     from regard.config.writing import ABSENT, differences, dump, save
 
@@ -29,8 +30,9 @@ __getattr__ = on_demand(  # the settings of searches are read without what reads
     __name__,
     {
         "configuration": ["Configuration"],
-        "description": ["describe", "json_schema"],
+        "description": ["json_schema"],
         "reading": ["from_preset", "load", "presets"],
+        "reference": ["describe"],
         "schema": ["Config"],
         "writing": ["ABSENT", "differences", "dump", "save"],
     },

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from regard.config.keys import Key, keys
+from regard.config.keys import Key, keys_of, places
 from regard.config.place import cut, dotted
 from regard.config.schema import Config
 from regard.config.spelling import suggestion
@@ -26,72 +25,63 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **union, "$defs": definitions}
 
 
-def describe() -> str:
-    """Every key with its possible values, its default and its meaning: Markdown tables, one per section."""
-    if len(SCHEMAS) == 1:
-        return _tables(next(iter(SCHEMAS.values())), "##")
-    return "\n".join(f"## `task: {task}`\n\n{_tables(schema, '###')}" for task, schema in SCHEMAS.items())
+def key_list(section: str | None = None, *, task: str | None = None) -> str:
+    """Every key with its possible values, its default and its meaning, as plain text.
 
-
-def _tables(schema: type[Config], heading: str) -> str:
-    sections: dict[str, list[str]] = {"": []}
-    titles = {"": "Top level"}
-    for key in keys(schema).values():
-        path, parent = dotted(key.path), dotted(key.path[:-1])
-        if key.section:
-            titles[path], sections[path] = f"`{path}`: {key.field.description or ''}", []
-        if not key.section or len(key.members) > 1:
-            sections[parent].append(_row(key))
-    for key in keys(schema).values():
-        for other in key.sections[1:]:
-            _add_kind(key, other, titles, sections)
-    head = "| key | value | default | meaning |\n|---|---|---|---|\n"
-    tables = (f"{heading} {titles[name]}\n\n{head}" + "\n".join(rows) for name, rows in sections.items() if rows)
-    return "\n\n".join(tables) + "\n"
-
-
-def _add_kind(key: Key, section: type[BaseModel], titles: dict[str, str], sections: dict[str, list[str]]) -> None:
-    """Adds the keys of another section that a key may hold, those of inner sections by their whole names."""
-    name = str(key.field.discriminator)
-    path = f"{dotted(key.path)} ({name}: {section.model_fields[name].default})"
-    titles[path], sections[path] = f"`{dotted(key.path)}` with `{path.partition('(')[2][:-1]}`", []
-    for inner in keys(section).values():
-        if not inner.section or len(inner.members) > 1:
-            sections[path].append(_row(inner, dotted(inner.path)))
-
-
-def key_list(section: str | None = None, *, task: str = next(iter(SCHEMAS))) -> str:
-    """Every key of a task with its possible values, its default and its meaning, as plain text.
+    A key that not all tasks have, or not all with this description, says whose it is.
 
     Args:
         section: a section or a key; only its keys are listed.
+        task: only the keys of this task are listed.
 
     Raises:
-        ConfigError: if there is no such section or key.
+        ConfigError: if there is no such section or key, or no such task.
     """
-    known = keys(SCHEMAS[task]).values()
-    shown = [
-        key
-        for key in known
-        if (not key.section or len(key.members) > 1)
-        and (section is None or f"{dotted(key.path)}.".startswith(f"{section}."))
-    ]
+    if task is not None and task not in SCHEMAS:
+        raise ConfigError(f"There is no task {cut(task)!r}; {suggestion(task, SCHEMAS)}", ("task",))
+    schemas = SCHEMAS if task is None else {task: SCHEMAS[task]}
+    tasks: dict[tuple[str, str, str], list[str]] = {}  # by path, kind and text
+    for name, schema in schemas.items():
+        for entry in _entries(schema):
+            tasks.setdefault(entry, []).append(name)
+    shown = [entry for entry in tasks if section is None or f"{entry[0]}.".startswith(f"{section}.")]
+    order = list(Config.model_fields)
     if not shown:
-        names = [dotted(key.path) for key in known]
-        hint = suggestion(section or "", names, [name for name in names if "." not in name])
-        raise ConfigError(f"The configuration has no section or key {cut(section or '')!r}; {hint}")
-    return "\n".join(
-        f"{dotted(key.path)}: {key.expected}; default {_default(key).strip('`')}\n    {key.field.description or ''}"
-        for key in shown
-    )
+        hint = suggestion(section or "", dict.fromkeys([*order, *(path for path, _, _ in tasks)]), order)
+        whose = "The configuration" if task is None else task
+        raise ConfigError(f"{whose} has no section or key {cut(section or '')!r}; {hint}")
+    shown.sort(key=lambda entry: order.index(entry[0].partition(".")[0]))
+    lines = []
+    for path, kind, text in shown:
+        owners = tasks[path, kind, text]
+        marks = [kind] * bool(kind) + [", ".join(owners)] * (len(owners) < len(schemas))
+        lines.append(f"{path}{''.join(f' ({mark})' for mark in marks)}: {text}")
+    return "\n".join(lines)
 
 
-def _row(key: Key, name: str | None = None) -> str:
-    cells = (f"`{name or key.path[-1]}`", key.expected, _default(key), key.field.description or "")
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def _entries(schema: type[Config]) -> list[tuple[str, str, str]]:
+    """The keys of a task: path, kind of the section if not all kinds have the key, and text."""
+    kinds: dict[tuple[str, str], list[str]] = {}
+    every: set[str] = set()
+    for place in places(schema):
+        every |= {place.kind} - {""}
+        for key in filter(is_listed, keys_of(place.section, place.path)):
+            text = f"{key.expected}; default {default(key).strip('`')}\n    {key.field.description or ''}"
+            kinds.setdefault((dotted(key.path), text), []).append(place.kind)
+    return [
+        (path, kind, text)
+        for (path, text), having in kinds.items()
+        for kind in ([""] if every <= set(having) else dict.fromkeys(having))
+    ]
 
 
-def _default(key: Key) -> str:
+def is_listed(key: Key) -> bool:
+    """Whether a key is more than a section that is always there."""
+    return not key.section or any(member.section is None for member in key.members)
+
+
+def default(key: Key) -> str:
+    """The default of a key, in Markdown."""
     value = key.field.default
     if key.follows_from_data:
         return "from the data"

@@ -156,9 +156,48 @@ def _first_keys(schema: type[BaseModel]) -> dict[KeyPath, Key]:
 
 
 def _keys(section: type[BaseModel], path: tuple[str, ...], values: Any) -> Iterator[Key]:
-    for name, field in section.model_fields.items():
-        key = Key((*path, name), tuple(_members(field.annotation, field.metadata)), field)
+    for key in keys_of(section, path):
         yield key
-        value = values.get(name) if isinstance(values, Mapping) else None
+        value = values.get(key.path[-1]) if isinstance(values, Mapping) else None
         if (inner := key.section_for(value)) is not None:
             yield from _keys(inner, key.path, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place of a schema that holds a section, such as `model` with `architecture: transformer`.
+
+    Args:
+        path: the key that holds it; empty for the whole configuration.
+        kind: what chooses it among the sections that the key may hold; empty if it is the only one.
+        section: what it holds.
+    """
+
+    path: tuple[str, ...]
+    kind: str
+    section: type[BaseModel]
+
+
+def places(schema: type[BaseModel]) -> Iterator[Place]:
+    """Every section of a schema, those of all kinds, each before the sections within it.
+
+    >>> from regard.config.tasks.documents import DocumentsConfig
+    >>> [place.kind for place in places(DocumentsConfig) if place.path == ("model",)]
+    ['architecture: hierarchical', 'architecture: flat']
+    """
+    yield from _places(schema, (), "")
+
+
+def _places(section: type[BaseModel], path: tuple[str, ...], kind: str) -> Iterator[Place]:
+    yield Place(path, kind, section)
+    for key in keys_of(section, path):
+        name = key.field.discriminator
+        for inner in key.sections:
+            chosen = f"{name}: {inner.model_fields[name].default}" if isinstance(name, str) else kind
+            yield from _places(inner, key.path, chosen)
+
+
+def keys_of(section: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[Key]:
+    """The keys of a section itself, not those of sections within it."""
+    for name, field in section.model_fields.items():
+        yield Key((*path, name), tuple(_members(field.annotation, field.metadata)), field)

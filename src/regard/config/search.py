@@ -44,7 +44,7 @@ class _Called(ModelMetaclass):
 
 
 class Search(Section, metaclass=_Called):
-    """How outputs are searched for: beam search, greedy search (`beam=1`) or sampling.
+    """The search: beam search, greedy search (`beam=1`) or sampling.
 
     A key that the method does not read is refused. Temperature, `top_k` and `top_p` change the draws only, never the
     log-probabilities that are returned.
