@@ -12,10 +12,15 @@ from regard.ops.switch import switched_off
 from regard.shapes import Bool, Float, merge_rows, num_hypotheses
 
 
-def ineligible(parts: Parts, comparison: Comparison | None) -> str | None:
-    """Why a mechanism of these parts can never attend to all steps in one operation, or None."""
+def ineligible(parts: Parts, comparison: Comparison | None, num_positions: int | None = None) -> str | None:
+    """Why a mechanism of these parts can never attend to all steps in one operation, or None.
+
+    Args:
+        num_positions: of the memory; if None, of any.
+    """
     extents = ("all", "past") if comparison is not None and comparison.kind == "dot" else ("all",)
-    if (reason := declarations.ineligible(parts, comparison, extents=extents)) is not None:
+    reason = declarations.ineligible(parts, comparison, extents=extents, num_positions=num_positions)
+    if reason is not None:
         return reason
     return None if torch.compiler.is_compiling() else switched_off()
 
@@ -28,15 +33,17 @@ def ineligible_now(parts: Parts, memory: Memory, num_rows: int, *, from_start: b
         from_start: whether the first of the steps is step 0.
     """
     comparison = parts.score.comparison()
-    if (reason := ineligible(parts, comparison)) is not None:
+    if (reason := ineligible(parts, comparison, memory.num_positions)) is not None:
         return reason
     assert comparison is not None
+    if comparison.rotate is not None and not from_start:
+        return "queries are rotated by their steps, which do not begin at 0"
     if comparison.kind == "additive":
         assert comparison.v is not None
         return ops.IMPLEMENTATIONS["additive_attention"][0].refuse(
             memory.score, memory.score, comparison.v, memory.read
         )
-    if parts.window.extent == "past":
+    if parts.window.extent_of(memory.num_positions) == "past":
         if not from_start:
             return "steps of a causal window do not begin at 0"
         if num_rows != memory.num_sentences:
@@ -59,7 +66,10 @@ def look(parts: Parts, queries: Float[Tensor, "R T Q"], memory: Memory) -> Float
         assert comparison.v is not None
         sums = ops.additive_attention(query, memory.score, comparison.v, memory.read, memory.mask, sharpening=beta)
     else:
-        causal = parts.window.extent == "past"
+        if comparison.rotate is not None:
+            at = torch.arange(steps, device=query.device)
+            query = comparison.rotate(query, at if query.shape[1] == steps else at.repeat(query.shape[1] // steps))
+        causal = parts.window.extent_of(memory.num_positions) == "past"
         if causal and seen is not None:
             seen = seen & seen.new_ones(steps, seen.shape[2]).tril()
             causal = False

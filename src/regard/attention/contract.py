@@ -6,6 +6,7 @@ never tiled or reordered by a beam; states have R rows. The heads axis `H` is al
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any, Literal, NamedTuple
@@ -123,7 +124,7 @@ class Attended:
 class Comparison:
     """Energies that a fast path can compute by itself, from the projected query x = W q + b and the prepared keys k:
 
-        dot:       e_j = g · xᵀ k_j
+        dot:       e_j = g · xᵀ k_j, or g · (R_t x)ᵀ k_j, with R_t a rotation that depends on the step t
         additive:  e_j = vᵀ tanh(x + k_j)
 
     Args:
@@ -132,6 +133,7 @@ class Comparison:
         scale: g, a number or a learned scalar; only for dot energies.
         v: (H, D); only for additive energies.
         called: further modules, by name, that `forward` calls in a step and a fast path does not.
+        rotate: a function from x (..., H, D) and the steps (...) to R_t x; None without rotations.
     """
 
     kind: Literal["dot", "additive"]
@@ -139,9 +141,10 @@ class Comparison:
     scale: float | Tensor = 1.0
     v: Float[Tensor, "H D"] | None = None
     called: tuple[tuple[str, nn.Module], ...] = ()
+    rotate: Callable[[Tensor, Tensor], Tensor] | None = None
 
     def project(self, query: Float[Tensor, "*rows Q"], num_heads: int) -> Float[Tensor, "*rows H D"]:
-        """g x, split into heads."""
+        """g x, split into heads; not rotated."""
         x = query if self.projection is None else self.projection(query)
         scaled = x * self.scale if self.kind == "dot" else x
         return scaled.unflatten(-1, (num_heads, -1))
@@ -271,6 +274,10 @@ class AbstractWindow(AbstractPart):
     declaration = "extent"
     extent: Literal["all", "past"] | None = None
     """The support, if it is always one of these: all positions, or at step t the positions 0 … t."""
+
+    def extent_of(self, num_positions: int) -> Literal["all", "past"] | None:
+        """`extent` for the steps 0 … S - 1 over so many positions S."""
+        return self.extent
 
     @property
     def width(self) -> int | None:

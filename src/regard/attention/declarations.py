@@ -9,7 +9,12 @@ from regard.layers import eligibility
 
 
 def ineligible(
-    parts: Parts, comparison: Comparison | None, *, extents: Container[str] = ("all",), finish: bool = True
+    parts: Parts,
+    comparison: Comparison | None,
+    *,
+    extents: Container[str] = ("all",),
+    finish: bool = True,
+    num_positions: int | None = None,
 ) -> str | None:
     """Why parts have to be called, or None.
 
@@ -18,10 +23,12 @@ def ineligible(
         comparison: what their score declares.
         extents: those of windows that the path knows.
         finish: whether the path calls the read's `finish`; else a read with one of its own has to be called.
+        num_positions: of the memory, for windows that allow all past positions of a short one; any number if None.
     """
+    extent = parts.window.extent if num_positions is None else parts.window.extent_of(num_positions)
     declared = {
         "score": comparison is not None,
-        "window": parts.window.extent in extents,
+        "window": extent in extents,
         "alignment": parts.alignment.softmax_factor is not None,
         "read": parts.read.is_sum and (finish or eligibility.overridden(parts.read, AbstractRead, "finish") is None),
     }

@@ -9,7 +9,7 @@ from regard.attention.contract import AbstractRead, AbstractScore, AbstractWindo
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import ProjectedSum, RelativeSum
 from regard.attention.scores import RelativeDotScore, RotaryDotScore, ScaledDotScore, TransformerXLScore
-from regard.attention.windows import BucketBiasWindow, CausalWindow, Intersection, LinearBiasWindow
+from regard.attention.windows import BucketBiasWindow, CausalWindow, Intersection, LinearBiasWindow, SlidingWindow
 from regard.errors import UnsupportedError
 
 Positions = Literal["rotary", "linear_bias", "buckets", "relative", "transformer_xl"]
@@ -63,7 +63,8 @@ def multi_head(
         "transformer_xl": TransformerXLScore,
     }
     read: type[AbstractRead] = RelativeSum if positions == "relative" else ProjectedSum
-    windows: list[AbstractWindow] = [CausalWindow()] if causal else []
+    is_past = type(window) is SlidingWindow and window.front is not None and window.front <= 0
+    windows: list[AbstractWindow] = [CausalWindow()] if causal and not is_past else []
     if positions == "linear_bias":
         windows.append(LinearBiasWindow(num_heads))
     elif positions == "buckets":

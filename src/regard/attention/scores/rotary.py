@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from regard import ops
-from regard.attention.contract import AbstractScore, Look, Source, Tree
+from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
 from regard.attention.heads import dot_energies
 from regard.attention.scores.dot import ScaledDotScore
 from regard.errors import ShapeError, UnsupportedError
@@ -73,6 +74,11 @@ class RotaryDotScore(AbstractScore):
         """R_j W_k h_j, split into key-value heads; j counts from `start`."""
         positions = torch.arange(source.start, source.start + source.keys.shape[1], device=source.keys.device)
         return self._rotate(self.content.prepare(source), positions)
+
+    def comparison(self) -> Comparison:
+        """A dot product of rotated W_q q / √d and the keys."""
+        inner = self.content.comparison()
+        return replace(inner, called=(("content", self.content),), rotate=self._rotate)
 
     def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from torch import Tensor
 
 from regard.attention.contract import Tree
@@ -28,6 +30,11 @@ class SlidingWindow(AbstractReach):
     def centre(self, leaf: Tree, position: Int[Tensor, " R"]) -> Int[Tensor, "R G"]:
         """t, (R, 1)."""
         return position[:, None]
+
+    def extent_of(self, num_positions: int) -> Literal["all", "past"] | None:
+        """`past` if no position is too far back."""
+        is_past = type(self) is SlidingWindow and self.front == 0
+        return "past" if is_past and (self.back is None or self.back >= num_positions - 1) else self.extent
 
 
 class CausalWindow(SlidingWindow):

@@ -47,6 +47,8 @@ def _ineligible(
     attention: Mechanism, comparison: Comparison, stack: RecurrentStack, readout: nn.Linear | None
 ) -> str | None:
     """Why one of the modules that the fused pass does not call has to be called, or None."""
+    if comparison.rotate is not None:
+        return f"the fused pass does not rotate queries, as {type(attention.score).__name__} does"
     uncalled: list[tuple[nn.Module | None, str, tuple[type, ...]]] = [
         (attention, "attention", ()),
         (stack, "stack", (RecurrentStack,)),
