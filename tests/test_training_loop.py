@@ -426,5 +426,5 @@ def test_every_key_of_the_configuration_is_read(tmp_path: Path) -> None:
             ToyTrainee(settings), settings, tmp_path / str(i), seed=1, select="symbol_error_rate",
             console=Console(file=StringIO()),
         )  # fmt: skip
-    others = {"batch_tokens", "compile", "label_smoothing", "start_from"}  # the trainee's and the task's
+    others = {"alignment_losses", "batch_tokens", "compile", "label_smoothing", "reinforce", "start_from"}  # the task's
     assert set(TextTrainingConfig.model_fields) - seen == others
