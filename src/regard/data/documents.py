@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
 
+from regard.config.spelling import did_you_mean, nearest
 from regard.data.columns import TAB
 from regard.data.csv_fields import long_fields
 from regard.data.jsonl import parse
@@ -400,8 +400,8 @@ def _nearest(name: str, values: Any) -> str:
     """What a message says about the names that there are."""
     if isinstance(values, list):
         return f"counted from 0, the list has {len(values)}."
-    similar = difflib.get_close_matches(name, values, n=1, cutoff=0.5)
-    return f"did you mean {similar[0]!r}?" if similar else f"there are {_listed(values) or 'none'}."
+    similar = nearest(name, values)
+    return did_you_mean(similar) if similar else f"there are {_listed(values) or 'none'}."
 
 
 def _listed(values: Any) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from regard.config.spelling import did_you_mean, nearest
 from regard.data.columns import TAB
 from regard.data.pairs import LinePairs, Pair, shorten
 from regard.errors import DataError
@@ -72,8 +72,8 @@ def field_of(value: Any, field: Any, key: str, place: str) -> str:
     try:
         text: Any = value[field]
     except KeyError:
-        similar = difflib.get_close_matches(str(field), value, n=1, cutoff=0.5)
-        hint = f"did you mean {similar[0]!r}?" if similar else f"it has {', '.join(map(repr, value)) or 'none'}."
+        similar = nearest(str(field), value)
+        hint = did_you_mean(similar) if similar else f"it has {', '.join(map(repr, value)) or 'none'}."
         raise DataError(f"{place}: no field {field!r} (data.{key}); {hint}") from None
     except IndexError:
         raise DataError(f"{place}: no entry {field} (data.{key}), counted from 0; the list has {len(value)}.") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.config.spelling import nearest
 from regard.data import document
 from regard.errors import DataError, RegardError
 
@@ -82,9 +82,9 @@ class Labels:
         """
         if name in self._ids:
             return self._ids[name]
-        similar = difflib.get_close_matches(name, self.names, n=1)
+        similar = nearest(name, self.names)
         known = ", ".join(self.names[:SHOWN]) + ", …" * (len(self.names) > SHOWN)
-        hint = f"Did you mean {similar[0]!r}?" if similar else f"The labels are {known}."
+        hint = f"Did you mean {similar!r}?" if similar else f"The labels are {known}."
         raise DataError(f"{place}{': ' * bool(place)}{name!r} is not a label of the training documents. {hint}")
 
     def ids(self, documents: Sequence[Document]) -> NDArray[np.int64]:

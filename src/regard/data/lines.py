@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import weakref
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.config.spelling import nearest
 from regard.errors import DataError
 
 CHUNK_BYTES = 1 << 20
@@ -165,5 +165,5 @@ def reason(path: Path, error: OSError) -> str:
         return f"cannot be read: {error.strerror}."
     if not path.parent.is_dir():
         return f"no such file; the folder {path.parent} does not exist."
-    similar = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)
-    return "no such file." + (f" Did you mean {path.parent / similar[0]}?" if similar else "")
+    similar = nearest(path.name, [entry.name for entry in path.parent.iterdir()])
+    return "no such file." + (f" Did you mean {path.parent / similar}?" if similar else "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.config.spelling import did_you_mean, nearest
 from regard.data.calendar import Step, Times, find_step
 from regard.data.lines import Lines, reason
 from regard.data.pairs import shorten
@@ -381,9 +381,9 @@ def _choose(
     wanted = [time, *([] if series is None else [series]), *known]
     for name in (*wanted, *(targets or ())):
         if name not in header:
-            near = difflib.get_close_matches(name, header, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; it has {shorten(', '.join(header))}."
-            raise DataError(f"{path}:1: there is no column {name!r}{hint}")
+            similar = nearest(name, header)
+            hint = did_you_mean(similar) if similar else f"it has {shorten(', '.join(header))}."
+            raise DataError(f"{path}:1: there is no column {name!r}; {hint}")
     chosen = tuple(name for name in header if name not in wanted) if targets is None else tuple(targets)
     twice = sorted({name for name in (*wanted, *chosen) if [*wanted, *chosen].count(name) > 1})
     if twice:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from regard.config.spelling import nearest
 from regard.errors import ConfigError
 
 TIE_BREAKERS = ("teacher_forced_loss", "loss")
@@ -69,8 +69,8 @@ class BestValidation:
     def value(self, metrics: Mapping[str, float]) -> float:
         """The value of the selected metric."""
         if self.metric not in metrics:
-            similar = difflib.get_close_matches(self.metric, list(metrics), n=1)
-            hint = f"Did you mean {similar[0]!r}? " if similar else ""
+            similar = nearest(self.metric, metrics)
+            hint = f"Did you mean {similar!r}? " if similar else ""
             raise ConfigError(
                 f"select is {self.metric!r}, which is not a metric of the validation. {hint}"
                 f"Its metrics are: {', '.join(sorted(metrics)) or 'none'}.",
