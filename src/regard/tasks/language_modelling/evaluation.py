@@ -13,7 +13,7 @@ from regard.data import Likelihood, RunningText
 from regard.data.running_text import decode, line_end
 
 STRETCH = 64
-"""Tokens of a stretch, of which the worst are shown."""
+"""Characters, about, of a stretch, of which the worst are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,12 @@ class Stretches(Sequence[Stretch]):
 
     def __init__(self, name: str, text: RunningText, nats: NDArray[np.float64]) -> None:
         self._name, self._text, self._nats = name, text, nats
+        self._length = max(8, round(STRETCH * text.train.num_tokens / max(text.train.num_characters, 1)))
         end = line_end(text.field)
         self._ends = np.flatnonzero(text.ids == end) if end is not None else None
 
     def __len__(self) -> int:
-        return -(-len(self._nats) // STRETCH)
+        return -(-len(self._nats) // self._length)
 
     @overload
     def __getitem__(self, index: int) -> Stretch: ...
@@ -86,10 +87,10 @@ class Stretches(Sequence[Stretch]):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
             raise IndexError(index)
-        start = index % len(self) * STRETCH
-        nats = self._nats[start : start + STRETCH]
+        start = index % len(self) * self._length
+        nats = self._nats[start : start + self._length]
         line = 1 if self._ends is None else int(np.searchsorted(self._ends, start)) + 1
-        text = decode(self._text.field, self._text.ids[start : start + STRETCH].tolist())
+        text = decode(self._text.field, self._text.ids[start : start + self._length].tolist())
         return Stretch(f"{self._name}:{line}", text, float(nats.sum()), len(nats))
 
     def __iter__(self) -> Iterator[Stretch]:
@@ -97,7 +98,7 @@ class Stretches(Sequence[Stretch]):
 
     def worst(self) -> Sequence[Stretch]:
         """All stretches, those with the most nats per token first."""
-        starts = np.arange(0, len(self._nats), STRETCH)
+        starts = np.arange(0, len(self._nats), self._length)
         lengths = np.diff(np.append(starts, len(self._nats)))
         order = np.argsort(-np.add.reduceat(self._nats, starts) / lengths, kind="stable")
         return _Ordered(self, order)
