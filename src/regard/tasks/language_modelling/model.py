@@ -122,7 +122,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         if strict:
             for number, (text, reasons) in enumerate(zip(inputs, warnings), start=1):
                 if reasons:
-                    raise DataError(f"input {number} ({text!r}): {'; '.join(reasons)}")
+                    raise DataError(f"input {number} ({text!r:.60}): {'; '.join(reasons)}")
         decoding = told(self.config.decoding, search)
         results: list[Prediction | None] = [None] * len(inputs)
         ids = [self.text.vocabulary.ids(symbols) for symbols in prompts]

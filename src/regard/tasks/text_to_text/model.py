@@ -124,7 +124,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
         if strict:
             for number, (text, reasons) in enumerate(zip(inputs, warnings), start=1):
                 if reasons:
-                    raise DataError(f"input {number} ({text!r}): {'; '.join(reasons)}")
+                    raise DataError(f"input {number} ({text!r:.60}): {'; '.join(reasons)}")
         results: list[Prediction | None] = [
             None if encoding.tokens else Prediction([], [], "", 0.0, 0.0, "length", warnings=warnings[i])
             for i, encoding in enumerate(encodings)
