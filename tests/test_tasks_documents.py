@@ -19,7 +19,7 @@ import regard
 from regard.cli import run
 from regard.config import Configuration, from_preset, load
 from regard.config.tasks.documents import DocumentsConfig, FlatConfig, HierarchicalConfig
-from regard.data import Document, DocumentField, Labels, pad_documents
+from regard.data import Document, DocumentField, Labels, Normalisation, pad_documents
 from regard.errors import ConfigError, DataError
 from regard.layers.items import ItemDraws, drawing
 from regard.tasks import TASKS, DocumentModel, DocumentPrediction, train
@@ -159,6 +159,15 @@ def test_a_saved_model_predicts_the_same(tmp_path: Path) -> None:
     (tmp_path / "model" / "labels.json").unlink()
     with pytest.raises(DataError, match=r"labels\.json"):
         regard.load(tmp_path / "model")
+
+
+def test_a_model_says_what_another_one_does_otherwise() -> None:
+    built, other = untrained(), untrained(several=True)
+    assert built.unlike(untrained()) == []
+    assert built.unlike(other) == ["the labels are others, so what the output layer has learned is of no use"]
+    upper = DocumentField.build(["A"], normalisation=Normalisation(case="upper"))
+    (line,) = built.unlike(DocumentModel.build(built.config, upper, built.labels))
+    assert "normalised differently" in line
 
 
 def test_what_predictions_are_told_changes_them() -> None:

@@ -1,7 +1,7 @@
 """TF-IDF with logistic regression, which a user would otherwise take, on labelled documents.
 
     pip install scikit-learn
-    python benchmarks/documents/tfidf.py TRAIN [TEST] [--ngrams 1] [--strength 10]
+    python benchmarks/documents/tfidf.py TRAIN [TEST] [--ngrams 1] [--strength 10] [--separator ';']
 
 Without TEST the documents are held out that `regard train` would hold out. Files as `regard.data.read_documents` reads
 them. Words, weights and the regression are scikit-learn's; only the strength of the regression is not its default.
@@ -14,6 +14,7 @@ import time
 
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
 
 from regard.data import Labels, hold_out_documents, read_documents, score_labels
 from regard.data.split import suggested_fraction
@@ -26,21 +27,27 @@ def main() -> None:
     parser.add_argument("test", nargs="?")
     parser.add_argument("--ngrams", type=int, default=1, help="the most words of a feature")
     parser.add_argument("--strength", type=float, default=10.0, help="C of the regression")
+    parser.add_argument("--separator", help="the text between labels, if documents may have several")
     options = parser.parse_args()
-    train = read_documents(options.train)
+    train = read_documents(options.train, label_separator=options.separator)
     if options.test is None:
         train, test = hold_out_documents(train, suggested_fraction(len(train)))
     else:
-        test = read_documents(options.test)
-    labels, start = Labels.build(train), time.process_time()
+        test = read_documents(options.test, label_separator=options.separator)
+    several, start = options.separator is not None, time.process_time()
+    labels = Labels.build(train, several=several)
+    right = labels.indicators if several else labels.ids
     features = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, options.ngrams))
     model = LogisticRegression(C=options.strength, max_iter=1000)
-    model.fit(features.fit_transform([item.text for item in train]), labels.ids(train))
-    given = model.predict(features.transform([item.text for item in test]))
-    scores = score_labels(given, labels.ids(test), num_labels=len(labels))
+    if several:
+        model = OneVsRestClassifier(model)
+    model.fit(features.fit_transform([item.text for item in train]), right(train))
+    given = model.predict(features.transform([item.text for item in test])).astype(bool if several else int)
+    scores = score_labels(given, right(test), num_labels=len(labels))
     seconds = time.process_time() - start
     print(
-        f"{len(test):,} documents: accuracy {scores.accuracy:.2%}, macro F1 {scores.macro_f1:.4f}; "
+        f"{len(test):,} documents: accuracy {scores.accuracy:.2%}, macro F1 {scores.macro_f1:.4f}, "
+        f"micro F1 {scores.micro_f1:.4f}; "
         f"{len(features.vocabulary_):,} features, {seconds:.0f} s of CPU time"
     )
 

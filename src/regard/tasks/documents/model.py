@@ -114,14 +114,21 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         if others := [text for text in inputs if not isinstance(text, str)]:
             raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
         joined = len(self.input_fields) - 1
-        encoded = [self.field.encode("\n\n".join(text.split(TAB, joined)) if joined else text) for text in inputs]
+        texts = ["\n\n".join(text.split(TAB, joined)) for text in inputs] if joined else inputs
+        return self.predict_documents(texts, alignment=alignment, strict=strict)
+
+    def predict_documents(
+        self, texts: Sequence[str], *, alignment: bool = True, strict: bool = False
+    ) -> list[DocumentPrediction]:
+        """As `predict`, of texts as `regard.data.Document` has them: several fields are joined already."""
+        encoded = [self.field.encode(text) for text in texts]
         warnings = [self._warnings(item) for item in encoded]
         if strict:
-            for number, (text, reasons) in enumerate(zip(inputs, warnings, strict=True), start=1):
+            for number, (text, reasons) in enumerate(zip(texts, warnings, strict=True), start=1):
                 if reasons:
                     raise DataError(f"input {number} ({text!r:.100}): {'; '.join(reasons)}")
         documents = EncodedDocuments.of(encoded)
-        results: list[DocumentPrediction | None] = [None] * len(inputs)
+        results: list[DocumentPrediction | None] = [None] * len(texts)
         for i, probabilities, alignments in self.classify(documents, alignment=alignment):
             sentences = encoded[i].tokens if alignment else ()
             results[i] = self.prediction(probabilities, sentences, alignments, warnings[i])

@@ -96,8 +96,7 @@ class DocumentTrainee:
         result = self._evaluate()
         metrics = dict(result.metrics)
         del metrics["documents"]
-        texts = [self._text(item.text) for item in self.documents[:NUM_MEASURED]]
-        predictions = self.model.predict(texts)
+        predictions = self.model.predict_documents([item.text for item in self.documents[:NUM_MEASURED]])
         metrics.update(focus(predictions))
         shown = self.config.training.samples
         pictures = [
@@ -109,8 +108,8 @@ class DocumentTrainee:
 
     @property
     def examples(self) -> Iterator[str]:
-        """The held-out texts."""
-        return (item.text for item in self.documents)
+        """The held-out texts; none if a text has several fields."""
+        return (item.text for item in self.documents if len(self.model.input_fields) == 1)
 
     def save(self, folder: Path) -> None:
         """Saves everything that prediction needs."""
@@ -125,12 +124,8 @@ class DocumentTrainee:
 
     def _draw(self, number: int, path: Path) -> None:
         item = self.documents[number]
-        (prediction,) = self.model.predict([self._text(item.text)])
+        (prediction,) = self.model.predict_documents([item.text])
         plot_document(self.model.weighted(prediction, label=", ".join(item.labels) or "no label"), path)
-
-    def _text(self, text: str) -> str:
-        """A text as `predict` takes it: several fields are separated by tabs."""
-        return text.replace("\n\n", "\t", len(self.model.input_fields) - 1)
 
     def _weights(self) -> Tensor | None:
         """(C,) weights with which all labels count the same; None if all documents do."""
