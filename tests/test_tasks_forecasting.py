@@ -618,6 +618,25 @@ def test_losses_are_as_configured(series: Path) -> None:
     assert value == pytest.approx(abs(apart).mean() / 2, rel=1e-5)
 
 
+def test_the_penalty_is_that_of_the_linear_map(series: Path) -> None:
+    weights = [untrained(series, f"model.linear_penalty={penalty}")[0].linear.weights for penalty in (1.0, 100.0)]
+    assert np.abs(weights[1][:, :-1]).sum() < np.abs(weights[0][:, :-1]).sum()
+
+
+@pytest.mark.parametrize("settings", [[], QUANTILES])
+def test_a_compiled_loss_is_the_same(series: Path, monkeypatch: pytest.MonkeyPatch, settings: list[str]) -> None:
+    monkeypatch.setattr("regard.tasks.compilation.BACKEND", "eager")
+    losses = []
+    for compiles in ("false", "true"):
+        model, material = untrained(series, f"training.compile={compiles}", "model.decoder.dropout=0.0", *settings)
+        trainee = ForecastTrainee(model, material)
+        loss = trainee.loss(trainee.batch(trainee.descriptions(0)[1]), step=0, generator=torch.Generator())
+        losses.append((loss.total.item(), int(loss.count)))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    with pytest.raises(ConfigError, match="leave out either compile or these two"):
+        TASKS["forecasting"].draft(configured(series, "training.compile=true", *FEEDING).config)
+
+
 def test_items_are_windows_or_their_targets(series: Path) -> None:
     model, material = untrained(series)
     trainee = ForecastTrainee(model, material)
