@@ -399,6 +399,25 @@ def test_files_that_do_not_fit_the_model_are_refused(series: Path, tmp_path: Pat
         model.read(str(daily))
 
 
+def test_a_target_may_not_have_the_name_of_a_column_of_forecasts(tmp_path: Path) -> None:
+    file = write_csv(tmp_path / "steps.csv", ["day", "step"], [(f"2024-01-{i:02}", i) for i in range(1, 29)])
+    with pytest.raises(DataError, match=r"steps\.csv: rename the target 'step'"):
+        read_material(configured(file).config.data)
+
+
+def test_training_may_start_from_another_model(
+    series: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ["training.max_steps=1", "training.samples=0"]
+    train(configured(series, *few), tmp_path / "base")
+    rows = [(stamp(i), *values) for i, values in enumerate(wave(130))]
+    other = write_csv(tmp_path / "other.csv", ["time", "a", "c"], rows)
+    train(configured(other, *few, f"training.start_from={tmp_path / 'base'}"), tmp_path / "run")
+    said = capsys.readouterr().err
+    assert "22 of 22 weights are copied" in said
+    assert "targets: 'a', 'c' here, 'a', 'b' there" in said
+
+
 def test_parquet_is_read_as_csv_is(shops: Path, tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
