@@ -399,6 +399,25 @@ def test_files_that_do_not_fit_the_model_are_refused(series: Path, tmp_path: Pat
         model.read(str(daily))
 
 
+def test_a_target_may_not_have_the_name_of_a_column_of_forecasts(tmp_path: Path) -> None:
+    file = write_csv(tmp_path / "steps.csv", ["day", "step"], [(f"2024-01-{i:02}", i) for i in range(1, 29)])
+    with pytest.raises(DataError, match=r"steps\.csv: rename the target 'step'"):
+        read_material(configured(file).config.data)
+
+
+def test_training_may_start_from_another_model(
+    series: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ["training.max_steps=1", "training.samples=0"]
+    train(configured(series, *few), tmp_path / "base")
+    rows = [(stamp(i), *values) for i, values in enumerate(wave(130))]
+    other = write_csv(tmp_path / "other.csv", ["time", "a", "c"], rows)
+    train(configured(other, *few, f"training.start_from={tmp_path / 'base'}"), tmp_path / "run")
+    said = capsys.readouterr().err
+    assert "22 of 22 weights are copied" in said
+    assert "targets: 'a', 'c' here, 'a', 'b' there" in said
+
+
 def test_parquet_is_read_as_csv_is(shops: Path, tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
@@ -616,6 +635,25 @@ def test_losses_are_as_configured(series: Path) -> None:
     assert value == pytest.approx(abs(apart).mean(), rel=1e-5)
     value, apart = loss("model.quantiles=[0.5]")
     assert value == pytest.approx(abs(apart).mean() / 2, rel=1e-5)
+
+
+def test_the_penalty_is_that_of_the_linear_map(series: Path) -> None:
+    weights = [untrained(series, f"model.linear_penalty={penalty}")[0].linear.weights for penalty in (1.0, 100.0)]
+    assert np.abs(weights[1][:, :-1]).sum() < np.abs(weights[0][:, :-1]).sum()
+
+
+@pytest.mark.parametrize("settings", [[], QUANTILES])
+def test_a_compiled_loss_is_the_same(series: Path, monkeypatch: pytest.MonkeyPatch, settings: list[str]) -> None:
+    monkeypatch.setattr("regard.tasks.compilation.BACKEND", "eager")
+    losses = []
+    for compiles in ("false", "true"):
+        model, material = untrained(series, f"training.compile={compiles}", "model.decoder.dropout=0.0", *settings)
+        trainee = ForecastTrainee(model, material)
+        loss = trainee.loss(trainee.batch(trainee.descriptions(0)[1]), step=0, generator=torch.Generator())
+        losses.append((loss.total.item(), int(loss.count)))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    with pytest.raises(ConfigError, match="leave out either compile or these two"):
+        TASKS["forecasting"].draft(configured(series, "training.compile=true", *FEEDING).config)
 
 
 def test_items_are_windows_or_their_targets(series: Path) -> None:

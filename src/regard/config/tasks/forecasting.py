@@ -160,6 +160,10 @@ class RecurrentForecasterConfig(Section):
 class ForecastTrainingConfig(FeedbackConfig, TrainingConfig):
     """The training loop, with what series add to it."""
 
+    samples: Annotated[int, Field(ge=0)] = Field(
+        default=1,
+        description="number of forecasts shown, and of pictures drawn each time that the steps have grown by half",
+    )
     batch_windows: Size = Field(default=32, description="windows of a batch", json_schema_extra=FROM_DATA)
     loss: Literal["squared_error", "absolute_error", "pinball_loss"] | None = Field(
         default=None,

@@ -116,6 +116,17 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         self.scale.save(folder / SCALE)
         np.save(folder / LINEAR, self.linear.weights, allow_pickle=False)
 
+    def unlike(self, other: Forecaster) -> Sequence[str]:
+        """Other targets, and series at other steps."""
+        return [
+            f"{what}: {ours} here, {theirs} there"
+            for what, ours, theirs in (
+                ("targets", listed(self.facts.target_names), listed(other.facts.target_names)),
+                ("rows", f"every {self.facts.step}", f"every {other.facts.step}"),
+            )
+            if ours != theirs
+        ]
+
     @property
     def levels(self) -> tuple[float, ...]:
         """The levels of the quantiles of the network."""

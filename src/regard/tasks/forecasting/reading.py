@@ -37,6 +37,8 @@ WINDOW_SCALES = {
 }
 FIT_WINDOWS = 50_000
 """About the most windows that the ridge regression is fitted to; of more, every n-th."""
+COLUMNS = ("file", "series", "step", "time")
+"""The columns of a table of forecasts beside the targets."""
 FEW_WINDOWS = 50
 MUCH_MISSING = 0.5
 """A target of which more than this share is missing is reported."""
@@ -169,8 +171,12 @@ def read_material(data: SeriesDataConfig) -> SeriesData:
 
 
 def read_table(data: SeriesDataConfig, path: Path | str) -> SeriesTable:
-    """The series of a file, as the configuration reads them."""
-    return read_series(
+    """The series of a file, as the configuration reads them.
+
+    Raises:
+        DataError: for what cannot be read, or a target that has the name of a column of forecasts.
+    """
+    table = read_series(
         path,
         time=data.time,
         series=data.series,
@@ -180,6 +186,9 @@ def read_table(data: SeriesDataConfig, path: Path | str) -> SeriesTable:
         fill_gaps=data.fill_gaps,
         time_format=data.time_format,
     )
+    if taken := [name for name in table.target_names if name in COLUMNS]:
+        raise DataError(f"{path}: rename the target {taken[0]!r}: tables of forecasts have a column of this name.")
+    return table
 
 
 def scale_of(table: SeriesTable, scale: StandardScale) -> tuple[StandardScale, tuple[str, ...]]:
