@@ -15,7 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.decoding import Prediction, Search, SimpleDecoder, beam_search, force_align, free_run, search
+    from regard.decoding import Prediction, Search, SimpleDecoder, beam_search, force_align, search
+    from regard.decoding.free_run import free_run  # the package's name is also that of a module
     from regard.errors import ConfigError, DataError, RegardError, ShapeError, UnsupportedError
     from regard.ops import plain
     from regard.tasks import TextToText, load, train
