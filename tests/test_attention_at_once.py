@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -22,6 +23,7 @@ from regard.attention import (
     SoftmaxAlignment,
     WeightedSum,
     at_once,
+    multi_head,
 )
 from regard.errors import ShapeError
 from regard.ops.additive_attention import blocks
@@ -286,6 +288,47 @@ def test_a_declaration_holds_until_a_subclass_computes_something_else():
         memory = mechanism.prepare(values)
         looks = mechanism(queries, memory)[0].context
         torch.testing.assert_close(looks, mechanism(queries, memory, alignment=True)[0].context)
+
+
+@pytest.mark.parametrize("back", [None, 5, 4], ids=lambda back: f"back={back}")
+@pytest.mark.parametrize("hypotheses", [1, 2])
+def test_rotated_queries_of_a_short_window_attend_at_once(back, hypotheses):
+    window = None if back is None else SlidingWindow(back=back, front=0)
+    options = {"query_size": D, "memory_size": D, "size": D, "num_heads": 2, "positions": "rotary"}
+    mechanism = multi_head(**options, causal=True, window=window).double()
+    values, queries = torch.randn(2, 6, D).double(), torch.randn(2 * hypotheses, 6, D).double()
+    memory = mechanism.prepare(values)
+    reason = at_once.ineligible_now(mechanism.parts, memory, 2 * hypotheses, from_start=True)
+    assert (reason is None) == (back != 4 and hypotheses == 1)  # of 6 positions the last attends to 5 only
+    looks = mechanism(queries, memory)[0].context
+    torch.testing.assert_close(looks, mechanism(queries, memory, alignment=True)[0].context)
+
+
+def test_rotated_queries_of_several_hypotheses_have_their_own_steps():
+    mechanism = multi_head(query_size=D, memory_size=D, size=D, num_heads=2, positions="rotary").double()
+    memory = mechanism.prepare(torch.randn(2, 6, D).double())
+    queries = torch.randn(6, 4, D).double()
+    assert at_once.ineligible_now(mechanism.parts, memory, 6, from_start=True) is None
+    looks = mechanism(queries, memory)[0].context
+    torch.testing.assert_close(looks, mechanism(queries, memory, alignment=True)[0].context)
+    later = replace(mechanism.initial_state(memory, 3), position=torch.full((6,), 2))
+    assert "do not begin at 0" in at_once.ineligible_now(mechanism.parts, memory, 6, from_start=False)
+    looks = mechanism(queries, memory, later)[0].context
+    torch.testing.assert_close(looks, mechanism(queries, memory, later, alignment=True)[0].context)
+
+
+class Reaching(SlidingWindow):
+    """A user's own, whose centre is not the step."""
+
+    def centre(self, leaf, position):
+        return position[:, None] - 1
+
+
+def test_a_sliding_window_is_the_past_only_while_it_reaches_all_of_it():
+    assert [SlidingWindow(back=3, front=0).extent_of(count) for count in (1, 4, 5)] == ["past", "past", None]
+    assert SlidingWindow(back=3, front=1).extent_of(2) is None
+    assert Reaching(back=3, front=0).extent_of(2) is None
+    assert CausalWindow().extent_of(9) == "past"
 
 
 class Reading(LocationScore):

@@ -4,9 +4,9 @@
 
 Both train the same weights on windows of the same width, in turn in one process: so many steps of the one, then of the
 other. The plain program is what a tutorial has: random crops of one tensor of ids, `nn.LSTM` or blocks with
-`scaled_dot_product_attention`, `F.cross_entropy`, `AdamW(fused=True)`, gradients clipped by norm. Before timing, both must
-give the same loss and the same gradients for the same batch. Rates are tokens per second of CPU time; the ratio is the
-median over the rounds.
+`scaled_dot_product_attention`, `F.cross_entropy`, `AdamW(fused=True)`, gradients clipped by norm. Before timing, both
+must give the same loss and the same gradients for the same batch. Rates are tokens per second of CPU time; the ratio is
+the median over the rounds.
 """
 
 from __future__ import annotations
@@ -204,7 +204,8 @@ def report(name: str, options: argparse.Namespace) -> None:
     ratios = sorted(ours / theirs for ours, theirs in zip(*rates, strict=True))
     print(
         f"| {name} | {sum(p.numel() for p in plain.parameters()):,} | {statistics.median(rates[0]):,.0f} "
-        f"| {statistics.median(rates[1]):,.0f} | {statistics.median(ratios):.2f} | {ratios[0]:.2f} to {ratios[-1]:.2f} |",
+        f"| {statistics.median(rates[1]):,.0f} | {statistics.median(ratios):.2f} "
+        f"| {ratios[0]:.2f} to {ratios[-1]:.2f} |",
         flush=True,
     )
 

@@ -79,6 +79,7 @@ OPERATIONS: tuple[OperationCase, ...] = (
     OperationCase("entmax of 1.3", (ops.entmax,), lambda: (draw(3, 5), _SUPPORT, 1.3)),
     OperationCase("entmax, an alpha each", (ops.entmax,), lambda: (draw(3, 5), _SUPPORT, 1 + probabilities(3, 1))),
     OperationCase("rotation", (ops.rotate,), lambda: (draw(3, 2, 5), draw(3, 2, seed=1))),
+    OperationCase("rotation of all features", (ops.rotate,), lambda: (draw(3, 2, 4), draw(3, 2, seed=1))),
     OperationCase("rotation of halves", (ops.rotate,), lambda: (draw(3, 2, 4), draw(3, 2, seed=1), "half")),
     OperationCase(
         "moving chunk softmax, infinite",
