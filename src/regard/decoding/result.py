@@ -13,6 +13,10 @@ from regard.errors import RegardError
 StopReason = Literal["eos", "length"]
 
 
+DECIMALS = 6
+"""Decimals of the weights of an alignment in JSON."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Hypothesis:
     """An output of a search, T tokens long. Its tensors are ordinary tensors on the CPU.
@@ -67,6 +71,24 @@ class Prediction:
     alignments: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     alternatives: tuple[Prediction, ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """The prediction as a JSON object, with its alternatives; weights of alignments have six decimals."""
+        alternatives = [other._own_record() for other in self.alternatives]
+        return {**self._own_record(), "warnings": list(self.warnings), "alternatives": alternatives}
+
+    def _own_record(self) -> dict[str, Any]:
+        record: dict[str, Any] = {
+            "text": self.text,
+            "tokens": list(self.tokens),
+            "score": self.score,
+            "log_probability": self.log_probability,
+            "stop_reason": self.stop_reason,
+        }
+        if self.alignment is not None:
+            record["source_tokens"] = list(self.source_tokens)
+            record["alignment"] = [[round(weight, DECIMALS) for weight in row] for row in self.alignment.tolist()]
+        return record
 
     def __repr__(self) -> str:
         parts = [repr(self.text), f"score={self.score:.4f}", f"stop_reason={self.stop_reason!r}"]

@@ -148,6 +148,14 @@ class AbstractModel(ABC, Generic[ConfigT]):
         """The device of the weights."""
         return next(self.module.parameters()).device
 
+    @property
+    def num_parameters(self) -> int:
+        """The number of weights, those with several names counted once."""
+        return sum(parameter.numel() for parameter in self.module.parameters())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.num_parameters:,} parameters, on {self.device})"
+
     @abstractmethod
     def save_assets(self, folder: Path) -> None:
         """Writes what belongs to the model beside weights and configuration, such as vocabularies; no code."""

@@ -267,15 +267,12 @@ class DocumentModel(AbstractModel[DocumentsConfig]):
         return {
             "name": self.name,
             "task": self.config.task,
-            "parameters": sum(parameter.numel() for parameter in self.module.parameters()),
+            "parameters": self.num_parameters,
             "words": f"{len(self.field.words.vocabulary):,} {self.config.data.units} symbols",
             "labels": f"{len(self.labels):,} {kind}: {', '.join(self.labels.names)}",
             "model": self.config.model.model_dump(mode="json"),
             "decoding": self.config.decoding.model_dump(mode="json"),
         }
-
-    def __repr__(self) -> str:
-        return f"DocumentModel({self.name!r}, {self.information()['parameters']:,} parameters, on {self.device})"
 
     def _warnings(self, encoded: EncodedDocument) -> tuple[str, ...]:
         if not encoded.num_words:

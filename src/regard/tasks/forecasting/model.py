@@ -318,7 +318,7 @@ class Forecaster(AbstractModel[ForecastingConfig]):
         return {
             "name": self.name,
             "task": self.config.task,
-            "parameters": sum(parameter.numel() for parameter in self.module.parameters()),
+            "parameters": self.num_parameters,
             "targets": ", ".join(self.facts.target_names),
             "known": ", ".join((*self.facts.known_names, *self.facts.features)),
             "series": len(self.scale.names),
@@ -328,9 +328,6 @@ class Forecaster(AbstractModel[ForecastingConfig]):
             "model": self.config.model.model_dump(mode="json"),
             "decoding": self.config.decoding.model_dump(mode="json"),
         }
-
-    def __repr__(self) -> str:
-        return f"Forecaster({self.name!r}, {self.information()['parameters']:,} parameters, on {self.device})"
 
     @property
     def _baselines(self) -> Baselines:

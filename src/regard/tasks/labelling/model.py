@@ -27,7 +27,7 @@ LONGEST_TOKEN = 40
 
 
 @dataclass(eq=False, repr=False)
-class LabellingTagger(AbstractModel[LabellingConfig]):
+class Tagger(AbstractModel[LabellingConfig]):
     """A model of sequence labelling: three vocabularies, the module and its configuration.
 
     Args:
@@ -55,7 +55,7 @@ class LabellingTagger(AbstractModel[LabellingConfig]):
     @classmethod
     def build(
         cls, config: LabellingConfig, tokens: Vocabulary, characters: Vocabulary, labels: Vocabulary, *, name: str
-    ) -> LabellingTagger:
+    ) -> Tagger:
         """An untrained model; its weights are drawn from torch's global generator."""
         module = Labeller(config.model, num_tokens=len(tokens), num_characters=len(characters), num_labels=len(labels))
         return cls(config, tokens, characters, labels, module, name=name)
@@ -193,7 +193,7 @@ class LabellingTagger(AbstractModel[LabellingConfig]):
         return {
             "name": self.name,
             "task": self.config.task,
-            "parameters": sum(parameter.numel() for parameter in self.module.parameters()),
+            "parameters": self.num_parameters,
             "tokens": len(self.tokens.symbols),
             "characters": len(self.characters.symbols),
             "labels": ", ".join(self.labels.symbols),

@@ -10,7 +10,7 @@ import numpy as np
 from regard.config.tasks.labelling import LabellingConfig
 from regard.data import Vocabulary, bucket
 from regard.tasks.contract import AbstractTask, DataFile, Metric
-from regard.tasks.labelling.model import LabellingTagger
+from regard.tasks.labelling.model import Tagger
 from regard.tasks.labelling.network import Labeller
 from regard.tasks.labelling.reading import LabellingMaterial, LabellingReport, check, read_material
 from regard.tasks.labelling.trainee import LabellingTrainee
@@ -73,15 +73,15 @@ class LabellingTask(AbstractTask[LabellingConfig]):
         """A configuration whose open keys have the values that a former run resolved them to."""
         return adopted(config, resolved, open_keys(config))
 
-    def build(self, config: LabellingConfig, material: LabellingMaterial, *, name: str) -> LabellingTagger:
+    def build(self, config: LabellingConfig, material: LabellingMaterial, *, name: str) -> Tagger:
         """An untrained model for the vocabularies of the sentences."""
-        return LabellingTagger.build(config, material.tokens, material.characters, material.labels, name=name)
+        return Tagger.build(config, material.tokens, material.characters, material.labels, name=name)
 
-    def trainee(self, model: LabellingTagger, material: LabellingMaterial) -> LabellingTrainee:
+    def trainee(self, model: Tagger, material: LabellingMaterial) -> LabellingTrainee:
         """The model with its sentences."""
         return LabellingTrainee(model, material)
 
-    def restore(self, config: LabellingConfig, folder: Path, *, name: str) -> LabellingTagger:
+    def restore(self, config: LabellingConfig, folder: Path, *, name: str) -> Tagger:
         """The model with the saved vocabularies."""
-        saved = [Vocabulary.load(folder / file) for file in LabellingTagger.assets]
-        return LabellingTagger.build(config, *saved, name=name)
+        saved = [Vocabulary.load(folder / file) for file in Tagger.assets]
+        return Tagger.build(config, *saved, name=name)

@@ -14,7 +14,7 @@ from torch import Tensor
 from regard.data import bucket
 from regard.data.vocabulary import UNKNOWN
 from regard.tasks.encoded import pad
-from regard.tasks.labelling.model import LabellingTagger
+from regard.tasks.labelling.model import Tagger
 from regard.tasks.labelling.reading import LabellingMaterial, Sentence
 from regard.tasks.store import save
 from regard.training import Loss, Validation
@@ -26,7 +26,7 @@ HELD_OUT_ROWS = 64
 class LabellingTrainee:
     """A model with the sentences that it is trained on; those longer than `data.max_length` are left out."""
 
-    def __init__(self, model: LabellingTagger, material: LabellingMaterial) -> None:
+    def __init__(self, model: Tagger, material: LabellingMaterial) -> None:
         self.model = model
         self.module = model.module
         self.config = model.config
@@ -97,5 +97,5 @@ class LabellingTrainee:
         save(self.model, folder)
 
 
-def _draw(model: LabellingTagger, prediction: Any, path: Path) -> object:
+def _draw(model: Tagger, prediction: Any, path: Path) -> object:
     return model.plot([prediction], path)

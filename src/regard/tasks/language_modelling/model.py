@@ -31,8 +31,6 @@ from regard.tasks.language_modelling.evaluation import Evaluation, Stretches
 from regard.viz import plot_alignment
 
 LINE_END = "⏎"
-DECIMALS = 6
-"""Decimals of the weights of an alignment in JSON."""
 DRAWN = 16
 """The most tokens of a continuation that are drawn after the text itself."""
 MOST_LOGITS = 1 << 22
@@ -178,8 +176,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
 
     def record(self, prediction: Prediction) -> dict[str, Any]:
         """Text, tokens, score, log-probability and, if it has one, alignment of the continuation and of others."""
-        warnings, alternatives = list(prediction.warnings), [_output(other) for other in prediction.alternatives]
-        return {**_output(prediction), "warnings": warnings, "alternatives": alternatives}
+        return prediction.record()
 
     def can_plot(self, prediction: Prediction) -> bool:
         """Whether it has an alignment."""
@@ -223,14 +220,11 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         return {
             "name": self.name,
             "task": self.config.task,
-            "parameters": sum(parameter.numel() for parameter in self.module.parameters()),
+            "parameters": self.num_parameters,
             "text": f"{len(self.text.vocabulary):,} {self.config.data.units} symbols",
             "model": self.config.model.model_dump(mode="json"),
             "decoding": self.config.decoding.model_dump(mode="json"),
         }
-
-    def __repr__(self) -> str:
-        return f"LanguageModel({self.name!r}, {self.information()['parameters']:,} parameters, on {self.device})"
 
     def _symbols(self, text: str) -> list[str]:
         """The symbols of a prompt, as many as can have an effect; a line's end if it has none."""
@@ -308,18 +302,3 @@ def _batches(lengths: NDArray[np.int64]) -> Iterator[list[int]]:
     order = np.argsort(lengths, kind="stable").tolist()
     for start in range(0, len(order), MOST_PROMPTS):
         yield order[start : start + MOST_PROMPTS]
-
-
-def _output(prediction: Prediction) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        "text": prediction.text,
-        "tokens": list(prediction.tokens),
-        "score": prediction.score,
-        "log_probability": prediction.log_probability,
-        "stop_reason": prediction.stop_reason,
-    }
-    if prediction.alignment is not None:
-        rows = prediction.alignment.tolist()
-        record["source_tokens"] = list(prediction.source_tokens)
-        record["alignment"] = [[round(weight, DECIMALS) for weight in row] for row in rows]
-    return record

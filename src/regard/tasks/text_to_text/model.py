@@ -29,8 +29,6 @@ from regard.tasks.text_to_text.limits import symbol_limits, within
 from regard.viz import plot_alignment
 
 END = "</s>"
-DECIMALS = 6
-"""Decimals of the weights of an alignment in JSON."""
 MAX_SOURCE_RATIO = 10
 """Default limit on the length of an input, as a multiple of `data.max_length`."""
 
@@ -268,8 +266,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
 
     def record(self, prediction: Prediction) -> dict[str, Any]:
         """Text, tokens, score, log-probability and, if it has one, alignment of the output and of its alternatives."""
-        warnings, alternatives = list(prediction.warnings), [_output(other) for other in prediction.alternatives]
-        return {**_output(prediction), "warnings": warnings, "alternatives": alternatives}
+        return prediction.record()
 
     def can_plot(self, prediction: Prediction) -> bool:
         """Whether it has an alignment."""
@@ -297,15 +294,12 @@ class TextToText(AbstractModel[TextToTextConfig]):
         return {
             "name": self.name,
             "task": self.config.task,
-            "parameters": sum(parameter.numel() for parameter in self.module.parameters()),
+            "parameters": self.num_parameters,
             "source": _size(self.source, self.config.data.source.units),
             "target": _size(self.target, self.config.data.target.units),
             "model": self.config.model.model_dump(mode="json"),
             "decoding": self.config.decoding.model_dump(mode="json"),
         }
-
-    def __repr__(self) -> str:
-        return f"TextToText({self.name!r}, {self.information()['parameters']:,} parameters, on {self.device})"
 
     def _memory(self, ids: Tensor, mask: Tensor) -> Any:
         padded = None if bool(mask.all()) else mask.to(self.device)
@@ -344,21 +338,6 @@ class TextToText(AbstractModel[TextToTextConfig]):
 def output_symbols(prediction: Prediction) -> list[str]:
     """The symbols of the output, without the end symbol."""
     return prediction.tokens[:-1] if prediction.stop_reason == "eos" else prediction.tokens
-
-
-def _output(prediction: Prediction) -> dict[str, Any]:
-    record: dict[str, Any] = {
-        "text": prediction.text,
-        "tokens": list(prediction.tokens),
-        "score": prediction.score,
-        "log_probability": prediction.log_probability,
-        "stop_reason": prediction.stop_reason,
-    }
-    if prediction.alignment is not None:
-        rows = prediction.alignment.tolist()
-        record["source_tokens"] = list(prediction.source_tokens)
-        record["alignment"] = [[round(weight, DECIMALS) for weight in row] for row in rows]
-    return record
 
 
 def _capped(encoding: Encoding, longest: int) -> Encoding:
