@@ -6,6 +6,7 @@ import os
 import signal
 import tempfile
 
+import hypothesis
 import pytest
 import torch
 
@@ -19,6 +20,8 @@ CHECKED = [
 ]
 
 annotations.install(CHECKED)
+hypothesis.settings.register_profile("regard", deadline=None)  # a busy machine is no mistake
+hypothesis.settings.load_profile("regard")
 torch.set_num_threads(1)
 _compiled = tempfile.TemporaryDirectory(prefix="regard-inductor-")  # what a killed test leaves half written harms none
 os.environ["TORCHINDUCTOR_CACHE_DIR"] = _compiled.name

@@ -284,7 +284,7 @@ def wraps(draw, inner, depth):
     return Intersection([wraps(draw, inner, depth - 1) for _ in range(2)])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data(), width=st.integers(1, 14), steps=st.lists(st.integers(0, 15), min_size=2, max_size=2))
 def test_what_a_window_allows_lies_within_its_width_and_at_says_what_it_says_of_all(data, width, steps):
     heads = 2

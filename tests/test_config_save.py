@@ -67,7 +67,7 @@ OPTION = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(option=OPTION)
 def test_every_option_of_a_recipe_survives_saving(option, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "config.yaml"

@@ -48,7 +48,7 @@ PLAIN: dict[str, type[Units]] = {
     "byte": ByteUnits,
 }
 any_text = st.text(st.characters(), max_size=20)
-same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def test_normalising_twice_changes_nothing_for_any_character() -> None:

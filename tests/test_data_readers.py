@@ -54,7 +54,7 @@ def test_only_line_feeds_end_a_line(tmp_path: Path) -> None:
     assert texts(pairs) == [("a\u2028b\x0c\x85c", "d\re", 1)]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=12), max_size=12),
     st.sampled_from(["\n", "\r\n"]),

@@ -53,7 +53,7 @@ def consistent(decoder, memory, hypotheses, eos, options=None):
                     assert not row[t + 1 :].any()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     num_tokens=st.integers(2, 4),
     length=st.integers(1, 4),
@@ -101,7 +101,7 @@ def plain_beam(decoder, source, eos, beam, num_best, penalty, max_length):
     return (sorted(finished, key=lambda output: -output[0]) + cut)[:num_best]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     num_tokens=st.integers(3, 7),
     beam=st.integers(2, 5),
@@ -120,7 +120,7 @@ def test_a_narrow_beam_equals_a_plain_one(num_tokens, beam, num_best, max_length
         assert [h.score for h in hypotheses] == pytest.approx([value for value, _ in expected], abs=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     count=st.integers(2, 7),
     beam=st.integers(1, 6),

@@ -139,7 +139,7 @@ LAYOUTS = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     sizes=st.tuples(st.integers(0, 4), st.integers(0, 20), st.integers(0, 20), st.integers(0, 40)),
     heads=st.integers(0, 3),

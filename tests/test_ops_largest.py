@@ -23,7 +23,7 @@ def sorted_plainly(row, count, without):
 
 @each
 @kinds
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.integers(0, 4),
     width=st.sampled_from([1, 2, 5, 31, 32, 33, 64, 70, 200, 333]),
