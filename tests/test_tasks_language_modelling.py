@@ -17,7 +17,7 @@ from regard.config import load as read_config
 from regard.config.tasks.language_modelling import LanguageModellingConfig
 from regard.data import RunningText, WordUnits
 from regard.errors import ConfigError, DataError
-from regard.tasks import TASKS, LanguageModel, explain, load, train
+from regard.tasks import TASKS, LanguageModel, compilation, explain, load, train
 from regard.tasks.language_modelling.build import build_model
 from regard.tasks.language_modelling.reading import check, read_text
 from regard.tasks.language_modelling.trainee import TextTrainee
@@ -312,10 +312,10 @@ def test_an_evaluation_is_the_sum_over_every_token_once(kind: dict[str, Any], tm
     metrics = evaluation.metrics
     assert metrics["tokens"] == metrics["characters"] == 19
     assert metrics["words"] == 5
-    assert metrics["loss"] == pytest.approx(float(nats.mean()), abs=1e-5)
-    assert metrics["perplexity"] == pytest.approx(math.exp(float(nats.mean())), abs=1e-3)
-    assert metrics["bits_per_character"] == pytest.approx(float(nats.sum()) / math.log(2) / 19, abs=1e-5)
-    assert sum(stretch.nats for stretch in evaluation.scored) == pytest.approx(float(nats.sum()), abs=1e-4)
+    assert metrics["loss"] == pytest.approx(nats.mean().item(), abs=1e-5)
+    assert metrics["perplexity"] == pytest.approx(math.exp(nats.mean().item()), abs=1e-3)
+    assert metrics["bits_per_character"] == pytest.approx(nats.sum().item() / math.log(2) / 19, abs=1e-5)
+    assert sum(stretch.nats for stretch in evaluation.scored) == pytest.approx(nats.sum().item(), abs=1e-4)
     assert "19 tokens: perplexity" in str(evaluation)
 
 
@@ -360,7 +360,7 @@ def test_a_validation_is_the_evaluation_of_the_held_out_text(tmp_path: Path) -> 
     validation = TextTrainee(model, text).validate()
     nats = np.concatenate([model._token_nats(batch) for batch in model.windows(text, text.held_out).in_order(3)])
     assert len(nats) == text.held_out.num_tokens
-    assert validation.metrics["loss"] == pytest.approx(float(nats.mean()), abs=1e-5)
+    assert validation.metrics["loss"] == pytest.approx(nats.mean().item(), abs=1e-5)
     assert validation.concern is not None
     assert "no better than the frequencies" in validation.concern
 
@@ -380,6 +380,20 @@ def test_training_windows_cover_the_text_once_and_have_ids_of_their_own() -> Non
     halves = trainee.divide(batches[0], 2)
     assert sorted(np.concatenate(halves)[:, 0]) == sorted(batches[0][:, 0])
     assert trainee.item_ids(batches[0]).tolist() == batches[0][:, 0].tolist()
+
+
+def test_the_loss_can_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = []
+
+    def remembered(loss: Any, module: torch.nn.Module, first: Any) -> Any:
+        return lambda batch: (compiled.append(first()), loss(batch))[1]
+
+    monkeypatch.setattr(compilation, "CompiledLoss", remembered)
+    monkeypatch.setattr(compilation, "check_compilable", lambda training: None)
+    trainee = TextTrainee(untrained(config(training={"compile": True})), RunningText.read(_fixed(), held_out=0.2))
+    batch = trainee.batch(trainee.descriptions(0)[0])
+    assert trainee.loss(batch, step=0, generator=torch.Generator()).count == batch["scored"].sum()
+    assert [len(each["inputs"]) for each in compiled] == [4]
 
 
 def test_a_small_text_is_learned(tmp_path: Path) -> None:
