@@ -5,7 +5,7 @@ Let n be the number of tokens of the training text. Relative to a text of 100,00
     batch_size = 8 · (n / 100,000)^½        steps = max(1,000, 1,500 · (n / 100,000)^0.37)
 
 Epochs, warm-up and validations follow from the steps. Dropout falls by 0.1 for ten times as many tokens, and models of
-large texts are wider. `docs/log.md` has the experiments behind the numbers.
+large texts are wider. The growth with the size of the text is that of text to text; the numbers have not been tuned.
 """
 
 from __future__ import annotations
