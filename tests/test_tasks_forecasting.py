@@ -677,6 +677,14 @@ def test_a_model_worse_than_the_last_value_is_a_concern(series: Path) -> None:
     assert concern.startswith("The saved model's forecasts are worse than the last value")
 
 
+def test_quantiles_are_learned_in_free_running_mode(series: Path) -> None:
+    def share(*settings: str) -> float:
+        config: Any = configured(series, *settings).config
+        return resolve(config, read_material(config.data)).config.training.sequence_teacher_forcing
+
+    assert (share(), share(*QUANTILES), share(*QUANTILES, "training.sequence_teacher_forcing=0.3")) == (1.0, 0.0, 0.3)
+
+
 def test_the_plan_follows_the_data(series: Path) -> None:
     config: Any = from_preset("forecasting", [f"data.train={series}"]).config
     plan = resolve(config, read_material(config.data)).config

@@ -15,6 +15,7 @@ from regard.config.schema import (
     FeedbackConfig,
     File,
     Fraction,
+    Probability,
     Section,
     Size,
     TrainingConfig,
@@ -163,6 +164,12 @@ class ForecastTrainingConfig(FeedbackConfig, TrainingConfig):
     samples: Annotated[int, Field(ge=0)] = Field(
         default=1,
         description="number of forecasts shown, and of pictures drawn each time that the steps have grown by half",
+    )
+    sequence_teacher_forcing: Probability = Field(
+        default=1.0,
+        description="probability that a sequence is teacher-forced throughout; the others are free-running. Quantiles "
+        "that are learned from true last values are those of a single step, and too narrow for the others",
+        json_schema_extra=FROM_DATA,
     )
     batch_windows: Size = Field(default=32, description="windows of a batch", json_schema_extra=FROM_DATA)
     loss: Literal["squared_error", "absolute_error", "pinball_loss"] | None = Field(

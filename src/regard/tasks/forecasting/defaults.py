@@ -5,7 +5,8 @@ Relative to n = 60,000,
 
     sequences of a batch = 128 · (n / 60,000)^½        steps = max(300, 1,000 · (n / 60,000)^0.3)
 
-Epochs, warm-up and validations follow from the steps; validations have about 400 windows, evenly distributed.
+Points are teacher-forced, and quantiles run freely. Epochs, warm-up and validations follow from the
+steps; validations have about 400 windows, evenly distributed.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ def resolve(config: ForecastingConfig, material: SeriesData) -> Plan[Forecasting
     sequences = BATCH * size**BATCH_GROWTH
     batch = two_digits(min(max(sequences / channels, SMALLEST_BATCH), LARGEST_BATCH))
     batch = choose("training.batch_windows", batch)
+    choose("training.sequence_teacher_forcing", 1.0 if config.model.quantiles is None else 0.0)
     goal = max(BASE_STEPS * size**STEPS_GROWTH, LEAST_STEPS)
     batches = math.ceil(windows / batch)
     steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS)
