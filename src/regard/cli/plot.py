@@ -66,7 +66,7 @@ def plot(
     if separate:
         pages = [(pictures[number - 1], item, [prediction]) for number, item, prediction in drawn]
     else:
-        title = drawn[0][1] if len(drawn) == 1 else f"{len(drawn)} alignments"
+        title = drawn[0][1] if len(drawn) == 1 else f"{len(drawn)} predictions"
         pages = [(output, title, [prediction for _, _, prediction in drawn])]
     for file, title, shown in pages:
         for path in loaded.plot(shown, file, title=title, **choices):
