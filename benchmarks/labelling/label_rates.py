@@ -1,6 +1,6 @@
 """Tokens per second of a training step of sequence labelling, beside the plainest torch program for the same network.
 
-    python benchmarks/labelling/rates.py TRAIN [--steps 40] [--tokens 600]
+    python benchmarks/labelling/label_rates.py TRAIN [--steps 40] [--tokens 600]
 
 Both make the same steps on the same batches in turns, timed by the CPU time of the process: forward and backward pass,
 clipping and Adam, with dropout. The plain program packs sequences, so that no recurrent layer reads padding, and reads

@@ -1,6 +1,6 @@
 """Words per second of a training step, beside the plainest torch program for the same network.
 
-    python benchmarks/documents/rates.py TRAIN [--steps 40] [--words 3000]
+    python benchmarks/documents/document_rates.py TRAIN [--steps 40] [--words 3000]
 
 Both make the same steps on the same batches in turns, timed by the CPU time of the process: forward and backward pass,
 clipping and Adam, with dropout. The plain program packs sequences (`pack_padded_sequence`) so that no recurrent layer

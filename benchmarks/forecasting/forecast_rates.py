@@ -1,6 +1,6 @@
 """Windows a second of training, beside the plainest torch program for the same model, turn by turn in one process.
 
-    python benchmarks/forecasting/rates.py ETTh1.csv --horizons 24 168
+    python benchmarks/forecasting/forecast_rates.py ETTh1.csv --horizons 24 168
 
 The program is what one would write without a library: rows in one tensor, windows by indexing, `nn.GRU` for encoder and
 decoder, additive attention by its formula, `nn.Dropout`, the linear path, AdamW with clipping. A turn is some optimiser

@@ -1,6 +1,6 @@
 """Training rates of the task language_modelling beside the plainest torch program for the same model.
 
-    python benchmarks/language_models/rates.py TEXT [--rounds 8] [--steps 10]
+    python benchmarks/language_models/language_model_rates.py TEXT [--rounds 8] [--steps 10]
 
 Both train the same weights on windows of the same width, in turn in one process: so many steps of the one, then of the
 other. The plain program is what a tutorial has: random crops of one tensor of ids, `nn.LSTM` or blocks with
