@@ -66,6 +66,15 @@ def test_a_damaged_file_of_a_model_is_named(project: Path, name: str, damage: st
         load(project / "run")
 
 
+def test_a_configuration_that_is_cut_off_between_two_lines_is_refused(project: Path) -> None:
+    path = project / "run" / "config.yaml"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    for count in range(len(lines)):
+        path.write_text("".join(lines[:count]), encoding="utf-8")
+        with pytest.raises(DataError, match=r"config\.yaml"):
+            load(project / "run")
+
+
 @pytest.mark.parametrize("name", ["config.yaml", "source.json", "target.json", "data.json"])
 def test_a_missing_file_of_a_model_is_named(project: Path, name: str) -> None:
     (project / "run" / name).unlink()

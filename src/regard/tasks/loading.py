@@ -17,12 +17,16 @@ from regard.config.keys import keys
 from regard.config.spelling import did_you_mean, nearest
 from regard.errors import ConfigError, DataError, RegardError
 from regard.tasks.fingerprints import DAMAGED
+from regard.tasks.open_keys import is_set
 from regard.tasks.store import CARD, WEIGHTS, load_fingerprints, tied
 from regard.tasks.table import task_of
 from regard.training import archive
 from regard.training import weights as files
 from regard.training.device import choose as choose_device
 from regard.training.files import checksum
+
+LAST_KEY = "select"
+"""Without it, a saved configuration was cut off."""
 
 
 def load(name_or_folder: str | Path, *, device: str | torch.device = "auto") -> Any:
@@ -73,6 +77,8 @@ def _configuration(folder: Path, header: dict[str, Any]) -> Config:
         config = load_configuration(path).config
     except ConfigError as error:
         raise DataError(f"{error}\n  This is the configuration of the model {folder}. {DAMAGED}") from None
+    if not is_set(config, (LAST_KEY,)):
+        raise DataError(f"{path}: there is no key {LAST_KEY!r}, the last of a saved configuration. {DAMAGED}")
     try:
         section = keys(type(config))["model",].section_for(header["model"])
         assert section is not None
