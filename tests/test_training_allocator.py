@@ -26,7 +26,9 @@ def faults(size, times):
 sizes = [1 << 24, 3 << 20]
 for size in sizes:
     faults(size, 8)
-print(json.dumps([kept, [faults(size, 8) / (8 * 4 * size / resource.getpagesize()) for size in sizes]]))
+pages = [8 * 4 * size / resource.getpagesize() for size in sizes]
+shares = [min(faults(size, 8) for _ in range(3)) / count for size, count in zip(sizes, pages)]  # a system may take back
+print(json.dumps([kept, shares]))
 """
 
 
