@@ -11,7 +11,7 @@ from regard.data.columns import ColumnNormalisation, ColumnUnits
 from regard.data.document_field import DocumentField, EncodedDocument, document_findings, pad_documents
 from regard.data.documents import Document, Documents, hold_out_documents, read_documents
 from regard.data.field import Encoding, Field
-from regard.data.finding import Finding
+from regard.data.finding import Finding, Findings
 from regard.data.forecast_errors import ForecastErrors, ForecastTally, pinball
 from regard.data.forecasts import Forecast, alignment_rows, forecast_rows, forecasts_of, write_rows
 from regard.data.labels import Labels
@@ -60,6 +60,7 @@ __all__ = [
     "Encoding",
     "Field",
     "Finding",
+    "Findings",
     "Forecast",
     "ForecastErrors",
     "ForecastTally",

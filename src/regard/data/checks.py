@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from regard.data.columns import TAB
 from regard.data.field import Field
-from regard.data.finding import NUM_EXAMPLES, SEVERITIES, Finding, Severity
+from regard.data.finding import NUM_EXAMPLES, Finding, Findings, Severity, by_severity
 from regard.data.pairs import Pair, Pairs
 from regard.data.survey import Survey, survey
 from regard.data.symbols import symbols
@@ -28,24 +28,15 @@ SLACK = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """All findings, the most severe first; `str` gives one line per finding.
+class Report(Findings):
+    """All findings about pairs, the most severe first.
 
     Args:
         findings: errors, warnings and information about the data.
         train: the survey of the training pairs.
     """
 
-    findings: tuple[Finding, ...]
     train: Survey
-
-    @property
-    def has_errors(self) -> bool:
-        """Whether a finding makes training pointless."""
-        return any(finding.severity == "error" for finding in self.findings)
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.findings))
 
 
 def check(
@@ -85,8 +76,7 @@ def check(
                 findings += symbols(split, side, is_train=split.name == "train")
             findings += [] if autoencode else _equal(split)
     findings += _shared(*splits) if len(splits) == 2 else []
-    findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    return Report(tuple(findings), splits[0])
+    return Report(by_severity(findings), splits[0])
 
 
 def _sizes(split: Survey) -> Iterator[Finding]:

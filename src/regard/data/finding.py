@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,3 +32,27 @@ class Finding:
     def __str__(self) -> str:
         shown = ", ".join(self.examples) + ", …" * (self.count > len(self.examples))
         return one_line(f"{self.severity}: {self.text}" + f" ({shown})" * bool(self.examples))
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a check of data found; `str` gives one line per finding.
+
+    Args:
+        findings: errors, warnings and information about the data.
+    """
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether a finding makes training pointless."""
+        return any(finding.severity == "error" for finding in self.findings)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.findings))
+
+
+def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings, the most severe first, otherwise in their order."""
+    return tuple(sorted(findings, key=lambda finding: SEVERITIES.index(finding.severity)))

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from regard.config import Config
-from regard.data import Vocabulary
+from regard.data import Findings, Vocabulary
 from regard.errors import DataError
 from regard.tasks.fingerprints import fingerprint, training_files
 from regard.tasks.plan import Plan
@@ -50,15 +50,6 @@ class DataFile:
     key: str
     name: str
     path: Path
-
-
-class Report(Protocol):
-    """What a check of the data found; `str` shows it."""
-
-    @property
-    def has_errors(self) -> bool:
-        """Whether a model cannot be trained on the data."""
-        ...
 
 
 class TaskTrainee(Trainee, Protocol):
@@ -271,7 +262,7 @@ class AbstractTask(ABC, Generic[ConfigT]):
         """The material: the data, and what is learned from them, such as vocabularies."""
 
     @abstractmethod
-    def check(self, config: ConfigT, material: Any) -> Report:
+    def check(self, config: ConfigT, material: Any) -> Findings:
         """Checks the data."""
 
     @abstractmethod

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
-from regard.data import Document, Documents, Finding, document_findings
-from regard.data.finding import NUM_EXAMPLES, SEVERITIES
+from regard.data import Document, Documents, Finding, Findings, document_findings
+from regard.data.finding import NUM_EXAMPLES, by_severity
 from regard.tasks.documents.encoded import SplitDocuments
 from regard.tasks.documents.reading import TrainingData
 
@@ -18,22 +17,7 @@ SHOWN = 5
 """The most labels that a finding names."""
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentReport:
-    """All findings, the most severe first; `str` gives a line each."""
-
-    findings: tuple[Finding, ...]
-
-    @property
-    def has_errors(self) -> bool:
-        """Whether a finding makes training pointless."""
-        return any(finding.severity == "error" for finding in self.findings)
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.findings))
-
-
-def check_documents(data: TrainingData) -> DocumentReport:
+def check_documents(data: TrainingData) -> Findings:
     """Looks at training and held-out documents."""
     findings = [*_sizes("train", data.train, data.train_words), *_sizes("dev", data.dev, data.dev_words)]
     findings += _few(data)
@@ -46,8 +30,7 @@ def check_documents(data: TrainingData) -> DocumentReport:
         findings += _repeated(name, documents)
     findings += _shared(data)
     findings += _unknown(data)
-    findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    return DocumentReport(tuple(findings))
+    return Findings(by_severity(findings))
 
 
 def _sizes(name: str, documents: Documents, words: SplitDocuments) -> Iterator[Finding]:

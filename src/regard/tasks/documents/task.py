@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.config.tasks.documents import DocumentsConfig
-from regard.data import DocumentField, Labels
+from regard.data import DocumentField, Findings, Labels
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.models import DocumentClassifier
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.documents.build import build_classifier
-from regard.tasks.documents.checking import DocumentReport, check_documents
+from regard.tasks.documents.checking import check_documents
 from regard.tasks.documents.defaults import adopt, resolve
 from regard.tasks.documents.model import FIELD, LABELS, DocumentModel
 from regard.tasks.documents.reading import TrainingData, empty_field, read_data
@@ -57,11 +57,11 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
         """The documents, and the words and labels that are learned from them."""
         return read_data(config.data)
 
-    def check(self, config: DocumentsConfig, material: TrainingData) -> DocumentReport:
+    def check(self, config: DocumentsConfig, material: TrainingData) -> Findings:
         """Checks the documents."""
         return check_documents(material)
 
-    def resolve(self, config: DocumentsConfig, material: TrainingData, report: DocumentReport) -> Plan[DocumentsConfig]:
+    def resolve(self, config: DocumentsConfig, material: TrainingData, report: Findings) -> Plan[DocumentsConfig]:
         """Chooses batches, steps and dropout by the number of words."""
         words = material.train_words
         return resolve(config, words.num_words, words.num_sentences, chosen=material.chosen)

@@ -12,6 +12,7 @@ import numpy as np
 from regard.config.tasks.forecasting import ForecastingConfig, SeriesDataConfig, SplitConfig
 from regard.data import (
     Finding,
+    Findings,
     LinearForecast,
     Series,
     SeriesTable,
@@ -24,7 +25,7 @@ from regard.data import (
     split_by_dates,
     split_by_fractions,
 )
-from regard.data.finding import SEVERITIES
+from regard.data.finding import by_severity
 from regard.data.series import shown
 from regard.data.time_split import Subset
 from regard.errors import ConfigError, DataError
@@ -47,21 +48,6 @@ LONGEST_SEASON, NO_SEASON = 48, 12
 HISTORY_SEASONS, HORIZON_SHARE, HISTORY_SHARE = 4, 20, 4
 """A history that follows from the data has four horizons, if that is at most a quarter of the training rows; a horizon
 has at most a twentieth of all rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesReport:
-    """What a check of series found; `str` shows it."""
-
-    findings: tuple[Finding, ...]
-
-    @property
-    def has_errors(self) -> bool:
-        """Whether a model cannot be trained on the series."""
-        return any(finding.severity == "error" for finding in self.findings)
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.findings))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +92,7 @@ class SeriesData:
             self._fitted[key] = LinearForecast.fit(self.training_windows(data, stride=stride), penalty=penalty)
         return self._fitted[key]
 
-    def check(self, data: SeriesDataConfig) -> SeriesReport:
+    def check(self, data: SeriesDataConfig) -> Findings:
         """What looks wrong.
 
         Args:
@@ -119,8 +105,7 @@ class SeriesData:
             if name == "train" or table is not self.table:
                 findings += [*_gaps(name, table), *_missing(name, table), *_constant(name, table)]
         findings += [*self._sizes(data)]
-        findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-        return SeriesReport(tuple(findings))
+        return Findings(by_severity(findings))
 
     def _sizes(self, data: SeriesDataConfig) -> Iterator[Finding]:
         """Findings about series that are too short for the windows."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.config.tasks.forecasting import ForecastingConfig
-from regard.data import TIME_FEATURES, LinearForecast, StandardScale
+from regard.data import TIME_FEATURES, Findings, LinearForecast, StandardScale
 from regard.errors import ConfigError, DataError
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.fingerprints import DAMAGED
@@ -16,7 +16,7 @@ from regard.tasks.forecasting.defaults import resolve, with_sizes
 from regard.tasks.forecasting.facts import SeriesFacts
 from regard.tasks.forecasting.model import FACTS, LINEAR, SCALE, Forecaster, check_steps
 from regard.tasks.forecasting.network import ForecastNetwork, build_network
-from regard.tasks.forecasting.reading import SeriesData, SeriesReport, read_material
+from regard.tasks.forecasting.reading import SeriesData, read_material
 from regard.tasks.forecasting.trainee import ForecastTrainee
 from regard.tasks.open_keys import adopted, open_keys
 from regard.tasks.plan import Plan
@@ -70,11 +70,11 @@ class ForecastingTask(AbstractTask[ForecastingConfig]):
         """The series, their parts and their scale."""
         return read_material(config.data)
 
-    def check(self, config: ForecastingConfig, material: SeriesData) -> SeriesReport:
+    def check(self, config: ForecastingConfig, material: SeriesData) -> Findings:
         """Checks the series."""
         return material.check(with_sizes(config, material).config.data)
 
-    def resolve(self, config: ForecastingConfig, material: SeriesData, report: SeriesReport) -> Plan[ForecastingConfig]:
+    def resolve(self, config: ForecastingConfig, material: SeriesData, report: Findings) -> Plan[ForecastingConfig]:
         """Chooses windows, batches and steps by step and number of the rows."""
         return resolve(config, material)
 

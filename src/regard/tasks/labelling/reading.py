@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.config.tasks.labelling import LabellingData
-from regard.data import Finding, Vocabulary
+from regard.data import Finding, Findings, Vocabulary
 from regard.data.finding import NUM_EXAMPLES
 from regard.data.lines import Lines
 from regard.data.split import are_held_out
@@ -106,24 +106,9 @@ def cased(token: str, case: str) -> str:
     return token.lower() if case == "lower" else token
 
 
-@dataclass(frozen=True, slots=True)
-class LabellingReport:
-    """What a check of the sentences found."""
-
-    findings: tuple[Finding, ...]
-
-    @property
-    def has_errors(self) -> bool:
-        """Whether a model cannot be trained on the sentences."""
-        return any(finding.severity == "error" for finding in self.findings)
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.findings))
-
-
-def check(material: LabellingMaterial, max_length: int) -> LabellingReport:
+def check(material: LabellingMaterial, max_length: int) -> Findings:
     """Checks the sentences: their number, labels, lengths, and what is on both sides."""
-    return LabellingReport(tuple(_findings(material, max_length)))
+    return Findings(tuple(_findings(material, max_length)))
 
 
 def _findings(material: LabellingMaterial, max_length: int) -> Iterator[Finding]:

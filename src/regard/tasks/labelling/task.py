@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from regard.config.tasks.labelling import LabellingConfig
-from regard.data import Vocabulary, bucket
+from regard.data import Findings, Vocabulary, bucket
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.labelling.model import Tagger
 from regard.tasks.labelling.network import Labeller
-from regard.tasks.labelling.reading import LabellingMaterial, LabellingReport, check, read_material
+from regard.tasks.labelling.reading import LabellingMaterial, check, read_material
 from regard.tasks.labelling.trainee import LabellingTrainee
 from regard.tasks.open_keys import OpenKeys, adopted, open_keys, two_digits
 from regard.tasks.plan import Plan, choose_steps
@@ -48,13 +48,11 @@ class LabellingTask(AbstractTask[LabellingConfig]):
         """The sentences and their vocabularies."""
         return read_material(config.data)
 
-    def check(self, config: LabellingConfig, material: LabellingMaterial) -> LabellingReport:
+    def check(self, config: LabellingConfig, material: LabellingMaterial) -> Findings:
         """Checks the sentences."""
         return check(material, config.data.max_length)
 
-    def resolve(
-        self, config: LabellingConfig, material: LabellingMaterial, report: LabellingReport
-    ) -> Plan[LabellingConfig]:
+    def resolve(self, config: LabellingConfig, material: LabellingMaterial, report: Findings) -> Plan[LabellingConfig]:
         """Chooses sizes, batches and steps by the number of tokens."""
         lengths = np.array([len(each.tokens) for each in material.train])
         lengths = lengths[lengths <= config.data.max_length]

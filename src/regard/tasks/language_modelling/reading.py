@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.config.tasks.language_modelling import Files, RunningTextConfig
-from regard.data import Finding, Normalisation, RunningText, TextSpan, Units
+from regard.data import Finding, Findings, Normalisation, RunningText, TextSpan, Units
 from regard.data.field import PLAIN_UNITS
-from regard.data.finding import SEVERITIES, Severity
+from regard.data.finding import Severity, by_severity
 from regard.data.running_text import line_end, suggested_share
 from regard.data.vocabulary import SPECIALS, UNKNOWN
 
@@ -22,21 +21,6 @@ MANY_UNKNOWN, MANY_REPEATED, MANY_SYMBOLS = 0.05, 0.1, 0.05
 and of symbols per token of the training text."""
 LONG_LINE = 30
 """Characters, about, from which on a line is hardly repeated by chance."""
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a check of a text found, the most severe first; `str` shows a line for each finding."""
-
-    findings: tuple[Finding, ...]
-
-    @property
-    def has_errors(self) -> bool:
-        """Whether a finding makes training pointless."""
-        return any(finding.severity == "error" for finding in self.findings)
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.findings))
 
 
 def paths(files: Files | None) -> list[Path]:
@@ -67,11 +51,9 @@ def chosen(config: RunningTextConfig, text: RunningText) -> dict[str, float]:
     return {"data.dev_fraction": suggested_share(len(text.ids))} if is_open else {}
 
 
-def check(text: RunningText) -> Report:
+def check(text: RunningText) -> Findings:
     """Looks for what makes a training fail, or its metrics misleading."""
-    findings = [*_sizes(text), *_unknown(text), *_symbols(text), *_repeated(text)]
-    findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    return Report(tuple(findings))
+    return Findings(by_severity([*_sizes(text), *_unknown(text), *_symbols(text), *_repeated(text)]))
 
 
 def frequencies(text: RunningText) -> NDArray[np.int64]:

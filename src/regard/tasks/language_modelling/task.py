@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.config.tasks.language_modelling import LanguageModellingConfig
-from regard.data import Field, RunningText
+from regard.data import Field, Findings, RunningText
 from regard.data.vocabulary import SPECIALS
 from regard.errors import DataError, RegardError, UnsupportedError
 from regard.models import AbstractLanguageModel
@@ -15,7 +15,7 @@ from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.language_modelling.build import build_model
 from regard.tasks.language_modelling.defaults import adopt, resolve
 from regard.tasks.language_modelling.model import LanguageModel
-from regard.tasks.language_modelling.reading import Report, check, chosen, paths, read_text
+from regard.tasks.language_modelling.reading import check, chosen, paths, read_text
 from regard.tasks.language_modelling.trainee import TextTrainee
 from regard.tasks.plan import Plan
 
@@ -52,12 +52,12 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
         """The text, and the vocabulary that is learned from it."""
         return read_text(config.data)
 
-    def check(self, config: LanguageModellingConfig, material: RunningText) -> Report:
+    def check(self, config: LanguageModellingConfig, material: RunningText) -> Findings:
         """Checks the text."""
         return check(material)
 
     def resolve(
-        self, config: LanguageModellingConfig, material: RunningText, report: Report
+        self, config: LanguageModellingConfig, material: RunningText, report: Findings
     ) -> Plan[LanguageModellingConfig]:
         """Chooses sizes, batches and steps by the number of tokens."""
         return resolve(config, material.train.num_tokens, chosen=chosen(config.data, material))
