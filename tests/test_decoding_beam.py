@@ -203,8 +203,8 @@ def test_the_checks_notice_hypotheses_that_lose_their_state_their_source_or_thei
 class Brevity(AbstractPenalty):
     """A penalty of the user's own whose score falls with the length."""
 
-    def score(self, log_probability, length):
-        return log_probability - 0.4 * torch.as_tensor(length)
+    def score(self, candidates):
+        return candidates.log_probabilities - 0.4 * torch.as_tensor(candidates.lengths)
 
 
 class Patient(AbstractPenalty):
@@ -213,7 +213,7 @@ class Patient(AbstractPenalty):
     def __init__(self, penalty):
         self.score = penalty.score
 
-    def score(self, log_probability, length):
+    def score(self, candidates):
         raise NotImplementedError
 
     def bound(self, log_probability, length, max_length):

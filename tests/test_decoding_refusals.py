@@ -200,7 +200,7 @@ def test_decoders_of_values_and_alignments_without_heads_are_refused():
 
 def test_a_processor_that_changes_the_shape_is_refused():
     with pytest.raises(ShapeError, match=r"(?s)processor.*input.*returned"):
-        run(HistoryDecoder(4, 0), processors=[lambda said, tokens: said[:, :2]])
+        run(HistoryDecoder(4, 0), processors=[lambda said, state: said[:, :2]])
 
 
 def test_targets_that_do_not_fit_are_refused():

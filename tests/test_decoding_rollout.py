@@ -141,7 +141,7 @@ def test_a_decoder_that_draws_is_given_the_generator():
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_processor_changes_what_is_found_and_not_what_the_model_says_of_it(beam):
-    def discourage(log_probabilities, tokens):
+    def discourage(log_probabilities, state):
         changed = log_probabilities.clone()
         changed[:, 3] -= 0.5
         changed[:, 4] -= 1.0
@@ -173,9 +173,10 @@ def test_a_processor_sees_the_tokens_of_the_hypothesis_it_changes(options):
 
     decoder, checked = Watching(6, 4), []
 
-    def check(log_probabilities, tokens):
-        assert torch.equal(tokens, decoder.fed[:, 1:])
-        checked.append(tokens.shape)
+    def check(log_probabilities, state):
+        assert torch.equal(state.tokens, decoder.fed[:, 1:])
+        assert state.step == decoder.fed.shape[1]
+        checked.append(state.tokens.shape)
         return log_probabilities
 
     search(decoder, decoder.prepare(sources(4)), options, bos=BOS, eos=5, max_length=8, processors=[check])

@@ -9,7 +9,7 @@ from regard.cli import run
 from regard.config.search import told
 from regard.config.tasks.text_to_text import DecodingConfig, SideConfig, TextToTextConfig
 from regard.data import Field
-from regard.decoding import GnmtPenalty, Search
+from regard.decoding import Candidates, GnmtPenalty, Search
 from regard.errors import ConfigError
 from regard.tasks import TextToText
 from regard.tasks.store import save
@@ -46,7 +46,7 @@ def test_an_output_that_was_cut_is_scored_as_it_stands() -> None:
     short, long = (model.predict(["abcd"], search=search)[0] for search in searches)
     assert short.stop_reason == "length"
     assert short.tokens == long.tokens[:3]
-    expected = GnmtPenalty(1.0).score(torch.tensor(short.log_probability), 3)
+    expected = GnmtPenalty(1.0).score(Candidates(torch.tensor(short.log_probability), 3))
     assert short.score == pytest.approx(float(expected), abs=1e-6)
     assert short.log_probability > long.log_probability
 

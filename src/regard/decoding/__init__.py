@@ -5,8 +5,8 @@ from regard.decoding.beam import beam_search
 from regard.decoding.free_run import Feed, Stop, Trajectory, free_run
 from regard.decoding.front_door import search
 from regard.decoding.greedy import greedy_search
-from regard.decoding.penalty import AbstractPenalty, AveragePenalty, GnmtPenalty, NoPenalty, penalty_of
-from regard.decoding.processor import NoRepeat, Processor
+from regard.decoding.penalty import AbstractPenalty, AveragePenalty, Candidates, GnmtPenalty, NoPenalty, penalty_of
+from regard.decoding.processor import NoRepeat, Processor, SearchSource, SearchState
 from regard.decoding.rescore import force_align, rescore
 from regard.decoding.result import Hypothesis, Prediction, main_alignment
 from regard.decoding.sampling import sample
@@ -15,6 +15,7 @@ from regard.decoding.simple import SimpleDecoder
 __all__ = [
     "AbstractPenalty",
     "AveragePenalty",
+    "Candidates",
     "Feed",
     "GnmtPenalty",
     "Hypothesis",
@@ -23,6 +24,8 @@ __all__ = [
     "Prediction",
     "Processor",
     "Search",
+    "SearchSource",
+    "SearchState",
     "SimpleDecoder",
     "Stop",
     "Trajectory",

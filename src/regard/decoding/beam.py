@@ -7,15 +7,14 @@ from math import inf
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from regard import tree
 from regard.config.search import Search
-from regard.decoding.frontier import Frontier, length_limits
+from regard.decoding.frontier import Frontier, length_limits, widened
 from regard.decoding.greedy import greedy_search
 from regard.decoding.history import ROOT
-from regard.decoding.penalty import AbstractPenalty, penalty_of
-from regard.decoding.processor import Processor, process, processors_of
+from regard.decoding.penalty import AbstractPenalty, Candidates, penalty_of
+from regard.decoding.processor import Processor, SearchSource, process, processors_of, uses_weights
 from regard.decoding.result import Hypothesis, StopReason
 from regard.errors import ConfigError
 from regard.models.contract import Decoder, Tree
@@ -33,6 +32,8 @@ def beam_search(
     alignment: bool = False,
     penalty: AbstractPenalty | None = None,
     processors: Sequence[Processor] = (),
+    items: Tensor | None = None,
+    source: SearchSource | None = None,
 ) -> list[list[Hypothesis]]:
     """Follows the `beam` most probable unfinished hypotheses of every sentence at once.
 
@@ -65,6 +66,8 @@ def beam_search(
             alignment=alignment,
             penalty=penalty,
             processors=processors,
+            items=items,
+            source=source,
         )
     if tree.rows(memory) == 0:
         return []
@@ -80,6 +83,9 @@ def beam_search(
             begins_alike=True,
             alignment=alignment,
             keep_tokens=bool(processors),
+            keep_weights=any(map(uses_weights, (penalty, *processors))),
+            items=items,
+            source=source,
         )
         scores, nodes = _search(frontier, options, remaining, penalty, processors)
         best = _best(options, remaining)
@@ -110,7 +116,8 @@ def _search(
     while len(frontier):
         log_probabilities = frontier.advance()
         length = frontier.step
-        processed = process(log_probabilities, frontier.tokens, processors)
+        seen = frontier.seen(log_probabilities) if processors else None
+        processed = process(log_probabilities, seen, processors)
         dead = totals == -inf
         may_end = length > options.min_length
 
@@ -119,22 +126,21 @@ def _search(
             ends = history.grow(frontier.nodes, torch.full_like(rows, eos), log_probabilities[:, eos].clone(), rows)
             ended = (totals + processed[:, eos].view_as(totals)).masked_fill(dead, -inf)
             frontier.require_numbers(ended)
-            finished, order = torch.cat([finished, penalty.score(ended, length)], 1).sort(
-                dim=1, descending=True, stable=True
-            )
+            scores = penalty.score(_candidates(ended, length, frontier))
+            finished, order = torch.cat([finished, scores], 1).sort(dim=1, descending=True, stable=True)
             finished_nodes = torch.cat([finished_nodes, ends], 1).gather(1, order)[:, :best]
             finished = finished[:, :best]
 
         values, tokens = largest(processed, beam, without=eos)
         candidates = (totals.view(-1, 1) + values).masked_fill(dead.view(-1, 1), -inf).view(len(frontier), -1)
-        new_totals, indices = largest(_widened(candidates, beam, -inf), beam)
+        new_totals, indices = largest(widened(candidates, beam, -inf), beam)
         frontier.require_numbers(new_totals[:, :1])  # NaN comes first
         indices = indices.clamp_(max=candidates.shape[1] - 1)
         tokens = tokens.view(len(frontier), -1).gather(1, indices)
         first = torch.arange(0, len(log_probabilities), frontier.width, device=log_probabilities.device)[:, None]
         parents = indices.floor_divide_(values.shape[1]).add_(first)
         new_nodes = history.grow(frontier.nodes.flatten()[parents], tokens, log_probabilities[parents, tokens], parents)
-        del log_probabilities, processed  # so that those of the next step take their place
+        del log_probabilities, processed, seen  # so that those of the next step take their place
 
         extinct = new_totals[:, 0] == -inf
         leaving = extinct | (remaining <= length)
@@ -143,9 +149,11 @@ def _search(
             leaving = leaving | ((finished[:, -1] > -inf) & (hope <= finished[:, -1]))
         if bool(leaving.any()):
             stranded = (extinct & (finished[:, 0] == -inf))[:, None]
-            lengths = torch.where(stranded, length - 1, length)
-            unfinished = penalty.score(torch.where(stranded, _widened(totals, beam, -inf), new_totals), lengths)
-            last = torch.where(stranded, _widened(frontier.nodes, beam, ROOT), new_nodes)
+            unfinished = penalty.score(_candidates(new_totals, length, frontier, parents))
+            if bool(stranded.any()):
+                before = penalty.score(_candidates(totals, length - 1, frontier))
+                unfinished = torch.where(stranded, widened(before, beam, -inf), unfinished)
+            last = torch.where(stranded, widened(frontier.nodes, beam, ROOT), new_nodes)
             left = frontier.sentences[leaving]
             final[left] = torch.cat([finished, unfinished], 1)[leaving]
             final_nodes[left] = torch.cat([finished_nodes, last], 1)[leaving]
@@ -165,6 +173,16 @@ def _best(options: Search, limits: Tensor) -> int:
     return min(options.num_best, options.beam * int(limits.max()))
 
 
-def _widened(rows: Tensor, width: int, value: float) -> Tensor:
-    """(B, W) with at least `width` columns, filled with `value`."""
-    return rows if rows.shape[1] >= width else pad(rows, (0, width - rows.shape[1]), value=value)
+def _candidates(totals: Tensor, length: int, frontier: Frontier, rows: Tensor | None = None) -> Candidates:
+    """Hypotheses (B, K) of `length` tokens at this step of the frontier, with their weights if it keeps them.
+
+    Args:
+        rows: (B, K), the flat rows of the frontier that unfinished hypotheses extend. Without, they have ended at this
+            step, or at the one before if they are shorter.
+    """
+    weights, ended = frontier.weights, rows is None and length == frontier.step
+    if weights is not None:
+        weights = weights if length == frontier.step else frontier.weights_before
+        assert weights is not None
+        weights = weights.view(*totals.shape, -1) if rows is None else weights[rows]
+    return Candidates(totals, length, ended, weights, frontier.mask if weights is not None else None)

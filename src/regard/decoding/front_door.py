@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.config.search import Search
 from regard.decoding.beam import beam_search
 from regard.decoding.penalty import AbstractPenalty
-from regard.decoding.processor import Processor
+from regard.decoding.processor import Processor, SearchSource
 from regard.decoding.result import Hypothesis
 from regard.decoding.sampling import sample
 from regard.errors import ConfigError
@@ -28,6 +28,7 @@ def search(
     penalty: AbstractPenalty | None = None,
     processors: Sequence[Processor] = (),
     items: Tensor | None = None,
+    source: SearchSource | None = None,
 ) -> list[list[Hypothesis]]:
     """Searches for the outputs of a batch of prepared sources.
 
@@ -46,6 +47,7 @@ def search(
         processors: change the log-probabilities of the next token, in order, after the blocking of n-grams.
         items: (B,) numbers from 0 to 2⁶³ − 1, by which samples differ for the same seed (`sample`); if None, the
             sentences are numbered from 0.
+        source: ids and mask of the sources, for processors and for penalties that read the attention.
 
     Returns:
         For each sentence, best first: at most `num_best` hypotheses, or exactly so many samples. Their tensors are no
@@ -71,6 +73,7 @@ def search(
             alignment=alignment,
             processors=processors,
             items=items,
+            source=source,
         )
     return beam_search(
         decoder,
@@ -82,4 +85,6 @@ def search(
         alignment=alignment,
         penalty=penalty,
         processors=processors,
+        items=items,
+        source=source,
     )

@@ -6,9 +6,12 @@ from typing import Any
 
 import torch
 from torch import Generator, Tensor
+from torch.nn.functional import pad
 
 from regard import tree
 from regard.decoding.history import ROOT, History
+from regard.decoding.processor import SearchSource, SearchState
+from regard.decoding.result import main_name
 from regard.errors import RegardError, ShapeError, UnsupportedError
 from regard.models.contract import Decoder, Tree
 from regard.shapes import describe
@@ -23,6 +26,9 @@ class Frontier:
     The memory has a row per sentence. When hypotheses are extended, the rows of the state follow their parents; when
     sentences are finished, memory and state drop their rows, so `sentences` maps the rows of the memory to the original
     sentences.
+
+    If weights are kept, `weights` (R, S) is the sum of the main attention over all steps, `weights_before` that without
+    the last one.
     """
 
     def __init__(
@@ -36,10 +42,14 @@ class Frontier:
         alignment: bool,
         begins_alike: bool = False,
         keep_tokens: bool = False,
+        keep_weights: bool = False,
+        items: Tensor | None = None,
+        source: SearchSource | None = None,
         generator: Generator | None = None,
     ) -> None:
         count = tree.rows(memory)
         device = next(tree.leaves(memory)).device
+        self._named, self._items, self._source = decoder, items, _checked(source, count, device)
         self.decoder, memory = with_fast_steps(decoder, memory, count * width)
         width = 1 if begins_alike and self.decoder is not decoder else width
         self.memory, self.width, self.eos = memory, width, eos
@@ -51,7 +61,11 @@ class Frontier:
         self.precision = torch.float32 if device.type == "mps" else torch.float64
         self.history = History()
         self.step = 0
-        self._arguments: dict[str, Any] = {"alignment": alignment}
+        self.weights: Tensor | None = None
+        self.weights_before: Tensor | None = None
+        self._peaks = self.inputs.new_zeros(count * width, 0) if keep_weights else None
+        self._keeps_alignments = alignment
+        self._arguments: dict[str, Any] = {"alignment": alignment or keep_weights}
         if generator is not None:
             self._arguments["generator"] = generator
 
@@ -85,9 +99,47 @@ class Frontier:
                 raise ShapeError(
                     f"A step's alignments must be (R={rows}, H, S).\n" + describe({name: ("R H S", weights)})
                 )
-        self.history.open_level(alignments)
+        self.history.open_level(alignments if self._keeps_alignments else {})
         self.step += 1
+        if self._peaks is not None:
+            self._add(alignments)
         return result
+
+    def _add(self, alignments: dict[str, Tensor]) -> None:
+        """Adds the main attention of a step to the weights; a source that grows gets zeros for the steps before."""
+        if not alignments:
+            raise UnsupportedError(
+                "A penalty or processor reads the weights of the attention, but the decoder returns none."
+            )
+        latest = alignments[main_name(alignments, self._named)].mean(1).to(self.precision)
+        before = latest.new_zeros(len(latest), 0) if self.weights is None else self.weights
+        self.weights_before = widened(before, latest.shape[1], 0.0)
+        self.weights = self.weights_before + latest
+        assert self._peaks is not None
+        self._peaks = torch.cat([self._peaks, latest.argmax(1, keepdim=True)], 1)
+
+    @property
+    def mask(self) -> Tensor | None:
+        """(B, 1, S): the real source positions of the sentences that are left."""
+        source = self._source
+        return None if source is None or source.mask is None else source.mask[self.sentences, None]
+
+    def seen(self, log_probabilities: Tensor, ended: Tensor | None = None) -> SearchState:
+        """What processors are told at this step."""
+        assert self.tokens is not None
+        if ended is None:
+            ended = torch.zeros(len(log_probabilities), dtype=torch.bool, device=log_probabilities.device)
+        return SearchState(
+            self.tokens,
+            log_probabilities,
+            self.sentences.repeat_interleave(self.width),
+            ended,
+            self.eos,
+            self._items,
+            self._source,
+            self.weights,
+            self._peaks,
+        )
 
     def _check(self, log_probabilities: Tensor) -> None:
         if not 0 <= self.eos < log_probabilities.shape[1]:
@@ -126,6 +178,29 @@ class Frontier:
         self.width = nodes.shape[1]
         if self.tokens is not None:
             self.tokens = torch.cat([self.tokens[rows.flatten()], self.inputs[:, None]], 1)
+        if self._peaks is not None and self.weights is not None:
+            self._peaks, self.weights = self._peaks[rows.flatten()], self.weights[rows.flatten()]
+
+
+def widened(rows: Tensor, width: int, value: float) -> Tensor:
+    """Rows with at least `width` columns, filled with `value`."""
+    return rows if rows.shape[-1] >= width else pad(rows, (0, width - rows.shape[-1]), value=value)
+
+
+def _checked(source: SearchSource | None, count: int, device: torch.device) -> SearchSource | None:
+    """The source on the device of the search.
+
+    Raises:
+        ShapeError: for ids or a mask that are not (B, S).
+    """
+    if source is None:
+        return None
+    for name, tensor in (("ids", source.ids), ("mask", source.mask)):
+        if tensor is not None and (tensor.dim() != 2 or len(tensor) != count):
+            raise ShapeError(f"source.{name} must be (B={count}, S).\n" + describe({name: ("B S", tensor)}))
+    if source.mask is not None and source.mask.dtype != torch.bool:
+        raise ShapeError(f"source.mask must be bool, True at real positions; got {source.mask.dtype}.")
+    return SearchSource(*(None if x is None else x.to(device) for x in (source.ids, source.mask)))
 
 
 def with_fast_steps(decoder: Decoder, memory: Tree, rows: int) -> tuple[Decoder, Tree]:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.config.search import Search
 from regard.decoding.penalty import AbstractPenalty, penalty_of
-from regard.decoding.processor import Processor, processors_of
+from regard.decoding.processor import Processor, SearchSource, processors_of
 from regard.decoding.result import Hypothesis
 from regard.decoding.rollout import roll_out
 from regard.errors import ConfigError
@@ -27,6 +27,8 @@ def greedy_search(
     alignment: bool = False,
     penalty: AbstractPenalty | None = None,
     processors: Sequence[Processor] = (),
+    items: Tensor | None = None,
+    source: SearchSource | None = None,
 ) -> list[list[Hypothesis]]:
     """Takes the most probable token at every step, the lower id among equals; one hypothesis per sentence.
 
@@ -48,4 +50,6 @@ def greedy_search(
         eos=eos,
         max_length=max_length,
         alignment=alignment,
+        items=items,
+        source=source,
     )

@@ -14,15 +14,69 @@ from regard.errors import ConfigError, ShapeError
 from regard.shapes import describe
 
 
-class Processor(Protocol):
-    """Any callable from (R, N) log-probabilities and the (R, t) tokens so far, without bos, to new log-probabilities.
+@dataclass(frozen=True, slots=True)
+class SearchSource:
+    """The sources of the sentences of a search.
 
-    It changes which tokens are chosen and how hypotheses are ranked; `Hypothesis.log_probability` stays the model's. It
-    must return a new tensor, whose values do not exceed 0, otherwise a beam may stop too early. Rows are the hypotheses
-    that are still searched, so a processor knows neither the sentence nor its source.
+    Args:
+        ids: (B, S) long, or None if they are not symbols.
+        mask: (B, S) bool, True at real positions; all are real if None. S is that of the alignments.
     """
 
-    def __call__(self, log_probabilities: Tensor, tokens: Tensor, /) -> Tensor: ...
+    ids: Tensor | None = None
+    mask: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchState:
+    """The hypotheses of a search when their next token is chosen, R rows.
+
+    What belongs to sentences has B rows, in the order in which they were given to the search. `sentences` says which of
+    them each row belongs to: `state.source.ids[state.sentences]`.
+
+    Args:
+        tokens: (R, t), the tokens so far, without bos.
+        log_probabilities: (R, N), those of the model, before any processor.
+        sentences: (R,), the number of each row's sentence in the batch.
+        ended: (R,) bool, hypotheses that have ended; what is said of their next token is not used.
+        eos: the id that ends a hypothesis.
+        items: (B,), the numbers by which sentences differ (`sample`), if they were given.
+        source: what was given to the search.
+        weights: (R, S), the decoder's main attention (mean of heads) summed over the steps so far, that of the next
+            token included. None if no processor or penalty has `uses_weights`.
+        peaks: (R, t + 1), the position with the largest weight at each of these steps, or None.
+    """
+
+    tokens: Tensor
+    log_probabilities: Tensor
+    sentences: Tensor
+    ended: Tensor
+    eos: int
+    items: Tensor | None = None
+    source: SearchSource | None = None
+    weights: Tensor | None = None
+    peaks: Tensor | None = None
+
+    @property
+    def step(self) -> int:
+        """The number of the token that is chosen, from 1."""
+        return self.tokens.shape[1] + 1
+
+
+class Processor(Protocol):
+    """Any callable from (R, N) log-probabilities and the `SearchState` to new log-probabilities.
+
+    It changes which tokens are chosen and how hypotheses are ranked; `Hypothesis.log_probability` stays the model's. It
+    must return a new tensor, whose values do not exceed 0, otherwise a beam may stop too early. A processor that sets
+    `uses_weights = True` gets the weights and peaks of the attention, which are kept only if one does.
+    """
+
+    def __call__(self, log_probabilities: Tensor, state: SearchState, /) -> Tensor: ...
+
+
+def uses_weights(reader: object) -> bool:
+    """Whether a processor or penalty asks for the weights of the attention."""
+    return bool(getattr(reader, "uses_weights", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +89,8 @@ class NoRepeat:
         if self.size < 1:
             raise ConfigError(f"NoRepeat(size={self.size}): size is the length of an n-gram; give 1 or more.")
 
-    def __call__(self, log_probabilities: Tensor, tokens: Tensor, /) -> Tensor:
+    def __call__(self, log_probabilities: Tensor, state: SearchState, /) -> Tensor:
+        tokens = state.tokens
         length = tokens.shape[1]
         if length < self.size:
             return log_probabilities
@@ -54,13 +109,21 @@ def processors_of(options: Search, further: Sequence[Processor] = ()) -> tuple[P
 
 
 def process(
-    log_probabilities: Tensor, tokens: Tensor | None, processors: Sequence[Processor], *, forbidden: int | None = None
+    log_probabilities: Tensor,
+    state: SearchState | None,
+    processors: Sequence[Processor],
+    *,
+    forbidden: int | None = None,
 ) -> Tensor:
-    """Applies the processors in order, then forbids one token (the end, before the minimum length)."""
+    """Applies the processors in order, then forbids one token (the end, before the minimum length).
+
+    Args:
+        state: may be None if there are no processors.
+    """
     result = log_probabilities
     for processor in processors:
-        assert tokens is not None
-        result = processor(result, tokens)
+        assert state is not None
+        result = processor(result, state)
         if result.shape != log_probabilities.shape:
             raise ShapeError(
                 f"The processor {processor!r} must return log-probabilities of the shape of its input.\n"

@@ -111,9 +111,16 @@ def main_alignment(alignments: Mapping[str, Tensor], decoder: object = None) -> 
     Raises:
         RegardError: if there is no alignment of that name.
     """
-    if not alignments:
-        return None
-    name = getattr(decoder, "main_attention", None) or list(alignments)[-1]
+    return alignments[main_name(alignments, decoder)].mean(0) if alignments else None
+
+
+def main_name(alignments: Mapping[str, Tensor], decoder: object = None) -> str:
+    """Which of the alignments is the main one: the decoder's `main_attention` or else the last.
+
+    Raises:
+        RegardError: if there is no alignment of that name.
+    """
+    name: str = getattr(decoder, "main_attention", None) or list(alignments)[-1]
     if name not in alignments:
         raise RegardError(f"The decoder's main_attention is {name!r}, but its alignments are {', '.join(alignments)}.")
-    return alignments[name].mean(0)
+    return name

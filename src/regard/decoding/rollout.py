@@ -9,9 +9,9 @@ import torch
 from torch import Generator, Tensor
 
 from regard import tree
-from regard.decoding.frontier import Frontier, length_limits
-from regard.decoding.penalty import AbstractPenalty
-from regard.decoding.processor import Processor, process
+from regard.decoding.frontier import Frontier, length_limits, widened
+from regard.decoding.penalty import AbstractPenalty, Candidates
+from regard.decoding.processor import Processor, SearchSource, process, uses_weights
 from regard.decoding.result import Hypothesis, StopReason
 from regard.models.contract import Decoder, Tree
 
@@ -29,6 +29,8 @@ def roll_out(
     eos: int,
     max_length: int | Tensor,
     alignment: bool,
+    items: Tensor | None = None,
+    source: SearchSource | None = None,
     generator: Generator | None = None,
 ) -> list[list[Hypothesis]]:
     """`width` hypotheses per sentence, best first; `choose` picks tokens (R,) from log-probabilities (R, N).
@@ -50,18 +52,23 @@ def roll_out(
             width=width,
             alignment=alignment,
             keep_tokens=bool(processors),
+            keep_weights=any(map(uses_weights, (penalty, *processors))),
+            items=items,
+            source=source,
             generator=generator,
         )
         totals = torch.zeros(count, width, dtype=frontier.precision, device=remaining.device)
         lengths = torch.zeros_like(frontier.nodes)
         going = torch.ones_like(frontier.nodes, dtype=torch.bool)
+        weights = totals.new_zeros(count, width, 0) if uses_weights(penalty) else None
         last = frontier.nodes
         scores, nodes, ended = totals.clone(), last.clone(), ~going
         while len(frontier):
             log_probabilities = frontier.advance()
+            seen = frontier.seen(log_probabilities, ~going.flatten()) if processors else None
             processed = process(
                 log_probabilities,
-                frontier.tokens,
+                seen,
                 processors,
                 forbidden=eos if frontier.step <= min_length else None,
             )
@@ -71,9 +78,12 @@ def roll_out(
             frontier.require_numbers(values)
             going = going & (values > -inf)
             last = torch.where(going, frontier.history.grow(last, tokens, log_probabilities[rows, tokens], rows), last)
-            del log_probabilities, processed  # so that those of the next step take their place
+            del log_probabilities, processed, seen  # so that those of the next step take their place
             totals = torch.where(going, totals + values, totals)
             lengths = lengths + going
+            if weights is not None and frontier.weights is not None:
+                now = frontier.weights.view(*going.shape, -1)
+                weights = torch.where(going[..., None], now, widened(weights, now.shape[-1], 0.0))
             finished = going & (tokens == eos)
             ended[frontier.sentences] |= finished
             going = going & ~finished & (frontier.step < remaining)[:, None]
@@ -82,11 +92,20 @@ def roll_out(
                 frontier.move(rows, tokens, last)
                 continue
             left = frontier.sentences[leaving]
-            scores[left] = penalty.score(totals[leaving], lengths[leaving])
+            scores[left] = penalty.score(
+                Candidates(
+                    totals[leaving],
+                    lengths[leaving],
+                    ended[left],
+                    None if weights is None else weights[leaving],
+                    None if weights is None or frontier.mask is None else frontier.mask[leaving],
+                )
+            )
             nodes[left] = last[leaving]
             staying = (~leaving).nonzero()[:, 0]
             frontier.move(rows[staying], tokens[staying], last[staying], staying)
             totals, lengths, going, last, remaining = (x[staying] for x in (totals, lengths, going, last, remaining))
+            weights = None if weights is None else weights[staying]
         scores, order = scores.sort(dim=1, descending=True, stable=True)
         nodes, ended = nodes.gather(1, order), ended.gather(1, order)
     stops: list[StopReason] = ["eos" if e else "length" for e in ended.flatten().tolist()]

@@ -12,7 +12,7 @@ from regard import tree
 from regard.config.search import Search
 from regard.decoding.frontier import Frontier
 from regard.decoding.penalty import NoPenalty
-from regard.decoding.processor import Processor, processors_of
+from regard.decoding.processor import Processor, SearchSource, processors_of
 from regard.decoding.result import Hypothesis
 from regard.decoding.rollout import roll_out
 from regard.errors import ConfigError, ShapeError
@@ -38,6 +38,7 @@ def sample(
     alignment: bool = False,
     processors: Sequence[Processor] = (),
     items: Tensor | None = None,
+    source: SearchSource | None = None,
     generator: Generator | None = None,
 ) -> list[list[Hypothesis]]:
     """Draws `num_best` hypotheses per sentence and sorts them, best first.
@@ -88,6 +89,8 @@ def sample(
         eos=eos,
         max_length=max_length,
         alignment=alignment,
+        items=items,
+        source=source,
         generator=generator if options.seed is None else torch.Generator(device).manual_seed(seed),
     )
 

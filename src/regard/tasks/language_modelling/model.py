@@ -20,7 +20,7 @@ from regard.config.tasks.language_modelling import (
 )
 from regard.data import BOS, EOS, UNKNOWN, Field, Likelihood, RunningText, TextBatch, TextSpan, TextWindows, Vocabulary
 from regard.data.running_text import decode, line_end, split_text
-from regard.decoding import Hypothesis, Prediction, main_alignment
+from regard.decoding import Hypothesis, Prediction, SearchSource, SearchState, main_alignment
 from regard.decoding import search as run_search
 from regard.errors import ConfigError, DataError
 from regard.models import AbstractLanguageModel, Encoded
@@ -262,6 +262,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             alignment=alignment,
             processors=[_known],
             items=items,
+            source=SearchSource(ids, mask),
         )
 
     def _prediction(self, prompt: list[str], hypothesis: Hypothesis, warnings: tuple[str, ...]) -> Prediction:
@@ -290,7 +291,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
         return -likelihood[scored].double().cpu().numpy()
 
 
-def _known(log_probabilities: Tensor, tokens: Tensor) -> Tensor:
+def _known(log_probabilities: Tensor, state: SearchState) -> Tensor:
     """No token is unknown."""
     result = log_probabilities.clone()
     result[:, UNKNOWN] = float("-inf")

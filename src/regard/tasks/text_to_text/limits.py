@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from regard.config.search import Search
 from regard.config.tasks.text_to_text import DecodingConfig
-from regard.decoding import AbstractPenalty, Hypothesis, NoPenalty, penalty_of
+from regard.decoding import AbstractPenalty, Candidates, Hypothesis, NoPenalty, penalty_of
 
 EXTRA_SYMBOLS = 10
 """Symbols that an output may have in addition to `max_length_ratio` times those of the input."""
@@ -47,7 +47,7 @@ def _cut(hypothesis: Hypothesis, limit: int, penalty: AbstractPenalty) -> Hypoth
         hypothesis,
         tokens=hypothesis.tokens[:limit],
         log_probability=total,
-        score=float(penalty.score(torch.tensor(total, dtype=torch.float64), limit)),
+        score=float(penalty.score(Candidates(torch.tensor(total, dtype=torch.float64), limit, ended=False))),
         token_log_probabilities=hypothesis.token_log_probabilities[:limit],
         alignments={name: weights[:, :limit] for name, weights in hypothesis.alignments.items()},
     )

@@ -17,7 +17,7 @@ from regard.data import BOS, EOS, Encoding, Field, Vocabulary, open_pairs
 from regard.data.references import Item, group, parallel
 from regard.data.scoring import symbol_errors
 from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
-from regard.decoding import Hypothesis, Prediction, main_alignment
+from regard.decoding import Hypothesis, Prediction, SearchSource, main_alignment
 from regard.decoding import search as run_search
 from regard.errors import ConfigError, DataError
 from regard.models import EncoderDecoder
@@ -141,6 +141,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
                 max_length=torch.from_numpy(limits[batch] + 1).to(self.device),
                 alignment=alignment,
                 items=items[batch],
+                source=SearchSource(ids, mask),
             )
             for i, hypotheses in zip(batch, batch_hypotheses, strict=True):
                 kept = within(hypotheses, int(limits[i]), decoding)
