@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -230,6 +231,112 @@ def test_with_nothing_to_copy_everything_is_generated(mechanism):
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
+def test_weight_on_symbols_that_cannot_be_copied_generates():
+    model = make()
+    decoder, encoded = model["decoder"], encoding(model)(SOURCES)
+    inputs = torch.randint(1, TOKENS + 2, (3, 5))
+    everything = decoder(inputs, decoder.prepare(encoded), alignment=True)
+    ids = encoded.source_ids.clone()
+    ids[0, [1, 4]] = -1  # of the symbols 4 6 7 4 6 2 the two that are 6
+    memory = decoder.prepare(Encoded(encoded.memory, encoded.mask, encoded.final_state, ids, encoded.extension))
+    found = decoder(inputs, memory)
+    kept = everything.auxiliary["generate"]
+    laws.close(found.auxiliary["generate"], kept)
+    lost = everything.alignments["attention"][0, 0, :, [1, 4]].sum(-1)
+    words = decoder.core(inputs, memory.core).log_probabilities[0].exp()
+    expected = everything.log_probabilities[0].exp()
+    expected[:, 6] = 0
+    expected[:, :TOKENS] += ((1 - kept[0]) * lost)[:, None] * words
+    laws.close(found.log_probabilities[0].exp(), expected)
+    laws.close(found.log_probabilities[1:], everything.log_probabilities[1:])
+    laws.steps_are_forward(decoder, memory, inputs)
+
+
+def test_one_head_copies_if_it_is_chosen():
+    model = make("two heads")
+    decoder, encoded = model["decoder"], encoding(model)(SOURCES)
+    decoder.head = 1
+    inputs = torch.randint(1, TOKENS + 2, (3, 4))
+    output = decoder(inputs, decoder.prepare(encoded), alignment=True)
+    weights = output.alignments["attention"][0, 1]
+    copied = (1 - output.auxiliary["generate"][0]) * weights[:, [1, 4]].sum(-1)  # an extended id is only copied
+    laws.close(output.log_probabilities[0, :, 6].exp(), copied)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_the_loss_is_that_of_the_outputs(mechanism, smoothing):
+    model = make(mechanism)
+    decoder = model["decoder"]
+    decoder.core.head = TokenHead(decoder.core.stack.size, TOKENS, never=(0, 1))
+    sources = [*SOURCES, torch.tensor([-1, 6, -1, 4])]
+    inputs = torch.randint(1, TOKENS + 1, (4, 5))
+    targets = torch.tensor([[7, 4, 6, 5, 2], [6, 6, 5, 2, 99], [5, 3, 4, 2, 2], [4, 6, 3, 2, 99]])
+    mask = targets < 99
+
+    def gradients(loss):
+        model.zero_grad()
+        loss.backward()
+        return [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in model.parameters()]
+
+    def encoded():
+        ids, real = laws.padded(sources, 2, fill=99)
+        return extended(model["encoder"].encode(ids.clamp(0, 5), real), ids, real)
+
+    memory = decoder.prepare(encoded())
+    outputs = decoder(inputs, memory).log_probabilities
+    expected = losses.cross_entropy(outputs, targets, mask, smoothing=smoothing)
+    expected_gradients = gradients(expected[0])
+    found = decoder.cross_entropy(inputs, decoder.prepare(encoded()), targets, mask, smoothing=smoothing)
+    for ours, theirs in zip((*found, *gradients(found[0])), (*expected, *expected_gradients), strict=True):
+        laws.close(ours, theirs)
+
+
+def test_the_loss_of_impossible_targets_is_infinite_and_of_others_finite():
+    model = make()
+    decoder = model["decoder"]
+    memory = decoder.prepare(encoding(model)(SOURCES))
+    inputs = torch.ones(3, 1, dtype=torch.long)
+    targets = torch.tensor([[7], [7], [7]])  # only the first source has it
+    assert decoder.cross_entropy(inputs, memory, targets)[1].isinf()
+    mask = torch.tensor([[True], [False], [False]])
+    loss, _ = decoder.cross_entropy(inputs, memory, targets, mask, smoothing=0.1)
+    loss.backward()
+    assert loss.isfinite()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_a_subclass_has_the_loss_of_its_own_outputs():
+    class Certain(PointerDecoder):
+        def forward(self, *arguments, **options):
+            output = super().forward(*arguments, **options)
+            return replace(output, log_probabilities=output.log_probabilities * 2)
+
+    model = make()
+    decoder, encoded = model["decoder"], encoding(model)(SOURCES)
+    memory, inputs, targets = decoder.prepare(encoded), torch.ones(3, 2).long(), torch.full((3, 2), 4)
+    once = decoder.cross_entropy(inputs, memory, targets)[0]
+    decoder.__class__ = Certain
+    laws.close(decoder.cross_entropy(inputs, memory, targets)[0], 2 * once)
+
+
+def test_the_mixture_has_tangents_and_gradients_of_each_sentence():
+    model = make()
+    decoder, encoded = model["decoder"], encoding(model)(SOURCES)
+    weight = decoder.gate.weight.detach().clone()
+    inputs = torch.tensor([[1, 6], [1, 4], [1, 5]])
+
+    def function(weight):
+        call = {"gate.weight": weight}
+        return torch.func.functional_call(decoder, call, (inputs, decoder.prepare(encoded))).log_probabilities.exp()
+
+    direction = torch.randn_like(weight)
+    _, tangent = torch.func.jvp(function, (weight,), (direction,))
+    step = 1e-6
+    difference = (function(weight + step * direction) - function(weight - step * direction)) / (2 * step)
+    torch.testing.assert_close(tangent, difference, rtol=0, atol=1e-8)
+
+
 def test_gradients_are_those_of_finite_differences():
     model = make()
     decoder, encoded = model["decoder"], encoding(model)(SOURCES)
@@ -262,7 +369,7 @@ def test_what_does_not_fit_is_refused():
         decoder.prepare(Encoded(*rest))
     with pytest.raises(ShapeError, match=r"source_ids must be \(B, S\)"):
         decoder.prepare(Encoded(*rest, encoded.source_ids[:, 1:], encoded.extension))
-    with pytest.raises(ShapeError, match="N=6 and X=1; got 0 to 7"):
+    with pytest.raises(ShapeError, match="N=6 and X=1, or be -1 where nothing can be copied; got 0 to 7"):
         decoder.prepare(Encoded(*rest, encoded.source_ids, encoded.extension[:, :1]))
     core = decoder.core
     parts = (core.embedding, core.stack, core.head, core.bridge)

@@ -10,6 +10,7 @@ from regard.data.classification import LabelScores, score_labels
 from regard.data.columns import ColumnNormalisation, ColumnUnits
 from regard.data.document_field import DocumentField, EncodedDocument, document_findings, pad_documents
 from regard.data.documents import Document, Documents, hold_out_documents, read_documents
+from regard.data.extended import ExtendedVocabulary, Extension
 from regard.data.field import Encoding, Field
 from regard.data.finding import Finding, Findings
 from regard.data.forecast_errors import ForecastErrors, ForecastTally, pinball
@@ -58,6 +59,8 @@ __all__ = [
     "Documents",
     "EncodedDocument",
     "Encoding",
+    "ExtendedVocabulary",
+    "Extension",
     "Field",
     "Finding",
     "Findings",

@@ -79,6 +79,10 @@ class Vocabulary:
         """Ids of symbols, (len(tokens),); `<unk>` for those not in the vocabulary."""
         return np.fromiter((self._ids.get(token, UNKNOWN) for token in tokens), dtype=np.int64, count=len(tokens))
 
+    def number(self, symbol: str) -> int:
+        """The id of a symbol; that of `<unk>` if it is not in the vocabulary."""
+        return self._ids.get(symbol, UNKNOWN)
+
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Symbols of ids; the specials by their names."""
         return [SPECIALS[i] if i < len(SPECIALS) else self.symbols[i - len(SPECIALS)] for i in map(int, ids)]

@@ -19,7 +19,7 @@ class Encoded:
         memory: (B, S, M), the encoder's outputs; zero at padding.
         mask: (B, S) bool, True at real positions, or None.
         final_state: a tree of B rows, from which a bridge computes the decoder's first state.
-        source_ids: (B, S), extended ids of the source tokens, for copying; or None.
+        source_ids: (B, S), extended ids of the source tokens, -1 where nothing can be copied; or None.
         extension: (B, X) bool, which of the X extended ids each source has; or None.
     """
 

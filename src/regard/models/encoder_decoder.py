@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from torch import Generator, Tensor, nn
 
 from regard.attention.contract import Tree
 from regard.models.contract import DecoderOutput
-from regard.shapes import Bool
+from regard.shapes import Bool, Int
 
 
 class EncoderDecoder(nn.Module):
@@ -22,9 +23,24 @@ class EncoderDecoder(nn.Module):
         self.encoder = encoder
         self.decoder = decoder
 
-    def prepare(self, source: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> Tree:
-        """The decoder's memory of a batch of sources, which is all that a search needs."""
-        return self.decoder.prepare(self.encoder.encode(source, mask))
+    def prepare(
+        self,
+        source: Tensor,
+        mask: Bool[Tensor, "B S"] | None = None,
+        *,
+        source_ids: Int[Tensor, "B S"] | None = None,
+        extension: Bool[Tensor, "B X"] | None = None,
+    ) -> Tree:
+        """The decoder's memory of a batch of sources, which is all that a search needs.
+
+        Args:
+            source, mask: as in `forward`.
+            source_ids, extension: for copying, as in `Encoded`.
+        """
+        encoded = self.encoder.encode(source, mask)
+        if source_ids is not None:
+            encoded = replace(encoded, source_ids=source_ids, extension=extension)
+        return self.decoder.prepare(encoded)
 
     def forward(
         self,
@@ -32,6 +48,8 @@ class EncoderDecoder(nn.Module):
         inputs: Tensor,
         *,
         mask: Bool[Tensor, "B S"] | None = None,
+        source_ids: Int[Tensor, "B S"] | None = None,
+        extension: Bool[Tensor, "B X"] | None = None,
         alignment: bool = False,
         generator: Generator | None = None,
     ) -> DecoderOutput:
@@ -41,5 +59,7 @@ class EncoderDecoder(nn.Module):
             source: (B, S) ids or (B, S, F) values.
             inputs: (B, T) ids or (B, T, F) values: [BOS] and the target but its last.
             mask: (B, S) bool, True at real source positions.
+            source_ids, extension: for copying, as in `Encoded`.
         """
-        return self.decoder(inputs, self.prepare(source, mask), alignment=alignment, generator=generator)
+        memory = self.prepare(source, mask, source_ids=source_ids, extension=extension)
+        return self.decoder(inputs, memory, alignment=alignment, generator=generator)

@@ -1,4 +1,4 @@
-"""The pointer: a decoder that can copy words of its source."""
+"""The pointer: a decoder that can copy symbols of its source."""
 
 from __future__ import annotations
 
@@ -10,45 +10,75 @@ from torch.nn.functional import logsigmoid, pad
 
 from regard.attention import Parallel
 from regard.errors import ShapeError, UnsupportedError
+from regard.layers.eligibility import ineligible
 from regard.models import searches
 from regard.models.contract import DecoderOutput, Encoded
+from regard.models.loss import cross_entropy_of
 from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentFeatures, RecurrentMemory, RecurrentState
 from regard.ops import log_add, safe_log
 from regard.ops.eligibility import EXAMPLE_ROWS
-from regard.shapes import Bool, Int, describe, num_hypotheses
+from regard.shapes import Bool, Float, Int, describe
 
 
 @dataclass(frozen=True, slots=True)
 class PointerMemory:
-    """The core's memory, the extended ids of the source, and which of the X extended ids each source has."""
+    """What a pointer knows of its sources, B rows.
+
+    Args:
+        core: the core's memory.
+        source_ids: (B, S) extended ids; 0 at positions that cannot be copied.
+        copyable: (B, S), False at padding and at symbols that cannot be copied.
+        first: (B, S) the first position with the same id.
+        extension: (B, X), which of the X extended ids each source has.
+    """
 
     core: RecurrentMemory
     source_ids: Int[Tensor, "B S"]
+    copyable: Bool[Tensor, "B S"]
+    first: Int[Tensor, "B S"]
     extension: Bool[Tensor, "B X"]
 
 
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """The two ways to an output, in logarithms, of R steps or of (B, T).
+
+    Args:
+        generate: (..., 1), what the probabilities of the vocabulary are multiplied by: p, and (1 - p) times the weight
+            that lies on nothing that can be copied.
+        copied: (..., S), (1 - p) times the weight of a symbol, at the first position that has it; -∞ at the others.
+        gate: (...), p.
+    """
+
+    generate: Tensor
+    copied: Tensor
+    gate: Tensor
+
+
 class PointerDecoder(nn.Module):
-    """A recurrent decoder that generates a token of its vocabulary or copies a token of the source.
+    """A recurrent decoder that generates a symbol of its vocabulary or copies a symbol of the source.
 
     p = σ(w [c; s; x] + b),  P(y) = p · P_vocabulary(y) + (1 - p) · Σ_{j: source_j = y} α_j, with c the context, s the
-    cell's state, x the embedded input and α the alignment, the mean of its heads.
+    cell's state, x the embedded input and α the alignment, the mean of its heads or one of them.
 
-    Source tokens outside the vocabulary of N have extended ids N … N + X - 1, per sentence. Log-probabilities have
+    Source symbols outside the vocabulary of N have extended ids N … N + X - 1, per sentence. Log-probabilities have
     width N + X and are -∞ for extended ids that a source lacks; as an input an extended id is embedded as unknown. If α
-    sums to less than 1 (an empty support, MoChA), the rest goes to generation; if it sums to more (GMM), it is divided
-    by its sum. p is `auxiliary["generate"]`.
+    sums to less than 1 (an empty support, MoChA), or lies on symbols that cannot be copied (id -1), the rest goes to
+    generation; if it sums to more (GMM), it is divided by its sum. p is `auxiliary["generate"]`.
 
     Args:
         core: with attention over one source, in either order, and a `TokenEmbedding`.
+        head: the head of attention whose weights copy, counted from 0; None for the mean of all.
 
     Source: See, Liu & Manning 2017 (arXiv 1704.04368), section 2.2 (here s_t is only the h of an LSTM).
     """
 
-    def __init__(self, core: RecurrentDecoder) -> None:
+    def __init__(self, core: RecurrentDecoder, *, head: int | None = None) -> None:
         super().__init__()
         if core.attention is None or isinstance(core.attention, Parallel) or core.continuous:
             raise UnsupportedError("A pointer copies tokens by one alignment: it needs attention over one source.")
         self.core = core
+        self.head = head
         self.main_attention = core.main_attention
         self.gate = nn.Linear(core.attention.context_size + core.stack.size + core.embedding.size, 1)
 
@@ -71,12 +101,16 @@ class PointerDecoder(nn.Module):
         if encoded.mask is not None:
             ids = ids.masked_fill(~encoded.mask, 0)
         num_tokens = self.core.embedding.table.num_embeddings
-        if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= num_tokens + extension.shape[1]):
+        if ids.numel() and (int(ids.min()) < -1 or int(ids.max()) >= num_tokens + extension.shape[1]):
             raise ShapeError(
-                f"source_ids must lie between 0 and N + X - 1, N={num_tokens} and X={extension.shape[1]}; got "
-                f"{int(ids.min())} to {int(ids.max())}. The extension needs a column for every extended id."
+                f"source_ids must lie between 0 and N + X - 1, N={num_tokens} and X={extension.shape[1]}, or be -1 "
+                f"where nothing can be copied; got {int(ids.min())} to {int(ids.max())}. The extension needs a column "
+                "for every extended id."
             )
-        return PointerMemory(self.core.prepare(encoded), ids, extension)
+        if encoded.mask is not None:
+            ids = ids.masked_fill(~encoded.mask, -1)
+        first = _first_occurrences(ids)
+        return PointerMemory(self.core.prepare(encoded), ids.clamp(min=0), ids >= 0, first, extension)
 
     def initial_state(self, memory: PointerMemory, num_hypotheses: int = 1) -> RecurrentState:
         """The state before the first step."""
@@ -96,7 +130,7 @@ class PointerDecoder(nn.Module):
         return self._output(features, memory, alignment), state
 
     def for_search(self, memory: PointerMemory, num_rows: int) -> tuple[PointerDecoder, PointerMemory]:
-        """A twin whose steps are quicker for as many rows, without gradients, and the memory for them."""
+        """A twin whose steps are quicker for as many rows, without gradients, and the memory for it."""
         return searches.take(searches.PACKED, self, memory, num_rows)
 
     def forward(
@@ -105,6 +139,34 @@ class PointerDecoder(nn.Module):
         """All steps, teacher-forced: inputs (B, T), extended ids."""
         features = self.core.run(inputs, memory.core, alignment=True, generator=generator)
         return self._output(features, memory, alignment)
+
+    def cross_entropy(
+        self,
+        inputs: Tensor,
+        memory: PointerMemory,
+        targets: Int[Tensor, "B T"],
+        mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        smoothing: float = 0.0,
+        generator: Generator | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """The sums of `losses.cross_entropy` over teacher-forced outputs, without their N + X log-probabilities.
+
+        Args:
+            inputs: (B, T) extended ids.
+            targets: (B, T) extended ids.
+            mask, smoothing: as in `losses.cross_entropy`.
+
+        Cost: beside the core's log-probabilities (B, T, N), numbers (B, T, S).
+        """
+        if ineligible(self, "the decoder", PointerDecoder) is not None:
+            output = self(inputs, memory, generator=generator)
+            return cross_entropy_of(output, targets, mask, smoothing=smoothing)
+        features = self.core.run(inputs, memory.core, alignment=True, generator=generator)
+        vocabulary = self.core.say(features).log_probabilities
+        assert vocabulary is not None
+        mixture = self._mixture(features, memory, vocabulary.dtype)
+        return _cross_entropy(vocabulary, mixture, memory, targets, mask, smoothing)
 
     def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
         """Which paths a training pass and a search take and why, as of a `RecurrentDecoder`."""
@@ -118,34 +180,127 @@ class PointerDecoder(nn.Module):
             "search": searches.explain(searches.PACKED, self, rows, device),
         }
 
+    def _mixture(self, features: RecurrentFeatures, memory: PointerMemory, dtype: torch.dtype) -> Mixture:
+        """How much is generated, and how much of each source symbol is copied."""
+        assert features.context is not None
+        assert self.core.attention is not None
+        weights = features.alignment.mean(1) if self.head is None else features.alignment[:, self.head]
+        weights = weights.to(dtype)
+        odds = self.gate(torch.cat([features.context, features.cell, features.embedded], -1)).to(dtype)
+        generate, copy = logsigmoid(odds), logsigmoid(-odds)
+        if not self.core.attention.is_normalised:
+            weights = weights / weights.sum(-1, keepdim=True).clamp(min=1)
+        weights = _by_sentence(weights, len(memory.first))
+        kept = weights.masked_fill(~memory.copyable[:, None], 0)
+        rest = self._rest(weights, kept).view(odds.shape)
+        mass = torch.zeros_like(kept).scatter_add(-1, memory.first[:, None].expand_as(kept), kept)
+        return Mixture(
+            log_add(generate, copy + safe_log(rest)),
+            copy + safe_log(mass).view(*odds.shape[:-1], mass.shape[-1]),
+            generate.exp()[..., 0],
+        )
+
+    def _rest(self, weights: Tensor, kept: Tensor) -> Tensor:
+        """The weight (..., 1) that copies nothing: exactly 0 where all of a normalised alignment copies."""
+        assert self.core.attention is not None
+        lost = (weights - kept).sum(-1, keepdim=True)
+        if self.core.attention.is_normalised:
+            return torch.where((weights == 0).all(-1, keepdim=True), 1.0, lost)
+        return lost + (1 - weights.sum(-1, keepdim=True)).clamp(min=0)
+
     def _output(self, features: RecurrentFeatures, memory: PointerMemory, alignment: bool) -> DecoderOutput:
         output = self.core.say(features)
         assert output.log_probabilities is not None
-        assert features.context is not None
-        assert self.core.attention is not None
-        weights = features.alignment.mean(1).to(output.log_probabilities.dtype)
-        odds = self.gate(torch.cat([features.context, features.cell, features.embedded], -1)).to(weights.dtype)
-        generate, copy = logsigmoid(odds), logsigmoid(-odds)
-        total = weights.sum(-1, keepdim=True)
-        if self.core.attention.is_normalised:
-            rest = (total == 0).to(weights.dtype)
-        else:
-            weights, rest = weights / total.clamp(min=1), (1 - total).clamp(min=0)
-        num_extended = memory.extension.shape[1]
-        copied = _mass(weights, memory.source_ids, output.log_probabilities.shape[-1] + num_extended)
-        generated = log_add(generate, copy + safe_log(rest)) + output.log_probabilities
+        mixture = self._mixture(features, memory, output.log_probabilities.dtype)
         return replace(
             output,
-            log_probabilities=log_add(pad(generated, (0, num_extended), value=float("-inf")), copy + safe_log(copied)),
+            log_probabilities=_mixed(output.log_probabilities, mixture, memory),
             alignments=output.alignments if alignment else {},
-            auxiliary={**(output.auxiliary if alignment else {}), "generate": generate.exp()[..., 0]},
+            auxiliary={**(output.auxiliary if alignment else {}), "generate": mixture.gate},
         )
 
 
-def _mass(weights: Tensor, ids: Tensor, width: int) -> Tensor:
-    """Weights (R, S) or (B, T, S) summed by id (B, S): (R, width) or (B, T, width). Ids are shared, not tiled."""
-    batch, source = ids.shape
-    rows = weights.shape[1] if weights.dim() == 3 else num_hypotheses(weights.shape[0], batch)
-    mass = weights.new_zeros(batch, rows, width)
-    mass = mass.scatter_add(-1, ids[:, None].expand(-1, rows, -1), weights.reshape(batch, rows, source))
-    return mass.view(*weights.shape[:-1], width)
+def _mixed(vocabulary: Float[Tensor, "*rows N"], mixture: Mixture, memory: PointerMemory) -> Tensor:
+    """Log-probabilities (..., N + X) of the mixture.
+
+    Only the entries of source symbols are mixed; of several positions with one symbol the first has all their weight.
+    """
+    count = len(memory.first)
+    mixed = pad(mixture.generate + vocabulary, (0, memory.extension.shape[1]), value=float("-inf"))
+    copied = _by_sentence(mixture.copied, count)
+    ids = memory.source_ids[:, None].expand_as(copied)
+    generated = _generated(_by_sentence(vocabulary, count), _by_sentence(mixture.generate, count), ids)
+    sums = torch.where(_is_first(memory)[:, None], log_add(generated, copied), 0)
+    # each entry is emptied and then gets one sum, so that gradients count once however often a symbol occurs
+    return _by_sentence(mixed, count).scatter_(-1, ids, 0.0).scatter_add_(-1, ids, sums).view(mixed.shape)
+
+
+def _generated(vocabulary: Float[Tensor, "B K N"], generate: Tensor, ids: Int[Tensor, "B K C"]) -> Tensor:
+    """Log-probabilities (B, K, C) with which extended ids are generated: -∞ outside the vocabulary."""
+    num_tokens = vocabulary.shape[-1]
+    generated = generate + vocabulary.gather(-1, ids.clamp(max=num_tokens - 1))
+    return generated.masked_fill(ids >= num_tokens, float("-inf"))
+
+
+def _cross_entropy(
+    vocabulary: Float[Tensor, "B T N"],
+    mixture: Mixture,
+    memory: PointerMemory,
+    targets: Int[Tensor, "B T"],
+    mask: Bool[Tensor, "B T"] | None,
+    smoothing: float,
+) -> tuple[Tensor, Tensor]:
+    """`losses.cross_entropy` of the mixture, from the log-probabilities of the vocabulary.
+
+    log P(y) needs two numbers of each step. The sum of log P over all symbols, of which smoothing takes the mean, is
+    that of generating all of the vocabulary, with the terms of source symbols replaced.
+    """
+    infinity = float("-inf")
+    real = torch.ones_like(targets, dtype=torch.bool) if mask is None else mask
+    targets = targets.masked_fill(~real, 0)
+    generate, copied = mixture.generate, mixture.copied
+    sources = memory.source_ids[:, None].expand_as(copied)
+    # one gather for the targets and the source symbols: its gradient is as large as the vocabulary's
+    asked = torch.cat([targets[..., None], sources], -1) if smoothing else targets[..., None]
+    found = _generated(vocabulary, generate, asked)
+    is_target = (sources == targets[..., None]) & _is_first(memory)[:, None]
+    of_target = copied.masked_fill(~is_target, infinity).amax(-1) if copied.shape[-1] else generate[..., 0] + infinity
+    likelihood = -log_add(found[..., 0], of_target).masked_fill(~real, 0).sum()
+    if smoothing == 0.0:
+        return likelihood, likelihood.detach()
+    possible = vocabulary > infinity
+    count = possible.sum(-1)
+    total = vocabulary.masked_fill(~possible, 0).sum(-1) + count * generate[..., 0]
+    generated = found[..., 1:]
+    mixed = log_add(generated, copied)
+    is_counted = (mixed > infinity) & _is_first(memory)[:, None]
+    is_replaced = generated > infinity
+    change = mixed.masked_fill(~is_counted, 0) - generated.masked_fill(~(is_counted & is_replaced), 0)
+    count = count + (is_counted & ~is_replaced).sum(-1)
+    uniform = -(total + change.sum(-1)) / count.clamp(min=1)
+    smoothed = uniform.masked_fill(~real, 0).sum()
+    return (1 - smoothing) * likelihood + smoothing * smoothed, likelihood.detach()
+
+
+def _by_sentence(rows: Tensor, count: int) -> Tensor:
+    """(R, W) of R = B·K rows as (B, K, W); (B, T, W) as it is."""
+    return rows if rows.dim() == 3 else rows.view(count, -1 if count else 1, rows.shape[-1])
+
+
+def _is_first(memory: PointerMemory) -> Tensor:
+    """(B, S), True at positions whose symbol does not occur before."""
+    first = memory.first
+    return first == torch.arange(first.shape[1], device=first.device)
+
+
+def _first_occurrences(ids: Int[Tensor, "B S"]) -> Int[Tensor, "B S"]:
+    """The first position of each row that has the same id.
+
+    Equal ids stand side by side after a stable sort, the first of them first.
+    """
+    ordered, order = ids.sort(dim=1, stable=True)
+    positions = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+    begins = torch.ones_like(ids, dtype=torch.bool)
+    begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    starts = positions.masked_fill(~begins, 0).cummax(1).values if ids.numel() else positions
+    return torch.empty_like(ids).scatter(1, order, order.gather(1, starts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -15,19 +16,17 @@ from torch import Tensor
 from regard.data import PAD, Field
 
 
-class EncodedTexts:
-    """The ids of many texts, end to end in the smallest type that holds them: one, two or four bytes per symbol.
+class EncodedIds:
+    """Many sequences of ids, end to end in one type.
 
     Args:
-        texts: raw texts; read once.
-        field: turns texts into ids.
+        sequences: arrays of ids; read once.
+        kind: a type that holds every id.
     """
 
-    def __init__(self, texts: Iterable[str], field: Field) -> None:
-        kind = np.min_scalar_type(len(field.vocabulary) - 1)
+    def __init__(self, sequences: Iterable[NDArray[np.int64]], kind: np.dtype[Any]) -> None:
         flat, lengths = array(kind.char), array("q")
-        for text in texts:
-            ids = field.vocabulary.ids(field.split(text))
+        for ids in sequences:
             flat.frombytes(ids.astype(kind).tobytes())
             lengths.append(len(ids))
         self.flat = np.frombuffer(flat, kind)
@@ -35,9 +34,22 @@ class EncodedTexts:
         self.starts = np.cumsum(self.lengths) - self.lengths
 
     def pad(self, indices: ArrayLike, *, begin: int | None = None, end: int | None = None) -> tuple[Tensor, Tensor]:
-        """Some of the texts, in the order of their indices, padded as by the function `pad`."""
+        """Some of the sequences, in the order of their indices, padded as by the function `pad`."""
         chosen = np.asarray(indices, dtype=np.int64)
         return _lay_out(self.flat, self.starts[chosen], self.lengths[chosen], begin, end)
+
+
+class EncodedTexts(EncodedIds):
+    """The ids of many texts, in the smallest type that holds them: one, two or four bytes per symbol.
+
+    Args:
+        texts: raw texts; read once.
+        field: turns texts into ids.
+    """
+
+    def __init__(self, texts: Iterable[str], field: Field) -> None:
+        ids = (field.vocabulary.ids(field.split(text)) for text in texts)
+        super().__init__(ids, np.min_scalar_type(len(field.vocabulary) - 1))
 
 
 def pad(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from regard.tasks.loading import find, load
 from regard.training.files import checksum
 
 KEY_PATH = ("training", "start_from")
+WRAPPED = ("core", "content")
+"""The names under which a pointer has its decoder, and a score with coverage or locations that of contents."""
 SHOWN = 10
 """The most symbols or weights that a message lists."""
 
@@ -37,9 +40,9 @@ def find_start(start: Path) -> Path:
 def start_from(model: AbstractModel[Any], start: Path) -> None:
     """Copies the weights of a saved model into an untrained one, and prints which were copied and which were not.
 
-    A weight is copied if its name and shape agree. Rows that belong to symbols (of embeddings and of the output layer)
-    are copied by symbol, so the vocabularies may differ; other symbols keep their initial values. From then on the
-    model counts as trained on the data of both.
+    A weight is copied if its name and shape agree; a pointer or coverage may be new, or gone. Rows that belong to
+    symbols (of embeddings and of the output layer) are copied by symbol, so the vocabularies may differ; other symbols
+    keep their initial values. From then on the model counts as trained on the data of both.
 
     Args:
         model: the model that is about to be trained.
@@ -81,21 +84,33 @@ def start_from(model: AbstractModel[Any], start: Path) -> None:
 def _transfer(model: AbstractModel[Any], base: AbstractModel[Any]) -> tuple[int, list[str]]:
     """How many weights were copied, and why each of the others was not."""
     source, symbolic = base.module.state_dict(), _symbolic(model.module)
+    names = Counter(map(_unwrapped, source))
+    wrapped = {_unwrapped(name): weight for name, weight in source.items() if names[_unwrapped(name)] == 1}
     copied, skipped = 0, []
     for name, weight in model.module.state_dict().items():
-        if name not in source:
+        saved = source.get(name, wrapped.get(_unwrapped(name)))
+        if saved is None:
             skipped.append(f"{name}: the saved model has none")
-        elif name in symbolic and source[name].shape[1:] == weight.shape[1:]:
+        elif name in symbolic and saved.shape[1:] == weight.shape[1:]:
             side = next(side for side, (prefix, _) in model.vocabularies().items() if name.startswith(prefix))
             rows, saved_rows = _rows(model.vocabularies()[side][1], base.vocabularies()[side][1])
-            weight[rows] = source[name][saved_rows].to(weight.dtype)
+            weight[rows] = saved[saved_rows].to(weight.dtype)
             copied += 1
-        elif source[name].shape == weight.shape:
-            weight.copy_(source[name])
+        elif saved.shape == weight.shape:
+            weight.copy_(saved)
             copied += 1
         else:
-            skipped.append(f"{name}: saved with shape {tuple(source[name].shape)}, here {tuple(weight.shape)}")
+            skipped.append(f"{name}: saved with shape {tuple(saved.shape)}, here {tuple(weight.shape)}")
     return copied, skipped
+
+
+def _unwrapped(name: str) -> str:
+    """The name that a weight has without the parts that wrap it.
+
+    >>> _unwrapped("decoder.core.attention.score.content.v")
+    'decoder.attention.score.v'
+    """
+    return ".".join(part for part in name.split(".") if part not in WRAPPED)
 
 
 def _symbolic(module: nn.Module) -> set[str]:

@@ -21,7 +21,7 @@ from regard.config.schema import (
     TrainingConfig,
     Weight,
 )
-from regard.config.search import Search
+from regard.config.search import Natural, Search
 from regard.errors import ConfigError
 
 Units = Literal["character", "word", "whitespace", "byte", "separator", "sentencepiece"]
@@ -103,6 +103,14 @@ class DataConfig(Section):
         return len(self.source_field) if isinstance(self.source_field, tuple) else 1
 
 
+class PointerConfig(Section):
+    """Copying symbols of the input, also those that the vocabulary of the outputs lacks (See 2017)."""
+
+    head: Natural | None = Field(
+        default=None, description="the head of attention whose weights copy, counted from 0; null: the mean of all"
+    )
+
+
 class RecurrentConfig(Section):
     """A recurrent sequence-to-sequence model."""
 
@@ -112,6 +120,11 @@ class RecurrentConfig(Section):
     attention: AttentionConfig | None = Field(
         default=AttentionConfig(),
         description="the attention mechanism; null: none, so that the decoder gets only one vector (`decoder.context`)",
+    )
+    pointer: PointerConfig | None = Field(
+        default=None,
+        description="a pointer, which may copy each symbol of the output from the input, `{}` with its defaults; "
+        "null: none",
     )
 
 

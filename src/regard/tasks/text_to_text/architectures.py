@@ -7,7 +7,7 @@ from collections.abc import Callable
 from regard.config.tasks.text_to_text import ModelConfig, RecurrentConfig
 from regard.data import BOS, PAD
 from regard.layers import TokenEmbedding, TokenHead
-from regard.models import EncoderDecoder
+from regard.models import EncoderDecoder, PointerDecoder
 from regard.tasks.build import build_decoder, build_encoder
 
 
@@ -22,9 +22,10 @@ def recurrent(config: RecurrentConfig, *, num_source: int, num_target: int) -> E
         return TokenHead(target.size, num_target, tied=embedding if target.tied_weights else None, never=(PAD, BOS))
 
     encoder = build_encoder(source, lambda: TokenEmbedding(num_source, source.embedding_size, dropout=source.dropout))
-    return EncoderDecoder(
-        encoder, build_decoder(target, config.attention, encoder.stack, embedding=embedding, head=head)
-    )
+    decoder = build_decoder(target, config.attention, encoder.stack, embedding=embedding, head=head)
+    if config.pointer is None or decoder.attention is None:
+        return EncoderDecoder(encoder, decoder)
+    return EncoderDecoder(encoder, PointerDecoder(decoder, head=config.pointer.head))
 
 
 BUILDERS: dict[str, Callable[..., EncoderDecoder]] = {"recurrent": recurrent}

@@ -13,17 +13,19 @@ from torch import Tensor, nn
 
 from regard.config.search import Search, told
 from regard.config.tasks.text_to_text import TextToTextConfig
-from regard.data import BOS, EOS, Encoding, Field, Vocabulary, open_pairs
+from regard.data import BOS, EOS, Encoding, ExtendedVocabulary, Extension, Field, Vocabulary, open_pairs
+from regard.data.extended import UNCOPYABLE
 from regard.data.references import Item, group, parallel
 from regard.data.scoring import symbol_errors
 from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
 from regard.decoding import Hypothesis, Prediction, SearchSource, main_alignment
 from regard.decoding import search as run_search
 from regard.errors import ConfigError, DataError
-from regard.models import EncoderDecoder
+from regard.models import EncoderDecoder, PointerDecoder
 from regard.tasks.contract import AbstractModel
 from regard.tasks.encoded import numbered, pad
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.copying import padded
 from regard.tasks.text_to_text.evaluation import Evaluation, Scored
 from regard.tasks.text_to_text.limits import symbol_limits, within
 from regard.viz import plot_alignment
@@ -56,9 +58,13 @@ class TextToText(AbstractModel[TextToTextConfig]):
     name: str = "model"
     card: str = ""
     fingerprints: dict[str, str] = field(default_factory=dict)
+    extended: ExtendedVocabulary | None = field(init=False, default=None)
+    """Names what a pointer copies; None without a pointer."""
 
     def __post_init__(self) -> None:
         self.module.eval()
+        if isinstance(self.module.decoder, PointerDecoder):
+            self.extended = ExtendedVocabulary(self.source, self.target)
 
     @classmethod
     def build(cls, config: TextToTextConfig, source: Field, target: Field, *, name: str = "model") -> TextToText:
@@ -118,7 +124,8 @@ class TextToText(AbstractModel[TextToTextConfig]):
         width = decoding.num_best if decoding.method == "sampling" else decoding.beam
         longest = decoding.max_source_length or MAX_SOURCE_RATIO * self.config.data.max_length
         encodings = [_capped(self.source.encode(text), longest) for text in inputs]
-        warnings = [self._warnings(encoding) for encoding in encodings]
+        extensions = [self._extension(text, encoding) for text, encoding in zip(inputs, encodings, strict=True)]
+        warnings = [self._warnings(*each) for each in zip(encodings, extensions, strict=True)]
         if strict:
             for number, (text, reasons) in enumerate(zip(inputs, warnings), start=1):
                 if reasons:
@@ -134,7 +141,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
             ids, mask = pad([encodings[i].ids for i in batch], end=EOS)
             batch_hypotheses = run_search(
                 self.module.decoder,
-                self._memory(ids, mask),
+                self._memory(ids, mask, [extensions[i] for i in batch]),
                 decoding,
                 bos=BOS,
                 eos=EOS,
@@ -145,7 +152,8 @@ class TextToText(AbstractModel[TextToTextConfig]):
             )
             for i, hypotheses in zip(batch, batch_hypotheses, strict=True):
                 kept = within(hypotheses, int(limits[i]), decoding)
-                ranked = [self._prediction(encodings[i].tokens, hypothesis, warnings[i]) for hypothesis in kept]
+                item = encodings[i].tokens, extensions[i], warnings[i]
+                ranked = [self._prediction(hypothesis, *item) for hypothesis in kept]
                 results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
         return [result for result in results if result is not None]
 
@@ -302,31 +310,51 @@ class TextToText(AbstractModel[TextToTextConfig]):
             "decoding": self.config.decoding.model_dump(mode="json"),
         }
 
-    def _memory(self, ids: Tensor, mask: Tensor) -> Any:
-        padded = None if bool(mask.all()) else mask.to(self.device)
-        with torch.inference_mode():
-            return self.module.prepare(ids.to(self.device), padded)
+    def _extension(self, text: str, encoding: Encoding) -> Extension | None:
+        """What a pointer may copy of an input; None without a pointer."""
+        if self.extended is None:
+            return None
+        return self.extended.extend(text) if encoding.tokens else Extension(encoding.ids, (), ())
 
-    def _warnings(self, encoding: Encoding) -> tuple[str, ...]:
+    def _memory(self, ids: Tensor, mask: Tensor, extensions: Sequence[Extension | None]) -> Any:
+        copied = padded([extension for extension in extensions if extension is not None]) if self.extended else {}
+        with torch.inference_mode():
+            return self.module.prepare(
+                ids.to(self.device),
+                None if bool(mask.all()) else mask.to(self.device),
+                **{name: tensor.to(self.device) for name, tensor in copied.items()},
+            )
+
+    def _warnings(self, encoding: Encoding, extension: Extension | None) -> tuple[str, ...]:
+        """What the user should know; a symbol that a pointer can copy may be unknown."""
         if not encoding.tokens:
             return (encoding.refusal or "the input is empty",)
-        warnings = []
-        if encoding.unknown:
-            shown = ", ".join(map(repr, dict.fromkeys(encoding.unknown)))
+        warnings, unknown = [], encoding.unknown
+        if unknown and extension is not None:
+            fixed = (token for token, number in zip(encoding.tokens, extension.ids) if number == UNCOPYABLE)
+            unknown = self.source.vocabulary.unknown(fixed)
+        if unknown:
+            shown = ", ".join(map(repr, dict.fromkeys(unknown)))
             warnings.append(f"not in the training data, read as <unk>: {shown}")
         if len(encoding.tokens) > self.config.data.max_length:
             warnings.append(f"{len(encoding.tokens)} symbols, but training had at most {self.config.data.max_length}")
         return tuple(warnings)
 
-    def _prediction(self, source: list[str], hypothesis: Hypothesis, warnings: tuple[str, ...]) -> Prediction:
+    def _prediction(
+        self, hypothesis: Hypothesis, source: list[str], extension: Extension | None, warnings: tuple[str, ...]
+    ) -> Prediction:
         columns = len(source) + 1
         alignments = {name: weights[..., :columns] for name, weights in hypothesis.alignments.items()}
         ids = hypothesis.tokens.tolist()
         ended = hypothesis.stop_reason == "eos"
+        if self.extended is None or extension is None:
+            tokens, text = self.target.tokens(ids), self.target.decode(ids)
+        else:
+            tokens, text = self.extended.tokens(ids, extension), self.extended.decode(ids, extension)
         return Prediction(
             [*source, END],
-            self.target.tokens(ids) + [END] * ended,
-            self.target.decode(ids),
+            tokens + [END] * ended,
+            text,
             hypothesis.score,
             hypothesis.log_probability,
             hypothesis.stop_reason,

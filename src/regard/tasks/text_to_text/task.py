@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from regard.config.tasks.text_to_text import ParallelFiles, TextToTextConfig
 from regard.data import Field, Report
 from regard.data.translation import TRANSLATION_METRICS
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
-from regard.models import EncoderDecoder
+from regard.models import EncoderDecoder, PointerDecoder
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.plan import Plan
 from regard.tasks.teaching import check_teachable
+from regard.tasks.text_to_text import copying
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.copying import check_head, check_pointer
 from regard.tasks.text_to_text.defaults import adopt, resolve
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.reading import TrainingData, read_data
@@ -39,7 +42,12 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         """The network, with vocabularies of a few symbols."""
         module = build_model(config.model, num_source=DRAFT_SYMBOLS, num_target=DRAFT_SYMBOLS)
         _check_references(config)
-        check_teachable(module.decoder, config.model.attention, config.training, memory_size=module.encoder.output_size)
+        check_pointer(config)
+        decoder = module.decoder
+        if isinstance(decoder, PointerDecoder):
+            check_head(decoder)
+            decoder = decoder.core
+        check_teachable(decoder, config.model.attention, config.training, memory_size=module.encoder.output_size)
         if config.training.compile:
             from regard.tasks.compilation import check_compilable
 
@@ -66,7 +74,10 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
 
     def check(self, config: TextToTextConfig, material: TrainingData) -> Report:
         """Checks the pairs."""
-        return material.check()
+        report = material.check()
+        if config.model.pointer is not None:
+            report = replace(report, findings=(*report.findings, *copying.findings(report)))
+        return report
 
     def resolve(self, config: TextToTextConfig, material: TrainingData, report: Report) -> Plan[TextToTextConfig]:
         """Chooses sizes, batches and steps by the number of symbols."""

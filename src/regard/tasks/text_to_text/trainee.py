@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard import health
@@ -21,16 +22,42 @@ from regard.tasks.alignment_losses import aligned_cross_entropy
 from regard.tasks.encoded import EncodedTexts
 from regard.tasks.feeding import forced_cross_entropy
 from regard.tasks.store import save
+from regard.tasks.text_to_text.copying import Copies
 from regard.tasks.text_to_text.evaluation import Evaluation, Scored
 from regard.tasks.text_to_text.links import Links
 from regard.tasks.text_to_text.model import TextToText, output_symbols
 from regard.training import Loss, Validation, feedback_mask, processes
 from regard.viz import plot_alignment
 
-Sides = tuple[EncodedTexts, EncodedTexts]
-"""Sources and targets."""
 NUM_MEASURED = 200
 """The number of held-out items whose alignments are measured at each validation."""
+
+
+class EncodedPairs:
+    """The ids of both sides of many pairs, and of what a pointer copies.
+
+    Args:
+        pairs: the pairs.
+        model: has the fields.
+    """
+
+    def __init__(self, pairs: Sequence[Pair], model: TextToText) -> None:
+        self.source = EncodedTexts((pair.source for pair in pairs), model.source)
+        self.target = EncodedTexts((pair.target for pair in pairs), model.target)
+        self.copies = None if model.extended is None else Copies(pairs, model.extended)
+
+    @property
+    def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(pairs,) symbols of each source and of each target."""
+        return self.source.lengths, self.target.lengths
+
+    def pad(self, indices: Any) -> dict[str, Tensor]:
+        """Padded ids and masks of some of the pairs."""
+        source, source_mask = self.source.pad(indices, end=EOS)
+        inputs, _ = self.target.pad(indices, begin=BOS)
+        targets, mask = self.target.pad(indices, end=EOS)
+        batch = {"source": source, "source_mask": source_mask, "inputs": inputs, "targets": targets, "mask": mask}
+        return batch if self.copies is None else {**batch, **self.copies.pad(indices)}
 
 
 class TextTrainee:
@@ -47,15 +74,15 @@ class TextTrainee:
         self.module = model.module
         self.config = model.config
         self.items = model.items(dev)
-        self.train, self.dev = self._encode(train), self._encode(dev)
-        lengths = [side.lengths for side in self.train]
+        self.train, self.dev = EncodedPairs(train, model), EncodedPairs(dev, model)
+        lengths = self.train.lengths
         longest, shortest = np.maximum(*lengths), np.minimum(*lengths)
         self.kept = np.flatnonzero((longest <= self.config.data.max_length) & (shortest > 0))
         self.links: Links | None = None
         if self.config.data.alignments is not None:
             self.links = Links(self.config.data.alignments, train, np.stack(lengths, 1))
         self.dev_batches = bucket(
-            *(side.lengths + 1 for side in self.dev),
+            *(lengths + 1 for lengths in self.dev.lengths),
             batch_tokens=self.config.training.batch_tokens,
             seed=0,
             epoch=0,
@@ -74,7 +101,7 @@ class TextTrainee:
     def descriptions(self, epoch: int) -> Sequence[Any]:
         """Batches of indices of pairs of similar length; lengths include the end symbol."""
         batches = bucket(
-            *(side.lengths[self.kept] + 1 for side in self.train),
+            *(lengths[self.kept] + 1 for lengths in self.train.lengths),
             batch_tokens=self.config.training.batch_tokens,
             seed=self.config.seed,
             epoch=epoch,
@@ -83,7 +110,7 @@ class TextTrainee:
 
     def batch(self, description: Any) -> dict[str, Tensor]:
         """Padded ids and masks of some training pairs."""
-        batch = self._batch(self.train, description)
+        batch = self.train.pad(description)
         if self.links is not None:
             rows = np.asarray(description, dtype=np.int64)
             batch["reference"] = self.links.pad(rows, batch["targets"].shape[1], batch["source"].shape[1])
@@ -142,7 +169,7 @@ class TextTrainee:
 
     def _forced_loss(self) -> float:
         """Nats per symbol of the held-out references, each batch computed by one of the processes."""
-        batches = [self._batch(self.dev, batch, device=True) for batch in processes.local_part(self.dev_batches)]
+        batches = [self._on_device(self.dev.pad(batch)) for batch in processes.local_part(self.dev_batches)]
         losses = [self._loss(batch, None, 0.0) for batch in batches]
         sums = processes.merged(processes.gathered([(float(loss[1]), int(loss[2])) for loss in losses]))
         return sum(loss for loss, _ in sums) / max(sum(count for _, count in sums), 1)
@@ -159,25 +186,20 @@ class TextTrainee:
     def _first(self) -> dict[str, Tensor]:
         """The first batch of the first epoch with more than one row, or one row twice if there is none."""
         batches = [batch for batch in self.descriptions(0) if len(batch) > 1]
-        return self._batch(self.train, batches[0] if batches else self.kept[[0, 0]], device=True)
+        return self._on_device(self.train.pad(batches[0] if batches else self.kept[[0, 0]]))
 
-    def _encode(self, pairs: Sequence[Pair]) -> Sides:
-        """The ids of both sides."""
-        source = EncodedTexts((pair.source for pair in pairs), self.model.source)
-        return source, EncodedTexts((pair.target for pair in pairs), self.model.target)
+    def _on_device(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {name: tensor.to(self.model.device) for name, tensor in batch.items()}
 
-    def _batch(self, pairs: Sides, indices: Any, *, device: bool = False) -> dict[str, Tensor]:
-        sources, targets = pairs
-        source, source_mask = sources.pad(indices, end=EOS)
-        inputs, _ = targets.pad(indices, begin=BOS)
-        outputs, mask = targets.pad(indices, end=EOS)
-        batch = {"source": source, "source_mask": source_mask, "inputs": inputs, "targets": outputs, "mask": mask}
-        return {name: tensor.to(self.model.device) for name, tensor in batch.items()} if device else batch
+    def _memory(self, batch: dict[str, Tensor]) -> Any:
+        """What the decoder reads of the sources."""
+        copied = {name: batch[name] for name in ("source_ids", "extension") if name in batch}
+        return self.module.prepare(batch["source"], batch["source_mask"], **copied)
 
     def _loss(
         self, batch: dict[str, Tensor], feedback: Tensor | None, smoothing: float
     ) -> tuple[Tensor, Tensor, Tensor]:
-        memory = self.module.prepare(batch["source"], batch["source_mask"])
+        memory = self._memory(batch)
         total, likelihood = forced_cross_entropy(
             self.module.decoder, memory, batch["inputs"], batch["targets"], batch["mask"], feedback, smoothing=smoothing
         )
@@ -186,7 +208,7 @@ class TextTrainee:
     def _aligned_loss(self, batch: dict[str, Tensor], feedback: Tensor | None) -> Loss:
         """The loss with the terms of the alignments."""
         training, source_mask, mask = self.config.training, batch["source_mask"], batch["mask"]
-        memory = self.module.prepare(batch["source"], source_mask)
+        memory = self._memory(batch)
         total, likelihood, figures = aligned_cross_entropy(
             training,
             self.module.decoder,

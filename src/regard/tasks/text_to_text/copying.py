@@ -1,0 +1,111 @@
+"""Copying from the source: what a pointer needs of the data, and where it has no meaning."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from regard.attention import Mechanism
+from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.data import EOS, ExtendedVocabulary, Extension, Finding, Pair, Report
+from regard.data.extended import UNCOPYABLE, comparable
+from regard.errors import ConfigError
+from regard.models import PointerDecoder
+from regard.tasks.encoded import EncodedIds, pad
+
+KEY_PATH = ("model", "pointer")
+
+
+class Copies:
+    """The sources of training pairs as a pointer copies them, and their targets with the ids that it copies by.
+
+    Args:
+        pairs: read once.
+        vocabulary: extends the target's vocabulary.
+    """
+
+    def __init__(self, pairs: Iterable[Pair], vocabulary: ExtendedVocabulary) -> None:
+        counts = array("q")
+
+        def sequences() -> Iterator[NDArray[np.int64]]:
+            for pair in pairs:
+                extension = vocabulary.extend(pair.source)
+                counts.append(len(extension.symbols))
+                yield extension.ids
+                yield vocabulary.ids(vocabulary.target.split(pair.target), extension)
+
+        self.ids = EncodedIds(sequences(), np.dtype(np.int32))  # of a pair first the source, then the target
+        self.counts = np.frombuffer(counts, np.int64)
+
+    def pad(self, indices: ArrayLike) -> dict[str, Tensor]:
+        """Some of the pairs: `source_ids` (B, S) and `extension` (B, X) of `Encoded`, and `targets` (B, T)."""
+        chosen = np.asarray(indices, dtype=np.int64)
+        sources, _ = self.ids.pad(2 * chosen, end=UNCOPYABLE)
+        targets, _ = self.ids.pad(2 * chosen + 1, end=EOS)
+        return {"source_ids": sources, "extension": _which(self.counts[chosen]), "targets": targets}
+
+
+def padded(extensions: Sequence[Extension]) -> dict[str, Tensor]:
+    """`source_ids` (B, S) and `extension` (B, X) of `Encoded`; the end symbol of a source is not copied."""
+    ids, _ = pad([extension.ids for extension in extensions], end=UNCOPYABLE)
+    counts = np.array([len(extension.symbols) for extension in extensions], dtype=np.int64)
+    return {"source_ids": ids, "extension": _which(counts)}
+
+
+def check_pointer(config: TextToTextConfig) -> None:
+    """Refuses a pointer where it has no meaning.
+
+    Raises:
+        ConfigError: its path names the key.
+    """
+    model = config.model
+    if model.pointer is None:
+        return
+    if model.attention is None:
+        raise ConfigError("a pointer copies what attention looks at; set model.attention, or leave it out", KEY_PATH)
+    source, target = config.data.source.units, config.data.target.units
+    sources, targets = ((units,) if isinstance(units, str) else units for units in (source, target))
+    if not any(comparable(one, targets[0]) for one in sources):
+        raise ConfigError(
+            f"a pointer copies symbols of the input, but symbols of units {' and '.join(sources)} are none of units "
+            f"{targets[0]}; give data.source.units and data.target.units the same value, or leave it out",
+            KEY_PATH,
+        )
+    if config.training.compile:
+        raise ConfigError("a pointer is not compiled; leave out either training.compile or model.pointer", KEY_PATH)
+
+
+def check_head(decoder: PointerDecoder) -> None:
+    """Refuses a head that the attention does not have.
+
+    Raises:
+        ConfigError: its path names the key.
+    """
+    attention = decoder.core.attention
+    assert isinstance(attention, Mechanism)
+    count = int(getattr(attention.score, "num_heads", 1))
+    if decoder.head is not None and decoder.head >= count:
+        heads = "1 head" if count == 1 else f"{count} heads"
+        raise ConfigError(
+            f"there is no head {decoder.head}: the attention has {heads}, counted from 0", (*KEY_PATH, "head")
+        )
+
+
+def findings(report: Report) -> Iterator[Finding]:
+    """A warning where the pointer never sees in training what it is for."""
+    if not report.train.target.unknown:
+        text = (
+            "no symbol of the training outputs is unknown, so the pointer does not learn to copy symbols that the "
+            "vocabulary lacks; data.source.min_count=2 and data.target.min_count=2 make symbols unknown that occur once"
+        )
+        yield Finding("warning", text, 1)
+
+
+def _which(counts: NDArray[np.int64]) -> Tensor:
+    """(B, X), True at the extended ids that each source has."""
+    return torch.from_numpy(np.arange(counts.max(initial=0)) < counts[:, None])
