@@ -6,7 +6,8 @@
 'AH T EH N SH AH N'
 
 The rooms: `regard.attention` (mechanisms), `regard.layers`, `regard.models`, `regard.losses`, `regard.decoding`,
-`regard.training`, `regard.tasks`, `regard.data`, `regard.config`, `regard.health`, `regard.viz`, `regard.testing`.
+`regard.training`, `regard.tasks`, `regard.data`, `regard.config`, `regard.health`, `regard.viz`, `regard.record`,
+`regard.testing`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from regard.decoding.free_run import free_run  # the package's name is also that of a module
     from regard.errors import ConfigError, DataError, RegardError, ShapeError, UnsupportedError
     from regard.ops import plain
+    from regard.record import record_attention
     from regard.tasks import TextToText, load, train
     from regard.viz import load_alignment, plot_alignment, save_alignment
 
@@ -28,6 +30,7 @@ _ROOMS = {
     "decoding": ("Prediction", "Search", "SimpleDecoder", "beam_search", "force_align", "free_run", "search"),
     "ops": ("plain",),
     "errors": ("ConfigError", "DataError", "RegardError", "ShapeError", "UnsupportedError"),
+    "record": ("record_attention",),
     "tasks": ("TextToText", "load", "train"),
     "viz": ("load_alignment", "plot_alignment", "save_alignment"),
 }
@@ -51,6 +54,7 @@ __all__ = [
     "load_alignment",
     "plain",
     "plot_alignment",
+    "record_attention",
     "save_alignment",
     "search",
     "train",

@@ -12,28 +12,34 @@ from regard.ops.switch import switched_off
 from regard.shapes import Bool, Float, merge_rows, num_hypotheses
 
 
-def ineligible(parts: Parts, comparison: Comparison | None, num_positions: int | None = None) -> str | None:
+def ineligible(
+    parts: Parts, comparison: Comparison | None, num_positions: int | None = None, *, reports: bool = False
+) -> str | None:
     """Why a mechanism of these parts can never attend to all steps in one operation, or None.
 
     Args:
         num_positions: of the memory; if None, of any.
+        reports: as in `declarations.ineligible`.
     """
     extents = ("all", "past") if comparison is not None and comparison.kind == "dot" else ("all",)
-    reason = declarations.ineligible(parts, comparison, extents=extents, num_positions=num_positions)
+    reason = declarations.ineligible(parts, comparison, extents=extents, num_positions=num_positions, reports=reports)
     if reason is not None:
         return reason
     return None if torch.compiler.is_compiling() else switched_off()
 
 
-def ineligible_now(parts: Parts, memory: Memory, num_rows: int, *, from_start: bool) -> str | None:
+def ineligible_now(
+    parts: Parts, memory: Memory, num_rows: int, *, from_start: bool, reports: bool = False
+) -> str | None:
     """Why these parts do not attend to a memory in one operation, or None.
 
     Args:
         num_rows: R.
         from_start: whether the first of the steps is step 0.
+        reports: as in `declarations.ineligible`.
     """
     comparison = parts.score.comparison()
-    if (reason := ineligible(parts, comparison, memory.num_positions)) is not None:
+    if (reason := ineligible(parts, comparison, memory.num_positions, reports=reports)) is not None:
         return reason
     assert comparison is not None
     if comparison.rotate is not None and not from_start:

@@ -15,6 +15,7 @@ def ineligible(
     extents: Container[str] = ("all",),
     finish: bool = True,
     num_positions: int | None = None,
+    reports: bool = False,
 ) -> str | None:
     """Why parts have to be called, or None.
 
@@ -24,6 +25,7 @@ def ineligible(
         extents: those of windows that the path knows.
         finish: whether the path calls the read's `finish`; else a read with one of its own has to be called.
         num_positions: of the memory, for windows that allow all past positions of a short one; any number if None.
+        reports: whether the path reports the weights to recorders (`layers.recorders`).
     """
     extent = parts.window.extent if num_positions is None else parts.window.extent_of(num_positions)
     declared = {
@@ -35,7 +37,7 @@ def ineligible(
     for name, part in parts._asdict().items():
         if not declared[name]:
             return f"{type(part).__name__} declares nothing that this path computes"
-        if (reason := eligibility.ineligible(part, f"attention.{name}")) is not None:
+        if (reason := eligibility.ineligible(part, f"attention.{name}", reports=reports)) is not None:
             return reason
     assert comparison is not None
     for name, module in comparison.called:

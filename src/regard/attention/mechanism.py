@@ -31,6 +31,7 @@ from regard.attention.sizes import check_memory, check_query
 from regard.attention.verbs import AbstractAttention
 from regard.attention.windows import FullWindow
 from regard.errors import ShapeError, UnsupportedError
+from regard.layers import recorders
 from regard.layers.eligibility import overridden
 from regard.ops.choose import Implementation, choose
 from regard.shapes import Bool, Float, Int, describe, keep_mask, merge_rows, num_hypotheses
@@ -219,7 +220,14 @@ class Mechanism(AbstractAttention):
             alignment: whether to return `Attended.alignment` (R, H, S).
             generator: for mechanisms that draw random numbers.
         """
-        return self._step(query, memory, state, inputs=inputs, alignment=alignment, generator=generator, reads=True)
+        if not recorders.wanted(self):
+            return self._step(query, memory, state, inputs=inputs, alignment=alignment, generator=generator, reads=True)
+        attended, state = self._step(
+            query, memory, state, inputs=inputs, alignment=True, generator=generator, reads=True
+        )
+        if attended.alignment is not None:
+            recorders.report(self, attended.alignment[:, :, None])
+        return attended if alignment else replace(attended, alignment=None), state
 
     def _step(
         self,
@@ -344,8 +352,18 @@ class Mechanism(AbstractAttention):
             nothing = queries.new_zeros(rows, self.num_heads, 0, memory.num_positions) if alignment else None
             return Attended(queries.new_zeros(rows, 0, self.context_size), nothing), state
         path = choose(PATHS, self, memory, rows, from_start=from_start, alignment=alignment)
-        attended, state = path.function(self, queries, memory, state, inputs, alignment, generator)
-        return attended, state
+        if not recorders.wanted(self):
+            attended, state = path.function(self, queries, memory, state, inputs, alignment, generator)
+            return attended, state
+        with recorders.silent():
+            attended, after = path.function(self, queries, memory, state, inputs, True, generator)
+            weights = attended.alignment
+            if weights is None:  # the path keeps none, so its parts draw no random numbers: they are computed beside it
+                with torch.no_grad():
+                    weights = self._merge_steps(queries, memory, state, inputs, True, generator)[0].alignment
+        if weights is not None:
+            recorders.report(self, weights)
+        return attended if alignment else replace(attended, alignment=None), after
 
     def _merge_steps(
         self,
@@ -450,7 +468,7 @@ def _refuse_at_once(
         return "the weights are asked for"
     if (name := overridden(mechanism, Mechanism, "step", "_step", "_allowed", "_positions")) is not None:
         return f"{type(mechanism).__name__} overrides {name}"
-    return at_once.ineligible_now(mechanism.parts, memory, num_rows, from_start=from_start)
+    return at_once.ineligible_now(mechanism.parts, memory, num_rows, from_start=from_start, reports=True)
 
 
 PATHS = (

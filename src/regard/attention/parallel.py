@@ -13,6 +13,7 @@ from regard.attention.contract import Attended, Memory, State
 from regard.attention.mechanism import Mechanism
 from regard.attention.verbs import AbstractComposite
 from regard.errors import ShapeError
+from regard.layers import recorders
 from regard.shapes import Bool, Float, num_hypotheses
 
 
@@ -145,7 +146,13 @@ class Parallel(AbstractComposite):
         flat = query.flatten(0, -2)
         contexts = torch.stack([look.context.flatten(0, -2) for look in attended], 1)
         memory = self.combination.prepare(contexts, mask=_readable(memories, len(flat)))
-        look, _ = self.combination.step(flat, memory, self.combination.initial_state(memory), alignment=alignment)
+
+        def by_step(weights: Tensor) -> Tensor:
+            """(R·T, H, 1, M) as (R, H, T, M)."""
+            return weights[:, :, 0].unflatten(0, (rows[0], -1)).transpose(1, 2)
+
+        with recorders.changed(by_step):
+            look, _ = self.combination.step(flat, memory, self.combination.initial_state(memory), alignment=alignment)
         if alignments is not None:
             weights = look.alignment.unflatten(0, rows)
             alignments = (*alignments, weights.transpose(1, 2) if len(rows) == 2 else weights)

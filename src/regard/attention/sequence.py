@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from regard.attention.contract import Attended
+from regard.attention.contract import Attended, Memory
 from regard.attention.divided import Divided
 from regard.attention.mechanism import Mechanism
+from regard.layers import recorders
 from regard.shapes import Bool, Float, Int, keep_mask
 
 
@@ -53,12 +54,21 @@ class SelfAttention(nn.Module):
         real = keep_mask(x, mask, lengths)
         if real is not None:
             x = x.masked_fill(~real[..., None], 0)
-        attended: Attended = self.mechanism(x, self.mechanism.prepare(x, mask=real), alignment=alignment)[0]
+        memory = self.mechanism.prepare(x, mask=real)
         if real is None:
-            return attended
-        weights = attended.alignment
+            return self._attend(x, memory, alignment)
+
+        def of_real(weights: Tensor) -> Tensor:
+            return weights.masked_fill(~real[:, None, :, None], 0)
+
+        with recorders.changed(of_real):
+            attended = self._attend(x, memory, alignment)
         return replace(
             attended,
             context=attended.context.masked_fill(~real[..., None], 0),
-            alignment=None if weights is None else weights.masked_fill(~real[:, None, :, None], 0),
+            alignment=None if attended.alignment is None else of_real(attended.alignment),
         )
+
+    def _attend(self, x: Tensor, memory: Memory, alignment: bool) -> Attended:
+        attended: Attended = self.mechanism(x, memory, alignment=alignment)[0]
+        return attended

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
+from regard.layers import recorders
 from regard.layers.dropout import Dropout
 
 _WEIGHTS = (Tensor, nn.Parameter, type(None))
@@ -18,7 +19,7 @@ ENTRY = "_regard_entry_point"
 """The attribute of functions that stand in place of a method and do the same (`regard.models.shard`)."""
 
 
-def ineligible(module: Any, name: str, *kinds: type) -> str | None:
+def ineligible(module: Any, name: str, *kinds: type, reports: bool = False) -> str | None:
     """Why a module has to be called, or None where its weights and its type say all that it does.
 
     A fast way reads weights. So it is right only for modules that are exactly of a known type, whose weights are
@@ -30,6 +31,7 @@ def ineligible(module: Any, name: str, *kinds: type) -> str | None:
     Args:
         name: the module's, for the reason.
         kinds: the known types; any if none is given.
+        reports: whether the fast way reports the weights of attention in the module's place (`recorders`).
     """
     kind: type = type(module)
     if kinds and kind not in kinds:
@@ -44,6 +46,8 @@ def ineligible(module: Any, name: str, *kinds: type) -> str | None:
         return f"hooks of {name} want to be called"
     if torch.compiler.is_compiling():
         return None
+    if not reports and recorders.held(module):
+        return f"the weights of {name} are recorded"
     methods = _methods(kind)
     for key, value in module.__dict__.items():
         if key in methods:

@@ -12,6 +12,7 @@ from regard import tree
 from regard.attention import key_value_predict
 from regard.attention.contract import Memory, Tree
 from regard.errors import ShapeError
+from regard.layers import recorders
 from regard.models.language_model import last_positions
 from regard.shapes import Bool, Float
 
@@ -129,7 +130,19 @@ class LookBack(AbstractPast):
             return padded.unfold(1, 2 * self.reach, self.reach).movedim(-1, 2).flatten(0, 1)
 
         queries = torch.cat([h, h.new_zeros(rows, missing, size)], 1).view(rows * blocks, self.reach, size)
-        context, _ = self._attend(queries, tree.map(divided, memory), False)
+
+        def by_step(weights: Tensor) -> Tensor:
+            """(R · blocks, H, L, 2L) as (R, H, T, L + T), each block in its columns."""
+            heads, width = weights.shape[1], (blocks + 1) * self.reach
+            first = torch.arange(blocks, device=h.device)[:, None] * self.reach
+            columns = first + torch.arange(2 * self.reach, device=h.device)  # (blocks, 2L)
+            divided_weights = weights.unflatten(0, (rows, blocks)).transpose(1, 2)  # (R, H, blocks, L, 2L)
+            whole = weights.new_zeros(rows, heads, blocks, self.reach, width)
+            whole = whole.scatter(-1, columns[:, None].expand_as(divided_weights), divided_weights)
+            return whole.flatten(2, 3)[:, :, :steps, : self.reach + steps]
+
+        with recorders.changed(by_step):
+            context, _ = self._attend(queries, tree.map(divided, memory), False)
         return context.reshape(rows, blocks * self.reach, -1)[:, :steps]
 
 

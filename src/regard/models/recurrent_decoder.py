@@ -14,6 +14,7 @@ from regard.attention.contract import Tree
 from regard.attention.precision import widened
 from regard.attention.verbs import AbstractAttention
 from regard.errors import ShapeError, UnsupportedError
+from regard.layers import recorders
 from regard.layers.cells.cell import Cell
 from regard.layers.dropout import Dropout
 from regard.layers.eligibility import ineligible, overridden
@@ -278,9 +279,10 @@ class RecurrentDecoder(nn.Module):
     ) -> DecoderOutput:
         """The outputs of a loop of `step`."""
         state, outputs = self.initial_state(memory), []
-        for x in inputs.unbind(1) if inputs.shape[1] else [inputs.new_zeros(len(inputs), *inputs.shape[2:])]:
-            output, state = self.step(x, memory, state, alignment=alignment, generator=generator)
-            outputs.append(output)
+        with recorders.joined() if inputs.shape[1] else recorders.silent():
+            for x in inputs.unbind(1) if inputs.shape[1] else [inputs.new_zeros(len(inputs), *inputs.shape[2:])]:
+                output, state = self.step(x, memory, state, alignment=alignment, generator=generator)
+                outputs.append(output)
         whole = tree.map(lambda *leaves: torch.stack(leaves, 1)[:, : inputs.shape[1]], *outputs)
         return replace(whole, alignments=tree.map(lambda weights: weights.transpose(1, 2), whole.alignments))
 
@@ -304,6 +306,8 @@ class RecurrentDecoder(nn.Module):
                 state.cell,
                 attends_first=self.order == "attend_then_recur",
             )
+            if self.attention is not None:
+                recorders.report(self.attention, weights)
             return RecurrentFeatures(output, cells, contexts, embedded, weights if alignment else None)
         length = embedded.shape[1]
         if not isinstance(length, int):
@@ -313,12 +317,13 @@ class RecurrentDecoder(nn.Module):
             )
         sequence = embedded if overridden(self, RecurrentDecoder, "advance") is None else inputs
         steps = []
-        for x in (sequence if length else sequence.new_zeros(len(sequence), 1, *sequence.shape[2:])).unbind(1):
-            if sequence is embedded:
-                features, state = self._advance(x, memory, state, alignment, generator)
-            else:
-                features, state = self.advance(x, memory, state, alignment=alignment, generator=generator)
-            steps.append(features)
+        with recorders.joined() if length else recorders.silent():
+            for x in (sequence if length else sequence.new_zeros(len(sequence), 1, *sequence.shape[2:])).unbind(1):
+                if sequence is embedded:
+                    features, state = self._advance(x, memory, state, alignment, generator)
+                else:
+                    features, state = self.advance(x, memory, state, alignment=alignment, generator=generator)
+                steps.append(features)
         whole = tree.map(lambda *leaves: torch.stack(leaves, 1)[:, :length], *steps)
         return replace(whole, alignment=tree.map(lambda weights: weights.transpose(1, 2), whole.alignment))
 

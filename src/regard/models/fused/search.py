@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
+from regard.layers import recorders
 from regard.layers.cells.cell import State
 from regard.layers.cells.single import STEPS, Packed, of_inputs
 from regard.layers.eligibility import DROPOUTS, drops, ineligible
@@ -87,7 +88,7 @@ class SearchTwin:
 
     def __init__(self, decoder: Any, memory: Any, rows: int) -> None:
         stack, mechanism, embedding = decoder.stack, decoder.attention, decoder.embedding
-        self.stack, self.embedding = stack, embedding
+        self.stack, self.embedding, self.attention = stack, embedding, mechanism
         self.first = memory.first_state
         self.attends_first = decoder.order == "attend_then_recur"
         self.back = stack.layers[0].input_size - embedding.size
@@ -138,6 +139,7 @@ class SearchTwin:
             output, layers, weights = self._attend_and_recur(x, state.layers, parents, sentences, parent)
         else:
             output, layers, weights = self._recur_and_attend(x, state.layers, parents, sentences, parent)
+        recorders.report(self.attention, weights[:, :, None])
         alignments = named("attention", weights if alignment else None)
         outputs = output_of(self.head(output), alignments, continuous=self.continuous)
         return outputs, SearchState(layers, torch.arange(len(inputs)))

@@ -33,7 +33,8 @@ def refuse(
     if type(attention) is not Mechanism:
         return f"the fused pass knows no {type(attention).__name__}"
     comparison = attention.score.comparison()
-    if (reason := declarations.ineligible(attention.parts, comparison, finish=False)) is not None:
+    # what the pass computes instead of the mechanism reports its weights to recorders
+    if (reason := declarations.ineligible(attention.parts, comparison, finish=False, reports=True)) is not None:
         return reason
     if stack.cell not in LAYERS:
         return f"the fused pass knows no {stack.cell} cells"
@@ -58,7 +59,7 @@ def _ineligible(
     if comparison.projection is not None:
         uncalled.append((comparison.projection, "the query's projection in attention.score", (nn.Linear,)))
     for module, name, kinds in uncalled:
-        if (reason := ineligible(module, name, *kinds)) is not None:
+        if (reason := ineligible(module, name, *kinds, reports=True)) is not None:
             return reason
     for index, layer in enumerate(stack.layers):
         if (reason := ineligible_layer(layer, f"stack.layers.{index}")) is not None:

@@ -1,0 +1,129 @@
+"""What was recorded: weights by name."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from regard.errors import ShapeError
+from regard.shapes import Float
+
+
+class Seen(Mapping[str, Tensor | list[Tensor]]):
+    """The recorded weights of every attention, by name, in the order of the first calls.
+
+    A name is the dotted path of the module that computed attention (`decoder.layers.0.self_attn`); where a method of a
+    module calls torch's function from several places, they are told apart by .0, .1, … Weights are (B, H, T, S): each
+    of T queries has a distribution over S positions. `seen[name]` is a tensor if the attention was called once, and a
+    list of tensors by call otherwise, as in a loop that generates; `calls` is always a list. `print(seen)` is a table.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[str, dict[Hashable, list[Tensor]]] = {}
+
+    def add(self, name: str, site: Hashable, weights: Float[Tensor, "B H T S"]) -> None:
+        """Keeps the weights of one call.
+
+        Args:
+            name: of the module.
+            site: from where in a method of the module attention was called.
+        """
+        self._calls.setdefault(name, {}).setdefault(site, []).append(weights)
+
+    def count(self, name: str, site: Hashable) -> int:
+        """How many calls of a module's attention, from a site, are kept."""
+        return len(self._calls.get(name, {}).get(site, ()))
+
+    def number(self, name: str, site: Hashable) -> int:
+        """The number of a site among those of a module, in the order in which they are asked about."""
+        sites = self._calls.setdefault(name, {})
+        sites.setdefault(site, [])
+        return list(sites).index(site)
+
+    def _named(self) -> dict[str, list[Tensor]]:
+        named: dict[str, list[Tensor]] = {}
+        for name, sites in self._calls.items():
+            for index, calls in enumerate(sites.values()):
+                if not calls:  # its weights were not wanted
+                    continue
+                key = name if len(sites) == 1 else f"{name}.{index}"
+                while key in named or (key != name and key in self._calls):
+                    key += "'"
+                named[key] = calls
+        return named
+
+    def calls(self, name: str) -> list[Tensor]:
+        """The weights (B, H, T, S) of every call of an attention, in order."""
+        named = self._named()
+        if name not in named:
+            raise KeyError(f"{name!r} was not recorded; there are {', '.join(named) or 'none'}.")
+        return named[name]
+
+    def joined(self, name: str) -> Float[Tensor, "B H T S"]:
+        """All calls of an attention as one: their steps one after the other, as of a loop that generates with a cache.
+
+        S is that of the longest call; later positions have weight 0 in earlier calls.
+
+        Raises:
+            ShapeError: if calls have other numbers of rows, or heads.
+        """
+        calls = self.calls(name)
+        if len({weights.shape[:2] for weights in calls}) > 1:
+            shapes = ", ".join(dict.fromkeys(str(tuple(weights.shape)) for weights in calls))
+            raise ShapeError(
+                f"The calls of {name} have other rows (B, H, T, S): {shapes}. They are other batches, or a search "
+                "removed rows that had ended; use `calls`."
+            )
+        longest = max(weights.shape[3] for weights in calls)
+        return torch.cat([torch.nn.functional.pad(w, (0, longest - w.shape[3])) for w in calls], 2)
+
+    def __getitem__(self, name: str) -> Tensor | list[Tensor]:
+        calls = self.calls(name)
+        return calls[0] if len(calls) == 1 else calls
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._named())
+
+    def __len__(self) -> int:
+        return len(self._named())
+
+    def entropy(self, name: str) -> float:
+        """The mean entropy of an attention's distributions, in nats: 0 where all weight is on one position, ln S where
+        it is spread evenly. Rows without weight do not count; NaN if there is no other."""
+        total, rows = 0.0, 0
+        for weights in self.calls(name):
+            p = weights.double() if weights.dtype == torch.float64 else weights.float()
+            mass = p.sum(-1, keepdim=True)
+            p = p / mass
+            entropies = -torch.special.xlogy(p, p).sum(-1)[mass[..., 0] > 0]
+            total, rows = total + float(entropies.sum()), rows + entropies.numel()
+        return total / rows if rows else float("nan")
+
+    def __repr__(self) -> str:
+        """A table: name, number of calls, shape (B, H, T, S), and mean entropy in nats."""
+        head = ("name", "calls", "B, H, T, S", "entropy")
+        rows = [
+            (name, str(len(calls)), _shapes(calls), f"{self.entropy(name):.3f}")
+            for name, calls in self._named().items()
+        ]
+        if not rows:
+            return "Seen: no attention was recorded"
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        lines = [
+            "  ".join(
+                cell.rjust(width) if index in (1, 3) else cell.ljust(width)
+                for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in (head, *rows)
+        ]
+        return "\n".join(lines)
+
+
+def _shapes(calls: Sequence[Tensor]) -> str:
+    """The sizes of all calls; of those that differ the smallest and the largest."""
+    axes = zip(*(weights.shape for weights in calls), strict=True)
+    return ", ".join(
+        str(low) if low == high else f"{low}–{high}" for low, high in ((min(sizes), max(sizes)) for sizes in axes)
+    )
