@@ -78,11 +78,12 @@ def align(
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first pair with a warning.")] = False,
     device: options.Device = "auto",
 ) -> None:
-    """Align the words of given pairs by what a model attends to when it is fed the output.
+    """Align the words of given pairs by what a model attends to.
 
-    Links are `source-output`, counted from 0, a line for each line of the file: by default of each word of the output
-    the word that it attends to most. Words are what stands between blanks; what the model reads in smaller symbols is
-    merged, so that the weights of a word of the output are a mean of those of its symbols and sum to what these sum to.
+    The model is fed the outputs of the file. Links are `source-output`, counted from 0, a line for each line of the
+    file: of each word of the output the word of the source that it attends to most. Words are what stands between
+    blanks; smaller symbols are merged, so that the weights of a word of the output are the mean of those of its
+    symbols, and sum to what these sum to.
 
     With --references only the error rate goes to stdout; links are written if there is an output file.
     """

@@ -49,7 +49,8 @@ def parse_links(text: str, *, place: str = "links", first: int = 0) -> Links:
     >>> parse_links("0-0 1?2") == Links(frozenset({(0, 0)}), frozenset({(1, 2)}))
     True
     """
-    sure, possible = set(), set()
+    sure: set[Link] = set()
+    possible: set[Link] = set()
     for word in text.split():
         match = LINK.fullmatch(word)
         if match is None:
