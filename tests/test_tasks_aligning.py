@@ -225,3 +225,42 @@ def test_predictions_by_words_keep_their_weight_but_that_of_blanks(tmp_path: Pat
     assert drawn.left_out > 0
     without = own.by_words(own.predict(["ab cab"], alignment=False)[0])
     assert without.source_tokens == [*"ab cab", "</s>"]
+
+
+def test_outputs_that_a_pointer_copies_are_scored_as_copies() -> None:
+    torch.manual_seed(0)
+    side = {"size": 8, "embedding_size": 6, "dropout": 0.0}
+    word = {"units": "word"}
+    config = TextToTextConfig(
+        data={"train": "x.tsv", "source": word, "target": word},
+        model={"encoder": side, "decoder": side, "pointer": {}},
+        decoding={"beam": 2, "max_length": 4},
+    )
+    field = Field.build(config.data.source, ["call the office"])
+    own = TextToText.build(config, field, field)
+    texts = ["call Ulrike the Ole", "the the office", "Ole"]
+    predictions = own.predict(texts, search=own.config.decoding.replace(min_length=1))
+    pairs = [
+        (text, each.text)
+        for text, each in zip(texts, predictions, strict=True)
+        if each.stop_reason == "eos" and "<unk>" not in each.text
+    ]
+    pairs += [("call Ulrike", "Ulrike call"), ("call the office", "Ulrike call")]
+    found = own.align(pairs)
+    for pair, each in zip(pairs, found, strict=True):
+        close(own.align([pair])[0], each)
+    copied, unknown = found[-2:]
+    assert copied.warnings == ()
+    assert unknown.warnings == ("output: not in the training data, read as <unk>: 'Ulrike'",)
+    extension = own.extended.extend(pairs[-2][0])
+    ids = torch.from_numpy(field.encode(pairs[-2][0]).ids)
+    memory = own.module.prepare(
+        torch.cat((ids, torch.tensor([EOS])))[None],
+        None,
+        source_ids=torch.tensor([[*extension.ids.tolist(), -1]]),
+        extension=torch.ones(1, 1, dtype=torch.bool),
+    )
+    target = [*own.extended.ids(["Ulrike", "call"], extension).tolist(), EOS]
+    assert target[0] == len(field.vocabulary)
+    (forced,) = force_align(own.module.decoder, memory, [target], bos=BOS, eos=EOS)
+    assert copied.log_probability == pytest.approx(forced.log_probability, abs=1e-5)
