@@ -14,7 +14,7 @@ import regard
 from regard.cli import run
 from regard.data.synthetic import generate
 
-VERBS = ["train", "evaluate", "predict", "plot", "info", "explain", "list", "bench", "data"]
+VERBS = ["train", "evaluate", "predict", "align", "plot", "info", "explain", "list", "bench", "data"]
 
 
 def python(code: str, **how: object) -> subprocess.CompletedProcess[str]:

@@ -20,7 +20,7 @@ from regard.cli import run
 from regard.config import load as read_config
 from regard.config.keys import keys
 from regard.config.tasks import SCHEMAS
-from regard.errors import ConfigError
+from regard.errors import ConfigError, UnsupportedError
 from regard.tasks import load, train
 from regard.tasks.open_keys import is_set, value_of
 from regard.tasks.table import TASKS
@@ -219,3 +219,19 @@ def test_every_key_of_every_schema_is_read_by_something() -> None:
     read = read_names()
     unread = {".".join(map(str, path)) for schema in SCHEMAS.values() for path in keys(schema) if path[-1] not in read}
     assert unread == set()
+
+
+def test_given_pairs_are_aligned_or_refused_by_the_name_of_the_task(
+    trained: tuple[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    task, folder = trained
+    file = folder / TASK_CASES[task].held_out
+    status = run(["align", str(folder / "run"), str(file)])
+    if task == "text_to_text":
+        assert status == 0
+        assert len(capsys.readouterr().out.splitlines()) == len(file.read_text().splitlines())
+    else:
+        assert status == 2
+        assert f"Models of {task} do not align given pairs." in capsys.readouterr().err
+        with pytest.raises(UnsupportedError, match=f"Models of {task} do not align given pairs"):
+            load(folder / "run", device="cpu").align([("a", "b")])

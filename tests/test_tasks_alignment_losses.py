@@ -17,7 +17,7 @@ import regard
 from regard.attention.alignments import stochastic
 from regard.config import load
 from regard.config.schema import AlignmentTrainingConfig
-from regard.config.tasks.text_to_text import RecurrentConfig, TextToTextConfig, TextTrainingConfig
+from regard.config.tasks.text_to_text import RecurrentConfig, SideConfig, TextToTextConfig, TextTrainingConfig
 from regard.data import Field, Pair
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.layers.items import ItemDraws, drawing, sites
@@ -27,7 +27,7 @@ from regard.tasks.alignment_losses import aligned_cross_entropy, alignment_loss,
 from regard.tasks.compilation import check_compilable
 from regard.tasks.feeding import forced_cross_entropy, forced_outputs
 from regard.tasks.text_to_text.architectures import build_model
-from regard.tasks.text_to_text.links import Links
+from regard.tasks.text_to_text.links import TrainingLinks
 from regard.tasks.text_to_text.task import TextToTextTask
 from regard.tasks.text_to_text.trainee import TextTrainee
 from regard.training import train
@@ -260,10 +260,10 @@ def test_supervised_steps_are_counted_and_others_not() -> None:
     torch.testing.assert_close(total, likelihood + 2 * expected)
 
 
-def linked(folder: Path, lines: str) -> Links:
+def linked(folder: Path, lines: str) -> TrainingLinks:
     (folder / "links.txt").write_text(lines)
     pairs = [Pair("abc", "ABC", folder / "a.tsv", 1), Pair("ab", "A", folder / "a.tsv", 3)]
-    return Links(folder / "links.txt", pairs, np.array([[3, 3], [2, 1]]))
+    return TrainingLinks(folder / "links.txt", pairs, np.array([[3, 3], [2, 1]]))
 
 
 def test_links_belong_to_the_lines_of_the_pairs(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_links_belong_to_the_lines_of_the_pairs(tmp_path: Path) -> None:
     ("lines", "message"),
     [
         ("0-0\n", "links.txt: 1 lines, but .*a.tsv:3 needs a line 3 here"),
-        ("0-0 1:1\n\n\n", "links.txt:1: expected links such as 0-0 1-2; got '1:1'"),
+        ("0-0 1:1\n\n\n", "links.txt:1: expected links such as 0-0 1-2, or .*got '1:1'"),
         ("0-0\n\n2-0\n", "links.txt:3: the link 2-0 needs symbol 2 of the input.*a.tsv:3 has 2 there"),
         ("0-3\n\n\n", "links.txt:1: the link 0-3 needs symbol 3 of the output.*a.tsv:1 has 3 there"),
     ],
@@ -285,6 +285,68 @@ def test_links_belong_to_the_lines_of_the_pairs(tmp_path: Path) -> None:
 def test_a_wrong_line_of_links_is_named(tmp_path: Path, lines: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         linked(tmp_path, lines)
+
+
+def test_links_of_words_are_those_of_all_their_symbols(tmp_path: Path) -> None:
+    (tmp_path / "links.txt").write_text("0-1 1?0\n\n0-0\n")
+    pairs = [Pair("ab c", "C AB", tmp_path / "a.tsv", 1), Pair("ab", "A", tmp_path / "a.tsv", 3)]
+    field = Field.build(SideConfig(), ["ab c C AB"])
+    lengths = np.array([[4, 4], [2, 1]])
+    links = TrainingLinks(tmp_path / "links.txt", pairs, lengths, (field, field))
+    padded = links.pad(np.array([1, 0]), 5, 5)
+    assert padded[0].nonzero().tolist() == [[0, 0], [0, 1]]
+    assert padded[1].nonzero().tolist() == [[0, 3], [2, 0], [2, 1], [3, 0], [3, 1]]
+    assert links.pad(np.array([0]), 5, 5).shape == (1, 5, 5)
+    (tmp_path / "links.txt").write_text("0-2\n\n\n")
+    with pytest.raises(DataError, match=r"links.txt:1: the link 0-2 needs word 2 of the output.*a.tsv:1 has 2 there"):
+        TrainingLinks(tmp_path / "links.txt", pairs, lengths, (field, field))
+
+
+def test_one_head_of_one_attention_is_supervised() -> None:
+    attention = {"recipe": "multi_head", "size": 4, "num_heads": 2}
+    model, made = network(attention), batch()
+    config = TextTrainingConfig(alignment_losses={"supervision": 1.0})
+    memory = model.prepare(made["source"], made["source_mask"])
+    reference = torch.zeros(4, 4, 5, dtype=torch.bool)
+    reference[0, 1, 2] = True
+
+    def supervised(**options: Any) -> Tensor:
+        given = (made["inputs"], made["targets"], made["mask"])
+        return aligned_cross_entropy(
+            config, model.decoder, memory, *given, source_mask=made["source_mask"], reference=reference, **options
+        )[2]["alignment_supervision"]
+
+    weights = forced_outputs(model.decoder, memory, made["inputs"], alignment=True).alignments["attention"]
+    torch.testing.assert_close(supervised(head=1), -weights[0, 1, 1, 2].log())
+    torch.testing.assert_close(supervised(), -weights[0, :, 1, 2].log().mean())
+    with pytest.raises(ConfigError, match="alignment_layer is 'cross'"):
+        supervised(layer="cross")
+
+
+@pytest.mark.parametrize(
+    ("section", "values", "message"),
+    [
+        ("training", {"supervision_head": 0}, "supervision_head has no effect without supervision"),
+        ("training", {"supervision": 1.0, "supervision_layer": "cross"}, "alignment_layer is 'cross'"),
+        ("training", {"supervision": 1.0, "supervision_head": 1}, "alignment_head is 1, but attention has one head"),
+        ("decoding", {"alignment_layer": "cross.1"}, "alignment_layer is 'cross.1', but the alignments are attention"),
+        ("decoding", {"alignment_head": 3}, "alignment_head is 3, but attention has one head"),
+        ("data", {"alignment_units": "word"}, "alignment_units has no effect without alignments"),
+    ],
+)
+def test_choices_without_effect_or_without_such_an_attention_are_refused_before_data_are_read(
+    section: str, values: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "links.txt").write_text("")
+    data: dict[str, Any] = {"train": "none.tsv"}
+    if "supervision" in values:
+        data["alignments"] = tmp_path / "links.txt"
+    changed = {section: {"alignment_losses": values} if section == "training" else values}
+    config = TextToTextConfig(**{"data": data, **changed, **({"data": data | values} if section == "data" else {})})
+    with pytest.raises(ConfigError, match=message) as raised:
+        TextToTextTask().draft(config)
+    assert raised.value.path[0] == section
+    assert raised.value.path[-1] in values
 
 
 TEXTS = ["abc", "ca", "bbac", "cb", "a", "abca", "ccb", "ba"]

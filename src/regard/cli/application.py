@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from regard.cli import bench, data, evaluate, explain, info, plot, predict, train
+from regard.cli import align, bench, data, evaluate, explain, info, plot, predict, train
 from regard.cli import list as catalogue
 from regard.cli.failure import report
 from regard.cli.options import SettingsCommand
@@ -52,6 +52,7 @@ for verb, example in (
     (train.train, "train g2p.yaml --set training.epochs=10"),
     (evaluate.evaluate, "evaluate --model runs/g2p test.tsv --worst 10"),
     (predict.predict, "predict --model g2p-en attention regard"),
+    (align.align, "align runs/translation test.tsv --output test.links"),
     (plot.plot, "plot --model g2p-en attention --output attention.html"),
     (info.info, "info g2p-en"),
     (explain.explain, "explain runs/g2p"),

@@ -23,6 +23,10 @@ def plot(
     heads: Annotated[
         bool, typer.Option("--heads", help="Every head of every attention instead of their mean.")
     ] = False,
+    words: Annotated[bool, typer.Option("--words", help="Words instead of the symbols that they are made of.")] = False,
+    no_end_symbol: Annotated[
+        bool, typer.Option("--no-end-symbol", help="Without the end symbol; the picture says what weight it had.")
+    ] = False,
     highest: Annotated[
         bool, typer.Option("--highest", help="Scale colours to the largest weight of the file instead of 1.")
     ] = False,
@@ -47,6 +51,8 @@ def plot(
     loaded = options.load(model, device, options.settings(context))
     flags = {
         "--heads": ("heads", heads or None),
+        "--words": ("words", words or None),
+        "--no-end-symbol": ("end_symbol", False if no_end_symbol else None),
         "--highest": ("highest", "largest" if highest else None),
         "--data": ("data", data),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict, model_validator
 
@@ -199,6 +199,9 @@ class FeedbackConfig(Section):
 class AlignmentLossConfig(Section):
     """Losses on the alignments of a training, each with the weight with which it is added to the loss."""
 
+    settings: ClassVar[tuple[str, ...]] = ("guided_attention_width", "doubly_stochastic_rate")
+    """The keys that are no weights."""
+
     guided_attention: Weight = Field(
         default=0.0,
         description="towards the diagonal: Σ_j α_tj (1 - exp(-(j/S - t/T)² / 2g²)), the mean over steps "
@@ -256,8 +259,8 @@ class AlignmentTrainingConfig(Section):
     @property
     def alignment_weights(self) -> dict[str, float]:
         """The losses on alignments whose weight is not 0."""
-        settings = ("guided_attention_width", "doubly_stochastic_rate")
-        return {name: value for name, value in self.alignment_losses if name not in settings and value}
+        losses = self.alignment_losses
+        return {name: value for name, value in losses if name not in losses.settings and value}
 
 
 class TokenTrainingConfig(Section):

@@ -18,6 +18,7 @@ from regard.data.forecasts import Forecast, alignment_rows, forecast_rows, forec
 from regard.data.labels import Labels
 from regard.data.likelihood import Likelihood
 from regard.data.lines import Lines
+from regard.data.links import AlignmentErrors, Links, alignment_errors, parse_links, read_links
 from regard.data.normalisation import Normalisation
 from regard.data.pairs import Pair, Pairs, Selection
 from regard.data.pieces import SentencePieceUnits
@@ -41,6 +42,7 @@ from regard.data.translation import CorpusScore, corpus_score
 from regard.data.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
 from regard.data.vocabulary import BOS, EOS, PAD, UNKNOWN, Vocabulary
 from regard.data.windows import SeriesBatch, SeriesWindows
+from regard.data.words import Words
 
 __all__ = [
     "BOS",
@@ -49,6 +51,7 @@ __all__ = [
     "TIME_FEATURES",
     "UNKNOWN",
     "AbstractBaseline",
+    "AlignmentErrors",
     "ByteUnits",
     "CharacterUnits",
     "ColumnNormalisation",
@@ -73,6 +76,7 @@ __all__ = [
     "Likelihood",
     "LinearForecast",
     "Lines",
+    "Links",
     "Normalisation",
     "Pair",
     "Pairs",
@@ -100,6 +104,8 @@ __all__ = [
     "WhitespaceUnits",
     "WindowScale",
     "WordUnits",
+    "Words",
+    "alignment_errors",
     "alignment_rows",
     "bucket",
     "character_error_rate",
@@ -117,8 +123,10 @@ __all__ = [
     "open_pairs",
     "pad_documents",
     "padding",
+    "parse_links",
     "pinball",
     "read_documents",
+    "read_links",
     "read_series",
     "rolling_splits",
     "score_labels",

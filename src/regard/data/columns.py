@@ -95,6 +95,23 @@ class ColumnUnits:
             columns[min(number, len(columns) - 1)].append(symbol)
         return TAB.join(units.join(symbols) for units, symbols in zip(self.columns, columns))
 
+    def words(self, tokens: Sequence[str], text: str | None = None) -> list[int]:
+        """As `Units.words`, one column after the other: no word is part of two columns."""
+        columns: list[list[str]] = [[] for _ in self.columns]
+        places = []
+        for token in tokens:
+            number, symbol = _unmarked(token)
+            number = min(number, len(columns) - 1)
+            places.append((number, len(columns[number])))
+            columns[number].append(symbol)
+        texts = [None] * len(columns) if text is None else text.split(TAB)
+        numbers, count = [], 0
+        for units, symbols, each in zip(self.columns, columns, texts):
+            words = units.words(symbols, each)
+            numbers.append([word + count if word >= 0 else -1 for word in words])
+            count += max(words, default=-1) + 1
+        return [numbers[column][place] for column, place in places]
+
 
 def _marked(symbol: str, number: int) -> str:
     escaped = symbol.startswith((MARK, ESCAPE)) and (number > 0 or len(symbol) > 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -16,6 +16,7 @@ from regard.data.normalisation import LetterCase, Normalisation, UnicodeForm
 from regard.data.pieces import SentencePieceUnits, suggested_pieces
 from regard.data.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
 from regard.data.vocabulary import BOS, EOS, PAD, Vocabulary
+from regard.data.words import Words
 from regard.errors import ConfigError, DataError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -144,6 +145,24 @@ class Field:
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids; special symbols as in `tokens`."""
         return self.units.join(self.tokens(ids))
+
+    def words(self, tokens: Sequence[str], text: str | None = None) -> Words:
+        """The words that symbols are parts of: runs of characters between blanks, or the symbols themselves.
+
+        Units `whitespace` and `separator` are words. Those of `word` are words unless there is a text: then a mark of
+        punctuation is part of the run that it stands in, as in files of links, which count such runs.
+
+        Args:
+            tokens: symbols, without the end symbol.
+            text: the raw text that they were split from; None if a model wrote them.
+        """
+        numbers = self.units.words(tokens, None if text is None else self.normalisation(text))
+        symbols: list[list[str]] = [[] for _ in range(max(numbers, default=-1) + 1)]
+        for token, number in zip(tokens, numbers, strict=True):
+            if number >= 0:
+                symbols[number].append(token)
+        texts = (self.units.join(each).strip() for each in symbols)
+        return Words(tuple(texts), np.array(numbers, dtype=np.int64))
 
     def save(self, folder: Path | str, name: str) -> None:
         """Writes `name.json` and, for sentencepiece, `name.model`."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.errors import ConfigError, DataError
+from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.lazy import optional
 
 LONGEST_PIECE = 16
@@ -18,6 +18,8 @@ PIECES_OF_WORDS, MOST_PIECES = 13.5, 32_000
 """The factor of the square root of the number of words, and the most pieces unless there are more characters."""
 EXTRA_PIECES = 100
 """The fewest pieces besides the single characters."""
+BLANK = "▁"
+"""Stands for a space in pieces."""
 LONGEST_WORD, WORD = 12, 4
 """A longer run of characters is a clause in a script without blanks; there this many characters count as a word."""
 
@@ -156,6 +158,24 @@ class SentencePieceUnits:
 
     def join(self, tokens: Sequence[str]) -> str:
         return str(self._processor.DecodePieces(list(tokens)))
+
+    def words(self, tokens: Sequence[str], text: str | None = None) -> list[int]:
+        """As `Units.words`: a piece that begins with `▁` begins a word; `▁` by itself belongs to the word after it.
+
+        Raises:
+            UnsupportedError: for a piece of several words, which some models have (`split_by_whitespace`).
+        """
+        numbers, number, is_open = [], -1, False
+        for token in tokens:
+            if BLANK in token.lstrip(BLANK):
+                raise UnsupportedError(f"The piece {token!r} has parts of several words, so nothing is known by words.")
+            starts = token.startswith(BLANK) or number < 0
+            number += starts and not is_open
+            is_open = bool(token) and not token.strip(BLANK)
+            numbers.append(number)
+        while is_open and numbers and not tokens[len(numbers) - 1].strip(BLANK):
+            numbers.pop()
+        return numbers + [-1] * (len(tokens) - len(numbers))
 
     def __reduce__(self) -> tuple[type[SentencePieceUnits], tuple[bytes]]:
         return type(self), (self.model,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 QUOTES = frozenset("\"'„‚")
@@ -29,6 +29,15 @@ class Units(Protocol):
         """The text of symbols."""
         ...
 
+    def words(self, tokens: Sequence[str], text: str | None = None) -> list[int]:
+        """The number of the word of each symbol, from 0, and -1 for symbols of no word, such as blanks.
+
+        Args:
+            tokens: symbols.
+            text: the text that was split into them; None if a model wrote them.
+        """
+        ...
+
 
 class CharacterUnits:
     """Unicode code points: an accent that the chosen Unicode form keeps separate is a symbol by itself.
@@ -45,6 +54,9 @@ class CharacterUnits:
     def join(self, tokens: Sequence[str]) -> str:
         return "".join(tokens)
 
+    def words(self, tokens: Sequence[str], text: str | None = None) -> list[int]:
+        return runs(token.isspace() for token in tokens)
+
 
 class WhitespaceUnits:
     """Texts between white space; joined by single spaces.
@@ -60,6 +72,9 @@ class WhitespaceUnits:
 
     def join(self, tokens: Sequence[str]) -> str:
         return " ".join(tokens)
+
+    def words(self, tokens: Sequence[str], text: str | None = None) -> list[int]:
+        return list(range(len(tokens)))
 
 
 class SeparatorUnits:
@@ -82,6 +97,9 @@ class SeparatorUnits:
 
     def join(self, tokens: Sequence[str]) -> str:
         return self.separator.join(tokens)
+
+    def words(self, tokens: Sequence[str], text: str | None = None) -> list[int]:
+        return list(range(len(tokens)))
 
 
 class WordUnits:
@@ -124,6 +142,16 @@ class WordUnits:
             is_glued = after
         return "".join(parts)
 
+    def words(self, tokens: Sequence[str], text: str | None = None) -> list[int]:
+        """As `Units.words`: with the text its runs of characters between blanks, without it the symbols themselves.
+
+        >>> WordUnits().words(["See", "(", "it", ")", "."], "See (it).")
+        [0, 1, 1, 1, 1]
+        """
+        if text is None:
+            return list(range(len(tokens)))
+        return [number for number, chunk in enumerate(text.split()) for _ in self.split(chunk)]
+
 
 class ByteUnits:
     """The bytes of the text in UTF-8; the vocabulary always has all 256. Joining replaces what is not UTF-8 by `�`.
@@ -139,6 +167,25 @@ class ByteUnits:
 
     def join(self, tokens: Sequence[str]) -> str:
         return bytes(BYTE_VALUES.get(token, 0xFF) for token in tokens).decode("utf-8", "replace")
+
+    def words(self, tokens: Sequence[str], text: str | None = None) -> list[int]:
+        characters = bytes(BYTE_VALUES.get(token, 0xFF) for token in tokens).decode("utf-8", "surrogateescape")
+        sizes = (len(character.encode("utf-8", "surrogateescape")) for character in characters)
+        return runs(blank for character, size in zip(characters, sizes) for blank in [character.isspace()] * size)
+
+
+def runs(blanks: Iterable[bool]) -> list[int]:
+    """The number of the run of each position, from 0, and -1 at the blanks between runs.
+
+    >>> runs([False, False, True, False])
+    [0, 0, -1, 1]
+    """
+    numbers, count, is_inside = [], 0, False
+    for is_blank in blanks:
+        count += not is_blank and not is_inside
+        is_inside = not is_blank
+        numbers.append(count - 1 if is_inside else -1)
+    return numbers
 
 
 def _is_mark(character: str) -> bool:

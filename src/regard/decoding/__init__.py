@@ -1,6 +1,7 @@
 """Searches over any decoder that has the verbs of `regard.models.contract.Decoder`."""
 
 from regard.config.search import Search
+from regard.decoding.aligned import AlignedPair
 from regard.decoding.beam import beam_search
 from regard.decoding.free_run import Feed, Stop, Trajectory, free_run
 from regard.decoding.front_door import search
@@ -8,12 +9,14 @@ from regard.decoding.greedy import greedy_search
 from regard.decoding.penalty import AbstractPenalty, AveragePenalty, Candidates, GnmtPenalty, NoPenalty, penalty_of
 from regard.decoding.processor import NoRepeat, Processor, SearchSource, SearchState
 from regard.decoding.rescore import force_align, rescore
-from regard.decoding.result import Hypothesis, Prediction, main_alignment
+from regard.decoding.result import Hypothesis, Prediction, chosen_heads, main_alignment
 from regard.decoding.sampling import sample
 from regard.decoding.simple import SimpleDecoder
+from regard.decoding.words import WordAlignment, hard_links, merge_words, symmetrise
 
 __all__ = [
     "AbstractPenalty",
+    "AlignedPair",
     "AveragePenalty",
     "Candidates",
     "Feed",
@@ -29,13 +32,18 @@ __all__ = [
     "SimpleDecoder",
     "Stop",
     "Trajectory",
+    "WordAlignment",
     "beam_search",
+    "chosen_heads",
     "force_align",
     "free_run",
     "greedy_search",
+    "hard_links",
     "main_alignment",
+    "merge_words",
     "penalty_of",
     "rescore",
     "sample",
     "search",
+    "symmetrise",
 ]

@@ -6,15 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
-from regard.errors import RegardError
+from regard.errors import ConfigError, RegardError
 
 StopReason = Literal["eos", "length"]
 
 
 DECIMALS = 6
 """Decimals of the weights of an alignment in JSON."""
+
+
+MEAN = "mean"
+"""In place of the name of an attention: all of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,17 +106,47 @@ class Prediction:
         return f"Prediction({', '.join(parts)})"
 
 
-def main_alignment(alignments: Mapping[str, Tensor], decoder: object = None) -> Tensor | None:
-    """The alignment (T, S) that a prediction shows: the decoder's `main_attention` or else the last; mean of heads.
+def main_alignment(
+    alignments: Mapping[str, Tensor], decoder: object = None, *, layer: str | None = None, head: int | None = None
+) -> Tensor | None:
+    """The alignment (..., T, S) that a prediction shows: the mean of `chosen_heads`; None if there is no alignment."""
+    if not alignments:
+        return None
+    return chosen_heads(alignments, decoder, layer=layer, head=head).mean(-3)
+
+
+def chosen_heads(
+    alignments: Mapping[str, Tensor], decoder: object = None, *, layer: str | None = None, head: int | None = None
+) -> Tensor:
+    """The heads (..., H, T, S) of one attention, or one of them.
 
     Args:
-        alignments: by name, (H, T, S).
+        alignments: by name, (..., H, T, S); at least one.
         decoder: may name its `main_attention`.
+        layer: a name, or `mean` for the heads of all; the decoder's `main_attention`, or else the last, if None.
+        head: counted from 0; all if None.
 
     Raises:
-        RegardError: if there is no alignment of that name.
+        ConfigError: if there is no such attention or head, or if the positions of several differ.
+        RegardError: if the decoder's `main_attention` is not there.
+
+    >>> from torch import ones
+    >>> chosen_heads({"cross.0": ones(4, 3, 5), "cross.1": ones(4, 3, 5)}, layer="mean", head=2).shape
+    torch.Size([2, 3, 5])
     """
-    return alignments[main_name(alignments, decoder)].mean(0) if alignments else None
+    if layer not in (None, MEAN, *alignments):
+        raise ConfigError(f"alignment_layer is {layer!r}, but the alignments are {', '.join(alignments)}.")
+    names = list(alignments) if layer == MEAN else [layer or main_name(alignments, decoder)]
+    chosen = [alignments[each] for each in names]
+    for each, weights in zip(names, chosen):
+        if head is not None and not 0 <= head < weights.shape[-3]:
+            heads = "one head, number 0" if weights.shape[-3] == 1 else f"{weights.shape[-3]} heads, counted from 0"
+            raise ConfigError(f"alignment_head is {head}, but {each} has {heads}.")
+    if len({weights.shape[-2:] for weights in chosen}) > 1:
+        raise ConfigError(f"alignment_layer is {MEAN!r}, but {', '.join(names)} attend to different positions.")
+    if head is not None:
+        chosen = [weights[..., head : head + 1, :, :] for weights in chosen]
+    return torch.cat(chosen, -3) if len(chosen) > 1 else chosen[0]
 
 
 def main_name(alignments: Mapping[str, Tensor], decoder: object = None) -> str:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from regard import losses
 from regard.attention.alignments import StochasticAlignment
 from regard.config.schema import AlignmentTrainingConfig, ReinforceConfig
+from regard.decoding import chosen_heads
 from regard.layers import items
 from regard.models import Decoder, DecoderOutput
 from regard.shapes import Bool, Float, Int
@@ -31,6 +32,8 @@ def aligned_cross_entropy(
     *,
     source_mask: Bool[Tensor, "B S"] | None = None,
     reference: Bool[Tensor, "B T S"] | None = None,
+    layer: str | None = None,
+    head: int | None = None,
     smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """`forced_cross_entropy` with the terms of the alignments, and further sums over the batch, by name.
@@ -40,11 +43,12 @@ def aligned_cross_entropy(
         memory, inputs, targets, mask, feedback, smoothing: as in `forced_cross_entropy`.
         source_mask: True at real source positions.
         reference: True at the positions that a step should attend to, for `supervision`.
+        layer, head: the attention and the head that `supervision` trains, as in `regard.decoding.chosen_heads`.
     """
     output = forced_outputs(decoder, memory, inputs, feedback, alignment=True)
     assert output.log_probabilities is not None
     total, likelihood = losses.cross_entropy(output.log_probabilities, targets, mask, smoothing=smoothing)
-    added, figures = alignment_loss(config, decoder, output, source_mask, mask, reference)
+    added, figures = alignment_loss(config, decoder, output, source_mask, mask, reference, layer=layer, head=head)
     total = total + added
     if config.reinforce is not None:
         with torch.no_grad(), most_probable_positions(decoder):
@@ -64,8 +68,11 @@ def alignment_loss(
     source_mask: Bool[Tensor, "B S"] | None,
     mask: Bool[Tensor, "B T"],
     reference: Bool[Tensor, "B T S"] | None = None,
+    *,
+    layer: str | None = None,
+    head: int | None = None,
 ) -> Sums:
-    """The weighted sum of the losses on an output's alignment (the one that predictions show), and each of them.
+    """The weighted sum of the losses on the decoder's main alignment, and each of them.
 
     Every loss is a sum over sequences, or over their steps, so that a batch may be divided; heads count as their mean.
     Padding has no effect.
@@ -73,7 +80,7 @@ def alignment_loss(
     Args:
         output: with alignments (B, H, T, S).
         source_mask, mask: True at real source positions and real steps.
-        reference: as in `aligned_cross_entropy`.
+        reference, layer, head: as in `aligned_cross_entropy`.
     """
     weights = config.alignment_weights
     total = torch.zeros((), device=mask.device)
@@ -104,7 +111,8 @@ def alignment_loss(
     if reference is not None:
         links = reference & sources[:, None] & mask[..., None]
         counts["supervision"] = links.any(2).sum()
-        means["supervision"] = lambda: losses.alignment_supervision(alignments, links, *masks)
+        supervised = chosen_heads(output.alignments, decoder, layer=layer, head=head)
+        means["supervision"] = lambda: losses.alignment_supervision(supervised, links, *masks)
     for name, weight in weights.items():
         value = means[name]() * counts[name]
         total, figures[f"alignment_{name}"] = total + weight * value, value.detach()

@@ -13,7 +13,7 @@ from torch import nn
 
 from regard.config import Config
 from regard.data import Findings, Vocabulary
-from regard.errors import DataError
+from regard.errors import DataError, UnsupportedError
 from regard.tasks.fingerprints import fingerprint, training_files
 from regard.tasks.plan import Plan
 from regard.training import Trainee
@@ -43,7 +43,7 @@ class DataFile:
 
     Args:
         key: the key of the configuration.
-        name: what its fingerprint is called; names that begin with `train` are files that may not be evaluated.
+        name: what its fingerprint is called; files named `train` or `alignments`, or `train.0`, may not be evaluated.
         path: the file.
     """
 
@@ -189,6 +189,39 @@ class AbstractModel(ABC, Generic[ConfigT]):
         Raises:
             DataError: for a file without items, or one that the model was trained on.
         """
+
+    def pairs(
+        self,
+        path: Path | str,
+        *,
+        target: Path | str | None = None,
+        source_field: str | int | Sequence[str | int] | None = None,
+        target_field: str | int | None = None,
+    ) -> Sequence[Any]:
+        """The pairs of a file, of models that align them.
+
+        Raises:
+            UnsupportedError: for models that do not.
+        """
+        raise UnsupportedError(f"Models of {self.config.task} do not align given pairs.")
+
+    def align(
+        self,
+        pairs: Sequence[Any],
+        *,
+        words: bool = True,
+        end_symbol: bool = False,
+        normalise: bool = False,
+        layer: str | None = None,
+        head: int | None = None,
+        strict: bool = False,
+    ) -> Sequence[Any]:
+        """The `AlignedPair` of each pair, in order, of models that align given pairs of texts.
+
+        Raises:
+            UnsupportedError: for models that do not.
+        """
+        raise UnsupportedError(f"Models of {self.config.task} do not align given pairs.")
 
     def rows(self, prediction: Any, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """A prediction in rows of columns, which follow those of the input: mostly one row.

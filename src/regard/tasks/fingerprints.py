@@ -14,6 +14,8 @@ from regard.training.files import checksum
 if TYPE_CHECKING:
     from regard.tasks.contract import DataFile
 
+TRAINED = {"train", "alignments"}
+"""Names of files that a model learns from, as a whole or before or after a point."""
 DAMAGED = "If it is damaged, copy it again from its origin, or train again."
 
 
@@ -38,7 +40,7 @@ def _of_folder(path: Path) -> str:
 
 def training_files(fingerprints: Mapping[str, str]) -> set[str]:
     """The fingerprints of the files that a model, or the model it started from, was trained on."""
-    return {value for name, value in fingerprints.items() if "train" in name.split(".")}
+    return {value for name, value in fingerprints.items() if not TRAINED.isdisjoint(name.split("."))}
 
 
 def fingerprints(files: Iterable[DataFile]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, Strict, model_validator
 
@@ -88,8 +88,13 @@ class DataConfig(Section):
     )
     alignments: File | None = Field(
         default=None,
-        description="a text file with the reference alignment of each line of `train`: links `0-0 1-2` from symbols of "
-        "the input to symbols of the output, counted from 0; for `training.alignment_losses.supervision`",
+        description="a text file with the reference alignment of each line of `train`: links `0-0 1-2` from the input "
+        "to the output, counted from 0 (`alignment_units`); for `training.alignment_losses.supervision`",
+    )
+    alignment_units: Literal["symbol", "word"] = Field(
+        default="symbol",
+        description="what the links of `alignments` count: symbols, or words, which are what stands between blanks; "
+        "every symbol of a word has the links of its word",
     )
     source: SideConfig = Field(default=SideConfig(), description="the texts of inputs")
     target: SideConfig = Field(default=SideConfig(), description="the texts of outputs")
@@ -140,6 +145,15 @@ class PairAlignmentLossConfig(AlignmentLossConfig):
         description="towards `data.alignments`: -Σ_j α*_tj log α_tj, the mean over steps, of which those without links "
         "count as 0 (Liu 2016)",
     )
+    supervision_layer: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="the attention of `supervision`, such as `cross.4`, the last but one of six layers (Garg 2019); "
+        "null: the decoder's main one, which is the last",
+    )
+    supervision_head: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="the head of `supervision`, from 0; null: all heads"
+    )
+    settings: ClassVar[tuple[str, ...]] = (*AlignmentLossConfig.settings, "supervision_layer", "supervision_head")
 
 
 class TextTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, TokenTrainingConfig, TrainingConfig):
@@ -164,6 +178,14 @@ class DecodingConfig(Search):
     )
     batch_tokens: Size = Field(
         default=16384, description="the most source symbols times hypotheses or samples decoded at once"
+    )
+    alignment_layer: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="the attention that the alignment of a prediction shows, such as `cross.3`; `mean`: all; null: the "
+        "supervised one, or else the last",
+    )
+    alignment_head: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="the head of `alignment_layer`, from 0; null: the supervised one, or else their mean"
     )
     validation_beam: Size = Field(
         default=1, description="the beam of validations; `regard predict` and `regard evaluate` use `beam`"

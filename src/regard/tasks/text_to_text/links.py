@@ -1,8 +1,7 @@
-"""Reference alignments: which symbols of an output belong to which symbols of its input."""
+"""Reference alignments of training pairs, in symbols or in words."""
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,56 +11,100 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data import Pair
+from regard.data import Field, Pair, parse_links
 from regard.data.lines import Lines
-from regard.data.pairs import shorten
 from regard.errors import DataError
 from regard.shapes import Bool
 
 
-class Links:
+class TrainingLinks:
     """The links of training pairs, from a file whose line n belongs to line n of the pairs.
 
-    A line is `0-0 1-2 …`: of each link first the symbol of the input, then that of the output, both counted from 0. An
-    empty line has none.
+    A line is `0-0 1-2 …`: of each link first the symbol of the input, then that of the output, both counted from 0;
+    possible links (`0?0`) count like sure ones. An empty line has none. If the links are those of words, every symbol
+    of a word has the links of its word, and symbols of no word have none.
 
     Args:
         path: the file.
         pairs: training pairs.
         lengths: (N, 2), the symbols of input and output of each pair.
+        fields: those of input and output if the links are between words; None if they are between symbols.
 
     Raises:
-        DataError: for a line that is missing or holds something else, or a link to a symbol that a pair does not have.
+        DataError: for a line that is missing or holds something else, or a link to what a pair does not have.
     """
 
-    def __init__(self, path: Path, pairs: Sequence[Pair], lengths: NDArray[np.int64]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        pairs: Sequence[Pair],
+        lengths: NDArray[np.int64],
+        fields: tuple[Field, Field] | None = None,
+    ) -> None:
         lines, flat, counts = Lines(path), array("i"), array("q")
-        for pair, (source, target) in zip(pairs, lengths, strict=True):
+        self.words = None if fields is None else tuple(WordNumbers(field) for field in fields)
+        unit = "symbol" if fields is None else "word"
+        for pair, row in zip(pairs, lengths, strict=True):
             if pair.line > len(lines):
                 raise DataError(f"{path}: {len(lines):,} lines, but {pair.place} needs a line {pair.line:,} here.")
-            found = lines[pair.line - 1].split()
-            for text in found:
-                link = re.fullmatch(r"(\d{1,9})-(\d{1,9})", text)
-                if link is None:
-                    raise DataError(f"{path}:{pair.line}: expected links such as 0-0 1-2; got {shorten(text)}.")
-                for number, size, side in ((int(link[1]), source, "input"), (int(link[2]), target, "output")):
+            place = f"{path}:{pair.line}"
+            links = parse_links(lines[pair.line - 1], place=place)
+            sizes = row
+            if self.words is not None:
+                texts = (pair.source, pair.target)
+                sizes = [words.add(text, size) for words, text, size in zip(self.words, texts, row, strict=True)]
+            found = sorted(links.sure | links.possible)
+            for link in found:
+                for number, size, side in zip(link, sizes, ("input", "output"), strict=True):
                     if number >= size:
                         raise DataError(
-                            f"{path}:{pair.line}: the link {text} needs symbol {number} of the {side}, counted from 0; "
-                            f"{pair.place} has {size} there."
+                            f"{place}: the link {link[0]}-{link[1]} needs {unit} {number} of the {side}, counted from "
+                            f"0; {pair.place} has {size} there."
                         )
-                flat.extend((int(link[1]), int(link[2])))
+                flat.extend(link)
             counts.append(len(found))
         self.flat = np.frombuffer(flat, np.int32).reshape(-1, 2)
         self.counts = np.frombuffer(counts, np.int64)
         self.starts = np.cumsum(self.counts) - self.counts
 
     def pad(self, indices: NDArray[np.int64], steps: int, positions: int) -> Bool[Tensor, "B T S"]:
-        """The links of some pairs, True where there is one."""
+        """The links of the symbols of some pairs, True where there is one."""
         counts = self.counts[indices]
         rows = np.repeat(np.arange(len(indices)), counts)
         within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         links = self.flat[np.repeat(self.starts[indices], counts) + within]
-        reference = np.zeros((len(indices), steps, positions), dtype=np.bool_)
-        reference[rows, links[:, 1], links[:, 0]] = True
-        return torch.from_numpy(reference)
+        if self.words is None:
+            reference = np.zeros((len(indices), steps, positions), dtype=np.bool_)
+            reference[rows, links[:, 1], links[:, 0]] = True
+            return torch.from_numpy(reference)
+        columns, lines = (words.pad(indices, size) for words, size in zip(self.words, (positions, steps), strict=True))
+        # the last row and the last column, which number -1 chooses, are those of symbols of no word
+        between = np.zeros((len(indices), lines.max(initial=-1) + 2, columns.max(initial=-1) + 2), dtype=np.bool_)
+        between[rows, links[:, 1], links[:, 0]] = True
+        return torch.from_numpy(between[np.arange(len(indices))[:, None, None], lines[:, :, None], columns[:, None]])
+
+
+class WordNumbers:
+    """The number of the word of each symbol of many texts, end to end."""
+
+    def __init__(self, field: Field) -> None:
+        self.field = field
+        self.flat, self.lengths = array("i"), array("q")
+
+    def add(self, text: str, length: int) -> int:
+        """Adds a text and returns how many words it has."""
+        words = self.field.words(self.field.split(text), text)
+        assert len(words.index) == length
+        self.flat.extend(words.index.tolist())
+        self.lengths.append(length)
+        return len(words)
+
+    def pad(self, indices: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+        """The numbers of some texts, (B, size); -1 for symbols of no word, the end symbol and padding."""
+        lengths = np.frombuffer(self.lengths, np.int64)
+        starts = (np.cumsum(lengths) - lengths)[indices]
+        columns = np.arange(size)
+        real = columns < lengths[indices][:, None]
+        numbers = np.full(real.shape, -1, dtype=np.int64)
+        numbers[real] = np.frombuffer(self.flat, np.int32)[(starts[:, None] + columns)[real]]
+        return numbers

@@ -12,25 +12,38 @@ import torch
 from torch import Tensor, nn
 
 from regard.config.search import Search, told
-from regard.config.tasks.text_to_text import TextToTextConfig
-from regard.data import BOS, EOS, Encoding, ExtendedVocabulary, Extension, Field, Vocabulary, open_pairs
+from regard.config.tasks.text_to_text import DecodingConfig, TextToTextConfig
+from regard.data import (
+    BOS,
+    EOS,
+    UNKNOWN,
+    Encoding,
+    ExtendedVocabulary,
+    Extension,
+    Field,
+    Pair,
+    Pairs,
+    ParallelText,
+    Vocabulary,
+    open_pairs,
+)
 from regard.data.extended import UNCOPYABLE
 from regard.data.references import Item, group, parallel
 from regard.data.scoring import symbol_errors
 from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
-from regard.decoding import Hypothesis, Prediction, SearchSource, main_alignment
+from regard.decoding import AlignedPair, Hypothesis, Prediction, SearchSource, main_alignment, merge_words
 from regard.decoding import search as run_search
 from regard.errors import ConfigError, DataError
 from regard.models import EncoderDecoder, PointerDecoder
 from regard.tasks.contract import AbstractModel
 from regard.tasks.encoded import numbered, pad
+from regard.tasks.text_to_text.aligning import END, Side, align
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.copying import padded
 from regard.tasks.text_to_text.evaluation import Evaluation, Scored
 from regard.tasks.text_to_text.limits import symbol_limits, within
 from regard.viz import plot_alignment
 
-END = "</s>"
 MAX_SOURCE_RATIO = 10
 """Default limit on the length of an input, as a multiple of `data.max_length`."""
 
@@ -152,7 +165,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
             )
             for i, hypotheses in zip(batch, batch_hypotheses, strict=True):
                 kept = within(hypotheses, int(limits[i]), decoding)
-                item = encodings[i].tokens, extensions[i], warnings[i]
+                item = encodings[i].tokens, extensions[i], warnings[i], self._shown(decoding)
                 ranked = [self._prediction(hypothesis, *item) for hypothesis in kept]
                 results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
         return [result for result in results if result is not None]
@@ -184,7 +197,6 @@ class TextToText(AbstractModel[TextToTextConfig]):
             DataError: for a file without pairs or that the model was trained on, or files of different numbers of
                 lines.
         """
-        data = self.config.data
         self.refuse_trained(path, *references)
         if references:
             if source_field is not None or target_field is not None:
@@ -193,21 +205,114 @@ class TextToText(AbstractModel[TextToTextConfig]):
             if not items:
                 raise DataError(f"{path}: the file has no lines to evaluate.")
         else:
-            pairs = open_pairs(
-                path,
-                format=data.format if data.format != "parallel" else "auto",
-                source_field=data.source_field if source_field is None else source_field,
-                target_field=data.target_field if target_field is None else target_field,
-                autoencode=data.autoencode,
-            )
-            if not len(pairs):
-                raise DataError(f"{path}: the file has no pairs to evaluate.")
-            items = self.items(pairs)
+            items = self.items(self.pairs(path, source_field=source_field, target_field=target_field))
         if tokenize is not None and metrics is not None and "bleu" not in metrics:
             raise ConfigError("The tokenizer is for BLEU, which is not one of the metrics; add bleu.")
         if metrics is None:
             metrics = ("bleu",) if tokenize is not None else self._automatic()
         return self.evaluate_items(items, metrics=metrics, tokenize=tokenize, search=search)
+
+    def pairs(
+        self,
+        path: Path | str,
+        *,
+        target: Path | str | None = None,
+        source_field: str | int | Sequence[str | int] | None = None,
+        target_field: str | int | None = None,
+    ) -> Pairs:
+        """The pairs of a TSV or JSONL file, or of two text files with a line for each.
+
+        Args:
+            path: the file, or that of the inputs.
+            target: the file of the outputs.
+            source_field, target_field: columns or fields of a file of pairs; those of the training data if None.
+
+        Raises:
+            DataError: for a file that cannot be read or has no pairs.
+        """
+        data = self.config.data
+        if target is not None and (source_field is not None or target_field is not None):
+            raise ConfigError("source_field and target_field are for files of pairs; lines have no columns.")
+        fields: dict[str, Any] = {
+            "source_field": data.source_field if source_field is None else source_field,
+            "target_field": data.target_field if target_field is None else target_field,
+            "format": data.format if data.format != "parallel" else "auto",
+            "autoencode": data.autoencode,
+        }
+        pairs = open_pairs(path, **fields) if target is None else open_pairs(ParallelText(path, target))
+        if not len(pairs):
+            raise DataError(f"{path}: the file has no pairs.")
+        return pairs
+
+    def align(
+        self,
+        pairs: Sequence[Pair | tuple[str, str]],
+        *,
+        words: bool = True,
+        end_symbol: bool = False,
+        normalise: bool = False,
+        layer: str | None = None,
+        head: int | None = None,
+        strict: bool = False,
+    ) -> list[AlignedPair]:
+        """The alignments of given outputs with their inputs, in order, from a teacher-forced pass.
+
+        Symbols of a word are merged (`merge_words`); what a word is follows from the units (`Field.words`). A row sums
+        to what the attention's rows sum to, 1 for a softmax, with what it has at blanks and, unless it is asked for, at
+        the end symbol, which is `rest`.
+
+        Args:
+            pairs: inputs with their outputs; they are normalised as in training.
+            words: whether rows and columns are words; else they are symbols.
+            end_symbol: whether the end symbol is one of the rows and columns.
+            normalise: whether rows are divided by their sum, without the rest.
+            layer, head: which attention and which of its heads (`chosen_heads`); as in predictions if both are None.
+            strict: raises an error for a pair that cannot be read as it is, in place of a warning.
+
+        Raises:
+            ConfigError: if the decoder has no such attention or head.
+            DataError: for the first pair that cannot be read as it is, if `strict`.
+            UnsupportedError: for a model without attention.
+        """
+        for pair in pairs:
+            if not isinstance(pair, Pair) and (isinstance(pair, str) or [*map(type, pair)] != [str, str]):
+                raise TypeError(f"align takes pairs of texts, as in align([(source, target)]); got {pair!r:.60}.")
+        texts = [(pair.source, pair.target) if isinstance(pair, Pair) else pair for pair in pairs]
+        inputs, outputs = [pair[0] for pair in texts], [pair[1] for pair in texts]
+        longest = self.config.decoding.max_source_length or MAX_SOURCE_RATIO * self.config.data.max_length
+        sources = [_capped(self.source.encode(text), longest) for text in inputs]
+        targets = [_capped(self.target.encode(text), longest, "output") for text in outputs]
+        extensions = [self._extension(text, encoding) for text, encoding in zip(inputs, sources, strict=True)]
+        ids = [self._scored(*each) for each in zip(targets, extensions, strict=True)]
+        warnings = []
+        for source, extension, target, scored in zip(sources, extensions, targets, ids, strict=True):
+            unknown = [token for token, number in zip(target.tokens, scored) if number == UNKNOWN]
+            warnings.append((*self._warnings(source, extension), *self._reasons(target, unknown, "output")))
+        if strict:
+            for number, reasons in enumerate(warnings, start=1):
+                if reasons:
+                    raise DataError(f"pair {number} ({inputs[number - 1]!r:.60}): {'; '.join(reasons)}")
+        if layer is None and head is None:
+            layer, head = self._shown(self.config.decoding)
+        kinds = {"words": words, "end_symbol": end_symbol}
+
+        def memory(batch: np.ndarray) -> Any:
+            return self._memory(*pad([sources[i].ids for i in batch], end=EOS), [extensions[i] for i in batch])
+
+        return align(
+            self.module.decoder,
+            memory,
+            Side(self.source, inputs, sources, **kinds),
+            Side(self.target, outputs, targets, **kinds),
+            ids,
+            texts=outputs,
+            warnings=warnings,
+            readable=[bool(s.tokens) and not t.refusal for s, t in zip(sources, targets, strict=True)],
+            batch_tokens=self.config.decoding.batch_tokens,
+            normalise=normalise,
+            layer=layer,
+            head=head,
+        )
 
     def items(self, pairs: Any) -> list[Item]:
         """Pairs grouped by input."""
@@ -290,9 +395,34 @@ class TextToText(AbstractModel[TextToTextConfig]):
         data: Literal["json", "npz"] | None = None,
         heads: bool = False,
         highest: Literal["largest"] | float = 1.0,
+        words: bool = False,
+        end_symbol: bool = True,
     ) -> Sequence[Path]:
-        """Draws alignments (`regard.viz.plot_alignment`)."""
-        return plot_alignment(predictions, path, title=title, data=data, heads=heads, highest=highest)
+        """Draws alignments (`regard.viz.plot_alignment`), of `words` if asked for (`by_words`)."""
+        if words:
+            predictions = [self.by_words(prediction) for prediction in predictions]
+        return plot_alignment(
+            predictions, path, title=title, data=data, heads=heads, highest=highest, end_symbol=end_symbol
+        )
+
+    def by_words(self, prediction: Prediction) -> Prediction:
+        """A prediction whose tokens and alignments are words and end symbols (`merge_words`, `Field.words`).
+
+        What has been attended to at blanks belongs to no word, so rows may sum to less than before.
+        """
+        if prediction.alignment is None:
+            return replace(prediction, alternatives=tuple(map(self.by_words, prediction.alternatives)))
+        source, columns = _in_words(self.source, prediction.source_tokens, has_end=True)
+        target, rows = _in_words(self.target, prediction.tokens, has_end=prediction.stop_reason == "eos")
+        merged = {name: merge_words(a, columns, rows).weights for name, a in prediction.alignments.items()}
+        return replace(
+            prediction,
+            source_tokens=source,
+            tokens=target,
+            alignment=merge_words(prediction.alignment, columns, rows).weights,
+            alignments=merged,
+            alternatives=tuple(map(self.by_words, prediction.alternatives)),
+        )
 
     def parts(self) -> Mapping[str, nn.Module]:
         """Encoder and decoder."""
@@ -316,6 +446,12 @@ class TextToText(AbstractModel[TextToTextConfig]):
             return None
         return self.extended.extend(text) if encoding.tokens else Extension(encoding.ids, (), ())
 
+    def _scored(self, encoding: Encoding, extension: Extension | None) -> np.ndarray:
+        """The ids of an output's symbols, of which a pointer may have copied some."""
+        if self.extended is None or extension is None:
+            return encoding.ids
+        return self.extended.ids(encoding.tokens, extension)
+
     def _memory(self, ids: Tensor, mask: Tensor, extensions: Sequence[Extension | None]) -> Any:
         copied = padded([extension for extension in extensions if extension is not None]) if self.extended else {}
         with torch.inference_mode():
@@ -326,22 +462,41 @@ class TextToText(AbstractModel[TextToTextConfig]):
             )
 
     def _warnings(self, encoding: Encoding, extension: Extension | None) -> tuple[str, ...]:
-        """What the user should know; a symbol that a pointer can copy may be unknown."""
-        if not encoding.tokens:
-            return (encoding.refusal or "the input is empty",)
-        warnings, unknown = [], encoding.unknown
+        """What the user should know of an input; a symbol that a pointer can copy may be unknown."""
+        unknown = encoding.unknown
         if unknown and extension is not None:
             fixed = (token for token, number in zip(encoding.tokens, extension.ids) if number == UNCOPYABLE)
             unknown = self.source.vocabulary.unknown(fixed)
+        return self._reasons(encoding, unknown, "input")
+
+    def _reasons(self, encoding: Encoding, unknown: Sequence[str], side: str) -> tuple[str, ...]:
+        """Why a text cannot be handled as it is."""
+        if not encoding.tokens:
+            return (encoding.refusal or f"the {side} is empty",)
+        warnings, whose = [], "" if side == "input" else f"{side}: "
         if unknown:
             shown = ", ".join(map(repr, dict.fromkeys(unknown)))
-            warnings.append(f"not in the training data, read as <unk>: {shown}")
+            warnings.append(f"{whose}not in the training data, read as <unk>: {shown}")
         if len(encoding.tokens) > self.config.data.max_length:
-            warnings.append(f"{len(encoding.tokens)} symbols, but training had at most {self.config.data.max_length}")
+            count, most = len(encoding.tokens), self.config.data.max_length
+            warnings.append(f"{whose}{count} symbols, but training had at most {most}")
         return tuple(warnings)
 
+    def _shown(self, decoding: DecodingConfig) -> tuple[str | None, int | None]:
+        """The attention and the head of the alignment that results show: without a choice the supervised ones."""
+        layer, head = decoding.alignment_layer, decoding.alignment_head
+        losses = self.config.training.alignment_losses
+        if layer is None and losses.supervision:
+            layer, head = losses.supervision_layer, losses.supervision_head if head is None else head
+        return layer, head
+
     def _prediction(
-        self, hypothesis: Hypothesis, source: list[str], extension: Extension | None, warnings: tuple[str, ...]
+        self,
+        hypothesis: Hypothesis,
+        source: list[str],
+        extension: Extension | None,
+        warnings: tuple[str, ...],
+        shown: tuple[str | None, int | None],
     ) -> Prediction:
         columns = len(source) + 1
         alignments = {name: weights[..., :columns] for name, weights in hypothesis.alignments.items()}
@@ -358,7 +513,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
             hypothesis.score,
             hypothesis.log_probability,
             hypothesis.stop_reason,
-            main_alignment(alignments, self.module.decoder),
+            main_alignment(alignments, self.module.decoder, layer=shown[0], head=shown[1]),
             alignments,
             warnings,
         )
@@ -369,12 +524,19 @@ def output_symbols(prediction: Prediction) -> list[str]:
     return prediction.tokens[:-1] if prediction.stop_reason == "eos" else prediction.tokens
 
 
-def _capped(encoding: Encoding, longest: int) -> Encoding:
-    """The encoding, or a refusal if it has too many symbols: memory and time grow with the longest input."""
+def _in_words(field: Field, tokens: Sequence[str], *, has_end: bool) -> tuple[list[str], Tensor]:
+    """The words of tokens, and the number of the word of each; the end symbol is the last word."""
+    words = field.words(tokens[: len(tokens) - has_end])
+    numbers = torch.from_numpy(np.append(words.index, [len(words)] * has_end).astype(np.int64))
+    return [*words.texts, *[END] * has_end], numbers
+
+
+def _capped(encoding: Encoding, longest: int, side: str = "input") -> Encoding:
+    """The encoding, or a refusal if it has too many symbols: memory and time grow with the longest text."""
     count = len(encoding.tokens)
     if count <= longest:
         return encoding
-    refusal = f"{count:,} symbols, but an input may have at most {longest:,} (max_source_length)"
+    refusal = f"{count:,} symbols, but an {side} may have at most {longest:,} (max_source_length)"
     return Encoding(encoding.ids[:0], [], [], refusal)
 
 

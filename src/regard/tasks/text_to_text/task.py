@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
 from regard.config.tasks.text_to_text import ParallelFiles, TextToTextConfig
 from regard.data import Field, Report
 from regard.data.translation import TRANSLATION_METRICS
+from regard.decoding import chosen_heads
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.models import EncoderDecoder, PointerDecoder
 from regard.tasks.contract import AbstractTask, DataFile, Metric
@@ -43,6 +46,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
         module = build_model(config.model, num_source=DRAFT_SYMBOLS, num_target=DRAFT_SYMBOLS)
         _check_references(config)
         check_pointer(config)
+        _check_attentions(config, module)
         decoder = module.decoder
         if isinstance(decoder, PointerDecoder):
             check_head(decoder)
@@ -109,11 +113,48 @@ def _check_references(config: TextToTextConfig) -> None:
             "supervision needs reference alignments: set data.alignments to their file, or leave it out",
             ("training", "alignment_losses", "supervision"),
         )
+    for key in ("supervision_layer", "supervision_head"):
+        if getattr(config.training.alignment_losses, key) is not None and not weight:
+            raise ConfigError(
+                f"{key} has no effect without supervision; set it, or leave {key} out",
+                ("training", "alignment_losses", key),
+            )
+    if config.data.alignment_units != "symbol" and config.data.alignments is None:
+        raise ConfigError(
+            "alignment_units has no effect without alignments; set them, or leave it out", ("data", "alignment_units")
+        )
     if config.data.alignments is not None and not weight:
         raise ConfigError(
             "alignments have no effect without training.alignment_losses.supervision; set it, or leave them out",
             ("data", "alignments"),
         )
+
+
+def _check_attentions(config: TextToTextConfig, module: EncoderDecoder) -> None:
+    """Refuses attentions and heads that the decoder does not have."""
+    losses, decoding = config.training.alignment_losses, config.decoding
+    chosen = (
+        (("training", "alignment_losses", "supervision"), losses.supervision_layer, losses.supervision_head),
+        (("decoding", "alignment"), decoding.alignment_layer, decoding.alignment_head),
+    )
+    if all(layer is None and head is None for _, layer, head in chosen):
+        return
+    ids = torch.full((1, 2), DRAFT_SYMBOLS - 1)
+    copied = {"source_ids": ids, "extension": ids.new_zeros(1, 0, dtype=torch.bool)}
+    with torch.no_grad():
+        memory = module.eval().prepare(ids, **(copied if isinstance(module.decoder, PointerDecoder) else {}))
+        alignments = module.decoder.forward(ids, memory, alignment=True).alignments
+    module.train()
+    for (*path, name), layer, head in chosen:
+        for key, options in (("layer", {"layer": layer}), ("head", {"layer": layer, "head": head})):
+            if options[key] is None:
+                continue
+            try:
+                if not alignments:
+                    raise ConfigError("the model has no attention")
+                chosen_heads(alignments, module.decoder, **options)
+            except ConfigError as error:
+                raise ConfigError(str(error), (*path, f"{name}_{key}")) from None
 
 
 def _field(folder: Path, side: str) -> Field:

@@ -24,7 +24,7 @@ from regard.tasks.feeding import forced_cross_entropy
 from regard.tasks.store import save
 from regard.tasks.text_to_text.copying import Copies
 from regard.tasks.text_to_text.evaluation import Evaluation, Scored
-from regard.tasks.text_to_text.links import Links
+from regard.tasks.text_to_text.links import TrainingLinks
 from regard.tasks.text_to_text.model import TextToText, output_symbols
 from regard.training import Loss, Validation, feedback_mask, processes
 from regard.viz import plot_alignment
@@ -78,9 +78,10 @@ class TextTrainee:
         lengths = self.train.lengths
         longest, shortest = np.maximum(*lengths), np.minimum(*lengths)
         self.kept = np.flatnonzero((longest <= self.config.data.max_length) & (shortest > 0))
-        self.links: Links | None = None
-        if self.config.data.alignments is not None:
-            self.links = Links(self.config.data.alignments, train, np.stack(lengths, 1))
+        self.links: TrainingLinks | None = None
+        if (alignments := self.config.data.alignments) is not None:
+            fields = (model.source, model.target) if self.config.data.alignment_units == "word" else None
+            self.links = TrainingLinks(alignments, train, np.stack(lengths, 1), fields)
         self.dev_batches = bucket(
             *(lengths + 1 for lengths in self.dev.lengths),
             batch_tokens=self.config.training.batch_tokens,
@@ -219,6 +220,8 @@ class TextTrainee:
             feedback,
             source_mask=source_mask,
             reference=batch.get("reference"),
+            layer=training.alignment_losses.supervision_layer,
+            head=training.alignment_losses.supervision_head,
             smoothing=training.label_smoothing,
         )
         return Loss(total, mask.sum(), {"negative_log_likelihood": likelihood, **figures})

@@ -1,0 +1,310 @@
+"""`regard align`"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from regard.cli import inputs, options
+from regard.cli.inputs import CHUNK_ROWS
+from regard.cli.standard import check_output, plain, results, say
+from regard.errors import DataError, RegardError
+
+if TYPE_CHECKING:
+    from regard.decoding import AlignedPair
+
+SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".npz": "npz", ".json": "json"}
+HEADER = ("line", "source_position", "output_position", "source", "output", "weight")
+BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
+Format = Literal["pharaoh", "tsv", "jsonl", "json", "npz"]
+Method = Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
+
+
+def align(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A run folder, or a name from `regard list models`.")],
+    file: Annotated[Path | None, typer.Argument(help="A file of pairs, as in training.")] = None,
+    source_field: options.SourceField = None,
+    target_field: Annotated[
+        str | None, typer.Option(metavar="N", help="Column or field of the output; default: as in training.")
+    ] = None,
+    source: Annotated[Path | None, typer.Option(metavar="FILE", help="Instead of pairs: inputs, one per line.")] = None,
+    target: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The outputs of these inputs, one per line.")
+    ] = None,
+    output: options.Output = None,
+    overwrite: options.Overwrite = False,
+    format: Annotated[
+        Format | None,
+        typer.Option(
+            help="pharaoh: links `0-0 1-2`; tsv: a weight per line; jsonl: objects; json, npz: as `regard plot "
+            "--data`. By the suffix of the output file, else pharaoh.",
+        ),
+    ] = None,
+    symbols: Annotated[bool, typer.Option("--symbols", help="Align symbols instead of words.")] = False,
+    end_symbol: Annotated[
+        bool, typer.Option("--end-symbol", help="Keep the end symbol: a word that attends most to it has no link.")
+    ] = False,
+    normalise: Annotated[
+        bool, typer.Option("--normalise", help="Divide each row by its sum, without blanks and what is left out.")
+    ] = False,
+    layer: Annotated[
+        str | None, typer.Option(metavar="NAME", help="An attention such as cross.3, or mean; default: as in predict.")
+    ] = None,
+    head: Annotated[int | None, typer.Option(min=0, metavar="N", help="One head, from 0; default: their mean.")] = None,
+    threshold: Annotated[
+        float | None, typer.Option(metavar="X", help="Link all weights of at least X, not the largest of each word.")
+    ] = None,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="In pharaoh: a column with the log-probability of the output.")
+    ] = False,
+    reverse: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL|FILE", help="A model of the other direction, or a file of links that it printed."),
+    ] = None,
+    symmetrise: Annotated[
+        Method | None, typer.Option(help="How links of both directions are joined; default: grow-diag-final-and.")
+    ] = None,
+    references: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Links of each line, `0-0 1?2`: print the alignment error rate."),
+    ] = None,
+    first: Annotated[int, typer.Option(min=0, max=1, help="The number of the first word in references.")] = 0,
+    json_: Annotated[bool, typer.Option("--json", help="Print the error rate as a JSON object.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first pair with a warning.")] = False,
+    device: options.Device = "auto",
+) -> None:
+    """Align the words of given pairs by what a model attends to.
+
+    The model is fed the outputs of the file. Links are `source-output`, counted from 0, a line for each line of the
+    file: of each word of the output the word of the source that it attends to most. Words are what stands between
+    blanks; smaller symbols are merged, so that the weights of a word of the output are the mean of those of its
+    symbols, and sum to what these sum to.
+
+    With --references only the error rate goes to stdout; links are written if there is an output file.
+    """
+    paired, parallel = file is not None, source is not None and target is not None
+    if paired == parallel or (paired and (source is not None or target is not None)):
+        raise RegardError("Give a file of pairs, or --source FILE --target FILE.")
+    fields, output_fields = inputs.parse_fields(source_field), inputs.parse_fields(target_field, "--target-field")
+    if not paired and (fields or output_fields):
+        raise RegardError("--source-field and --target-field are for files of pairs; parallel files have no columns.")
+    if output_fields is not None and len(output_fields) > 1:
+        raise RegardError(f"--target-field {target_field}: give one column; an output cannot have several.")
+    kind = format or SUFFIXES.get(output.suffix.lower() if output else "", "pharaoh")
+    _refuse(kind, output, scores=scores, reverse=reverse, symmetrise=symmetrise, references=references, json_=json_)
+    path = file or source
+    assert path is not None
+    check_output(output, overwrite=overwrite)
+    loaded = options.load(model, device)
+    pairs = loaded.pairs(
+        path, target=target, source_field=fields, target_field=output_fields[0] if output_fields else None
+    )
+    judge = None
+    if references is not None:
+        loaded.refuse_trained(*filter(None, (path, target, references)))
+        judge = Judge(references, pairs, first)
+    other = None if reverse is None else Reverse(reverse, device, pairs, symmetrise or "grow-diag-final-and")
+    from regard.decoding.aligned import pairs_of
+
+    choices = {"words": not symbols, "end_symbol": end_symbol, "normalise": normalise, "strict": strict}
+
+    def aligned() -> Iterator[tuple[Any, AlignedPair, list[tuple[int, int]]]]:
+        for start in range(0, len(pairs), CHUNK_ROWS):
+            chunk = [pairs[i] for i in range(start, min(start + CHUNK_ROWS, len(pairs)))]
+            with options.kernels_for(loaded, [pair.source + pair.target for pair in chunk]):
+                found = loaded.align(chunk, layer=layer, head=head, **choices)
+            matrices = [each.hard(threshold=threshold) for each in found]
+            if other is not None:
+                matrices = other.joined(chunk, matrices, choices, threshold)
+            for pair, each, matrix in zip(chunk, found, matrices, strict=True):
+                if each.warnings:
+                    say(f"{pair.place}: {'; '.join(each.warnings)}")
+                yield pair, each, pairs_of(matrix)
+
+    everything = aligned() if judge is None else judge.watch(aligned())
+    if kind in ("json", "npz"):
+        assert output is not None
+        _save([each for _, each, _ in everything], output)
+    elif judge is None or output is not None:
+        with results(output) as stream:
+            for line in _lines(everything, kind, scores=scores, threshold=threshold):
+                print(line, file=stream)
+    else:
+        for _ in everything:
+            pass
+    if judge is not None:
+        with results(None) as stream:
+            print(judge.text(json_=json_), file=stream)
+
+
+def _refuse(kind: str, output: Path | None, **flags: Any) -> None:
+    """Refuses flags that have no effect."""
+    if kind in ("json", "npz") and output is None:
+        raise RegardError(f"--format {kind} needs a file: add --output FILE.{kind}.")
+    if kind in ("json", "npz") and output is not None and output.suffix.lower() != f".{kind}":
+        raise RegardError(f"{output}: --format {kind} needs a file whose name ends in .{kind}.")
+    if flags["scores"] and kind != "pharaoh":
+        raise RegardError(f"--scores is for --format pharaoh; {kind} has log-probabilities or no room for them.")
+    if flags["reverse"] is not None and kind not in ("pharaoh", "jsonl"):
+        raise RegardError(f"--reverse joins links, and {kind} has weights: use --format pharaoh or jsonl.")
+    if flags["symmetrise"] is not None and flags["reverse"] is None:
+        raise RegardError("--symmetrise joins links of two directions: add --reverse.")
+    if flags["json_"] and flags["references"] is None:
+        raise RegardError("--json is for the error rate: add --references FILE.")
+
+
+def _lines(everything: Iterator[Any], kind: str, *, scores: bool, threshold: float | None) -> Iterator[str]:
+    """The lines of an output; in pharaoh one for each line of the input, also for blank ones, which are no pairs."""
+    from regard.decoding.aligned import pharaoh
+
+    written = 0
+    if kind == "tsv":
+        yield "\t".join(HEADER)
+    for pair, each, links in everything:
+        if kind == "jsonl":
+            record = {**each.record(), "links": pharaoh(links)}
+            yield json.dumps(plain({"line": pair.line, "source": pair.source, **record}), ensure_ascii=False)
+        elif kind == "tsv":
+            yield from _rows(pair.line, each, threshold)
+        else:
+            yield from [""] * (pair.line - written - 1)
+            written = pair.line
+            yield f"{pharaoh(links)}\t{each.log_probability:.4f}" if scores else pharaoh(links)
+
+
+def _rows(line: int, pair: AlignedPair, threshold: float | None) -> Iterator[str]:
+    columns, rows = ([text.translate(BLANKS) for text in texts] for texts in (pair.source_tokens, pair.tokens))
+    for t, weights in enumerate(pair.alignment.tolist()):
+        for s, weight in enumerate(weights):
+            if threshold is None or weight >= threshold:
+                yield f"{line}\t{s}\t{t}\t{columns[s]}\t{rows[t]}\t{weight:.6f}"
+
+
+def _save(pairs: Sequence[AlignedPair], path: Path) -> None:
+    """Writes arrays under a temporary name, so that the file appears whole."""
+    from regard.viz import save_alignment
+
+    partial = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        save_alignment(list(pairs), partial)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _check_count(path: Path | str, links: Sequence[Any], pairs: Sequence[Any]) -> None:
+    """Refuses a file of links with fewer lines than that of the pairs."""
+    last = pairs[len(pairs) - 1]
+    if len(links) < last.line:
+        raise DataError(f"{path}: links of {len(links):,} lines, but {last.place} needs {last.line:,}.")
+
+
+class Reverse:
+    """Links of the other direction: of a model, or from a file.
+
+    Args:
+        name: a model, or a file of links that `regard align` of such a model printed.
+        pairs: all pairs.
+        method: how links are joined.
+    """
+
+    def __init__(self, name: str, device: str, pairs: Sequence[Any], method: Method) -> None:
+        from regard.data import read_links
+
+        self.name, self.method = name, method
+        self.file = read_links(name) if Path(name).is_file() else None
+        self.model = None if self.file is not None else options.load(name, device)
+        if self.file is not None:
+            _check_count(name, self.file, pairs)
+
+    def joined(
+        self, pairs: Sequence[Any], matrices: Sequence[Any], choices: dict[str, Any], threshold: float | None
+    ) -> list[Any]:
+        """The links (T, S) of both directions."""
+        from regard.decoding import symmetrise
+
+        found = self._matrices(pairs, matrices, choices, threshold)
+        joined = []
+        for pair, forward, backward in zip(pairs, matrices, found, strict=True):
+            if forward.shape != backward.T.shape:
+                steps, positions = forward.shape
+                raise DataError(
+                    f"{pair.place}: {positions} words to {steps} in one direction, but {backward.shape[1]} and "
+                    f"{backward.shape[0]} in that of {self.name}; do both normalise and divide texts alike?"
+                )
+            joined.append(symmetrise(forward, backward, self.method))
+        return joined
+
+    def _matrices(
+        self, pairs: Sequence[Any], matrices: Sequence[Any], choices: dict[str, Any], threshold: float | None
+    ) -> Iterator[Any]:
+        if self.model is not None:
+            swapped = self.model.align([(pair.target, pair.source) for pair in pairs], **choices)
+            yield from (each.hard(threshold=threshold) for each in swapped)
+            return
+        assert self.file is not None
+        for pair, forward in zip(pairs, matrices, strict=True):
+            steps, positions = forward.shape
+            backward = forward.new_zeros(positions, steps)
+            for first, second in self.file[pair.line - 1].sure:
+                if first >= steps or second >= positions:
+                    raise DataError(
+                        f"{self.name}:{pair.line}: the link {first}-{second} is not of {pair.place}, whose output has "
+                        f"{steps} words and whose input {positions}."
+                    )
+                backward[second, first] = True
+            yield backward
+
+
+class Judge:
+    """Compares links with those of a file.
+
+    Args:
+        path: the file.
+        pairs: all pairs.
+        first: the number of the first word in the file.
+    """
+
+    def __init__(self, path: Path, pairs: Sequence[Any], first: int) -> None:
+        from regard.data import read_links
+
+        self.path = path
+        self.references = read_links(path, first=first)
+        self.found: list[list[tuple[int, int]]] = []
+        self.lines: list[int] = []
+        _check_count(path, self.references, pairs)
+
+    def watch(self, aligned: Iterator[Any]) -> Iterator[Any]:
+        """The same pairs, whose links are noted.
+
+        Raises:
+            DataError: for a link of the reference to a word that a pair does not have.
+        """
+        for pair, each, links in aligned:
+            rows, columns = len(each.tokens) - each.end_symbol, len(each.source_tokens) - each.end_symbol
+            reference = self.references[pair.line - 1]
+            for source, target in reference.sure | reference.possible:
+                if source >= columns or target >= rows:
+                    raise DataError(
+                        f"{self.path}:{pair.line}: the link {source}-{target}, counted from 0, is not of {pair.place}, "
+                        f"whose input has {columns} words and whose output {rows}."
+                    )
+            self.found.append(links)
+            self.lines.append(pair.line)
+            yield pair, each, links
+
+    def text(self, *, json_: bool) -> str:
+        """The error rate."""
+        from dataclasses import asdict
+
+        from regard.data import alignment_errors
+
+        errors = alignment_errors(self.found, [self.references[line - 1] for line in self.lines])
+        if json_:
+            return json.dumps(plain({"pairs": len(self.lines), **asdict(errors)}))
+        return f"{len(self.lines):,} pairs: {errors}"

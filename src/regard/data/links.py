@@ -1,0 +1,161 @@
+"""Links between the words of pairs, in the forms that files of them have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.data.lines import Lines
+from regard.data.pairs import shorten
+from regard.errors import DataError
+
+Link = tuple[int, int]
+"""The number of a word of the source and that of a word of the output, both from 0."""
+LINK = re.compile(r"(\d{1,9})([-?pP])(\d{1,9})")
+NUMBERED = re.compile(r"\s*(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})(?:\s+([SP]))?(?:\s+[\d.]+)?\s*")
+NONE: frozenset[Link] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The links of a pair.
+
+    Args:
+        sure: links that are certain.
+        possible: further links, which are not wrong.
+    """
+
+    sure: frozenset[Link] = NONE
+    possible: frozenset[Link] = NONE
+
+    def __str__(self) -> str:
+        marked = [*((link, "-") for link in self.sure), *((link, "?") for link in self.possible - self.sure)]
+        return " ".join(f"{source}{mark}{target}" for (source, target), mark in sorted(marked))
+
+
+def parse_links(text: str, *, place: str = "links", first: int = 0) -> Links:
+    """The links of a line `0-0 1-2 2?3`: source and output, `-` between sure ones, `?` or `p` between possible ones.
+
+    Args:
+        text: the line; empty for no links.
+        place: file and line, for messages.
+        first: the number of the first word: 0, or 1 in some files.
+
+    Raises:
+        DataError: for anything else.
+
+    >>> parse_links("0-0 1?2") == Links(frozenset({(0, 0)}), frozenset({(1, 2)}))
+    True
+    """
+    sure: set[Link] = set()
+    possible: set[Link] = set()
+    for word in text.split():
+        match = LINK.fullmatch(word)
+        if match is None:
+            raise DataError(f"{place}: expected links such as 0-0 1-2, or 1?2 for a possible one; got {shorten(word)}.")
+        link = int(match[1]) - first, int(match[3]) - first
+        if min(link) < 0:
+            raise DataError(f"{place}: the link {word} has a number below {first}, the number of the first word.")
+        (sure if match[2] == "-" else possible).add(link)
+    return Links(frozenset(sure), frozenset(possible))
+
+
+def read_links(path: Path | str, *, first: int = 0) -> list[Links]:
+    """The links of a file whose line n belongs to pair n, or of one with a link per line.
+
+    The second form is `pair source output S` (or `P` for possible), with everything counted from 1, as in the shared
+    tasks of 2003 and 2005; further numbers in a line are ignored.
+
+    Args:
+        path: the file.
+        first: as in `parse_links`, for the first form.
+
+    Raises:
+        DataError: for a file that cannot be read, or a line that has neither form.
+    """
+    lines = Lines(path)
+    if len(lines) and NUMBERED.fullmatch(next((line for line in lines if line.strip()), "")):
+        return _numbered(lines)
+    return [parse_links(line, place=f"{path}:{number}", first=first) for number, line in enumerate(lines, start=1)]
+
+
+def _numbered(lines: Lines) -> list[Links]:
+    sure: dict[int, set[Link]] = {}
+    possible: dict[int, set[Link]] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        match = NUMBERED.fullmatch(line)
+        if match is None or 0 in map(int, match.group(1, 2, 3)):
+            raise DataError(
+                f"{lines.path}:{number}: expected `pair source output S`, counted from 1; got {shorten(line)}."
+            )
+        kind = possible if match[4] == "P" else sure
+        kind.setdefault(int(match[1]), set()).add((int(match[2]) - 1, int(match[3]) - 1))
+    last = max((*sure, *possible), default=0)
+    return [Links(frozenset(sure.get(n, ())), frozenset(possible.get(n, ()))) for n in range(1, last + 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentErrors:
+    """How links agree with those of a reference, over all pairs together. NaN where there is nothing to divide by.
+
+    Args:
+        precision: |A ∩ P| / |A|, with A the links, S the sure ones of the reference and P its sure and possible ones.
+        recall: |A ∩ S| / |S|.
+        error_rate: 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|), the alignment error rate.
+        num_links, num_sure, num_possible: |A|, |S| and |P|.
+    """
+
+    precision: float
+    recall: float
+    error_rate: float
+    num_links: int
+    num_sure: int
+    num_possible: int
+
+    def __str__(self) -> str:
+        return (
+            f"alignment error rate {100 * self.error_rate:.2f}%, precision {100 * self.precision:.2f}%, recall "
+            f"{100 * self.recall:.2f}% ({self.num_links:,} links; reference: {self.num_sure:,} sure, "
+            f"{self.num_possible:,} possible)"
+        )
+
+
+def alignment_errors(links: Iterable[Iterable[Link]], references: Sequence[Links]) -> AlignmentErrors:
+    """Compares the links of pairs with references; a sure link is possible, too.
+
+    Args:
+        links: those of each pair; a link twice counts once.
+        references: as many.
+
+    Raises:
+        DataError: for other numbers of pairs.
+
+    Source: Och and Ney 2003, A Systematic Comparison of Various Statistical Alignment Models, section 6.1.
+
+    >>> print(alignment_errors([[(0, 0), (1, 1)]], [parse_links("0-0 1?1 2-1")]))
+    alignment error rate 25.00%, precision 100.00%, recall 50.00% (2 links; reference: 2 sure, 3 possible)
+    """
+    sets = [frozenset(each) for each in links]
+    if len(sets) != len(references):
+        raise DataError(f"Every pair needs a reference: {len(sets):,} pairs, {len(references):,} references.")
+    count = sure = possible = right = allowed = 0
+    for found, reference in zip(sets, references):
+        either = reference.sure | reference.possible
+        count, sure, possible = count + len(found), sure + len(reference.sure), possible + len(either)
+        right, allowed = right + len(found & reference.sure), allowed + len(found & either)
+    return AlignmentErrors(
+        _ratio(allowed, count),
+        _ratio(right, sure),
+        1 - _ratio(right + allowed, count + sure),
+        count,
+        sure,
+        possible,
+    )
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else float("nan")

@@ -1,0 +1,181 @@
+"""Alignments of given pairs: teacher-forced passes over batches of pairs of similar length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard import tree
+from regard.data import BOS, EOS, Encoding, Field
+from regard.decoding import AlignedPair, main_alignment, merge_words
+from regard.errors import UnsupportedError
+from regard.models import Decoder
+from regard.tasks.encoded import pad
+
+END = "</s>"
+CELLS, WEIGHTS = 1 << 25, 32
+"""The most log-probabilities or weights of a batch (128 MB), and how many attentions times heads that counts."""
+
+Index = NDArray[np.int64]
+
+
+class Side:
+    """The texts of one side, with the labels of their rows or columns.
+
+    Args:
+        field: the side's field.
+        texts: raw texts.
+        encodings: their symbols.
+        words: whether a label is a word; else it is a symbol.
+        end_symbol: whether the end symbol has a label.
+    """
+
+    def __init__(
+        self, field: Field, texts: Sequence[str], encodings: Sequence[Encoding], *, words: bool, end_symbol: bool
+    ) -> None:
+        self.has_end, self.num_symbols = end_symbol, len(field.vocabulary)
+        self.ids = [encoding.ids for encoding in encodings]
+        self.lengths = np.array([len(ids) + 1 for ids in self.ids], dtype=np.int64)
+        self.labels: list[list[str]] = []
+        self.index: list[Index] = []
+        """The number of the label of each symbol and of the end symbol; -1 for none."""
+        for text, encoding in zip(texts, encodings, strict=True):
+            labels, index = encoding.tokens, np.arange(len(encoding.tokens), dtype=np.int64)
+            if words and labels:
+                found = field.words(labels, text)
+                labels, index = list(found.texts), found.index
+            self.index.append(np.append(index, len(labels) if end_symbol else -1))
+            self.labels.append([*labels, END] if end_symbol else list(labels))
+
+    def numbers(self, batch: Index) -> Tensor:
+        """(B, T) or (B, S) numbers of labels, with -1 at padding."""
+        numbers = np.full((len(batch), self.lengths[batch].max()), -1, dtype=np.int64)
+        for row, i in zip(numbers, batch):
+            row[: self.lengths[i]] = self.index[i]
+        return torch.from_numpy(numbers)
+
+    def most_labels(self, batch: Index) -> int:
+        """How many labels the text with the most has."""
+        return max(len(self.labels[i]) for i in batch)
+
+
+def align(
+    decoder: Decoder,
+    memory: Callable[[Index], Any],
+    source: Side,
+    target: Side,
+    scored: Sequence[Index],
+    *,
+    texts: Sequence[str],
+    warnings: Sequence[tuple[str, ...]],
+    readable: Sequence[bool],
+    batch_tokens: int,
+    layer: str | None = None,
+    head: int | None = None,
+    normalise: bool = False,
+) -> list[AlignedPair]:
+    """Aligns pairs. What a pair gets does not depend on the others, up to rounding.
+
+    Args:
+        decoder: the decoder.
+        memory: prepares the sources of some pairs for the decoder.
+        source, target: the pairs.
+        scored: the ids of each output whose log-probabilities count: its own, or those that a pointer copies by.
+        texts, warnings: of the results.
+        readable: whether a pair can be read; the others get weights of 0.
+        batch_tokens: the most symbols of a batch on either side, with padding.
+        layer, head: as in `chosen_heads`.
+        normalise: as in `merge_words`.
+
+    Raises:
+        UnsupportedError: for a decoder without attention.
+    """
+    results: list[AlignedPair | None] = [
+        None if readable[i] else _result(source, target, i, texts, warnings) for i in range(len(texts))
+    ]
+    chosen = np.flatnonzero(np.array(readable, dtype=np.bool_))
+    batches = _batches(
+        chosen, source.lengths, target.lengths, num_symbols=target.num_symbols, batch_tokens=batch_tokens
+    )
+    for batch in batches:
+        weights, scores = _forced(decoder, memory(batch), target, scored, batch, layer, head)
+        merged = merge_words(
+            weights,
+            source.numbers(batch).to(weights.device),
+            target.numbers(batch).to(weights.device),
+            num_source=source.most_labels(batch),
+            num_target=target.most_labels(batch),
+            normalise=normalise,
+        )
+        whole, rest = merged.weights.cpu(), merged.rest.cpu()
+        for row, i in enumerate(batch):
+            steps, positions = len(target.labels[i]), len(source.labels[i])
+            own = whole[row, :steps, :positions].clone(), rest[row, :steps].clone()
+            results[i] = _result(source, target, i, texts, warnings, *own, float(scores[row]))
+    return [result for result in results if result is not None]
+
+
+def _forced(
+    decoder: Decoder,
+    memory: Any,
+    target: Side,
+    scored: Sequence[Index],
+    batch: Index,
+    layer: str | None,
+    head: int | None,
+) -> tuple[Tensor, Tensor]:
+    """The weights (B, T, S) and the log-probabilities (B,) of some pairs."""
+    inputs, _ = pad([target.ids[i] for i in batch], begin=BOS)
+    targets, real = pad([scored[i] for i in batch], end=EOS)
+    with torch.inference_mode():
+        device = next(tree.leaves(memory)).device
+        output = decoder.forward(inputs.to(device), memory, alignment=True)
+        weights = main_alignment(output.alignments, decoder, layer=layer, head=head)
+        if weights is None or output.log_probabilities is None:
+            raise UnsupportedError("The decoder has no attention, so pairs cannot be aligned.")
+        costs = output.log_probabilities.gather(2, targets.to(device)[..., None])[..., 0]
+        total = costs.double().masked_fill(~real.to(device), 0).sum(1)
+    return weights.float(), total.cpu()
+
+
+def _result(
+    source: Side,
+    target: Side,
+    i: int,
+    texts: Sequence[str],
+    warnings: Sequence[tuple[str, ...]],
+    weights: Tensor | None = None,
+    rest: Tensor | None = None,
+    score: float = float("nan"),
+) -> AlignedPair:
+    columns, rows = source.labels[i], target.labels[i]
+    return AlignedPair(
+        columns,
+        rows,
+        texts[i],
+        torch.zeros(len(rows), len(columns)) if weights is None else weights,
+        torch.zeros(len(rows)) if rest is None else rest,
+        score,
+        source.has_end,
+        warnings[i],
+    )
+
+
+def _batches(chosen: Index, sources: Index, targets: Index, *, num_symbols: int, batch_tokens: int) -> Iterator[Index]:
+    """Some pairs in batches of similar length on both sides."""
+    order = chosen[np.lexsort((sources[chosen], targets[chosen]))]
+    start, widest = 0, 0
+    for stop, i in enumerate(order):
+        rows, columns = stop + 1 - start, max(widest, int(sources[i]))
+        cells = rows * int(targets[i]) * max(num_symbols, WEIGHTS * columns)
+        if rows > 1 and (rows * max(columns, int(targets[i])) > batch_tokens or cells > CELLS):
+            yield order[start:stop]
+            start, columns = stop, int(sources[i])
+        widest = columns
+    if len(order):
+        yield order[start:]
