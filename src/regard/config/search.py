@@ -23,7 +23,7 @@ Ranking = Literal["none", "average", "gnmt"]
 Temperature = Annotated[float, Field(gt=0.0)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)] | None
 
-ONLY = {"beam": {"beam", "length_penalty", "alpha"}, "sampling": {"temperature", "top_k", "top_p", "seed"}}
+ONLY = {"beam": {"beam", "length_penalty", "alpha"}, "sampling": {"temperature", "top_k", "top_p", "min_p", "typical_p", "seed"}}
 """By method, the keys that no other method reads."""
 JUDGED_IN_FILES = frozenset(ONLY["sampling"])
 """Keys of another method that are refused in a file. A preset names those of the beam, which may stay when a setting
@@ -46,8 +46,8 @@ class _Called(ModelMetaclass):
 class Search(Section, metaclass=_Called):
     """The search: beam search, greedy search (`beam=1`) or sampling.
 
-    A key that the method does not read is refused. Temperature, `top_k` and `top_p` change the draws only, never the
-    log-probabilities that are returned.
+    A key that the method does not read is refused. Temperature and what cuts the distribution (`top_k`, `top_p`,
+    `min_p`, `typical_p`) change the draws only, never the log-probabilities that are returned.
 
     Raises:
         ConfigError: for a value out of its range, or values that contradict each other.
@@ -89,6 +89,17 @@ class Search(Section, metaclass=_Called):
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
         default=1.0,
         description="of sampling: only the most probable symbols that together reach this probability are drawn",
+    )
+    min_p: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        default=0.0,
+        description="of sampling: only symbols at least so many times as probable as the most probable one are drawn "
+        "(Nguyen 2024)",
+    )
+    typical_p: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
+        default=1.0,
+        description="of sampling: only symbols that together reach this probability are drawn, those first whose "
+        "information is nearest to the entropy (Meister 2022); `top_k`, `top_p`, `min_p` and `typical_p` cut in this "
+        "order, after `temperature`",
     )
     seed: Seed = Field(
         default=None,

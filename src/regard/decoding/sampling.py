@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
-
 import torch
 from torch import Generator, Tensor
 
@@ -15,9 +13,9 @@ from regard.decoding.penalty import NoPenalty
 from regard.decoding.processor import Processor, SearchSource, processors_of
 from regard.decoding.result import Hypothesis
 from regard.decoding.rollout import roll_out
+from regard.decoding.truncation import truncated
 from regard.errors import ConfigError, ShapeError
 from regard.models.contract import Decoder, Tree
-from regard.ops import largest
 from regard.ops.dropout.reference import LOW, philox
 from regard.shapes import Float, Int
 
@@ -44,7 +42,7 @@ def sample(
     """Draws `num_best` hypotheses per sentence and sorts them, best first.
 
     As they are sorted, the first of several is not a fair draw; `num_best=1` gives one. Log-probabilities are those
-    of the model, before temperature, top_k and top_p.
+    of the model, before temperature and truncations, which follow it (`regard.decoding.truncation`).
 
     A token is where a number u, uniform between 0 and 1, falls among the cumulative probabilities. As u is a hash of
     seed, item, sample and step, the samples of an item are the same whatever else is in the batch.
@@ -74,7 +72,13 @@ def sample(
         if (step := (frontier.step - 1) % ahead) == 0:
             numbers = uniform(items, width, torch.arange(ahead, device=device) + frontier.step - 1, seed).flatten(0, 1)
         rows = frontier.sentences[:, None] * width + columns
-        logits = truncated(heated(log_probabilities, options.temperature), options.top_k, options.top_p)
+        logits = truncated(
+            heated(log_probabilities, options.temperature),
+            options.top_k,
+            options.top_p,
+            options.min_p,
+            options.typical_p,
+        )
         return drawn(logits, numbers[rows.flatten(), step])
 
     return roll_out(
@@ -137,22 +141,3 @@ def heated(log_probabilities: Tensor, temperature: float) -> Tensor:
     top = log_probabilities.amax(1, keepdim=True)
     below = log_probabilities - top.masked_fill(top.isneginf(), 0)
     return below / min(max(temperature, limits.tiny), limits.max)
-
-
-def truncated(log_probabilities: Tensor, top_k: int | None = None, top_p: float = 1.0) -> Tensor:
-    """Keeps the `top_k` most probable tokens, and of these the fewest that reach `top_p`; others get -inf.
-
-    Args:
-        log_probabilities: (R, N), not necessarily normalised: `top_p` is a share of what `top_k` keeps. At least one
-            token per row is kept.
-
-    >>> truncated(torch.tensor([[0.5, 0.3, 0.2]]).log(), top_p=0.7).exp()
-    tensor([[0.5000, 0.3000, 0.0000]])
-    """
-    if top_k is None and top_p == 1:
-        return log_probabilities
-    values, indices = largest(log_probabilities, log_probabilities.shape[1] if top_k is None else top_k)
-    probabilities = values.softmax(1)
-    before = probabilities.cumsum(1) - probabilities
-    values = values.masked_fill((before >= top_p) & (before > 0), -inf)
-    return torch.full_like(log_probabilities, -inf).scatter(1, indices, values)
