@@ -1,6 +1,7 @@
 """Searches over any decoder that has the verbs of `regard.models.contract.Decoder`."""
 
 from regard.config.search import Search
+from regard.decoding.bayes_risk import mbr_search, minimum_bayes_risk
 from regard.decoding.beam import beam_search
 from regard.decoding.free_run import Feed, Stop, Trajectory, free_run
 from regard.decoding.front_door import search
@@ -11,6 +12,7 @@ from regard.decoding.rescore import force_align, rescore
 from regard.decoding.result import Hypothesis, Prediction, main_alignment
 from regard.decoding.sampling import sample
 from regard.decoding.simple import SimpleDecoder
+from regard.decoding.utility import utilities
 
 __all__ = [
     "AbstractPenalty",
@@ -34,8 +36,11 @@ __all__ = [
     "free_run",
     "greedy_search",
     "main_alignment",
+    "mbr_search",
+    "minimum_bayes_risk",
     "penalty_of",
     "rescore",
     "sample",
     "search",
+    "utilities",
 ]

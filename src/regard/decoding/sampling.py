@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import torch
 from torch import Generator, Tensor
 
@@ -54,37 +54,49 @@ def sample(
     options = Search(method="sampling") if options is None else options
     if options.method != "sampling":
         raise ConfigError(f"Sampling is method sampling; got method={options.method!r}.", ("decoding", "method"))
+    return draw(
+        decoder,
+        memory,
+        options,
+        options.num_best,
+        bos=bos,
+        eos=eos,
+        max_length=max_length,
+        alignment=alignment,
+        processors=processors,
+        items=items,
+        source=source,
+        generator=generator,
+    )
+
+
+def draw(
+    decoder: Decoder,
+    memory: Tree,
+    options: Search,
+    width: int,
+    *,
+    bos: int,
+    eos: int,
+    max_length: int | Tensor,
+    alignment: bool = False,
+    processors: Sequence[Processor] = (),
+    items: Tensor | None = None,
+    source: SearchSource | None = None,
+    generator: Generator | None = None,
+) -> list[list[Hypothesis]]:
+    """`width` samples per sentence, as `sample` draws them, whatever the method of the options."""
     if options.seed is not None and generator is not None:
         raise ConfigError("Give a seed or a generator, not both.", ("decoding", "seed"))
     device = next(tree.leaves(memory)).device
     seed = options.seed
     if seed is None:
         seed = int(torch.randint(2**31, (), generator=generator, device=device if generator else "cpu"))
-    count, width = tree.rows(memory), options.num_best
-    items = torch.arange(count, device=device) if items is None else items.to(device)
-    if items.shape != (count,) or items.dtype != torch.long:
-        raise ShapeError(f"items must be (B={count},) numbers of type long; got {tuple(items.shape)}, {items.dtype}.")
-    ahead = min(max(BLOCK // max(count * width, 1), 1), 32)
-    numbers, columns = torch.empty(0, 0), torch.arange(width, device=device)
-
-    def choose(log_probabilities: Tensor, frontier: Frontier) -> Tensor:
-        nonlocal numbers
-        if (step := (frontier.step - 1) % ahead) == 0:
-            numbers = uniform(items, width, torch.arange(ahead, device=device) + frontier.step - 1, seed).flatten(0, 1)
-        rows = frontier.sentences[:, None] * width + columns
-        logits = truncated(
-            heated(log_probabilities, options.temperature),
-            options.top_k,
-            options.top_p,
-            options.min_p,
-            options.typical_p,
-        )
-        return drawn(logits, numbers[rows.flatten(), step])
-
+    items = items_of(memory, items)
     return roll_out(
         decoder,
         memory,
-        choose,
+        chooser(options, width, items, seed),
         NoPenalty(),
         processors_of(options, processors),
         width=width,
@@ -97,6 +109,42 @@ def sample(
         source=source,
         generator=generator if options.seed is None else torch.Generator(device).manual_seed(seed),
     )
+
+
+def items_of(memory: Tree, items: Tensor | None) -> Int[Tensor, " B"]:
+    """The numbers of the sentences by which their samples differ: from 0 if None.
+
+    Raises:
+        ShapeError: for other than B numbers of type long.
+    """
+    count, device = tree.rows(memory), next(tree.leaves(memory)).device
+    items = torch.arange(count, device=device) if items is None else items.to(device)
+    if items.shape != (count,) or items.dtype != torch.long:
+        raise ShapeError(f"items must be (B={count},) numbers of type long; got {tuple(items.shape)}, {items.dtype}.")
+    return items
+
+
+def chooser(options: Search, width: int, items: Int[Tensor, " B"], seed: int) -> Callable[[Tensor, Frontier], Tensor]:
+    """What draws the next token (R,) of each hypothesis from log-probabilities (R, N), for `roll_out`."""
+    ahead = min(max(BLOCK // max(len(items) * width, 1), 1), 32)
+    numbers, columns = torch.empty(0, 0), torch.arange(width, device=items.device)
+
+    def choose(log_probabilities: Tensor, frontier: Frontier) -> Tensor:
+        nonlocal numbers
+        if (step := (frontier.step - 1) % ahead) == 0:
+            steps = torch.arange(ahead, device=items.device) + frontier.step - 1
+            numbers = uniform(items, width, steps, seed).flatten(0, 1)
+        rows = frontier.sentences[:, None] * width + columns
+        logits = truncated(
+            heated(log_probabilities, options.temperature),
+            options.top_k,
+            options.top_p,
+            options.min_p,
+            options.typical_p,
+        )
+        return drawn(logits, numbers[rows.flatten(), step])
+
+    return choose
 
 
 def uniform(items: Int[Tensor, " B"], width: int, steps: Int[Tensor, " T"], seed: int) -> Float[Tensor, "B K T"]:
