@@ -83,6 +83,7 @@ def test_chrf_and_bleu_are_those_of_sacrebleu():
 
 def expected_in_plain_python(candidates, references, utility):
     """(mean utility, tokens) of each distinct candidate, best first."""
+
     def symbols_of(h):
         tokens = tuple(h.tokens.tolist())
         return tokens[:-1] if h.stop_reason == "eos" else tokens

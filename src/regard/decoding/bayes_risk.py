@@ -101,7 +101,9 @@ def minimum_bayes_risk(
     """
     references = candidates if references is None else references
     if len(candidates) != len(references):
-        raise ShapeError(f"Candidates and references are of as many sentences; got {len(candidates)}, {len(references)}.")
+        raise ShapeError(
+            f"Candidates and references are of as many sentences; got {len(candidates)}, {len(references)}."
+        )
     if lacking := [b for b, (c, r) in enumerate(zip(candidates, references)) if c and not r]:
         raise ConfigError(f"Sentence {lacking[0]} has candidates and no references; draw some samples.")
     best = [_distinct(hypotheses) for hypotheses in candidates]

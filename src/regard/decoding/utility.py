@@ -230,9 +230,9 @@ def _distances(table: _Table, first: NDArray[np.int64], second: NDArray[np.int64
             rises_across = falls[w] | ~(diagonal | rises[w])
             falls_across = rises[w] & diagonal
             here = running & (last_word == w)
-            change = ((rises_across >> last_bit) & one).astype(np.int64) - (
-                (falls_across >> last_bit) & one
-            ).astype(np.int64)
+            change = ((rises_across >> last_bit) & one).astype(np.int64) - ((falls_across >> last_bit) & one).astype(
+                np.int64
+            )
             distance += np.where(here, change, 0)
             next_up, next_down = rises_across >> np.uint64(WORD - 1), falls_across >> np.uint64(WORD - 1)
             rises_across, falls_across = (rises_across << one) | up, (falls_across << one) | down
