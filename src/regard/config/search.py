@@ -41,8 +41,9 @@ class _Called(ModelMetaclass):
 class Search(Section, metaclass=_Called):
     """The search: beam search, greedy search (`beam=1`), sampling, or minimum Bayes risk over samples.
 
-    A key that the method does not read is refused (`regard.config.combinations`). Temperature and what cuts the distribution (`top_k`, `top_p`,
-    `min_p`, `typical_p`) change the draws only, never the log-probabilities that are returned.
+    A key that the method does not read is refused (`regard.config.combinations`). Temperature and what cuts
+    the distribution (`top_k`, `top_p`, `min_p`, `typical_p`) change the draws only, never the log-probabilities that
+    are returned.
 
     Raises:
         ConfigError: for a value out of its range, or values that contradict each other.

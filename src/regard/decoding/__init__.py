@@ -8,6 +8,7 @@ from regard.decoding.front_door import search
 from regard.decoding.greedy import greedy_search
 from regard.decoding.penalty import AbstractPenalty, AveragePenalty, Candidates, GnmtPenalty, NoPenalty, penalty_of
 from regard.decoding.processor import NoRepeat, Processor, SearchSource, SearchState
+from regard.decoding.rerank import rerank, reverse
 from regard.decoding.rescore import force_align, rescore
 from regard.decoding.result import Hypothesis, Prediction, main_alignment
 from regard.decoding.sampling import sample
@@ -39,7 +40,9 @@ __all__ = [
     "mbr_search",
     "minimum_bayes_risk",
     "penalty_of",
+    "rerank",
     "rescore",
+    "reverse",
     "sample",
     "search",
     "utilities",

@@ -75,7 +75,7 @@ def minimum_bayes_risk(
     num_best: int = 1,
     text: Text | None = None,
 ) -> list[list[Hypothesis]]:
-    """For every sentence the candidates with the greatest expected utility, argmax over c of the mean of u(c, r) over r.
+    """The candidates of every sentence with the greatest expected utility, the mean of u(c, r) over references r.
 
     A reference counts as often as it is there. Of equal candidates the one with the highest log-probability stays, and
     it is ahead of another with the same expected utility if its log-probability is higher.

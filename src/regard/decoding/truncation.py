@@ -14,7 +14,7 @@ from regard.ops import largest
 from regard.shapes import Float
 
 FEW = 100
-"""So many tokens are looked at first: mostly they have the probability that is asked for, and nothing more is sorted."""
+"""So many tokens are looked at first: mostly they have the probability that is asked for."""
 
 
 def truncated(

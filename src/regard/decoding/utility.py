@@ -27,8 +27,8 @@ def utilities(name: UtilityName, sentences: Sequence[Sequence[Output]]) -> list[
     - `chrf`: the F-score with β = 2 of the n-grams of an output, n from 1 to 6, from 0 to 1 (Popović 2015); of a text
       the characters without white space. Orders that one of the two outputs is too short for do not count.
     - `bleu`: the geometric mean of the shares of its n-grams, n from 1 to 4, that are in r, times the brevity penalty,
-      from 0 to 1 (Papineni 2002). Orders that it is too short for do not count, and the k-th share that is 0 is replaced
-      by 2⁻ᵏ of one n-gram (Chen and Cherry 2014, method 3).
+      from 0 to 1 (Papineni 2002). Orders that it is too short for do not count, and the k-th share that is 0 becomes
+      2⁻ᵏ of one n-gram (Chen and Cherry 2014, method 3).
     - `exact_match`: 1 if both are equal, else 0.
     - `edit_distance`: minus the least number of insertions, deletions and substitutions (Levenshtein).
 
@@ -151,7 +151,7 @@ def _chrf(table: _Table) -> list[NDArray[np.float64]]:
 
 
 def _bleu(table: _Table) -> list[NDArray[np.float64]]:
-    """BP · exp of the mean of log pₙ over the orders that the candidate has; BP = exp(1 - |r| / |c|) where |r| > |c|."""
+    """BP · exp of the mean of log pₙ over the orders that the candidate has; BP = exp(min(0, 1 - |r| / |c|))."""
     matches, totals = _shared(table, BLEU_ORDER)
     has = np.broadcast_to(totals[..., :, None], matches.shape)
     valid = has > 0
