@@ -12,8 +12,8 @@ EOS = 4
 
 
 def found_by_two():
-    first, second, batch = HistoryDecoder(5, 1), HistoryDecoder(5, 2), sources(6)
-    options = Search(beam=5, num_best=5)
+    first, second, batch = HistoryDecoder(5, 6, scale=1.0), HistoryDecoder(5, 7, scale=1.0), sources(6)
+    options = Search(beam=5, num_best=25)
     found = beam_search(first, first.prepare(batch), options, bos=BOS, eos=EOS, max_length=5, alignment=True)
     return batch, found, second, rescore(second, second.prepare(batch), reverse(found), bos=BOS)
 
