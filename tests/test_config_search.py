@@ -51,6 +51,12 @@ FLAGS = {
         "method": "sampling", "temperature": 0.7, "num_best": 3, "seed": 1,
     },
     "--method sampling --top-k 2 --top-p 0.9 --seed 2": {"method": "sampling", "top_k": 2, "top_p": 0.9, "seed": 2},
+    "--method sampling --min-p 0.2 --typical-p 0.8 --num-best 4 --seed 3": {
+        "method": "sampling", "min_p": 0.2, "typical_p": 0.8, "num_best": 4, "seed": 3,
+    },
+    "--method mbr --num-samples 9 --utility edit_distance --temperature 0.9 --num-best 2 --seed 4": {
+        "method": "mbr", "num_samples": 9, "utility": "edit_distance", "temperature": 0.9, "num_best": 2, "seed": 4,
+    },
     "--beam 3 --num-best 2 --min-length 4 --no-repeat-ngram-size 2": {
         "beam": 3, "num_best": 2, "min_length": 4, "no_repeat_ngram_size": 2,
     },

@@ -197,7 +197,9 @@ def test_what_cannot_be_judged_is_refused():
         minimum_bayes_risk(drawn, utility=lambda candidates, references: np.zeros(1))
     with pytest.raises(ConfigError, match="method mbr; got method='beam'"):
         mbr_search(decoder, decoder.prepare(sources(1)), Search(), **ARGUMENTS)
-    with pytest.raises(ConfigError, match="num_best is 9, but only 8 samples are drawn; raise num_samples"):
+    with pytest.raises(
+        ConfigError, match="num_best is 9, but the outputs are chosen among num_samples samples; raise num_samples"
+    ):
         Search(method="mbr", num_best=9, num_samples=8)
     with pytest.raises(ConfigError, match="utility is bleu, but only method mbr reads it, and method is sampling"):
         Search(method="sampling", utility="bleu")

@@ -28,10 +28,11 @@ class Exclusion:
     """Settings that have no meaning together.
 
     Args:
-        key: the key that an error names.
+        key: the key whose value an error names.
         first, second: what does not combine, as the documentation names it.
         applies: whether settings have both.
-        reason: why not, and what to do; `{key}` stands for a setting.
+        reason: why not.
+        remedy: what to do.
     """
 
     key: str
@@ -39,6 +40,7 @@ class Exclusion:
     second: str
     applies: Callable[[Any], bool]
     reason: str
+    remedy: str
 
 
 def _is_greedy(search: Any) -> bool:
@@ -51,34 +53,19 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "greedy search",
         "`num_best` above 1",
         lambda search: _is_greedy(search) and search.num_best > 1,
-        "num_best is {num_best}, but greedy search (beam 1) finds only one output; raise beam",
+        "greedy search (beam 1) finds only one output",
+        "raise beam",
     ),
     Exclusion(
         "num_best",
         "`method: mbr`",
         "`num_best` above `num_samples`",
         lambda search: search.method == "mbr" and search.num_best > search.num_samples,
-        "num_best is {num_best}, but only {num_samples} samples are drawn; raise num_samples",
+        "the outputs are chosen among num_samples samples",
+        "raise num_samples",
     ),
 )
 """What validation refuses, in this order."""
-STREAM_EXCLUSIONS: tuple[Exclusion, ...] = (
-    Exclusion(
-        "method",
-        "streaming",
-        "`method: mbr`",
-        lambda search: search.method == "mbr",
-        "nothing can be streamed: method mbr chooses among outputs that are whole",
-    ),
-    Exclusion(
-        "num_best",
-        "streaming",
-        "`num_best` above 1",
-        lambda search: search.num_best > 1,
-        "num_best is {num_best}, but a stream has one output; the order of several is known at the end only",
-    ),
-)
-"""What streaming refuses beside."""
 
 
 def refusal_of(search: Any, judged: frozenset[str], defaults: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -99,5 +86,6 @@ def excluded(search: Any, exclusions: tuple[Exclusion, ...]) -> tuple[str, str] 
     """The key and the reason of the first exclusion that applies."""
     for exclusion in exclusions:
         if exclusion.applies(search):
-            return exclusion.key, exclusion.reason.format(**dict(search))
+            value = getattr(search, exclusion.key)
+            return exclusion.key, f"{exclusion.key} is {value}, but {exclusion.reason}; {exclusion.remedy}"
     return None

@@ -148,6 +148,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
                 alignment=alignment,
                 items=items[batch],
                 source=SearchSource(ids, mask),
+                text=self.target.decode,
             )
             for i, hypotheses in zip(batch, batch_hypotheses, strict=True):
                 kept = within(hypotheses, int(limits[i]), decoding)
