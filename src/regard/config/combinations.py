@@ -6,7 +6,7 @@ together for another reason. Everything that neither refuses combines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -68,7 +68,7 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
 """What validation refuses, in this order."""
 
 
-def refusal_of(search: Any, judged: frozenset[str], defaults: Mapping[str, Any]) -> tuple[str, str] | None:
+def refusal_of(search: Any, judged: Collection[str], defaults: Mapping[str, Any]) -> tuple[str, str] | None:
     """The key and the reason of the first refusal of settings; None if they combine.
 
     Args:
