@@ -22,6 +22,8 @@ from regard.attention import RECIPES, peers
 from regard.attention.citation import bibliography, sources
 from regard.cli.application import application
 from regard.config import describe, presets
+from regard.config.combinations import EXCLUSIONS, METHODS, READ_BY
+from regard.config.search import Search
 from regard.tasks.catalogue import PARTS
 from regard.testing.compositions import accepted, judged, refusals
 
@@ -119,6 +121,21 @@ def refused() -> str:
     return f"Of {total:,} combinations of parts, with one head and with two, {good:,} are accepted.\n\n{table}"
 
 
+def combinations() -> str:
+    """Which methods read which settings of a search, and what else does not combine."""
+    names = {"beam": "beam search", "sampling": "sampling", "mbr": "minimum Bayes risk"}
+    fields = [name for name in Search.model_fields if name != "method"]
+    rows = [
+        " | ".join([f"| `{name}`", *("yes" if m in READ_BY.get(name, METHODS) else "–" for m in METHODS), ""]).rstrip()
+        for name in fields
+    ]
+    head = " | ".join(["| setting", *(names[method] for method in METHODS), ""]).rstrip()
+    table = "\n".join([head, "|---" * (len(METHODS) + 1) + "|", *rows])
+    reasons = [f"| {exclusion.first} | {exclusion.second} | {exclusion.reason} |" for exclusion in EXCLUSIONS]
+    excluded = "\n".join(["| | does not combine with | because |", "|---|---|---|", *reasons])
+    return f"A setting that the method does not read is refused.\n\n{table}\n\n{excluded}"
+
+
 def verbs() -> str:
     """The help of every command."""
     group: Any = typer.main.get_command(application)
@@ -139,6 +156,7 @@ GENERATED = {
     "parts": parts,
     "imitations": imitations,
     "refusals": refused,
+    "combinations": combinations,
     "verbs": verbs,
 }
 KEPT = {
@@ -147,6 +165,7 @@ KEPT = {
     "mechanisms": recipe_list,
     "parts": parts,
     "imitations": imitations,
+    "combinations": combinations,
 }
 """What the repository's copy has; the pictures and options of mechanisms are on the built page only."""
 BLOCK = re.compile(r"<!-- generated: (\w+) -->\n(.*?)<!-- end -->\n?", re.DOTALL)

@@ -12,7 +12,8 @@ import pytest
 import regard
 from regard.cli import run
 from regard.config import json_schema, load
-from regard.config.search import ONLY, Search
+from regard.config.combinations import METHODS, READ_BY
+from regard.config.search import Search
 from regard.config.tasks import SCHEMAS
 from regard.decoding import Search as SearchOfDecoding
 from regard.errors import ConfigError
@@ -24,7 +25,8 @@ TASKS = [task for task, schema in SCHEMAS.items() if issubclass(schema.model_fie
 
 def test_there_is_one_class():
     assert regard.Search is SearchOfDecoding is Search
-    assert set.union(*ONLY.values()) <= set(Search.model_fields)
+    assert set(READ_BY) <= set(Search.model_fields)
+    assert set(Search.model_fields["method"].annotation.__args__) == set(METHODS)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -49,6 +51,12 @@ FLAGS = {
         "method": "sampling", "temperature": 0.7, "num_best": 3, "seed": 1,
     },
     "--method sampling --top-k 2 --top-p 0.9 --seed 2": {"method": "sampling", "top_k": 2, "top_p": 0.9, "seed": 2},
+    "--method sampling --min-p 0.2 --typical-p 0.8 --num-best 4 --seed 3": {
+        "method": "sampling", "min_p": 0.2, "typical_p": 0.8, "num_best": 4, "seed": 3,
+    },
+    "--method mbr --num-samples 9 --utility edit_distance --temperature 0.9 --num-best 2 --seed 4": {
+        "method": "mbr", "num_samples": 9, "utility": "edit_distance", "temperature": 0.9, "num_best": 2, "seed": 4,
+    },
     "--beam 3 --num-best 2 --min-length 4 --no-repeat-ngram-size 2": {
         "beam": 3, "num_best": 2, "min_length": 4, "no_repeat_ngram_size": 2,
     },
@@ -73,9 +81,9 @@ def test_flags_mean_what_they_mean_in_python(tmp_path, capsys, flags):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ("--temperature 0.7", "temperature is 0.7, but only method sampling reads it, and method is beam"),
+        ("--temperature 0.7", "temperature is 0.7, but only methods sampling and mbr read it, and method is beam"),
         ("--method sampling --beam 3", "beam is 3, but only method beam reads it, and method is sampling"),
-        ("--method sample", "method='sample': expected one of beam, sampling"),
+        ("--method sample", "method='sample': expected one of beam, sampling, mbr"),
         ("--no-repeat-ngram-size -1", "no_repeat_ngram_size=-1: expected a whole number of at least 0"),
     ],
 )
@@ -91,7 +99,7 @@ def test_a_file_is_judged_as_a_whole_and_may_keep_the_beam_under_sampling(tmp_pa
     with pytest.raises(ConfigError) as caught:
         load(file)
     assert str(caught.value) == (
-        f"{file}:2:1: decoding: temperature is 0.5, but only method sampling reads it, and method is beam"
+        f"{file}:2:1: decoding: temperature is 0.5, but only methods sampling and mbr read it, and method is beam"
     )
     decoding = load(file, ["decoding.method=sampling"]).config.decoding
     assert (decoding.beam, decoding.temperature) == (3, 0.5)

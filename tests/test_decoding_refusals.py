@@ -32,7 +32,7 @@ def run(decoder, options=None, *, eos=3, max_length=4, count=2, **more):
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("method", "greedy", "one of beam, sampling (search for the most probable outputs, or draw"),
+        ("method", "greedy", "one of beam, sampling, mbr (search for the most probable outputs, draw"),
         ("beam", 0, "a whole number from 1 to 1000000 (hypotheses kept at each step; 1: greedy search)"),
         ("beam", 1.5, "a whole number from 1"),
         ("beam", True, "a whole number from 1"),
@@ -90,7 +90,7 @@ def test_a_misspelt_option_and_one_without_a_name_are_refused():
 )
 def test_an_option_that_the_method_does_not_read_is_refused(options, name):
     for make in (Search, Search().replace):
-        with pytest.raises(ConfigError, match=f"{name} is .*, but only method .* reads it, and method is") as caught:
+        with pytest.raises(ConfigError, match=f"{name} is .*, but only methods? .* reads? it, and method is") as caught:
             make(**options)
         assert caught.value.path == ("decoding", name)
 

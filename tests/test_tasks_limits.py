@@ -26,7 +26,10 @@ def untrained(**decoding: object) -> TextToText:
 SAMPLES = {"method": "sampling", "num_best": 5, "seed": 1}
 
 
-@pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 3, "num_best": 3}, SAMPLES])
+MBR = {"method": "mbr", "num_samples": 9, "num_best": 9, "seed": 1, "utility": "edit_distance"}
+
+
+@pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 3, "num_best": 3}, SAMPLES, MBR])
 @pytest.mark.parametrize("most", [1, 3, 6])
 def test_no_output_has_more_symbols_than_its_maximum_length(options: dict, most: int) -> None:
     model = untrained()
@@ -49,6 +52,16 @@ def test_an_output_that_was_cut_is_scored_as_it_stands() -> None:
     expected = GnmtPenalty(1.0).score(Candidates(torch.tensor(short.log_probability), 3))
     assert short.score == pytest.approx(float(expected), abs=1e-6)
     assert short.log_probability > long.log_probability
+
+
+def test_outputs_of_least_risk_that_are_cut_stay_distinct_and_in_order() -> None:
+    model = untrained()
+    search = model.config.decoding.replace(max_length=2, min_length=2, **MBR)
+    (best,) = model.predict(["abcd"], search=search)
+    outputs = (best, *best.alternatives)
+    assert len({tuple(one.tokens) for one in outputs}) == len(outputs) > 1
+    assert [one.score for one in outputs] == sorted((one.score for one in outputs), reverse=True)
+    assert all(-3 <= one.score <= 0 for one in outputs)
 
 
 def test_outputs_that_are_the_same_once_cut_are_one() -> None:

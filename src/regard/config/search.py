@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, cast, 
 from pydantic import BaseModel, Field, ValidationError, ValidationInfo, model_validator
 
 from regard.config.changed import checked, refusal
+from regard.config.combinations import Method, refusal_of
 from regard.config.schema import Section
 from regard.errors import ConfigError
 
@@ -18,16 +19,10 @@ else:
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 """Hypotheses or samples of a sentence; more would exhaust the memory."""
 Natural = Annotated[int, Field(ge=0)]
-Method = Literal["beam", "sampling"]
+UtilityName = Literal["chrf", "bleu", "exact_match", "edit_distance"]
 Ranking = Literal["none", "average", "gnmt"]
 Temperature = Annotated[float, Field(gt=0.0)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)] | None
-
-ONLY = {"beam": {"beam", "length_penalty", "alpha"}, "sampling": {"temperature", "top_k", "top_p", "seed"}}
-"""By method, the keys that no other method reads."""
-JUDGED_IN_FILES = frozenset(ONLY["sampling"])
-"""Keys of another method that are refused in a file. A preset names those of the beam, which may stay when a setting
-chooses sampling."""
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(Field,))
@@ -44,10 +39,11 @@ class _Called(ModelMetaclass):
 
 
 class Search(Section, metaclass=_Called):
-    """The search: beam search, greedy search (`beam=1`) or sampling.
+    """The search: beam search, greedy search (`beam=1`), sampling, or minimum Bayes risk over samples.
 
-    A key that the method does not read is refused. Temperature, `top_k` and `top_p` change the draws only, never the
-    log-probabilities that are returned.
+    A key that the method does not read is refused (`regard.config.combinations`). Temperature and what cuts
+    the distribution (`top_k`, `top_p`, `min_p`, `typical_p`) change the draws only, never the log-probabilities that
+    are returned.
 
     Raises:
         ConfigError: for a value out of its range, or values that contradict each other.
@@ -56,11 +52,13 @@ class Search(Section, metaclass=_Called):
     2
     >>> Search(temperature=0.7)
     Traceback (most recent call last):
-    regard.errors.ConfigError: temperature is 0.7, but only method sampling reads it, and method is beam
+    regard.errors.ConfigError: temperature is 0.7, but only methods sampling and mbr read it, and method is beam
     """
 
     method: Method = Field(
-        default="beam", description="search for the most probable outputs, or draw them from the model's distribution"
+        default="beam",
+        description="search for the most probable outputs, draw them from the model's distribution, or draw "
+        "`num_samples` and choose those nearest to all of them (minimum Bayes risk, Eikema 2020)",
     )
     beam: Count = Field(default=5, description="hypotheses kept at each step; 1: greedy search")
     num_best: Count = Field(
@@ -78,6 +76,12 @@ class Search(Section, metaclass=_Called):
     no_repeat_ngram_size: Natural = Field(
         default=0, description="no output has the same n symbols in a row twice (without the end symbol); 0: it may"
     )
+    num_samples: Count = Field(default=32, description="of mbr: samples drawn, candidates and references alike")
+    utility: UtilityName = Field(
+        default="chrf",
+        description="of mbr: what is expected of an output, if a sample is right: chrF of the texts, BLEU of the "
+        "symbols, 1 for an equal output, or minus the edit distance of the symbols",
+    )
     temperature: Temperature = Field(
         default=1.0,
         description="of sampling: log-probabilities are divided by it; below 1 draws are nearer to the most probable "
@@ -90,6 +94,17 @@ class Search(Section, metaclass=_Called):
         default=1.0,
         description="of sampling: only the most probable symbols that together reach this probability are drawn",
     )
+    min_p: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        default=0.0,
+        description="of sampling: only symbols at least so many times as probable as the most probable one are drawn "
+        "(Nguyen 2024)",
+    )
+    typical_p: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
+        default=1.0,
+        description="of sampling: only symbols that together reach this probability are drawn, those first whose "
+        "information is nearest to the entropy (Meister 2022); `top_k`, `top_p`, `min_p` and `typical_p` cut in this "
+        "order, after `temperature`",
+    )
     seed: Seed = Field(
         default=None,
         description="of sampling: the same seed gives an input the same samples, whatever is decoded with it; null: "
@@ -99,24 +114,21 @@ class Search(Section, metaclass=_Called):
     @model_validator(mode="after")
     def _agree(self, info: ValidationInfo) -> Self:
         judged = self.model_fields_set if info.context is None else self.model_fields_set & info.context
-        for method, names in ONLY.items():
-            for name in (name for name in type(self).model_fields if name in judged & names and method != self.method):
-                if (value := getattr(self, name)) != type(self).model_fields[name].default:
-                    raise ConfigError(
-                        f"{name} is {value}, but only method {method} reads it, and method is {self.method}", (name,)
-                    )
-        if self.num_best > 1 and self.method == "beam" and self.beam == 1:
-            raise ConfigError(
-                f"num_best is {self.num_best}, but greedy search (beam 1) finds only one output; raise beam",
-                ("num_best",),
-            )
+        defaults = {name: field.default for name, field in type(self).model_fields.items()}
+        if (refused := refusal_of(self, judged, defaults)) is not None:
+            raise ConfigError(refused[1], (refused[0],))
         return self
+
+    @property
+    def width(self) -> int:
+        """How many hypotheses or samples of an input are decoded at once."""
+        return {"beam": self.beam, "sampling": self.num_best, "mbr": self.num_samples}[self.method]
 
     def replace(self, **values: Any) -> Self:
         """The same settings with other values.
 
         Raises:
-            ConfigError: as for a new `Search`. Of the keys of the other method, only given ones are refused.
+            ConfigError: as for a new `Search`. Of the keys of other methods, only given ones are refused.
         """
         return checked(self, values, ("decoding",), judged=frozenset(values))
 

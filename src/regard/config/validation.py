@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from regard.config.combinations import JUDGED_IN_FILES
 from regard.config.keys import Key, keys, kinds
 from regard.config.place import Entry, KeyPath, Problem, cut, dotted, refuse
 from regard.config.schema import Config
-from regard.config.search import JUDGED_IN_FILES
 from regard.config.spelling import did_you_mean, nearest
 from regard.config.tasks import SCHEMAS
 

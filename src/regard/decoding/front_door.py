@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from torch import Tensor
 
 from regard.config.search import Search
+from regard.decoding.bayes_risk import Text, mbr_search
 from regard.decoding.beam import beam_search
 from regard.decoding.penalty import AbstractPenalty
 from regard.decoding.processor import Processor, SearchSource
@@ -29,6 +31,7 @@ def search(
     processors: Sequence[Processor] = (),
     items: Tensor | None = None,
     source: SearchSource | None = None,
+    text: Text | None = None,
 ) -> list[list[Hypothesis]]:
     """Searches for the outputs of a batch of prepared sources.
 
@@ -38,7 +41,7 @@ def search(
     Args:
         decoder: a module with the verbs of `regard.models.contract.Decoder`, or a `SimpleDecoder`.
         memory: `decoder.prepare(encoded)`, B rows in every leaf.
-        options: beam search, greedy search or sampling; `Search()` if None.
+        options: beam search, greedy search, sampling or minimum Bayes risk; `Search()` if None.
         bos: the id that is the first input.
         eos: the id that ends a sentence.
         max_length: the largest number of tokens, including the end of sentence: a number, or (B,), one per sentence.
@@ -48,6 +51,7 @@ def search(
         items: (B,) numbers from 0 to 2⁶³ − 1, by which samples differ for the same seed (`sample`); if None, the
             sentences are numbered from 0.
         source: ids and mask of the sources, for processors and for penalties that read the attention.
+        text: for method mbr, makes texts of tokens (`minimum_bayes_risk`).
 
     Returns:
         For each sentence, best first: at most `num_best` hypotheses, or exactly so many samples. Their tensors are no
@@ -58,12 +62,13 @@ def search(
         RegardError: for NaN, logits instead of log-probabilities, or an eos outside the vocabulary.
     """
     options = Search() if options is None else options
-    if options.method == "sampling":
+    if options.method != "beam":
         if penalty is not None:
             raise ConfigError(
-                "A penalty ranks the hypotheses of method beam; got method='sampling'.", ("decoding", "method")
+                f"A penalty ranks the hypotheses of method beam; got method={options.method!r}.", ("decoding", "method")
             )
-        return sample(
+        drawn = sample if options.method == "sampling" else partial(mbr_search, text=text)
+        return drawn(
             decoder,
             memory,
             options,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import inf
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Generator, Tensor
@@ -15,9 +14,9 @@ from regard.decoding.penalty import NoPenalty
 from regard.decoding.processor import Processor, SearchSource, processors_of
 from regard.decoding.result import Hypothesis
 from regard.decoding.rollout import roll_out
+from regard.decoding.truncation import truncated
 from regard.errors import ConfigError, ShapeError
 from regard.models.contract import Decoder, Tree
-from regard.ops import largest
 from regard.ops.dropout.reference import LOW, philox
 from regard.shapes import Float, Int
 
@@ -44,7 +43,7 @@ def sample(
     """Draws `num_best` hypotheses per sentence and sorts them, best first.
 
     As they are sorted, the first of several is not a fair draw; `num_best=1` gives one. Log-probabilities are those
-    of the model, before temperature, top_k and top_p.
+    of the model, before temperature and truncations, which follow it (`regard.decoding.truncation`).
 
     A token is where a number u, uniform between 0 and 1, falls among the cumulative probabilities. As u is a hash of
     seed, item, sample and step, the samples of an item are the same whatever else is in the batch.
@@ -56,31 +55,49 @@ def sample(
     options = Search(method="sampling") if options is None else options
     if options.method != "sampling":
         raise ConfigError(f"Sampling is method sampling; got method={options.method!r}.", ("decoding", "method"))
+    return draw(
+        decoder,
+        memory,
+        options,
+        options.num_best,
+        bos=bos,
+        eos=eos,
+        max_length=max_length,
+        alignment=alignment,
+        processors=processors,
+        items=items,
+        source=source,
+        generator=generator,
+    )
+
+
+def draw(
+    decoder: Decoder,
+    memory: Tree,
+    options: Search,
+    width: int,
+    *,
+    bos: int,
+    eos: int,
+    max_length: int | Tensor,
+    alignment: bool = False,
+    processors: Sequence[Processor] = (),
+    items: Tensor | None = None,
+    source: SearchSource | None = None,
+    generator: Generator | None = None,
+) -> list[list[Hypothesis]]:
+    """`width` samples per sentence, as `sample` draws them, whatever the method of the options."""
     if options.seed is not None and generator is not None:
         raise ConfigError("Give a seed or a generator, not both.", ("decoding", "seed"))
     device = next(tree.leaves(memory)).device
     seed = options.seed
     if seed is None:
         seed = int(torch.randint(2**31, (), generator=generator, device=device if generator else "cpu"))
-    count, width = tree.rows(memory), options.num_best
-    items = torch.arange(count, device=device) if items is None else items.to(device)
-    if items.shape != (count,) or items.dtype != torch.long:
-        raise ShapeError(f"items must be (B={count},) numbers of type long; got {tuple(items.shape)}, {items.dtype}.")
-    ahead = min(max(BLOCK // max(count * width, 1), 1), 32)
-    numbers, columns = torch.empty(0, 0), torch.arange(width, device=device)
-
-    def choose(log_probabilities: Tensor, frontier: Frontier) -> Tensor:
-        nonlocal numbers
-        if (step := (frontier.step - 1) % ahead) == 0:
-            numbers = uniform(items, width, torch.arange(ahead, device=device) + frontier.step - 1, seed).flatten(0, 1)
-        rows = frontier.sentences[:, None] * width + columns
-        logits = truncated(heated(log_probabilities, options.temperature), options.top_k, options.top_p)
-        return drawn(logits, numbers[rows.flatten(), step])
-
+    items = items_of(memory, items)
     return roll_out(
         decoder,
         memory,
-        choose,
+        chooser(options, width, items, seed),
         NoPenalty(),
         processors_of(options, processors),
         width=width,
@@ -93,6 +110,42 @@ def sample(
         source=source,
         generator=generator if options.seed is None else torch.Generator(device).manual_seed(seed),
     )
+
+
+def items_of(memory: Tree, items: Tensor | None) -> Int[Tensor, " B"]:
+    """The numbers of the sentences by which their samples differ: from 0 if None.
+
+    Raises:
+        ShapeError: for other than B numbers of type long.
+    """
+    count, device = tree.rows(memory), next(tree.leaves(memory)).device
+    items = torch.arange(count, device=device) if items is None else items.to(device)
+    if items.shape != (count,) or items.dtype != torch.long:
+        raise ShapeError(f"items must be (B={count},) numbers of type long; got {tuple(items.shape)}, {items.dtype}.")
+    return items
+
+
+def chooser(options: Search, width: int, items: Int[Tensor, " B"], seed: int) -> Callable[[Tensor, Frontier], Tensor]:
+    """What draws the next token (R,) of each hypothesis from log-probabilities (R, N), for `roll_out`."""
+    ahead = min(max(BLOCK // max(len(items) * width, 1), 1), 32)
+    numbers, columns = torch.empty(0, 0), torch.arange(width, device=items.device)
+
+    def choose(log_probabilities: Tensor, frontier: Frontier) -> Tensor:
+        nonlocal numbers
+        if (step := (frontier.step - 1) % ahead) == 0:
+            steps = torch.arange(ahead, device=items.device) + frontier.step - 1
+            numbers = uniform(items, width, steps, seed).flatten(0, 1)
+        rows = frontier.sentences[:, None] * width + columns
+        logits = truncated(
+            heated(log_probabilities, options.temperature),
+            options.top_k,
+            options.top_p,
+            options.min_p,
+            options.typical_p,
+        )
+        return drawn(logits, numbers[rows.flatten(), step])
+
+    return choose
 
 
 def uniform(items: Int[Tensor, " B"], width: int, steps: Int[Tensor, " T"], seed: int) -> Float[Tensor, "B K T"]:
@@ -137,22 +190,3 @@ def heated(log_probabilities: Tensor, temperature: float) -> Tensor:
     top = log_probabilities.amax(1, keepdim=True)
     below = log_probabilities - top.masked_fill(top.isneginf(), 0)
     return below / min(max(temperature, limits.tiny), limits.max)
-
-
-def truncated(log_probabilities: Tensor, top_k: int | None = None, top_p: float = 1.0) -> Tensor:
-    """Keeps the `top_k` most probable tokens, and of these the fewest that reach `top_p`; others get -inf.
-
-    Args:
-        log_probabilities: (R, N), not necessarily normalised: `top_p` is a share of what `top_k` keeps. At least one
-            token per row is kept.
-
-    >>> truncated(torch.tensor([[0.5, 0.3, 0.2]]).log(), top_p=0.7).exp()
-    tensor([[0.5000, 0.3000, 0.0000]])
-    """
-    if top_k is None and top_p == 1:
-        return log_probabilities
-    values, indices = largest(log_probabilities, log_probabilities.shape[1] if top_k is None else top_k)
-    probabilities = values.softmax(1)
-    before = probabilities.cumsum(1) - probabilities
-    values = values.masked_fill((before >= top_p) & (before > 0), -inf)
-    return torch.full_like(log_probabilities, -inf).scatter(1, indices, values)

@@ -5,6 +5,7 @@ from regard.models.change import ChangeDecoder
 from regard.models.contract import Decoder, DecoderOutput, Encoded
 from regard.models.encoder import RecurrentEncoder
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.ensemble import EnsembleDecoder, EnsembleEncoder
 from regard.models.hierarchical import (
     DocumentClassifier,
     DocumentOutput,
@@ -53,6 +54,8 @@ __all__ = [
     "Encoded",
     "EncoderDecoder",
     "EncoderLayer",
+    "EnsembleDecoder",
+    "EnsembleEncoder",
     "FixedContext",
     "LanguageState",
     "LayerState",

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict, model_validator
 
+from regard.config.combinations import Method
 from regard.config.schema import FROM_DATA, Config, File, Fraction, Section, Size, TrainingConfig
-from regard.config.search import Method, Ranking, Search, Seed, Temperature, another
+from regard.config.search import Ranking, Search, Seed, Temperature, another
 from regard.errors import ConfigError
 
 Files = File | Annotated[tuple[File, ...], Strict(False)]

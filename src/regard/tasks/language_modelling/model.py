@@ -263,6 +263,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             processors=[_known],
             items=items,
             source=SearchSource(ids, mask),
+            text=lambda tokens: decode(self.text, tokens),
         )
 
     def _prediction(self, prompt: list[str], hypothesis: Hypothesis, warnings: tuple[str, ...]) -> Prediction:

@@ -29,12 +29,16 @@ def within(hypotheses: Sequence[Hypothesis], limit: int, options: Search) -> lis
 
     A search has room for `limit` symbols and the end symbol. A hypothesis that has not ended there has one symbol too
     many, which is cut off. Of the hypotheses of a search that are then equal only one is kept, and finished ones stay
-    in front. All samples are kept.
+    in front. All samples are kept. Those that minimum Bayes risk has chosen keep their order and their scores.
     """
     penalty = penalty_of(options) if options.method == "beam" else NoPenalty()
     too_long = [h for h in hypotheses if h.stop_reason == "length" and len(h.tokens) > limit]
     whole = [h for h in hypotheses if h.stop_reason == "eos" or len(h.tokens) <= limit]
     cut = [_cut(hypothesis, limit, penalty) for hypothesis in too_long]
+    if options.method == "mbr":
+        scored = sorted([*whole, *(replace(c, score=h.score) for c, h in zip(cut, too_long))], key=lambda h: -h.score)
+        kept = {tuple(hypothesis.tokens.tolist()): hypothesis for hypothesis in reversed(scored)}
+        return sorted(kept.values(), key=lambda h: -h.score)
     if options.method == "sampling":
         return sorted(whole + cut, key=lambda hypothesis: -hypothesis.score)
     distinct = {tuple(hypothesis.tokens.tolist()): hypothesis for hypothesis in reversed(cut)}

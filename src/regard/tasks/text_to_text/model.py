@@ -134,7 +134,6 @@ class TextToText(AbstractModel[TextToTextConfig]):
         if others := [text for text in inputs if not isinstance(text, str)]:
             raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
         decoding = told(self.config.decoding, search)
-        width = decoding.num_best if decoding.method == "sampling" else decoding.beam
         longest = decoding.max_source_length or MAX_SOURCE_RATIO * self.config.data.max_length
         encodings = [_capped(self.source.encode(text), longest) for text in inputs]
         extensions = [self._extension(text, encoding) for text, encoding in zip(inputs, encodings, strict=True)]
@@ -150,7 +149,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
         lengths = np.array([len(encoding.tokens) for encoding in encodings], dtype=np.int64)
         limits = symbol_limits(decoding, lengths)
         items = torch.from_numpy(numbered([encoding.ids for encoding in encodings]))
-        for batch in _batches(lengths, width, decoding.batch_tokens):
+        for batch in _batches(lengths, decoding.width, decoding.batch_tokens):
             ids, mask = pad([encodings[i].ids for i in batch], end=EOS)
             batch_hypotheses = run_search(
                 self.module.decoder,
@@ -162,6 +161,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
                 alignment=alignment,
                 items=items[batch],
                 source=SearchSource(ids, mask),
+                text=self.target.decode,
             )
             for i, hypotheses in zip(batch, batch_hypotheses, strict=True):
                 kept = within(hypotheses, int(limits[i]), decoding)

@@ -157,6 +157,38 @@ DECODERS: tuple[DecoderCase, ...] = (
         lambda: tiny.recurrent(_two_sources(True), bridge="zero"),
         tiny.pairs_of_sources,
     ),
+    DecoderCase(
+        "ensemble of a recurrent decoder and a transformer",
+        (models.EnsembleDecoder,),
+        lambda: models.EnsembleDecoder(
+            [tiny.recurrent(a.bahdanau(**_SIZES, size=4), order="attend_then_recur"), tiny.transformer()],
+            weights=(2, 1),
+        ),
+    ),
+    DecoderCase(
+        "ensemble of three decoders, one of which copies",
+        (models.EnsembleDecoder,),
+        lambda: models.EnsembleDecoder(
+            [
+                tiny.recurrent(a.luong(**_SIZES)),
+                tiny.pointer(a.mocha(**_SIZES, size=4)),
+                tiny.recurrent(a.location_sensitive(**_SIZES, num_heads=2, **LOCATION)),
+            ],
+            average="probabilities",
+            main=1,
+        ),
+        tiny.sources_to_copy,
+        tiny.NUM_TOKENS + 2,
+    ),
+    DecoderCase(
+        "ensemble that averages log-probabilities",
+        (models.EnsembleDecoder,),
+        lambda: models.EnsembleDecoder(
+            [tiny.transformer("post", 1), tiny.recurrent(a.luong(**_SIZES), input_feeding=False)],
+            average="log_probabilities",
+            weights=(0.3, 0.7),
+        ),
+    ),
     *(
         DecoderCase(
             f"without attention, {kind}",

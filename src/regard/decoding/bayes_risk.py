@@ -1,0 +1,164 @@
+"""Minimum Bayes risk: the output that is the most useful on average, if samples of the model are right in its place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from regard.config.search import Search, UtilityName
+from regard.decoding.processor import Processor, SearchSource
+from regard.decoding.result import Hypothesis
+from regard.decoding.sampling import draw
+from regard.decoding.utility import Output, Utility, utilities
+from regard.errors import ConfigError, ShapeError
+from regard.models.contract import Decoder, Tree
+
+Text = Callable[[Sequence[int]], str]
+"""From the tokens of an output, without the end of sentence, to its text."""
+
+
+def mbr_search(
+    decoder: Decoder,
+    memory: Tree,
+    options: Search | None = None,
+    *,
+    bos: int,
+    eos: int,
+    max_length: int | Tensor,
+    alignment: bool = False,
+    processors: Sequence[Processor] = (),
+    items: Tensor | None = None,
+    source: SearchSource | None = None,
+    text: Text | None = None,
+    generator: Generator | None = None,
+) -> list[list[Hypothesis]]:
+    """Draws `num_samples` outputs of every sentence and returns the `num_best` of them with the least expected risk.
+
+    The samples are those of `sample` for the same seed, both candidates and references.
+
+    Source: Eikema and Aziz 2020, Is MAP Decoding All You Need? (arXiv 2005.10283), section 7.
+
+    Args and Raises: as in `search`.
+        text, utility: as in `minimum_bayes_risk`.
+        generator: as in `sample`.
+    """
+    options = Search(method="mbr") if options is None else options
+    if options.method != "mbr":
+        raise ConfigError(f"Minimum Bayes risk is method mbr; got method={options.method!r}.", ("decoding", "method"))
+    drawn = draw(
+        decoder,
+        memory,
+        options,
+        options.num_samples,
+        bos=bos,
+        eos=eos,
+        max_length=max_length,
+        alignment=alignment,
+        processors=processors,
+        items=items,
+        source=source,
+        generator=generator,
+    )
+    return minimum_bayes_risk(drawn, utility=options.utility, num_best=options.num_best, text=text)
+
+
+def minimum_bayes_risk(
+    candidates: Sequence[Sequence[Hypothesis]],
+    references: Sequence[Sequence[Hypothesis]] | None = None,
+    *,
+    utility: UtilityName | Utility = "chrf",
+    num_best: int = 1,
+    text: Text | None = None,
+) -> list[list[Hypothesis]]:
+    """The candidates of every sentence with the greatest expected utility, the mean of u(c, r) over references r.
+
+    A reference counts as often as it is there. Of equal candidates the one with the highest log-probability stays, and
+    it is ahead of another with the same expected utility if its log-probability is higher.
+
+    Args:
+        candidates: of each of B sentences, samples or the hypotheses of a beam.
+        references: of each sentence, samples of the model; the candidates themselves if None.
+        utility: a utility by name (`regard.decoding.utility.utilities`), or a function of the outputs of a sentence.
+        num_best: how many are returned, best first; there may be fewer.
+        text: makes texts of tokens. `chrf` and a function get texts if it is given; other utilities compare tokens.
+
+    Returns:
+        The hypotheses as they were, with the expected utility as their score. The end of sentence is no symbol of an
+        output.
+
+    Raises:
+        ConfigError: for a sentence with candidates and no references.
+        ShapeError: for lists of other sentences, or a function that returns another shape.
+
+    Source: Eikema and Aziz 2022, Sampling-Based Approximations to Minimum Bayes Risk Decoding for Neural Machine
+    Translation (arXiv 2108.04718), sections 2.3 and 3; references other than the candidates: their section 4, and
+    Fernandes et al. 2022 (arXiv 2205.00978).
+    """
+    references = candidates if references is None else references
+    if len(candidates) != len(references):
+        raise ShapeError(
+            f"Candidates and references are of as many sentences; got {len(candidates)}, {len(references)}."
+        )
+    if lacking := [b for b, (c, r) in enumerate(zip(candidates, references)) if c and not r]:
+        raise ConfigError(f"Sentence {lacking[0]} has candidates and no references; draw some samples.")
+    best = [_distinct(hypotheses) for hypotheses in candidates]
+    counts = [Counter(map(_symbols, hypotheses)) for hypotheses in references]
+    shown: Callable[[tuple[int, ...]], Output] = tuple
+    if text is not None and (utility == "chrf" or callable(utility)):
+        shown = text
+    results = []
+    for distinct, count, matrix in zip(best, counts, _matrices(best, counts, utility, shown), strict=True):
+        weights = np.array(list(count.values()), np.float64)
+        means = (matrix @ weights / weights.sum()).tolist() if len(weights) else []
+        ranked = [replace(h, score=mean) for h, mean in zip(distinct.values(), means)]
+        results.append(sorted(ranked, key=lambda h: (-h.score, -h.log_probability))[:num_best])
+    return results
+
+
+def _symbols(hypothesis: Hypothesis) -> tuple[int, ...]:
+    tokens: list[int] = hypothesis.tokens.tolist()
+    return tuple(tokens[:-1] if hypothesis.stop_reason == "eos" else tokens)
+
+
+def _distinct(hypotheses: Sequence[Hypothesis]) -> dict[tuple[int, ...], Hypothesis]:
+    """Of equal outputs the one with the highest log-probability, in the order of their first occurrence."""
+    distinct: dict[tuple[int, ...], Hypothesis] = {}
+    for hypothesis in hypotheses:
+        symbols = _symbols(hypothesis)
+        kept = distinct.setdefault(symbols, hypothesis)
+        if hypothesis.log_probability > kept.log_probability:
+            distinct[symbols] = hypothesis
+    return distinct
+
+
+def _matrices(
+    candidates: Sequence[dict[tuple[int, ...], Hypothesis]],
+    references: Sequence[Counter[tuple[int, ...]]],
+    utility: UtilityName | Utility,
+    shown: Callable[[tuple[int, ...]], Output],
+) -> list[NDArray[np.float64]]:
+    """The utilities (C, M) of each sentence, of distinct candidates and distinct references."""
+    if callable(utility):
+        matrices = []
+        for ours, theirs in zip(candidates, references, strict=True):
+            matrix = np.asarray(utility(list(map(shown, ours)), list(map(shown, theirs))), np.float64)
+            if matrix.shape != (len(ours), len(theirs)):
+                raise ShapeError(
+                    f"A utility must return (candidates, references) = ({len(ours)}, {len(theirs)}); got "
+                    f"{matrix.shape}."
+                )
+            matrices.append(matrix)
+        return matrices
+    together = [list(dict.fromkeys([*ours, *theirs])) for ours, theirs in zip(candidates, references, strict=True)]
+    places: list[dict[Hashable, int]] = [{output: i for i, output in enumerate(outputs)} for outputs in together]
+    return [
+        matrix[np.ix_([place[c] for c in ours], [place[r] for r in theirs])]
+        for matrix, place, ours, theirs in zip(
+            utilities(utility, [list(map(shown, outputs)) for outputs in together]), places, candidates, references
+        )
+    ]

@@ -1,0 +1,222 @@
+"""Several models as one: their predictions averaged at every step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf, log
+from typing import Any, Literal
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn.functional import pad
+
+from regard.errors import ConfigError, ShapeError, UnsupportedError
+from regard.models.contract import Decoder, DecoderOutput, Encoded, Tree
+from regard.shapes import Bool, describe
+
+Averaged = Literal["probabilities", "log_probabilities"]
+
+
+class EnsembleDecoder(nn.Module):
+    """Decoders that speak with one voice: p(y) = Σ_i w_i p_i(y), or p(y) ∝ Π_i p_i(y)^w_i.
+
+    It has the verbs of a decoder, so every search, score and teacher-forced pass takes it. Memory and state are tuples
+    of those of its members, which may be of any kinds. Alignments are those of the members, `0.attention`,
+    `1.cross.0`, and last the main one: `mean`, (R, 1, S), the weighted mean of the members' main alignments (the mean
+    over heads), or the one of the chosen member.
+
+    A member with fewer outputs (a pointer has outputs of the source beside the vocabulary) gives further ones the
+    probability 0.
+
+    Args:
+        decoders: two or more, over one vocabulary.
+        weights: positive, one for each; they are divided by their sum. Equal if None.
+        average: what is averaged: the probabilities, or their logarithms (the result is normalised again).
+        main: the member whose main alignment is shown; their mean if None.
+        main_attentions: the name of each member's main alignment; its `main_attention` or else its last one if None.
+
+    Raises:
+        ConfigError: for fewer than two decoders, or weights that are not positive numbers, one for each.
+        ShapeError: for outputs of a step that do not have the same rows, or alignments over sources of different
+            lengths, which have no mean.
+        UnsupportedError: for decoders of values.
+
+    >>> from regard.decoding import Search, SimpleDecoder, search
+    >>> chains = (torch.tensor([[a, 1 - a], [0.2, 0.8]]).log() for a in (0.9, 0.3))
+    >>> members = [SimpleDecoder(lambda x: (x, None), lambda ids, memory, _, p=p: (p[ids], None)) for p in chains]
+    >>> ensemble = EnsembleDecoder(members, weights=[3, 1])
+    >>> memory = ensemble.prepare(torch.zeros(1, 4))
+    >>> output, _ = ensemble.step(torch.tensor([0]), memory, ensemble.initial_state(memory))
+    >>> output.log_probabilities.exp()
+    tensor([[0.7500, 0.2500]])
+    """
+
+    def __init__(
+        self,
+        decoders: Sequence[Decoder],
+        *,
+        weights: Sequence[float] | None = None,
+        average: Averaged = "probabilities",
+        main: int | None = None,
+        main_attentions: Sequence[str | None] | None = None,
+    ) -> None:
+        super().__init__()
+        count = len(decoders)
+        if count < 2:
+            raise ConfigError(f"An ensemble needs two decoders or more; got {count}.")
+        given = [1.0] * count if weights is None else [float(weight) for weight in weights]
+        if len(given) != count or not all(0 < weight < inf for weight in given):
+            raise ConfigError(f"weights={given}: expected {count} positive numbers, one for each decoder.")
+        if average not in ("probabilities", "log_probabilities"):
+            raise ConfigError(f"average={average!r}: expected probabilities or log_probabilities.")
+        if main is not None and not 0 <= main < count:
+            raise ConfigError(f"main={main}: expected the number of a member, 0 to {count - 1}, or None for the mean.")
+        modules = [decoder for decoder in decoders if isinstance(decoder, nn.Module)]
+        self.members: Any = nn.ModuleList(modules) if len(modules) == count else tuple(decoders)
+        self.weights = tuple(weight / sum(given) for weight in given)
+        self.average, self.main = average, main
+        named = [getattr(decoder, "main_attention", None) for decoder in decoders]
+        self.main_attentions = tuple(named if main_attentions is None else main_attentions)
+
+    def prepare(self, encoded: Encoded | Sequence[Any]) -> tuple[Tree, ...]:
+        """The members' memories.
+
+        Args:
+            encoded: what all members read, or a list of what each reads.
+        """
+        if isinstance(encoded, list | tuple) and len(encoded) != len(self.members):
+            raise ShapeError(f"The ensemble has {len(self.members)} members; got {len(encoded)} encoded sources.")
+        each = encoded if isinstance(encoded, list | tuple) else [encoded] * len(self.members)
+        return tuple(member.prepare(source) for member, source in zip(self.members, each))
+
+    def initial_state(self, memory: tuple[Tree, ...], num_hypotheses: int = 1) -> tuple[Tree, ...]:
+        """The members' states before the first step."""
+        return tuple(member.initial_state(each, num_hypotheses) for member, each in zip(self.members, memory))
+
+    def step(
+        self,
+        inputs: Tensor,
+        memory: tuple[Tree, ...],
+        state: tuple[Tree, ...],
+        *,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[DecoderOutput, tuple[Tree, ...]]:
+        """A step of every member from the same inputs (R,) ids."""
+        options = _given(alignment, generator)
+        steps = [member.step(inputs, *trees, **options) for member, *trees in zip(self.members, memory, state)]
+        return self._together([output for output, _ in steps]), tuple(after for _, after in steps)
+
+    def forward(
+        self, inputs: Tensor, memory: tuple[Tree, ...], *, alignment: bool = False, generator: Generator | None = None
+    ) -> DecoderOutput:
+        """All steps of every member, teacher-forced: inputs (B, T) ids."""
+        options = _given(alignment, generator)
+        return self._together([member.forward(inputs, each, **options) for member, each in zip(self.members, memory)])
+
+    def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[EnsembleDecoder, tuple[Tree, ...]]:
+        """An ensemble of the members' twins for searches, and the memories for them."""
+        pairs = [searched(member, each, num_rows) for member, each in zip(self.members, memory)]
+        if all(twin is member for (twin, _), member in zip(pairs, self.members)):
+            return self, tuple(each for _, each in pairs)
+        twins = EnsembleDecoder(
+            [twin for twin, _ in pairs],
+            weights=self.weights,
+            average=self.average,
+            main=self.main,
+            main_attentions=self.main_attentions,
+        )
+        return twins, tuple(each for _, each in pairs)
+
+    def paths(self, **options: Any) -> dict[str, str]:
+        """What the members' `explain` says, of the `training` and of the `search`."""
+        return _paths(self.members, options)
+
+    def _together(self, outputs: Sequence[DecoderOutput]) -> DecoderOutput:
+        """One output of those of the members."""
+        said = [output.log_probabilities for output in outputs]
+        if any(each is None for each in said):
+            raise UnsupportedError("A member of the ensemble returns values, not tokens; only tokens can be averaged.")
+        known = [each for each in said if each is not None]
+        if len({each.shape[:-1] for each in known}) > 1:
+            shapes = {f"log_probabilities of member {i}": ("… N", each) for i, each in enumerate(known)}
+            raise ShapeError("Members must return as many rows and steps as each other.\n" + describe(shapes))
+        auxiliary = {f"{i}.{name}": x for i, output in enumerate(outputs) for name, x in output.auxiliary.items()}
+        return DecoderOutput(self._averaged(known), alignments=self._aligned(outputs), auxiliary=auxiliary)
+
+    def _averaged(self, said: Sequence[Tensor]) -> Tensor:
+        """The mean of log-probabilities (…, N) of each member."""
+        widest = max(each.shape[-1] for each in said)
+        wide = [
+            pad(each, (0, widest - each.shape[-1]), value=-inf) if each.shape[-1] < widest else each for each in said
+        ]
+        if self.average == "probabilities":
+            return torch.stack([each + log(weight) for each, weight in zip(wide, self.weights)]).logsumexp(0)
+        mean = torch.stack([each * weight for each, weight in zip(wide, self.weights)]).sum(0)
+        total = mean.logsumexp(-1, keepdim=True)
+        return mean - total.masked_fill(total.isneginf(), 0)
+
+    def _aligned(self, outputs: Sequence[DecoderOutput]) -> Mapping[str, Tensor]:
+        """The alignments of all members by name, the main one last."""
+        named = {f"{i}.{name}": x for i, output in enumerate(outputs) for name, x in output.alignments.items()}
+        mains = {
+            i: f"{i}.{name or list(output.alignments)[-1]}"
+            for i, (name, output) in enumerate(zip(self.main_attentions, outputs))
+            if output.alignments
+        }
+        if self.main is not None:
+            chosen = mains.get(self.main)
+            return (
+                named if chosen is None else {**{n: x for n, x in named.items() if n != chosen}, chosen: named[chosen]}
+            )
+        if not mains:
+            return named
+        weights = torch.tensor([self.weights[i] for i in mains])
+        shares = (weights / weights.sum()).tolist()
+        each = [named[name].mean(1, keepdim=True) * share for name, share in zip(mains.values(), shares)]
+        if len({weight.shape for weight in each}) > 1:
+            raise ShapeError(
+                "Alignments of members have no mean; choose one with `main`.\n"
+                + describe({name: ("R H … S", named[name]) for name in mains.values()})
+            )
+        return {**named, "mean": torch.stack(each).sum(0)}
+
+
+class EnsembleEncoder(nn.Module):
+    """Encoders that read one source, each for a member of an `EnsembleDecoder`.
+
+    Args:
+        encoders: their `encode` takes a source and its mask.
+    """
+
+    def __init__(self, encoders: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.members: Any = nn.ModuleList(encoders)
+
+    def encode(self, source: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> tuple[Any, ...]:
+        """What each encoder makes of a source (B, S) of ids or (B, S, F) of values."""
+        return tuple(member.encode(source, mask) for member in self.members)
+
+    def paths(self, **options: Any) -> dict[str, str]:
+        """What the members' `explain` says, of the `training` and of the `search`."""
+        return _paths(self.members, options)
+
+
+def searched(decoder: Decoder, memory: Tree, rows: int) -> tuple[Any, Tree]:
+    """A decoder's twin for searches of so many rows (`for_search`) and the memory for it, or both as they are."""
+    for_search = getattr(type(decoder), "for_search", None)
+    if for_search is None or "step" in getattr(decoder, "__dict__", {}):
+        return decoder, memory
+    twin: tuple[Any, Tree] = for_search(decoder, memory, rows)
+    return twin
+
+
+def _given(alignment: bool, generator: Generator | None) -> dict[str, Any]:
+    """The options of a step; a generator only if there is one, as not every decoder takes it."""
+    return {"alignment": alignment} if generator is None else {"alignment": alignment, "generator": generator}
+
+
+def _paths(members: Sequence[Any], options: dict[str, Any]) -> dict[str, str]:
+    """The paths of members, which mostly take the same ones."""
+    each = [member.paths(**options) for member in members if hasattr(member, "paths")]
+    return {name: "; ".join(dict.fromkeys(paths[name] for paths in each)) for name in ("training", "search")}
