@@ -48,7 +48,10 @@ def test_an_unknown_key_is_named_with_line_column_and_nearest_key(written):
         ("hidden_size: 3", "hidden_size: unknown key; did you mean 'model.encoder.size' or 'model.decoder.size'?"),
         ("training: {lr: 0.1}", "training.lr: unknown key; did you mean 'learning_rate'?"),
         ("training: {beam: 3}", "training.beam: unknown key; did you mean 'decoding.beam'?"),
-        ("model: {zzz: 3}", "model.zzz: unknown key; model has architecture, encoder, decoder, attention"),
+        (
+            "model: {zzz: 3}",
+            "model.zzz: unknown key; model has architecture, encoder, decoder, attention, pointer, shared_embeddings",
+        ),
     ],
 )
 def test_an_unknown_key_suggests_what_was_meant_in_any_section(written, line, end):
@@ -119,7 +122,8 @@ def test_an_alias_bomb_is_refused_before_it_grows(written):
          "did you mean 'lstm'?"),
         ("model: {attention: bahdanau}", "2:20: model.attention: expected a section (recipe and options), or null; "
          "got 'bahdanau'"),
-        ("model: 3", "2:8: model: expected a section (architecture, encoder, decoder, attention); got 3"),
+        ("model: 3", "2:8: model: expected a section (architecture, encoder, decoder, attention, pointer, "
+         "shared_embeddings); got 3"),
         ("select: on", "2:9: select: expected text; got on, which YAML reads as true; "
          "write 'on' in quotes to mean the word"),
         ("decoding: {length_penalty: null}", "2:28: decoding.length_penalty: expected one of none, average, gnmt; "

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from regard import losses
-from regard.config.tasks.text_to_text import ModelConfig
+from regard.config.tasks.text_to_text import RecurrentConfig
 from regard.errors import UnsupportedError
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import EncoderDecoder, RecurrentDecoder, transformer_decoder, transformer_encoder
@@ -28,7 +28,7 @@ def recurrent(**decoder):
         "decoder": {"size": 10, "embedding_size": 6, "dropout": 0.3, **decoder},
         "attention": {"recipe": "bahdanau", "size": 8},
     }
-    return build_model(ModelConfig(**model), num_source=N, num_target=N)
+    return build_model(RecurrentConfig(**model), num_source=N, num_target=N)
 
 
 def transformer():

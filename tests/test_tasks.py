@@ -15,7 +15,7 @@ from regard.attention import RECIPES
 from regard.config import Configuration
 from regard.config import load as read_config
 from regard.config.schema import AttentionConfig
-from regard.config.tasks.text_to_text import ModelConfig, TextToTextConfig
+from regard.config.tasks.text_to_text import RecurrentConfig, TextToTextConfig
 from regard.data import Field, synthetic
 from regard.decoding import Search
 from regard.errors import ConfigError, DataError, RegardError
@@ -193,7 +193,7 @@ def test_a_wrong_attention_is_refused_with_its_place(attention: dict, message: s
 )
 def test_settings_that_would_be_ignored_are_refused(model: dict, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        build_model(ModelConfig(**model), num_source=5, num_target=5)
+        build_model(RecurrentConfig(**model), num_source=5, num_target=5)
     assert caught.value.path == ("model", "decoder", key)
 
 
@@ -211,7 +211,7 @@ SOFT = [
 
 @pytest.mark.parametrize(("attention", "learns"), [*((one, False) for one in HARD), *((one, True) for one in SOFT)])
 def test_a_choice_that_cross_entropy_cannot_teach_is_refused(attention: dict, learns: bool) -> None:
-    config = ModelConfig(**{"encoder": {"size": 8}, "decoder": {"size": 8}, "attention": attention})
+    config = RecurrentConfig(**{"encoder": {"size": 8}, "decoder": {"size": 8}, "attention": attention})
     model = build_model(config, num_source=5, num_target=5)
     before = torch.random.get_rng_state()
     if learns:
@@ -241,7 +241,7 @@ def test_float16_with_an_lstm_on_a_cpu_is_refused_before_any_data_is_read(tmp_pa
 @pytest.mark.parametrize(("cell", "width"), [("lstm", 40), ("gru", 20)])
 def test_a_decoder_may_ask_with_the_states_of_all_its_layers(cell: str, width: int) -> None:
     decoder = {"query": "state", "cell": cell, "size": 10, "layers": 2}
-    config = ModelConfig(**{"attention": {"recipe": "vinyals", "size": 4}, "decoder": decoder})
+    config = RecurrentConfig(**{"attention": {"recipe": "vinyals", "size": 4}, "decoder": decoder})
     built = build_model(config, num_source=5, num_target=5).decoder
     assert built.query == "state"
     assert built.attention.score.query_projection.in_features == width

@@ -24,6 +24,7 @@ from regard.attention.contract import (
 from regard.attention.divided import Divided
 from regard.attention.mechanism import Mechanism
 from regard.attention.parallel import Parallel
+from regard.attention.projected import Projected
 from regard.attention.reads import *  # noqa: F403
 from regard.attention.recipes import *  # noqa: F403
 from regard.attention.scores import *  # noqa: F403
@@ -45,6 +46,7 @@ __all__ = [
     "Mechanism",
     "Memory",
     "Parallel",
+    "Projected",
     "SelfAttention",
     "Source",
     "State",

@@ -101,7 +101,7 @@ class Key:
         >>> keys(TrainingConfig)["max_steps",].expected
         'a whole number of at least 1, or null'
         """
-        words = [str(member) for member in self.members]
+        words = list(dict.fromkeys(map(str, self.members)))
         comma = "," if " " in words[0] else ""
         return f"{', '.join(words[:-1])}{comma} or {words[-1]}" if len(words) > 1 else words[0]
 

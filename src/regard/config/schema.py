@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, Strict, model_validator
+
+from regard.errors import ConfigError
 
 File = Annotated[Path, Strict(False)]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -89,6 +91,56 @@ class DecoderConfig(Section):
     tied_weights: bool = Field(default=False, description="the output layer shares the matrix of the embedding")
 
 
+class TransformerLayersConfig(Section):
+    """The layers of a Transformer."""
+
+    size: Size = Field(
+        default=256, description="size of the layers, a multiple of `heads`", json_schema_extra=FROM_DATA
+    )
+    layers: Size = Field(default=4, description="number of layers")
+    heads: Size = Field(default=4, description="number of heads of each layer")
+    key_value_heads: Size | None = Field(
+        default=None,
+        description="number of heads of keys and values, a divisor of `heads` (1: multi-query, between: grouped); "
+        "null: `heads`",
+    )
+    query_key_norm: bool = Field(
+        default=False,
+        description="queries and keys have length 1, and a learned number scales their products (Henry 2020)",
+    )
+    projection_bias: bool = Field(default=False, description="the projections of multi-head attention have biases")
+    feed_forward_size: Size | None = Field(
+        default=None, description="size inside the feed-forward sublayers; null: 4 × `size`"
+    )
+    activation: Literal["relu", "gelu", "silu", "swiglu"] = Field(
+        default="relu",
+        description="of the feed-forward sublayers; `swiglu` multiplies two linear maps, one of them through `silu`, "
+        "and so has three matrices in place of two (Shazeer 2020)",
+    )
+    norm: Literal["pre", "post"] = Field(default="pre", description="layer norms before or after the sublayers")
+    norm_epsilon: Annotated[float, Field(gt=0.0)] = Field(
+        default=1e-5, description="is added to the variance in layer norms"
+    )
+    final_norm: bool | None = Field(
+        default=None, description="a layer norm follows the last layer; null: with `norm: pre`"
+    )
+    scaled_embeddings: bool = Field(default=True, description="embeddings are multiplied by the square root of `size`")
+    dropout: Fraction = Field(
+        default=0.1, description="on embeddings and on the outputs of sublayers", json_schema_extra=FROM_DATA
+    )
+    attention_dropout: Fraction = Field(default=0.0, description="on the weights of self-attention and cross-attention")
+    activation_dropout: Fraction | None = Field(
+        default=None, description="inside the feed-forward sublayers, after the activation; null: `dropout`"
+    )
+    initialisation: Literal["default", "xavier", "small", "depth_scaled"] = Field(
+        default="default",
+        description="of the matrices of the layers: `xavier`, uniform, as in the authors' code; `small`, normal with "
+        "variance 2 / (5 × `size`) (Nguyen 2019); `depth_scaled`, `xavier` divided by the square root of the number of "
+        "the layer, for deep models with `norm: post` (Zhang 2019); `default`, `xavier` in feed-forward sublayers and "
+        "torch's in attention",
+    )
+
+
 class AttentionConfig(BaseModel):
     """A recipe of `regard list recipes`, with its options by name."""
 
@@ -118,7 +170,8 @@ class TrainingConfig(Section):
         default="adamw", description="`adamw` decouples weight decay from the gradient"
     )
     learning_rate: Annotated[float, Field(gt=0.0)] = Field(
-        default=0.002, description="the rate after warm-up, before the schedule lowers it"
+        default=0.002,
+        description="the rate after warm-up, before the schedule lowers it; without effect on `noam`",
     )
     betas: Annotated[tuple[Fraction, Fraction], Strict(False)] = Field(
         default=(0.9, 0.999), description="decay rates of the running means of the gradient and its square"
@@ -126,8 +179,14 @@ class TrainingConfig(Section):
     weight_decay: Annotated[float, Field(ge=0.0)] = Field(
         default=0.0, description="strength of the weight decay; 0: none"
     )
-    schedule: Literal["constant", "inverse_square_root", "cosine", "plateau"] = Field(
-        default="cosine", description="`plateau` lowers the rate when the selected metric stops improving"
+    schedule: Literal["constant", "inverse_square_root", "cosine", "plateau", "noam"] = Field(
+        default="cosine",
+        description="`plateau` lowers the rate when the selected metric stops improving; the rate of `noam` is "
+        "factor × d^-0.5 × min(step^-0.5, step × warmup_steps^-1.5) (Vaswani 2017)",
+    )
+    noam_factor: Annotated[float, Field(gt=0.0)] = Field(default=1.0, description="the factor of `noam`")
+    noam_size: Size | None = Field(
+        default=None, description="d of `noam`; null: the size of the model", json_schema_extra=FROM_DATA
     )
     warmup_steps: Annotated[int, Field(ge=0)] = Field(
         default=0, description="optimiser steps in which the rate rises linearly from 0", json_schema_extra=FROM_DATA
@@ -178,6 +237,16 @@ class TrainingConfig(Section):
         default=4,
         description="number of outputs shown, and of pictures drawn each time that the steps have grown by half",
     )
+
+    @model_validator(mode="after")
+    def _rates_have_an_effect(self) -> Self:
+        is_noam = self.schedule == "noam"
+        unread = ("learning_rate",) if is_noam else ("noam_factor", "noam_size")
+        for name in unread:
+            if getattr(self, name) != type(self).model_fields[name].default:
+                hint = "set noam_factor" if is_noam else "leave it out, or set schedule: noam"
+                raise ConfigError(f"{name} has no effect with schedule: {self.schedule}; {hint}", (name,))
+        return self
 
 
 class FeedbackConfig(Section):

@@ -3,7 +3,7 @@
 from regard.layers.cells.cell import Cell
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import TokenEmbedding
-from regard.layers.feed_forward import FeedForward, Norm, Residual
+from regard.layers.feed_forward import Activation, FeedForward, GatedFeedForward, Norm, Residual, feed_forward
 from regard.layers.output import TokenHead
 from regard.layers.positions import (
     BlockedSinusoidalPositions,
@@ -16,10 +16,12 @@ from regard.layers.recurrent import RecurrentStack
 from regard.layers.values import QuantileHead, ValueEmbedding, ValueHead
 
 __all__ = [
+    "Activation",
     "BlockedSinusoidalPositions",
     "Cell",
     "Dropout",
     "FeedForward",
+    "GatedFeedForward",
     "LearnedPositions",
     "Norm",
     "PositionedEmbedding",
@@ -32,4 +34,5 @@ __all__ = [
     "TokenHead",
     "ValueEmbedding",
     "ValueHead",
+    "feed_forward",
 ]

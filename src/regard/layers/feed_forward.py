@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from regard.errors import UnsupportedError
 from regard.layers.dropout import Dropout
 from regard.shapes import Float
 
 Norm = Literal["pre", "post"]
+Activation = Literal["relu", "gelu", "silu", "swiglu"]
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "gelu": functional.gelu,
+    "silu": functional.silu,
+}
+"""Functions of one linear map, by name."""
 
 
 class FeedForward(nn.Module):
-    """W₂ dropout(relu(W₁ x + b₁)) + b₂, at every position by itself.
+    """W₂ dropout(f(W₁ x + b₁)) + b₂, at every position by itself.
 
     Args:
         size: D, of input and output.
         hidden_size: the width between.
+        dropout: after the activation.
+        activation: f: `relu`; `gelu`, x Φ(x); or `silu`, x σ(x), also called swish.
 
-    Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.3.
+    Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.3; gelu: Hendrycks & Gimpel 2016 (arXiv 1606.08415).
     """
 
-    def __init__(self, size: int, hidden_size: int, *, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        size: int,
+        hidden_size: int,
+        *,
+        dropout: float = 0.0,
+        activation: Literal["relu", "gelu", "silu"] = "relu",
+    ) -> None:
         super().__init__()
+        if activation not in ACTIVATIONS:
+            raise UnsupportedError(f"activation={activation!r} must be one of {', '.join(ACTIVATIONS)}.")
+        self.activation = activation
         self.inner = nn.Linear(size, hidden_size)
         self.outer = nn.Linear(hidden_size, size)
         self.dropout = Dropout(dropout)
@@ -34,7 +56,47 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
         """As above."""
-        return self.outer(self.dropout(self.inner(x).relu()))
+        return self.outer(self.dropout(ACTIVATIONS[self.activation](self.inner(x))))
+
+
+class GatedFeedForward(nn.Module):
+    """SwiGLU: W₂ dropout(silu(W x + b) ⊙ (V x + c)) + b₂, at every position by itself.
+
+    Args:
+        size: D, of input and output.
+        hidden_size: the width between; two thirds of an ungated one's for as many weights.
+        dropout: after the product.
+
+    Source: Shazeer 2020 (arXiv 2002.05202), equation 6, with biases.
+    """
+
+    def __init__(self, size: int, hidden_size: int, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.gate = nn.Linear(size, hidden_size)
+        self.inner = nn.Linear(size, hidden_size)
+        self.outer = nn.Linear(hidden_size, size)
+        self.dropout = Dropout(dropout)
+        for layer in (self.gate, self.inner, self.outer):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
+        """As above."""
+        return self.outer(self.dropout(functional.silu(self.gate(x)) * self.inner(x)))
+
+
+def feed_forward(
+    size: int, hidden_size: int, *, dropout: float = 0.0, activation: Activation = "relu"
+) -> FeedForward | GatedFeedForward:
+    """The feed-forward sublayer with an activation, by its name.
+
+    Args:
+        size, hidden_size, dropout: as in `FeedForward`.
+        activation: of `FeedForward`, or `swiglu`, a `GatedFeedForward`.
+    """
+    if activation == "swiglu":
+        return GatedFeedForward(size, hidden_size, dropout=dropout)
+    return FeedForward(size, hidden_size, dropout=dropout, activation=activation)
 
 
 class Residual(nn.Module):
@@ -42,16 +104,22 @@ class Residual(nn.Module):
 
     The sublayer is called in between, `y = residual.leave(x, f(residual.enter(x)))`, so that it may return more.
 
+    Args:
+        size: D.
+        norm: see above.
+        dropout: on the sublayer's output.
+        epsilon: is added to the variance in the layer norm.
+
     Source: post: Vaswani et al. 2017 (arXiv 1706.03762), section 3.1; pre, which trains without warm-up: Xiong et al.
     2020 (arXiv 2002.04745).
     """
 
-    def __init__(self, size: int, *, norm: Norm = "pre", dropout: float = 0.0) -> None:
+    def __init__(self, size: int, *, norm: Norm = "pre", dropout: float = 0.0, epsilon: float = 1e-5) -> None:
         super().__init__()
         if norm not in ("pre", "post"):
             raise UnsupportedError(f"norm={norm!r} must be 'pre' or 'post'.")
         self.first = norm == "pre"
-        self.norm = nn.LayerNorm(size)
+        self.norm = nn.LayerNorm(size, epsilon)
         self.dropout = Dropout(dropout)
 
     def enter(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:

@@ -114,6 +114,33 @@ class ItemDraws:
         positions = torch.arange(steps, device=self.items.device).repeat(len(self.items))
         return dropout_mask(items, positions, 1, p=p, key=self.key, site=site).view(-1, steps) == 0
 
+    def mask_at(
+        self, positions: Int[Tensor, " R"], width: int, p: float, site: int, dtype: torch.dtype
+    ) -> Float[Tensor, "R D"]:
+        """The mask by which dropout multiplies R = B · K rows, K of every item, for example weights of attention.
+
+        It follows from item and position only: a further call with the same position gets the same mask.
+
+        Args:
+            positions: of the rows.
+            width: D.
+
+        Raises:
+            ShapeError: for rows that do not belong to the items.
+        """
+        items, positions = self._rows(positions)
+        return dropout_mask(items, positions, width, p=p, key=self.key, site=site, dtype=dtype)
+
+    def _rows(self, positions: Int[Tensor, " R"]) -> tuple[Tensor, Tensor]:
+        """The items of R = B · K rows, and their positions, with the part of the item in the upper bits."""
+        batch, device = len(self.items), positions.device
+        if len(positions) % max(batch, 1):
+            raise ShapeError(f"Draws by item are for R rows, a multiple of B={batch} items; got R={len(positions)}.")
+        repeats = len(positions) // max(batch, 1)
+        if self.numbers is not None:
+            positions = positions + (self.numbers.to(device).repeat_interleave(repeats) << HYPOTHESIS)
+        return self.items.to(device).repeat_interleave(repeats), positions
+
     def uniform(self, positions: Int[Tensor, " R"], width: int, site: int) -> Float[Tensor, "R D"]:
         """Numbers from 0 to below 1, for R = B · K rows, K of every item: for example the draws of hard attention.
 
@@ -126,18 +153,13 @@ class ItemDraws:
         Raises:
             ShapeError: for rows that do not belong to the items.
         """
-        batch, device = len(self.items), positions.device
-        if len(positions) % max(batch, 1):
-            raise ShapeError(f"Draws by item are for R rows, a multiple of B={batch} items; got R={len(positions)}.")
-        items, numbers = self.items.to(device), None if self.numbers is None else self.numbers.to(device)
-        repeats = len(positions) // max(batch, 1)
-        if numbers is not None:
-            positions = positions + (numbers.repeat_interleave(repeats) << HYPOTHESIS)
+        items, positions = self._rows(positions)
+        device = positions.device
         shape = len(positions), width
         counter = (
             torch.arange(width, device=device).expand(shape),
             (positions.long() & LOW)[:, None].expand(shape),
-            (items.repeat_interleave(repeats).long() & LOW)[:, None].expand(shape),
+            (items.long() & LOW)[:, None].expand(shape),
             torch.full(shape, site & LOW, device=device),
         )
         first, *_ = philox(counter, (self.key[0] & LOW, self.key[1] & LOW))

@@ -124,12 +124,13 @@ class ScaledPositions(nn.Module):
 
 
 class PositionedEmbedding(nn.Module):
-    """dropout(√D · embedding(x_t) + p_t), the input of a Transformer.
+    """dropout(√D · embedding(x_t) + p_t), the input of a Transformer; without the factor if it is not `scaled`.
 
     Args:
         embedding: from inputs to D features; has `size`.
         positions: the module of p_t; None adds nothing, for attention that has positions of its own.
         dropout: of the sum, in training.
+        scaled: whether embeddings are multiplied by √D.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), sections 3.4 and 5.4.
     """
@@ -140,17 +141,24 @@ class PositionedEmbedding(nn.Module):
         *,
         positions: nn.Module | Literal["sinusoidal"] | None = "sinusoidal",
         dropout: float = 0.0,
+        scaled: bool = True,
     ) -> None:
         super().__init__()
+        self.scale = math.sqrt(embedding.size) if scaled else 1.0
         self.size: int = embedding.size
         self.embedding = embedding
         self.positions = SinusoidalPositions(self.size) if isinstance(positions, str) else positions
         self.dropout = Dropout(dropout)
 
+    @property
+    def max_length(self) -> int | None:
+        """The number of positions that there are, or None where there is no longest."""
+        return self.positions.max_length if isinstance(self.positions, LearnedPositions) else None
+
     def forward(self, inputs: Tensor, positions: Int[Tensor, " T"] | Int[Tensor, " R"]) -> Float[Tensor, "*rows D"]:
         """Of a sequence, ids (B, T) or values (B, T, F) at positions (T,); of a step, (R,) or (R, F) at (R,)."""
         embedded = self.embedding(inputs)
-        scaled = embedded * math.sqrt(self.size)
+        scaled = embedded * self.scale
         return self.dropout(scaled if self.positions is None else scaled + self.positions(positions, embedded))
 
 

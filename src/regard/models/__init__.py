@@ -38,6 +38,7 @@ from regard.models.transformer_language_model import (
     transformer_language_model,
 )
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState
+from regard.models.transformer_options import TransformerOptions, initialise
 
 __all__ = [
     "AbstractLanguageModel",
@@ -76,8 +77,10 @@ __all__ = [
     "TransformerDecoder",
     "TransformerEncoder",
     "TransformerLanguageModel",
+    "TransformerOptions",
     "TransformerState",
     "hierarchical_attention",
+    "initialise",
     "negative_log_likelihood",
     "pooled_words",
     "recurrent_language_model",

@@ -24,14 +24,22 @@ class Bridge(nn.Module):
     directions, h and c). Layers are matched from the top; a deeper decoder uses the lowest encoder layer several times.
     copy: the states themselves. zero: zeros.
 
-    With `context_size` x is a fixed context vector instead. With several sources x comes from number `source`.
+    With `context_size` x is a fixed context vector instead. Of an encoder without last states, such as a Transformer, x
+    is the mean of the memory over its real positions; `copy` is then refused. With several sources x comes from number
+    `source`.
+
+    Args:
+        encoder: the stack of the encoder, or the width M of the memory of an encoder without last states.
+        decoder: the stack of the decoder.
+        kind: see above.
+        context_size, source: see above.
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2, s_0 = tanh(W_s h_1); Sutskever et al. 2014 copy.
     """
 
     def __init__(
         self,
-        encoder: RecurrentStack,
+        encoder: RecurrentStack | int,
         decoder: RecurrentStack,
         kind: BridgeKind = "dense",
         *,
@@ -44,19 +52,19 @@ class Bridge(nn.Module):
         self.num_layers = decoder.num_layers
         self.num_tensors = decoder.num_tensors
         self.size = decoder.size
-        lowest = encoder.num_layers - decoder.num_layers
-        self.lower_layers = [max(0, lowest + layer) for layer in range(decoder.num_layers)]
-        if kind == "copy":
-            last = (encoder.cell, encoder.output_size)
-            first = (decoder.cell, decoder.size)
-            if context_size is not None:
-                raise ShapeError("bridge 'copy' copies last states; with a context vector use 'dense'.")
-            if last != first:
-                raise ShapeError(
-                    "bridge 'copy' needs the same cell and width in encoder and decoder: the encoder's states are "
-                    f"{last[0]} with {last[1]} features, the decoder's {first[0]} with {first[1]}. Use 'dense'."
-                )
-        width = encoder.output_size * encoder.num_tensors if context_size is None else context_size
+        self.mean: FixedContext | None = None
+        if isinstance(encoder, int):
+            if kind == "copy":
+                raise ShapeError("bridge 'copy' copies last states, which this encoder does not have; use 'dense'.")
+            self.lower_layers = [0] * decoder.num_layers
+            self.mean = FixedContext("mean", encoder)
+            width = encoder if context_size is None else context_size
+        else:
+            lowest = encoder.num_layers - decoder.num_layers
+            self.lower_layers = [max(0, lowest + layer) for layer in range(decoder.num_layers)]
+            if kind == "copy":
+                _check_copy(encoder, decoder, context_size)
+            width = encoder.output_size * encoder.num_tensors if context_size is None else context_size
         self.maps = nn.ModuleList(
             nn.Linear(width, decoder.size * decoder.num_tensors)
             for _ in range(decoder.num_layers if kind == "dense" else 0)
@@ -70,6 +78,9 @@ class Bridge(nn.Module):
         if self.kind == "zero":
             zeros = memory.new_zeros(memory.shape[0], self.size)
             return ((zeros,) * self.num_tensors,) * self.num_layers
+        if context is None and self.mean is not None:
+            mask = encoded.mask[self.source] if isinstance(encoded.mask, tuple) else encoded.mask
+            context = self.mean(Encoded(memory, mask))
         if context is None and final is None:
             raise UnsupportedError(
                 f"bridge {self.kind!r} needs the encoder's last states, and this encoder has none; use bridge 'zero'."
@@ -82,6 +93,18 @@ class Bridge(nn.Module):
                 parts = (torch.tanh(mapped[0]), *mapped[1:])
             states.append(parts)
         return tuple(states)
+
+
+def _check_copy(encoder: RecurrentStack, decoder: RecurrentStack, context_size: int | None) -> None:
+    """Refuses to copy states into states of another kind or width."""
+    if context_size is not None:
+        raise ShapeError("bridge 'copy' copies last states; with a context vector use 'dense'.")
+    last, first = (encoder.cell, encoder.output_size), (decoder.cell, decoder.size)
+    if last != first:
+        raise ShapeError(
+            "bridge 'copy' needs the same cell and width in encoder and decoder: the encoder's states are "
+            f"{last[0]} with {last[1]} features, the decoder's {first[0]} with {first[1]}. Use 'dense'."
+        )
 
 
 class FixedContext(nn.Module):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -13,6 +14,7 @@ from regard import tree
 from regard.attention import multi_head
 from regard.attention.contract import Tree, initial_position
 from regard.attention.precision import widened
+from regard.attention.verbs import AbstractAttention
 from regard.errors import ShapeError
 from regard.layers import Norm, PositionedEmbedding
 from regard.layers.eligibility import ineligible
@@ -24,6 +26,7 @@ from regard.models.outputs import output_of, require_head
 from regard.models.positions import Positions, divide_positions
 from regard.models.sizes import all_steps, one_step
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState, last_norm
+from regard.models.transformer_options import DEFAULT_OPTIONS, TransformerOptions, initialise
 from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Bool, Int, keep_mask
 
@@ -45,7 +48,9 @@ class TransformerEncoder(nn.Module):
         embedding: from inputs (B, S) ids or (B, S, F) values to D features; has `size`.
         layers: at least one.
         positions: what is added to embeddings (`PositionedEmbedding`); None if the layers take care of positions.
-        norm: as in the layers; with `pre` a final layer norm follows them.
+        norm, norm_epsilon: as in the layers.
+        final_norm: whether a layer norm follows them; if None, with `pre`.
+        scaled_embeddings: whether embeddings are multiplied by √D.
         dropout: of embeddings and positions.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762).
@@ -58,17 +63,25 @@ class TransformerEncoder(nn.Module):
         *,
         positions: nn.Module | Literal["sinusoidal"] | None = "sinusoidal",
         norm: Norm = "pre",
+        norm_epsilon: float = 1e-5,
+        final_norm: bool | None = None,
+        scaled_embeddings: bool = True,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.embedding = PositionedEmbedding(embedding, positions=positions, dropout=dropout)
+        self.embedding = PositionedEmbedding(embedding, positions=positions, dropout=dropout, scaled=scaled_embeddings)
         self.layers: Any = nn.ModuleList(layers)
-        self.norm = last_norm(self.embedding.size, layers, norm)
+        self.norm = last_norm(self.embedding.size, layers, norm, norm_epsilon=norm_epsilon, final_norm=final_norm)
 
     @property
     def output_size(self) -> int:
         """M, the width of the memory."""
         return self.embedding.size
+
+    @property
+    def max_length(self) -> int | None:
+        """The most positions of a source, or None where there is no limit."""
+        return self.embedding.max_length
 
     def encode(self, inputs: Tensor, mask: Bool[Tensor, "B S"] | None = None) -> Encoded:
         """Encodes a batch of sources; the mask is True at real positions."""
@@ -100,7 +113,9 @@ class TransformerDecoder(nn.Module):
         head: from D features to log-probabilities; `TokenHead(..., tied=embedding)` shares the embedding's matrix. With
             `continuous` to values, or to a pair of values and further outputs by name, which are `auxiliary`.
         positions: as in `TransformerEncoder`.
-        norm: as in the layers; with `pre` a final layer norm follows them.
+        norm, norm_epsilon: as in the layers.
+        final_norm: whether a layer norm follows them; if None, with `pre`.
+        scaled_embeddings: whether embeddings are multiplied by √D.
         dropout: of embeddings and positions.
         continuous: whether outputs are `values`.
 
@@ -115,17 +130,25 @@ class TransformerDecoder(nn.Module):
         *,
         positions: nn.Module | Literal["sinusoidal"] | None = "sinusoidal",
         norm: Norm = "pre",
+        norm_epsilon: float = 1e-5,
+        final_norm: bool | None = None,
+        scaled_embeddings: bool = True,
         dropout: float = 0.0,
         continuous: bool = False,
     ) -> None:
         super().__init__()
         require_head(head, continuous=continuous)
         self.continuous = continuous
-        self.embedding = PositionedEmbedding(embedding, positions=positions, dropout=dropout)
+        self.embedding = PositionedEmbedding(embedding, positions=positions, dropout=dropout, scaled=scaled_embeddings)
         self.layers: Any = nn.ModuleList(layers)
-        self.norm = last_norm(self.embedding.size, layers, norm)
+        self.norm = last_norm(self.embedding.size, layers, norm, norm_epsilon=norm_epsilon, final_norm=final_norm)
         self.head = head
         self.main_attention = main_name(f"cross.{len(layers) - 1}", layers[-1].cross_attention)
+
+    @property
+    def max_length(self) -> int | None:
+        """The most steps, or None where there is no limit."""
+        return self.embedding.max_length
 
     def prepare(self, encoded: Encoded) -> tuple[Tree, ...]:
         """The cross-attention's memory of every layer, B rows."""
@@ -253,6 +276,8 @@ def transformer_encoder(
     max_length: int | None = None,
     norm: Norm = "pre",
     dropout: float = 0.1,
+    options: TransformerOptions = DEFAULT_OPTIONS,
+    attention: Callable[[], AbstractAttention] | None = None,
 ) -> TransformerEncoder:
     """An encoder of multi-head self-attention; the published one has D = 512 and `norm="post"`.
 
@@ -263,23 +288,23 @@ def transformer_encoder(
             self-attention (`multi_head`), and nothing is added; each layer has its own weights for them (T5 shares the
             biases of its buckets between layers). None: the encoder does not know the order of its inputs.
         max_length: the number of positions, only with `learned`.
+        options: further options.
+        attention: makes the self-attention of a layer in place of `multi_head`, whose options have no effect then.
 
     Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762).
     """
     size: int = embedding.size
     added, inside = divide_positions(positions, size, max_length)
-    heads: dict[str, Any] = {"num_heads": num_heads, "num_key_value_heads": num_key_value_heads}
+    heads: dict[str, Any] = {"num_heads": num_heads, "num_key_value_heads": num_key_value_heads, **options.of_attention}
+    if attention is None:
+        attention = partial(multi_head, query_size=size, memory_size=size, size=size, positions=inside, **heads)
+    around: dict[str, Any] = {"norm": norm, "dropout": dropout}
     layers = [
-        EncoderLayer(
-            size,
-            multi_head(query_size=size, memory_size=size, size=size, positions=inside, **heads),
-            feed_forward_size=feed_forward_size,
-            norm=norm,
-            dropout=dropout,
-        )
+        EncoderLayer(size, attention(), feed_forward_size=feed_forward_size, **around, **options.of_layers)
         for _ in range(num_layers)
     ]
-    return TransformerEncoder(embedding, layers, positions=added, norm=norm, dropout=dropout)
+    initialise(layers, options.initialisation)
+    return TransformerEncoder(embedding, layers, positions=added, **around, **options.of_stack)
 
 
 def transformer_decoder(
@@ -296,6 +321,9 @@ def transformer_decoder(
     norm: Norm = "pre",
     dropout: float = 0.1,
     continuous: bool = False,
+    options: TransformerOptions = DEFAULT_OPTIONS,
+    attention: Callable[[], AbstractAttention] | None = None,
+    cross_attention: Callable[[], AbstractAttention] | None = None,
 ) -> TransformerDecoder:
     """A decoder of multi-head self- and cross-attention; the published one has D = 512 and `norm="post"`.
 
@@ -305,23 +333,33 @@ def transformer_decoder(
         positions, max_length: as in `transformer_encoder`; self-attention is causal, and cross-attention has no
             positions. With None only the number of positions that are attended to depends on the order.
         continuous: whether outputs are `values`.
+        options: further options.
+        attention, cross_attention: make the self-attention and the cross-attention of a layer in place of `multi_head`,
+            whose options have no effect then.
 
     Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762).
     """
     size: int = embedding.size
     added, inside = divide_positions(positions, size, max_length)
-    heads: dict[str, Any] = {"num_heads": num_heads, "num_key_value_heads": num_key_value_heads}
+    heads: dict[str, Any] = {"num_heads": num_heads, "num_key_value_heads": num_key_value_heads, **options.of_attention}
+    heads |= {"query_size": size, "size": size}
+    if attention is None:
+        attention = partial(multi_head, memory_size=size, positions=inside, causal=True, **heads)
+    if cross_attention is None:
+        cross_attention = partial(multi_head, memory_size=memory_size, **heads)
+    around: dict[str, Any] = {"norm": norm, "dropout": dropout}
     layers = [
         DecoderLayer(
             size,
-            multi_head(query_size=size, memory_size=size, size=size, positions=inside, causal=True, **heads),
-            multi_head(query_size=size, memory_size=memory_size, size=size, **heads),
+            attention(),
+            cross_attention(),
             feed_forward_size=feed_forward_size,
-            norm=norm,
-            dropout=dropout,
+            **around,
+            **options.of_layers,
         )
         for _ in range(num_layers)
     ]
+    initialise(layers, options.initialisation)
     return TransformerDecoder(
-        embedding, layers, head, positions=added, norm=norm, dropout=dropout, continuous=continuous
+        embedding, layers, head, positions=added, continuous=continuous, **around, **options.of_stack
     )

@@ -13,10 +13,11 @@ from regard.attention import SlidingWindow, multi_head
 from regard.attention.contract import Memory
 from regard.attention.mechanism import Mechanism
 from regard.errors import UnsupportedError
-from regard.layers import FeedForward, Norm, PositionedEmbedding
+from regard.layers import Activation, Norm, PositionedEmbedding, feed_forward
 from regard.models.language_model import AbstractLanguageModel, by_position
 from regard.models.positions import Positions, divide_positions
 from regard.models.transformer_layers import last_norm, residuals
+from regard.models.transformer_options import DEFAULT_OPTIONS, TransformerOptions, initialise
 from regard.shapes import Bool, Float, Int
 
 
@@ -45,7 +46,7 @@ class CausalLayer(nn.Module):
         attention: a causal mechanism that is not recurrent, whose queries, memory and context have D features.
         feed_forward_size: the width inside the feed-forward sublayer.
         reach: how many tokens the attention's window allows; None for all.
-        norm, dropout: as in `EncoderLayer`.
+        norm, norm_epsilon, dropout, activation, activation_dropout: as in `EncoderLayer`.
 
     Source: Liu et al. 2018 (arXiv 1801.10198), section 4.2.3: a decoder's layer without cross-attention.
     """
@@ -58,7 +59,10 @@ class CausalLayer(nn.Module):
         feed_forward_size: int,
         reach: int | None = None,
         norm: Norm = "pre",
+        norm_epsilon: float = 1e-5,
         dropout: float = 0.0,
+        activation: Activation = "relu",
+        activation_dropout: float | None = None,
     ) -> None:
         super().__init__()
         if attention.is_recurrent:
@@ -66,8 +70,9 @@ class CausalLayer(nn.Module):
         self.size = size
         self.reach = reach
         self.attention = attention
-        self.feed_forward = FeedForward(size, feed_forward_size, dropout=dropout)
-        self.residuals = residuals(2, size, norm=norm, dropout=dropout)
+        inside = dropout if activation_dropout is None else activation_dropout
+        self.feed_forward = feed_forward(size, feed_forward_size, dropout=inside, activation=activation)
+        self.residuals = residuals(2, size, norm=norm, dropout=dropout, epsilon=norm_epsilon)
 
     def begin(self, num_rows: int, like: Tensor) -> CausalCache:
         """A cache of no tokens."""
@@ -126,7 +131,9 @@ class TransformerLanguageModel(AbstractLanguageModel):
         layers: at least one.
         head: from D features to log-probabilities; `TokenHead(..., tied=embedding)` shares the embedding's matrix.
         positions: what is added to embeddings (`PositionedEmbedding`); None if the layers take care of positions.
-        norm: as in the layers; with `pre` a final layer norm follows them.
+        norm, norm_epsilon: as in the layers.
+        final_norm: whether a layer norm follows them; if None, with `pre`.
+        scaled_embeddings: whether embeddings are multiplied by √D.
         dropout: of embeddings and positions.
 
     Source: Liu et al. 2018 (arXiv 1801.10198), section 4.2.3.
@@ -140,11 +147,15 @@ class TransformerLanguageModel(AbstractLanguageModel):
         *,
         positions: nn.Module | Literal["sinusoidal"] | None = "sinusoidal",
         norm: Norm = "pre",
+        norm_epsilon: float = 1e-5,
+        final_norm: bool | None = None,
+        scaled_embeddings: bool = True,
         dropout: float = 0.0,
     ) -> None:
-        super().__init__(PositionedEmbedding(embedding, positions=positions, dropout=dropout), head)
+        embedded = PositionedEmbedding(embedding, positions=positions, dropout=dropout, scaled=scaled_embeddings)
+        super().__init__(embedded, head)
         self.layers: Any = nn.ModuleList(layers)
-        self.norm = last_norm(self.embedding.size, layers, norm)
+        self.norm = last_norm(self.embedding.size, layers, norm, norm_epsilon=norm_epsilon, final_norm=final_norm)
         self.main_attention = f"self.{len(layers) - 1}"
 
     def begin(self, num_rows: int, like: Tensor) -> tuple[CausalCache, ...]:
@@ -226,6 +237,7 @@ def transformer_language_model(
     reach: int | None = None,
     norm: Norm = "pre",
     dropout: float = 0.1,
+    options: TransformerOptions = DEFAULT_OPTIONS,
 ) -> TransformerLanguageModel:
     """A decoder-only Transformer of multi-head attention.
 
@@ -235,6 +247,7 @@ def transformer_language_model(
         max_length: the number of positions, only with `learned`: the longest text, context included.
         reach: how many tokens a token attends to, itself included, so that the cache is bounded; all before it if None.
             The positions must then not be `learned` if a text may be longer than `max_length`.
+        options: further options.
 
     Source: Liu et al. 2018, Generating Wikipedia by Summarizing Long Sequences (arXiv 1801.10198), section 4.2.3.
 
@@ -250,7 +263,8 @@ def transformer_language_model(
         raise UnsupportedError(f"reach={reach}: a token attends to itself at least; give 1 or more, or None.")
     size: int = embedding.size
     added, inside = divide_positions(positions, size, max_length)
-    heads: dict[str, Any] = {"num_heads": num_heads, "num_key_value_heads": num_key_value_heads}
+    heads: dict[str, Any] = {"num_heads": num_heads, "num_key_value_heads": num_key_value_heads, **options.of_attention}
+    around: dict[str, Any] = {"norm": norm, "dropout": dropout}
     window: dict[str, Any] = {} if reach is None else {"back": reach - 1, "front": 0}
     layers = [
         CausalLayer(
@@ -266,9 +280,10 @@ def transformer_language_model(
             ),
             feed_forward_size=feed_forward_size,
             reach=reach,
-            norm=norm,
-            dropout=dropout,
+            **around,
+            **options.of_layers,
         )
         for _ in range(num_layers)
     ]
-    return TransformerLanguageModel(embedding, layers, head, positions=added, norm=norm, dropout=dropout)
+    initialise(layers, options.initialisation)
+    return TransformerLanguageModel(embedding, layers, head, positions=added, **around, **options.of_stack)

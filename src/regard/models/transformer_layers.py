@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 from regard.attention.contract import Tree
 from regard.attention.verbs import AbstractAttention
 from regard.errors import UnsupportedError
-from regard.layers import FeedForward, Norm, Residual
+from regard.layers import Activation, Norm, Residual, feed_forward
 from regard.shapes import Bool, Float
 
 
@@ -38,7 +38,10 @@ class EncoderLayer(nn.Module):
         attention: a mechanism whose queries, memory and context have D features.
         feed_forward_size: the width inside the feed-forward sublayer.
         norm: where the layer norm is, before a sublayer (`pre`) or after the sum (`post`).
-        dropout: on the sublayers' outputs, and inside the feed-forward sublayer.
+        norm_epsilon: is added to the variance in layer norms.
+        dropout: on the sublayers' outputs.
+        activation: of the feed-forward sublayer.
+        activation_dropout: inside the feed-forward sublayer; as `dropout` if None.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.1.
     """
@@ -50,12 +53,16 @@ class EncoderLayer(nn.Module):
         *,
         feed_forward_size: int,
         norm: Norm = "pre",
+        norm_epsilon: float = 1e-5,
         dropout: float = 0.0,
+        activation: Activation = "relu",
+        activation_dropout: float | None = None,
     ) -> None:
         super().__init__()
         self.attention = attention
-        self.feed_forward = FeedForward(size, feed_forward_size, dropout=dropout)
-        self.residuals = residuals(2, size, norm=norm, dropout=dropout)
+        inside = dropout if activation_dropout is None else activation_dropout
+        self.feed_forward = feed_forward(size, feed_forward_size, dropout=inside, activation=activation)
+        self.residuals = residuals(2, size, norm=norm, dropout=dropout, epsilon=norm_epsilon)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None) -> Float[Tensor, "B S D"]:
         """Outputs (B, S, D); masked positions are not attended to."""
@@ -72,8 +79,9 @@ class DecoderLayer(nn.Module):
     Args:
         size: D, of input and output.
         attention: a causal mechanism (`CausalWindow`) that is not recurrent, since its memory grows.
-        cross_attention: any `Mechanism` or `Parallel` with queries and context of D features.
-        feed_forward_size, norm, dropout: as in `EncoderLayer`.
+        cross_attention: any `Mechanism` or `Parallel` with queries and context of D features. Its inputs, which some
+            recipes read, are those of the self-attention.
+        feed_forward_size, norm, norm_epsilon, dropout, activation, activation_dropout: as in `EncoderLayer`.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.1.
     """
@@ -86,7 +94,10 @@ class DecoderLayer(nn.Module):
         *,
         feed_forward_size: int,
         norm: Norm = "pre",
+        norm_epsilon: float = 1e-5,
         dropout: float = 0.0,
+        activation: Activation = "relu",
+        activation_dropout: float | None = None,
     ) -> None:
         super().__init__()
         if attention.is_recurrent:
@@ -97,8 +108,9 @@ class DecoderLayer(nn.Module):
         self.size = size
         self.attention = attention
         self.cross_attention = cross_attention
-        self.feed_forward = FeedForward(size, feed_forward_size, dropout=dropout)
-        self.residuals = residuals(3, size, norm=norm, dropout=dropout)
+        inside = dropout if activation_dropout is None else activation_dropout
+        self.feed_forward = feed_forward(size, feed_forward_size, dropout=inside, activation=activation)
+        self.residuals = residuals(3, size, norm=norm, dropout=dropout, epsilon=norm_epsilon)
 
     def initial_state(self, memory: Tree, num_hypotheses: int, nothing: Float[Tensor, "R 0 D"]) -> LayerState:
         """The state before the first step, with a memory of no steps.
@@ -128,7 +140,12 @@ class DecoderLayer(nn.Module):
         attended, attention = self.attention.step(inner, steps, state.attention, generator=generator)
         x = around_attention.leave(x, attended.context)
         attended, cross_attention = self.cross_attention.step(
-            around_cross_attention.enter(x), memory, state.cross_attention, alignment=alignment, generator=generator
+            around_cross_attention.enter(x),
+            memory,
+            state.cross_attention,
+            inputs=inner,
+            alignment=alignment,
+            generator=generator,
         )
         return self._finish(x, attended.context), attended.alignment, LayerState(steps, attention, cross_attention)
 
@@ -146,7 +163,7 @@ class DecoderLayer(nn.Module):
         attended, _ = self.attention(inner, self.attention.prepare(inner), generator=generator)
         x = around_attention.leave(x, attended.context)
         attended, _ = self.cross_attention(
-            around_cross_attention.enter(x), memory, alignment=alignment, generator=generator
+            around_cross_attention.enter(x), memory, inputs=inner, alignment=alignment, generator=generator
         )
         return self._finish(x, attended.context), attended.alignment
 
@@ -156,17 +173,26 @@ class DecoderLayer(nn.Module):
         return around_feed_forward.leave(x, self.feed_forward(around_feed_forward.enter(x)))
 
 
-def residuals(count: int, size: int, *, norm: Norm, dropout: float) -> Sequence[Residual]:
+def residuals(count: int, size: int, *, norm: Norm, dropout: float, epsilon: float = 1e-5) -> Sequence[Residual]:
     """The residual connections of a layer's sublayers, a `ModuleList`."""
-    return cast(Sequence[Residual], nn.ModuleList(Residual(size, norm=norm, dropout=dropout) for _ in range(count)))
+    around = (Residual(size, norm=norm, dropout=dropout, epsilon=epsilon) for _ in range(count))
+    return cast(Sequence[Residual], nn.ModuleList(around))
 
 
-def last_norm(size: int, layers: Sequence[nn.Module], norm: Norm) -> nn.Module:
-    """What follows the last layer: a layer norm with `pre`, nothing with `post`.
+def last_norm(
+    size: int,
+    layers: Sequence[nn.Module],
+    norm: Norm,
+    *,
+    norm_epsilon: float = 1e-5,
+    final_norm: bool | None = None,
+) -> nn.Module:
+    """What follows the last layer: a layer norm or nothing; if `final_norm` is None, a layer norm with `pre`.
 
     Raises:
         UnsupportedError: if there is no layer.
     """
     if not layers:
         raise UnsupportedError("A Transformer needs at least one layer.")
-    return nn.LayerNorm(size) if norm == "pre" else nn.Identity()
+    has_norm = norm == "pre" if final_norm is None else final_norm
+    return nn.LayerNorm(size, norm_epsilon) if has_norm else nn.Identity()

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -53,7 +54,7 @@ def build_encoder(config: EncoderConfig, embedding: Callable[[], nn.Module]) -> 
 def build_decoder(
     config: DecoderConfig,
     attention: AttentionConfig | None,
-    encoder: RecurrentStack,
+    encoder: RecurrentStack | int,
     *,
     embedding: Callable[[], Any],
     head: Callable[[Any], nn.Module],
@@ -65,7 +66,8 @@ def build_decoder(
     Args:
         config: the decoder.
         attention: the recipe and its options; None for a fixed context.
-        encoder: the stack of the encoder, whose last states the bridge turns into the first state.
+        encoder: the stack of the encoder, whose last states the bridge turns into the first state; or, of an encoder
+            without last states, the width of the memory, whose mean it turns into the first state.
         embedding: makes the input layer, of `config.embedding_size` features.
         head: makes the output layer, of `config.size` features, from the input layer, whose weights it may share.
         continuous: whether outputs are values.
@@ -76,16 +78,23 @@ def build_decoder(
     """
     check_decoder(config, attention, path=path)
     mechanism = context = None
+    memory_size = encoder if isinstance(encoder, int) else encoder.output_size
     if attention is not None:
         mechanism = build_mechanism(
             attention,
             query_size=RecurrentDecoder.query_size(config.size, config.layers, cell=config.cell, query=config.query),
-            memory_size=encoder.output_size,
+            memory_size=memory_size,
             input_size=config.embedding_size,
             path=(*path, "attention"),
         )
     else:
-        context = FixedContext(config.context, encoder.output_size)
+        if isinstance(encoder, int) and config.context == "last":
+            raise ConfigError(
+                "context: last is the last state of a recurrent encoder, and this encoder has none; set mean, maximum "
+                "or learned",
+                (*path, "decoder", "context"),
+            )
+        context = FixedContext(config.context, memory_size)
     options: dict[str, Any] = {
         "attention": mechanism,
         "context": context,
@@ -94,7 +103,7 @@ def build_decoder(
         "every_step": config.context_use == "every_step",
     }
     cells = build_stack(config, RecurrentDecoder.input_size(config.embedding_size, config.size, **options))
-    context_size = encoder.output_size if context is not None and config.context != "last" else None
+    context_size = memory_size if context is not None and config.context != "last" else None
     try:
         bridge = Bridge(encoder, cells, config.bridge, context_size=context_size)
     except RegardError as error:
@@ -118,6 +127,7 @@ def build_mechanism(
     query_size: int,
     memory_size: int,
     input_size: int,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
     path: KeyPath = ("model", "attention"),
 ) -> Mechanism:
     """The mechanism that a recipe's name and options describe.
@@ -126,6 +136,8 @@ def build_mechanism(
         config: the recipe and its options.
         query_size, memory_size, input_size: of the decoder's state, of the encoder's states, and of the decoder's
             input; a recipe gets those that it has parameters for.
+        defaults: values of further parameters, parts among them, which options of the configuration replace; a recipe
+            gets those that it has parameters for.
         path: of the section, for messages.
 
     Raises:
@@ -144,7 +156,7 @@ def build_mechanism(
             (*path, "recipe"),
         )
     accepted = [name for name in signature.parameters if name not in SIZE_OPTIONS and not _is_part(hints[name])]
-    options: dict[str, Any] = {}
+    options = {name: value for name, value in defaults.items() if name in signature.parameters}
     for name, value in config.options.items():
         if name not in accepted:
             raise ConfigError(f"{config.recipe} has no option {name!r}; {suggestion(name, accepted)}", (*path, name))

@@ -89,8 +89,18 @@ def choose_steps(open_keys: OpenKeys[Any], *, batches: int, steps: float, valida
     open_keys.choose("training.epochs", max(1, round(steps / steps_per_epoch)))
     planned = planned_steps(open_keys.config, steps_per_epoch)
     open_keys.choose("training.warmup_steps", round(WARMUP * planned))
+    if config.training.schedule == "noam" and (size := size_of(open_keys.config.model)) is not None:
+        open_keys.choose("training.noam_size", size)
     open_keys.choose("training.validate_every", max(1, round(planned / validations)))
     return steps_per_epoch
+
+
+def size_of(model: Any) -> int | None:
+    """The width of a network, that of its decoder if it has one; None where no key says it."""
+    for section in (getattr(model, "decoder", None), model, getattr(model, "encoder", None)):
+        if isinstance(size := getattr(section, "size", None), int):
+            return size
+    return None
 
 
 def planned_steps(config: Config, steps_per_epoch: int) -> int:

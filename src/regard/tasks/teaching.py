@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from regard import tree
-from regard.attention import Mechanism
+from regard.attention import Mechanism, Projected
 from regard.attention.alignments import Choice
+from regard.attention.verbs import AbstractAttention
 from regard.config.place import KeyPath, dotted
 from regard.config.schema import AlignmentTrainingConfig, AttentionConfig
 from regard.errors import ConfigError
@@ -63,15 +64,61 @@ def check_teachable(
         return
     query_size = RecurrentDecoder.query_size(stack.size, stack.num_layers, cell=stack.cell, query=decoder.query)
     learning = learns(mechanism, query_size, memory_size, decoder.embedding.size)
+    _check(learning, config, training, path, has_reinforce=training is not None)
+
+
+def check_layer(
+    attention: AbstractAttention,
+    config: AttentionConfig,
+    training: AlignmentTrainingConfig | None = None,
+    *,
+    sizes: tuple[int, int, int],
+    path: KeyPath = ("model", "attention"),
+) -> None:
+    """As `check_teachable`, for the attention of a layer of a Transformer, which REINFORCE cannot train.
+
+    Args:
+        attention: of the layer.
+        config: its recipe and options.
+        training: the losses on its alignments; None where there are none.
+        sizes: Q, M and the width of the inputs.
+        path: of the section of the attention, for messages.
+
+    Raises:
+        ConfigError: as `check_teachable`.
+    """
+    mechanism = attention.attention if isinstance(attention, Projected) else attention
+    if not isinstance(mechanism, Mechanism):
+        return
+    if training is not None and training.reinforce is not None:
+        raise ConfigError("reinforce needs a recurrent decoder, and this one is a Transformer; leave it out", REINFORCE)
+    learning = learns(mechanism, *sizes)
+    _check(learning, config, training, path, has_reinforce=False)
+
+
+def _check(
+    learning: Learning,
+    config: AttentionConfig,
+    training: AlignmentTrainingConfig | None,
+    path: KeyPath,
+    *,
+    has_reinforce: bool,
+) -> None:
+    """Refuses losses without effect, and a score that does not learn.
+
+    Args:
+        has_reinforce: whether the model could be trained by REINFORCE.
+    """
     if training is not None:
         _refuse_losses(training, learning, f"{config.recipe} with these options")
     if learning.context or (training is not None and training.reinforce is not None):
         return
     ways = "Leave `hard` out, or set `hard: evaluation` or a `mix` above 0, whichever the recipe has"
     if learning.draws:
-        reachable = training is not None
         ways += (
-            f"; or set {dotted(REINFORCE)}: {{}}" if reachable else "; or train in Python with regard.losses.reinforce"
+            f"; or set {dotted(REINFORCE)}: {{}}"
+            if has_reinforce
+            else "; or train in Python with regard.losses.reinforce"
         )
     raise ConfigError(
         f"{config.recipe} with these options chooses a single position, and no gradient flows through that choice to "

@@ -21,6 +21,7 @@ ASSEMBLIES: dict[Any, str] = {
     models.EnsembleEncoder: "encoders, each of which has its own cases; the tests of ensembles compare it with them",
     ops.largest: "a choice without derivatives, which has its own tests",
     ops.plain: "a switch, which has its own tests",
+    models.initialise: "it draws weights, which its own tests look at",
     models.negative_log_likelihood: "a sum over batches, which has its own tests",
     models.register_entry_points: "its own test needs two processes",
     ops.log_softmax: "it overwrites its input and has no derivatives; it has its own tests",

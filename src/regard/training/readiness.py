@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from regard.config.schema import TrainingConfig
-from regard.errors import RegardError
+from regard.errors import ConfigError, RegardError
 from regard.training import device
 from regard.training.log import check_tensorboard
 from regard.training.precision import Precision
@@ -28,6 +28,8 @@ def check_ready(config: TrainingConfig, trainee: Trainee | None = None) -> None:
     if config.tensorboard:
         check_tensorboard()
     if trainee is not None:
+        if config.schedule == "noam" and config.noam_size is None:
+            raise ConfigError("schedule: noam needs the size of the model; set noam_size", ("training", "noam_size"))
         if config.epochs and not len(trainee.descriptions(0)):
             raise RegardError("There are no batches to train on. Is every pair empty, or longer than data.max_length?")
         if not any(parameter.requires_grad for parameter in trainee.module.parameters()):

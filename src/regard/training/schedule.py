@@ -29,6 +29,15 @@ def cosine(step: int, *, warmup_steps: int, total_steps: int, floor: float = 0.0
     return floor + (1.0 - floor) * (1.0 + math.cos(math.pi * progress)) / 2.0
 
 
+def noam(step: int, *, warmup_steps: int, size: int) -> float:
+    """D^-0.5 · min(step^-0.5, step · W^-1.5), with W the steps of the warm-up (Vaswani 2017, section 5.3).
+
+    >>> round(noam(4000, warmup_steps=4000, size=512), 6)
+    0.000699
+    """
+    return size**-0.5 * min(step**-0.5, step * max(warmup_steps, 1) ** -1.5)
+
+
 def warmup(step: int, *, warmup_steps: int) -> float:
     """Linear from 0 at step 0, which is never made, to 1 at step `warmup_steps`.
 
@@ -61,6 +70,8 @@ class Plateau:
 class Schedule:
     """The learning rate of every step: the warm-up times a schedule that does not fall below a floor.
 
+    The rate of `noam` is as published, with a warm-up of its own.
+
     Args:
         total_steps: planned steps of the run, at the last of which `cosine` reaches its floor.
 
@@ -69,13 +80,14 @@ class Schedule:
     """
 
     def __init__(self, config: TrainingConfig, *, total_steps: int) -> None:
-        if config.min_learning_rate > config.learning_rate:
+        if config.schedule != "noam" and config.min_learning_rate > config.learning_rate:
             raise ConfigError(
                 f"training.min_learning_rate is {config.min_learning_rate:g}, above training.learning_rate "
                 f"({config.learning_rate:g}). Lower it.",
                 ("training", "min_learning_rate"),
             )
         self._config = config
+        self._size = config.noam_size or 1
         self._total_steps = total_steps
         self.plateau = Plateau(config.plateau_factor, config.plateau_patience)
 
@@ -88,6 +100,9 @@ class Schedule:
         """The rate of a step, counted from 1."""
         config = self._config
         floor = config.min_learning_rate / config.learning_rate
+        if config.schedule == "noam":
+            rate = config.noam_factor * noam(step, warmup_steps=config.warmup_steps, size=self._size)
+            return rate if step < config.warmup_steps else max(rate, config.min_learning_rate)
         match config.schedule:
             case "constant":
                 factor = 1.0

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, get_args
 
 from regard.attention.alignments.named import AlignmentName, alignment_named
 from regard.attention.contract import AbstractRead, AbstractScore, AbstractWindow
 from regard.attention.mechanism import Mechanism
-from regard.attention.reads import ProjectedSum, RelativeSum
-from regard.attention.scores import RelativeDotScore, RotaryDotScore, ScaledDotScore, TransformerXLScore
+from regard.attention.reads import DroppedRead, ProjectedSum, RelativeSum
+from regard.attention.scores import (
+    NormalisedDotScore,
+    RelativeDotScore,
+    RotaryDotScore,
+    ScaledDotScore,
+    TransformerXLScore,
+)
 from regard.attention.windows import BucketBiasWindow, CausalWindow, Intersection, LinearBiasWindow, SlidingWindow
 from regard.errors import UnsupportedError
 
@@ -26,6 +34,8 @@ def multi_head(
     positions: Positions | None = None,
     causal: bool = False,
     bias: bool = False,
+    normalised: bool = False,
+    dropout: float = 0.0,
     alignment: AlignmentName = "softmax",
     window: AbstractWindow | None = None,
 ) -> Mechanism:
@@ -49,6 +59,9 @@ def multi_head(
         positions: see above; None if the inputs carry positions already, or need none.
         causal: whether step t may attend only to the positions 0 … t.
         bias: whether the projections have biases.
+        normalised: whether queries and keys have length 1, and a learned number scales their products
+            (`NormalisedDotScore`); without positions, or with `rotary`, `linear_bias` or `buckets`.
+        dropout: on the weights that read the values, in training (`DroppedRead`).
         alignment: the alignment, by name (`alignment_named`).
         window: a further window.
 
@@ -57,12 +70,18 @@ def multi_head(
     if positions not in (None, *get_args(Positions)):
         raise UnsupportedError(f"positions={positions!r} must be one of {', '.join(get_args(Positions))}, or None.")
     heads: dict[str, Any] = {"num_heads": num_heads, "num_key_value_heads": num_key_value_heads, "bias": bias}
-    scores: dict[str | None, type[AbstractScore]] = {
-        "rotary": RotaryDotScore,
+    scores: dict[str | None, Callable[..., AbstractScore]] = {
+        "rotary": partial(RotaryDotScore, normalised=normalised),
         "relative": RelativeDotScore,
         "transformer_xl": TransformerXLScore,
     }
-    read: type[AbstractRead] = RelativeSum if positions == "relative" else ProjectedSum
+    if normalised and positions in ("relative", "transformer_xl"):
+        raise UnsupportedError(
+            f"normalised=True has no effect on positions={positions!r}, whose score compares queries with vectors of "
+            "offsets, too; leave one of them out."
+        )
+    content = NormalisedDotScore if normalised else ScaledDotScore
+    read: AbstractRead = (RelativeSum if positions == "relative" else ProjectedSum)(memory_size, size, **heads)
     is_past = type(window) is SlidingWindow and window.front is not None and window.front <= 0
     windows: list[AbstractWindow] = [CausalWindow()] if causal and not is_past else []
     if positions == "linear_bias":
@@ -72,8 +91,8 @@ def multi_head(
     if window is not None:
         windows.append(window)
     return Mechanism(
-        scores.get(positions, ScaledDotScore)(query_size, memory_size, size, **heads),
+        scores.get(positions, content)(query_size, memory_size, size, **heads),
         alignment_named(alignment, num_heads=num_heads),
-        read(memory_size, size, **heads),
+        DroppedRead(read, dropout=dropout) if dropout else read,
         Intersection(windows) if len(windows) > 1 else next(iter(windows), None),
     )

@@ -8,6 +8,7 @@ from regard.attention.scores.dot import DotScore, ScaledDotScore
 from regard.attention.scores.dynamic import DynamicConvolutionScore
 from regard.attention.scores.location import LocationScore
 from regard.attention.scores.mixture import MixtureScore
+from regard.attention.scores.normalised_dot import NormalisedDotScore
 from regard.attention.scores.pooling import PoolingScore
 from regard.attention.scores.relative import RelativeDotScore
 from regard.attention.scores.rotary import RotaryDotScore
@@ -23,6 +24,7 @@ __all__ = [
     "DynamicConvolutionScore",
     "LocationScore",
     "MixtureScore",
+    "NormalisedDotScore",
     "PoolingScore",
     "RelativeDotScore",
     "RotaryDotScore",

@@ -12,6 +12,7 @@ from regard import ops
 from regard.attention.contract import AbstractScore, Comparison, Look, Source, Tree
 from regard.attention.heads import dot_energies
 from regard.attention.scores.dot import ScaledDotScore
+from regard.attention.scores.normalised_dot import NormalisedDotScore
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers.positions import position_angles
 from regard.shapes import Float
@@ -31,6 +32,7 @@ class RotaryDotScore(AbstractScore):
             one layout are wrong with the other.
         base: the base of the angles.
         rotary_size: d', how many features of a head are rotated, the first ones; all if None.
+        normalised: whether queries and keys have length 1 before they are rotated (`NormalisedDotScore`).
         bias: whether the projections have biases.
 
     Source: Su et al. 2021 (arXiv 2104.09864), section 3.2.2.
@@ -49,11 +51,13 @@ class RotaryDotScore(AbstractScore):
         layout: Literal["interleaved", "half"] = "interleaved",
         base: float = 10000.0,
         rotary_size: int | None = None,
+        normalised: bool = False,
         bias: bool = False,
     ) -> None:
         super().__init__()
         self.query_size, self.memory_size = query_size, memory_size
-        self.content = ScaledDotScore(
+        kind = NormalisedDotScore if normalised else ScaledDotScore
+        self.content: ScaledDotScore | NormalisedDotScore = kind(
             query_size, memory_size, size, num_heads=num_heads, num_key_value_heads=num_key_value_heads, bias=bias
         )
         width = self.content.head_size
@@ -78,7 +82,10 @@ class RotaryDotScore(AbstractScore):
     def comparison(self) -> Comparison:
         """A dot product of rotated W_q q / √d and the keys."""
         inner = self.content.comparison()
-        return replace(inner, called=(("content", self.content),), rotate=self._rotate)
+        first = inner.rotate
+        rotate = self._rotate if first is None else lambda x, positions: self._rotate(first(x, positions), positions)
+        inside = tuple((f"content.{name}", module) for name, module in inner.called)
+        return replace(inner, called=(("content", self.content), *inside), rotate=rotate)
 
     def forward(self, look: Look, leaf: Tree) -> tuple[Float[Tensor, "R H S"], Tree]:
         """Energies (R, H, S)."""

@@ -7,7 +7,16 @@ from typing import Annotated, Literal
 from pydantic import Field, Strict, model_validator
 
 from regard.config.combinations import Method
-from regard.config.schema import FROM_DATA, Config, File, Fraction, Section, Size, TrainingConfig
+from regard.config.schema import (
+    FROM_DATA,
+    Config,
+    File,
+    Fraction,
+    Section,
+    Size,
+    TrainingConfig,
+    TransformerLayersConfig,
+)
 from regard.config.search import Ranking, Search, Seed, Temperature, another
 from regard.errors import ConfigError
 
@@ -79,20 +88,12 @@ class RecurrentLanguageConfig(Section):
     tied_weights: bool = Field(default=False, description="the output layer shares the matrix of the embedding")
 
 
-class TransformerLanguageConfig(Section):
+class TransformerLanguageConfig(TransformerLayersConfig):
     """A decoder-only Transformer (Liu 2018)."""
 
     architecture: Literal["transformer"] = Field(default="transformer", description="the kind of network")
     size: Size = Field(
         default=128, description="size of the layers, a multiple of `heads`", json_schema_extra=FROM_DATA
-    )
-    layers: Size = Field(default=4, description="number of layers")
-    heads: Size = Field(default=4, description="number of heads of each layer")
-    key_value_heads: Size | None = Field(
-        default=None, description="number of heads of keys and values, a divisor of `heads`; null: `heads`"
-    )
-    feed_forward_size: Size | None = Field(
-        default=None, description="size inside the feed-forward sublayers; null: 4 × `size`"
     )
     positions: Literal["rotary", "linear_bias", "buckets", "relative", "transformer_xl"] = Field(
         default="rotary", description="how attention knows the distances between tokens (`regard info multi_head`)"
@@ -100,8 +101,6 @@ class TransformerLanguageConfig(Section):
     reach: Size | None = Field(
         default=None, description="how many tokens a token attends to, itself included; null: `training.window`"
     )
-    norm: Literal["pre", "post"] = Field(default="pre", description="layer norms before or after the sublayers")
-    dropout: Fraction = Field(default=0.1, description="on embeddings and in all layers", json_schema_extra=FROM_DATA)
     tied_weights: bool = Field(default=True, description="the output layer shares the matrix of the embedding")
 
 

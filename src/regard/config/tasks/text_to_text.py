@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, Strict, model_validator
 
 from regard.config.schema import (
+    FROM_DATA,
     AlignmentLossConfig,
     AlignmentTrainingConfig,
     AttentionConfig,
@@ -19,6 +20,7 @@ from regard.config.schema import (
     Size,
     TokenTrainingConfig,
     TrainingConfig,
+    TransformerLayersConfig,
     Weight,
 )
 from regard.config.search import Natural, Search
@@ -96,6 +98,11 @@ class DataConfig(Section):
         description="what the links of `alignments` count: symbols, or words, which are what stands between blanks; "
         "every symbol of a word has the links of its word",
     )
+    joint_vocabulary: bool = Field(
+        default=False,
+        description="inputs and outputs have the same symbols, learned from the texts of both; their settings must be "
+        "equal",
+    )
     source: SideConfig = Field(default=SideConfig(), description="the texts of inputs")
     target: SideConfig = Field(default=SideConfig(), description="the texts of outputs")
     max_length: Size = Field(
@@ -107,6 +114,21 @@ class DataConfig(Section):
         """The number of columns of an input."""
         return len(self.source_field) if isinstance(self.source_field, tuple) else 1
 
+    @model_validator(mode="after")
+    def _sides_agree(self) -> DataConfig:
+        if not self.joint_vocabulary:
+            return self
+        if self.num_columns > 1:
+            raise ConfigError("an input of several columns has symbols of its own", ("joint_vocabulary",))
+        for (name, source), (_, target) in zip(self.source, self.target, strict=True):
+            if source != target:
+                raise ConfigError(
+                    f"source and target differ in {name} ({source!r} and {target!r}), so they have no joint "
+                    "vocabulary; make them equal",
+                    ("joint_vocabulary",),
+                )
+        return self
+
 
 class PointerConfig(Section):
     """Copying symbols of the input, also those that the vocabulary of the outputs lacks (See 2017)."""
@@ -116,25 +138,141 @@ class PointerConfig(Section):
     )
 
 
-class RecurrentConfig(Section):
-    """A recurrent sequence-to-sequence model."""
+class RecurrentKind(Section):
+    """What chooses a recurrent encoder or decoder."""
 
     architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of network")
-    encoder: EncoderConfig = Field(default=EncoderConfig(), description="reads the input")
-    decoder: DecoderConfig = Field(default=DecoderConfig(), description="writes the output")
+
+
+class RecurrentEncoderConfig(EncoderConfig, RecurrentKind):
+    """A recurrent encoder."""
+
+
+class RecurrentDecoderConfig(DecoderConfig, RecurrentKind):
+    """A recurrent decoder."""
+
+
+class MultiHeadConfig(AttentionConfig):
+    """A recipe of attention, with its options by name, in a Transformer."""
+
+    recipe: str = Field(default="multi_head", description="the name of a recipe; all other keys here are its options")
+
+
+class TransformerKind(Section):
+    """What chooses the encoder or decoder of a Transformer."""
+
+    architecture: Literal["transformer"] = Field(default="transformer", description="the kind of network")
+
+
+class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
+    """What the encoder and the decoder of a Transformer have in common."""
+
+    layers: Size = Field(default=4, description="number of layers", json_schema_extra=FROM_DATA)
+    positions: (
+        Literal[
+            "sinusoidal",
+            "scaled_sinusoidal",
+            "learned",
+            "rotary",
+            "linear_bias",
+            "buckets",
+            "relative",
+            "transformer_xl",
+        ]
+        | None
+    ) = Field(
+        default="sinusoidal",
+        description="vectors that are added to embeddings (the first three), or how self-attention knows distances "
+        "(`regard info multi_head`); null: none",
+    )
+    max_positions: Size | None = Field(
+        default=None,
+        description="with `positions: learned`: the number of positions, end symbols included; null: `data.max_length` "
+        "+ 1. Longer inputs are refused, and outputs are no longer",
+    )
+    self_attention: MultiHeadConfig = Field(
+        default=MultiHeadConfig(),
+        description="how symbols of one side attend to one another: a recipe that is not recurrent",
+    )
+    like: Literal["annotated_transformer"] | None = Field(
+        default=None,
+        description="as another implementation computes it (`regard.models.peers`), with its defaults: of the "
+        "Annotated Transformer `projection_bias: true` and `norm_epsilon: 1e-6`",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_defaults(cls, values: Any) -> Any:
+        """The defaults of the implementation that is imitated."""
+        if isinstance(values, dict) and values.get("like") == "annotated_transformer":
+            return {"projection_bias": True, "norm_epsilon": 1e-6, **values}
+        return values
+
+
+class TransformerEncoderConfig(TransformerSideConfig):
+    """The encoder of a Transformer."""
+
+
+class TransformerDecoderConfig(TransformerSideConfig):
+    """The decoder of a Transformer."""
+
+    tied_weights: bool = Field(default=False, description="the output layer shares the matrix of the embedding")
+
+
+POINTER: Any = Field(
+    default=None,
+    description="a pointer, which may copy each symbol of the output from the input, `{}` with its defaults; "
+    "null: none; for recurrent decoders",
+)
+SHARED_EMBEDDINGS: Any = Field(
+    default=False,
+    description="encoder and decoder share the matrix of their embeddings; needs `data.joint_vocabulary`",
+)
+
+
+class RecurrentConfig(Section):
+    """A sequence-to-sequence model, recurrent where its parts do not say otherwise."""
+
+    architecture: Literal["recurrent"] = Field(
+        default="recurrent", description="the kind of encoder and decoder where they do not say theirs"
+    )
+    encoder: RecurrentEncoderConfig | TransformerEncoderConfig = Field(
+        default=RecurrentEncoderConfig(), discriminator="architecture", description="reads the input"
+    )
+    decoder: RecurrentDecoderConfig | TransformerDecoderConfig = Field(
+        default=RecurrentDecoderConfig(), discriminator="architecture", description="writes the output"
+    )
     attention: AttentionConfig | None = Field(
         default=AttentionConfig(),
         description="the attention mechanism; null: none, so that the decoder gets only one vector (`decoder.context`)",
     )
-    pointer: PointerConfig | None = Field(
-        default=None,
-        description="a pointer, which may copy each symbol of the output from the input, `{}` with its defaults; "
-        "null: none",
+    pointer: PointerConfig | None = POINTER
+    shared_embeddings: bool = SHARED_EMBEDDINGS
+
+
+class TransformerConfig(Section):
+    """A sequence-to-sequence model, a Transformer where its parts do not say otherwise (Vaswani 2017)."""
+
+    architecture: Literal["transformer"] = Field(
+        default="transformer", description="the kind of encoder and decoder where they do not say theirs"
     )
+    encoder: TransformerEncoderConfig | RecurrentEncoderConfig = Field(
+        default=TransformerEncoderConfig(), discriminator="architecture", description="reads the input"
+    )
+    decoder: TransformerDecoderConfig | RecurrentDecoderConfig = Field(
+        default=TransformerDecoderConfig(), discriminator="architecture", description="writes the output"
+    )
+    attention: MultiHeadConfig | None = Field(
+        default=MultiHeadConfig(),
+        description="how the decoder attends to the input, a Transformer in each of its layers; null: a recurrent "
+        "decoder gets only one vector (`decoder.context`)",
+    )
+    pointer: PointerConfig | None = POINTER
+    shared_embeddings: bool = SHARED_EMBEDDINGS
 
 
-ModelConfig = RecurrentConfig
-"""The section of any architecture; of several, a union whose first is meant where `architecture` is left out."""
+ModelConfig = RecurrentConfig | TransformerConfig
+"""The section of any architecture; the first is meant where `architecture` is left out."""
 
 
 class PairAlignmentLossConfig(AlignmentLossConfig):
@@ -161,6 +299,16 @@ class TextTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, TokenTrainingC
 
     alignment_losses: PairAlignmentLossConfig = Field(
         default=PairAlignmentLossConfig(), description="losses on alignments; all weights are 0 by default"
+    )
+    learning_rate: Annotated[float, Field(gt=0.0)] = Field(
+        default=0.002,
+        description=TrainingConfig.model_fields["learning_rate"].description,
+        json_schema_extra=FROM_DATA,
+    )
+    label_smoothing_others: bool = Field(
+        default=False,
+        description="`label_smoothing` is distributed over all symbols but the right one, as in the Annotated "
+        "Transformer and Joey NMT",
     )
 
 
@@ -209,7 +357,7 @@ class TextToTextConfig(Config):
 
     task: Literal["text_to_text"] = Field(default="text_to_text", description="what is learned")
     data: DataConfig = Field(description="the pairs and how they are read")
-    model: ModelConfig = Field(default=RecurrentConfig(), description="the network")
+    model: ModelConfig = Field(default=RecurrentConfig(), discriminator="architecture", description="the network")
     training: TextTrainingConfig = Field(default=TextTrainingConfig(), description="the training loop")
     decoding: DecodingConfig = Field(default=DecodingConfig(), description="the search")
     select: str = Field(

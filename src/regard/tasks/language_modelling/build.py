@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from regard.config.tasks.language_modelling import (
     LanguageModellingConfig,
@@ -13,6 +13,7 @@ from regard.data import BOS, EOS, PAD
 from regard.errors import ConfigError
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import AbstractLanguageModel, recurrent_language_model, transformer_language_model
+from regard.tasks.transformers import check_heads, transformer_options
 
 NEVER = (PAD, BOS, EOS)
 """Ids that are never predicted: a running text has no end."""
@@ -75,18 +76,7 @@ def _recurrent(config: RecurrentLanguageConfig, num_tokens: int) -> AbstractLang
 
 
 def _transformer(config: TransformerLanguageConfig, num_tokens: int, window: int) -> AbstractLanguageModel:
-    path: tuple[Literal["model"], str] = ("model", "size")
-    if config.size % config.heads:
-        raise ConfigError(f"size is {config.size}; it must be a multiple of heads ({config.heads})", path)
-    if config.positions == "rotary" and config.size // config.heads % 2:
-        raise ConfigError(
-            f"size / heads is {config.size // config.heads}; positions: rotary rotates pairs, so it must be even", path
-        )
-    if config.key_value_heads is not None and config.heads % config.key_value_heads:
-        raise ConfigError(
-            f"key_value_heads is {config.key_value_heads}; it must divide heads ({config.heads})",
-            ("model", "key_value_heads"),
-        )
+    check_heads(config, ("model",), positions=config.positions)
     embedding = TokenEmbedding(num_tokens, config.size, padding=None)
     options: dict[str, Any] = {"tied": embedding} if config.tied_weights else {}
     return transformer_language_model(
@@ -100,4 +90,5 @@ def _transformer(config: TransformerLanguageConfig, num_tokens: int, window: int
         reach=config.reach or window,
         norm=config.norm,
         dropout=config.dropout,
+        options=transformer_options(config),
     )

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from regard.attention import Mechanism
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.config.tasks.text_to_text import RecurrentDecoderConfig, TextToTextConfig
 from regard.data import EOS, ExtendedVocabulary, Extension, Finding, Pair, Report
 from regard.data.extended import UNCOPYABLE, comparable
 from regard.errors import ConfigError
@@ -66,6 +66,13 @@ def check_pointer(config: TextToTextConfig) -> None:
     model = config.model
     if model.pointer is None:
         return
+    if not isinstance(model.decoder, RecurrentDecoderConfig):
+        raise ConfigError("a pointer needs a recurrent decoder; leave it out", KEY_PATH)
+    if config.training.label_smoothing_others:
+        raise ConfigError(
+            "label_smoothing_others has no meaning with a pointer, whose symbols differ between inputs; leave it out",
+            ("training", "label_smoothing_others"),
+        )
     if model.attention is None:
         raise ConfigError("a pointer copies what attention looks at; set model.attention, or leave it out", KEY_PATH)
     source, target = config.data.source.units, config.data.target.units

@@ -13,13 +13,14 @@ large files are wider. `docs/log.md` has the experiments behind the numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.config.place import KeyPath
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.config.tasks.text_to_text import TextToTextConfig, TransformerSideConfig
 from regard.data import bucket
 from regard.data.field import learns_pieces
 from regard.tasks.open_keys import OpenKeys, adopted, open_keys, two_digits, value_of
@@ -27,13 +28,56 @@ from regard.tasks.plan import Plan, choose_steps, falling_dropout
 
 REFERENCE = 32_000
 """Symbols of the file that the numbers were tuned on, called the reference."""
-BATCH_TOKENS, BATCH_GROWTH = 256, 0.5
-BASE_STEPS, STEPS_GROWTH, LEAST_STEPS = 2_400, 0.37, 1_200
 VALIDATIONS = 25
-DROPOUT, DROPOUT_DECAY, LEAST_DROPOUT, MOST_DROPOUT = 0.4, 0.1, 0.1, 0.5
-"""Dropout at the reference, its decrease for ten times as many symbols, and its range."""
-SIZE, LARGE, LARGE_SIZE = 256, 4_000_000, 512
-"""The size of encoder and decoder, and the number of symbols from which on it is LARGE_SIZE."""
+LARGE = 4_000_000
+"""Symbols from which on models are larger."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Numbers:
+    """What an architecture is trained with.
+
+    Args:
+        size, large_size: of encoder and decoder, for files below `LARGE` and from there on.
+        layers, large_layers: of encoder and decoder, if they are Transformers.
+        learning_rate, large_learning_rate: the rate after warm-up; None where the default of the key is right.
+        batch_tokens, batch_growth: symbols of a batch at the reference, and the exponent of their growth.
+        steps, steps_growth, least_steps: optimiser steps at the reference, the exponent of their growth, the fewest.
+        dropout, decay, least_dropout, most_dropout: dropout at the reference, its decrease for ten times as many
+            symbols, and its range.
+    """
+
+    size: int = 256
+    large_size: int = 512
+    layers: int = 1
+    large_layers: int = 1
+    learning_rate: float | None = None
+    large_learning_rate: float | None = None
+    batch_tokens: int
+    batch_growth: float = 0.5
+    steps: int
+    steps_growth: float = 0.37
+    least_steps: int
+    dropout: float
+    decay: float = 0.1
+    least_dropout: float = 0.1
+    most_dropout: float
+
+
+RECURRENT = Numbers(batch_tokens=256, steps=2_400, least_steps=1_200, dropout=0.4, most_dropout=0.5)
+"""For recurrent decoders."""
+TRANSFORMER = Numbers(
+    layers=3,
+    large_layers=6,
+    learning_rate=0.001,
+    large_learning_rate=0.0007,
+    batch_tokens=512,
+    steps=3_600,
+    least_steps=1_800,
+    dropout=0.3,
+    most_dropout=0.4,
+)
+"""For Transformer decoders."""
 PIECES: tuple[KeyPath, ...] = (("data", "source", "vocabulary_size"), ("data", "target", "vocabulary_size"))
 """Keys that follow from the texts if they are null and pieces are learned (`regard.data.pieces`)."""
 
@@ -58,18 +102,37 @@ def resolve(
     )
     source, target = source_lengths[kept] + 1, target_lengths[kept] + 1
     num_symbols = int(np.maximum(source, target).sum())
-    size = max(num_symbols, 1) / REFERENCE
-    dropout = falling_dropout(size, at_one=DROPOUT, decay=DROPOUT_DECAY, least=LEAST_DROPOUT, most=MOST_DROPOUT)
+    growth, is_large = max(num_symbols, 1) / REFERENCE, num_symbols >= LARGE
+    is_transformer = isinstance(config.model.decoder, TransformerSideConfig)
+    numbers = TRANSFORMER if is_transformer else RECURRENT
     open_ = OpenKeys(config, dict(chosen))
-    for part in ("encoder", "decoder"):
-        open_.choose(f"model.{part}.size", SIZE if num_symbols < LARGE else LARGE_SIZE)
-        open_.choose(f"model.{part}.dropout", dropout)
-    batch_tokens = open_.choose("training.batch_tokens", two_digits(BATCH_TOKENS * size**BATCH_GROWTH))
+    for name in ("encoder", "decoder"):
+        _choose_size(open_, name, is_large)
+        limits = {"least": numbers.least_dropout, "most": numbers.most_dropout}
+        dropout = falling_dropout(growth, at_one=numbers.dropout, decay=numbers.decay, **limits)
+        open_.choose(f"model.{name}.dropout", dropout)
+    rate = numbers.large_learning_rate if is_large else numbers.learning_rate
+    if rate is not None and config.training.schedule != "noam":
+        open_.choose("training.learning_rate", rate)
+    symbols = two_digits(numbers.batch_tokens * growth**numbers.batch_growth)
+    batch_tokens = open_.choose("training.batch_tokens", symbols)
     batches = len(bucket(source, target, batch_tokens=batch_tokens, seed=config.seed, epoch=0))
-    goal = max(BASE_STEPS * size**STEPS_GROWTH, LEAST_STEPS)
+    goal = max(numbers.steps * growth**numbers.steps_growth, numbers.least_steps)
     steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS)
     amount = f"{int(kept.sum()):,} pairs, {num_symbols:,} symbols"
     return Plan(open_, amount, f"of up to {batch_tokens:,} symbols", "training.batch_tokens", steps_per_epoch)
+
+
+def _choose_size(open_: OpenKeys[TextToTextConfig], name: str, is_large: bool) -> None:
+    """Chooses the size of encoder or decoder, of a Transformer a multiple of its heads, and its layers."""
+    side = getattr(open_.given.model, name)
+    if not isinstance(side, TransformerSideConfig):
+        open_.choose(f"model.{name}.size", RECURRENT.large_size if is_large else RECURRENT.size)
+        return
+    size = TRANSFORMER.large_size if is_large else TRANSFORMER.size
+    multiple = 2 * side.heads
+    open_.choose(f"model.{name}.size", max(size // multiple, 1) * multiple)
+    open_.choose(f"model.{name}.layers", TRANSFORMER.large_layers if is_large else TRANSFORMER.layers)
 
 
 def adopt(config: TextToTextConfig, resolved: TextToTextConfig) -> TextToTextConfig:

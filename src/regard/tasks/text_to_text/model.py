@@ -82,7 +82,8 @@ class TextToText(AbstractModel[TextToTextConfig]):
     @classmethod
     def build(cls, config: TextToTextConfig, source: Field, target: Field, *, name: str = "model") -> TextToText:
         """An untrained model; its weights are drawn from torch's global generator."""
-        module = build_model(config.model, num_source=len(source.vocabulary), num_target=len(target.vocabulary))
+        sizes = {"num_source": len(source.vocabulary), "num_target": len(target.vocabulary)}
+        module = build_model(config.model, **sizes, max_length=config.data.max_length)
         return cls(config, source, target, module, name=name)
 
     assets = ("source.json", "target.json", "source.model", "target.model")
@@ -135,6 +136,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
             raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
         decoding = told(self.config.decoding, search)
         longest = decoding.max_source_length or MAX_SOURCE_RATIO * self.config.data.max_length
+        longest = min(longest, self._most(self.module.encoder))
         encodings = [_capped(self.source.encode(text), longest) for text in inputs]
         extensions = [self._extension(text, encoding) for text, encoding in zip(inputs, encodings, strict=True)]
         warnings = [self._warnings(*each) for each in zip(encodings, extensions, strict=True)]
@@ -147,7 +149,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
             for i, encoding in enumerate(encodings)
         ]
         lengths = np.array([len(encoding.tokens) for encoding in encodings], dtype=np.int64)
-        limits = symbol_limits(decoding, lengths)
+        limits = np.minimum(symbol_limits(decoding, lengths), self._most(self.module.decoder))
         items = torch.from_numpy(numbered([encoding.ids for encoding in encodings]))
         for batch in _batches(lengths, decoding.width, decoding.batch_tokens):
             ids, mask = pad([encodings[i].ids for i in batch], end=EOS)
@@ -451,6 +453,14 @@ class TextToText(AbstractModel[TextToTextConfig]):
         if self.extended is None or extension is None:
             return encoding.ids
         return self.extended.ids(encoding.tokens, extension)
+
+    def _most(self, part: Any) -> int:
+        """The most symbols, without the end symbol, that the encoder reads or the decoder says: learned positions end.
+
+        A network of a user's own may say it by `max_length`, too.
+        """
+        most = getattr(part, "max_length", None)
+        return np.iinfo(np.int32).max if most is None else most - 1
 
     def _memory(self, ids: Tensor, mask: Tensor, extensions: Sequence[Extension | None]) -> Any:
         copied = padded([extension for extension in extensions if extension is not None]) if self.extended else {}

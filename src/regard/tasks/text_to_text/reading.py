@@ -87,9 +87,17 @@ def read_data(data: DataConfig) -> TrainingData:
             fraction = chosen["data.dev_fraction"] = suggested_fraction(len(pairs))
         train, dev = hold_out(pairs, fraction, normalise=normalisation_of(data.source, data.num_columns))
         data = data.model_copy(update={"dev_fraction": fraction})
-    is_shared = data.autoencode and data.source == data.target
+    is_shared = data.joint_vocabulary or (data.autoencode and data.source == data.target)
+
+    def sources() -> Iterator[str]:
+        """The texts from which the symbols of the source are learned: of both sides if they are joint."""
+        for pair in train:
+            yield pair.source
+            if data.joint_vocabulary and not data.autoencode:
+                yield pair.target
+
     pieces = {}
-    if number := open_pieces(data.source, (pair.source for pair in train), max_length=data.max_length):
+    if number := open_pieces(data.source, sources(), max_length=data.max_length):
         pieces["source"] = number
     targets = (pair.target for pair in train)
     if number := number if is_shared else open_pieces(data.target, targets, max_length=data.max_length):
@@ -100,7 +108,7 @@ def read_data(data: DataConfig) -> TrainingData:
     data = data.model_copy(update=sides)
     source = Field.build(
         data.source,
-        (pair.source for pair in train),
+        sources(),
         name="source",
         num_columns=data.num_columns,
         max_length=data.max_length,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -13,11 +14,11 @@ from regard.data import Field, Report
 from regard.data.translation import TRANSLATION_METRICS
 from regard.decoding import chosen_heads
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
-from regard.models import EncoderDecoder, PointerDecoder
+from regard.models import EncoderDecoder, PointerDecoder, RecurrentDecoder, TransformerDecoder, TransformerEncoder
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.plan import Plan
-from regard.tasks.teaching import check_teachable
+from regard.tasks.teaching import check_layer, check_teachable
 from regard.tasks.text_to_text import copying
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.copying import check_head, check_pointer
@@ -43,15 +44,18 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
 
     def draft(self, config: TextToTextConfig) -> EncoderDecoder:
         """The network, with vocabularies of a few symbols."""
-        module = build_model(config.model, num_source=DRAFT_SYMBOLS, num_target=DRAFT_SYMBOLS)
+        module = build_model(
+            config.model, num_source=DRAFT_SYMBOLS, num_target=DRAFT_SYMBOLS, max_length=config.data.max_length
+        )
+        if config.model.shared_embeddings and not (config.data.joint_vocabulary or config.data.autoencode):
+            raise ConfigError(
+                "shared_embeddings needs the same symbols on both sides; set data.joint_vocabulary: true",
+                ("model", "shared_embeddings"),
+            )
         _check_references(config)
         check_pointer(config)
         _check_attentions(config, module)
-        decoder = module.decoder
-        if isinstance(decoder, PointerDecoder):
-            check_head(decoder)
-            decoder = decoder.core
-        check_teachable(decoder, config.model.attention, config.training, memory_size=module.encoder.output_size)
+        _check_teachable(config, module)
         if config.training.compile:
             from regard.tasks.compilation import check_compilable
 
@@ -103,6 +107,29 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
     def restore(self, config: TextToTextConfig, folder: Path, *, name: str) -> TextToText:
         """The model with the saved fields."""
         return TextToText.build(config, _field(folder, "source"), _field(folder, "target"), name=name)
+
+
+def _check_teachable(config: TextToTextConfig, module: EncoderDecoder) -> None:
+    """Refuses attention that would keep its random initial values."""
+    attention, training = config.model.attention, config.training
+    decoder, memory_size = module.decoder, module.encoder.output_size
+    if isinstance(decoder, PointerDecoder):
+        check_head(decoder)
+        decoder = decoder.core
+    if isinstance(decoder, RecurrentDecoder):
+        check_teachable(decoder, attention, training, memory_size=memory_size)
+    for name, side in (("encoder", module.encoder), ("decoder", decoder)):
+        if isinstance(side, TransformerEncoder | TransformerDecoder):
+            config_of_side: Any = getattr(config.model, name)
+            check_layer(
+                side.layers[0].attention,
+                config_of_side.self_attention,
+                sizes=(side.embedding.size,) * 3,
+                path=("model", name, "self_attention"),
+            )
+    if isinstance(decoder, TransformerDecoder) and attention is not None:
+        size = decoder.embedding.size
+        check_layer(decoder.layers[-1].cross_attention, attention, training, sizes=(size, memory_size, size))
 
 
 def _check_references(config: TextToTextConfig) -> None:

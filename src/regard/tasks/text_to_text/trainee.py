@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard import health
 from regard.config.search import Search
+from regard.config.tasks.text_to_text import TextTrainingConfig
 from regard.data import BOS, EOS, Pair, bucket
 from regard.data.pairs import shorten
 from regard.data.translation import TRANSLATION_METRICS
@@ -22,6 +23,7 @@ from regard.tasks.alignment_losses import aligned_cross_entropy
 from regard.tasks.encoded import EncodedTexts
 from regard.tasks.feeding import forced_cross_entropy
 from regard.tasks.store import save
+from regard.tasks.text_to_text.architectures import NEVER
 from regard.tasks.text_to_text.copying import Copies
 from regard.tasks.text_to_text.evaluation import Evaluation, Scored
 from regard.tasks.text_to_text.links import TrainingLinks
@@ -89,14 +91,14 @@ class TextTrainee:
             epoch=0,
             shuffle=False,
         )
-        smoothing = self.config.training.label_smoothing
+        self.smoothing = smoothing_over_all(self.config.training, len(model.target.vocabulary) - len(NEVER))
         self._compiled_loss: Callable[[dict[str, Tensor]], tuple[Tensor, ...]] | None = None
         if self.config.training.compile:
             from regard.tasks.compilation import CompiledLoss, check_compilable
 
             check_compilable(self.config.training)
             self._compiled_loss = CompiledLoss(
-                lambda batch: self._loss(batch, None, smoothing), self.module, self._first
+                lambda batch: self._loss(batch, None, self.smoothing), self.module, self._first
             )
 
     def descriptions(self, epoch: int) -> Sequence[Any]:
@@ -134,7 +136,7 @@ class TextTrainee:
             feedback = feedback_mask(self.config.training, rows, steps, step=step, generator=generator)
             if self.config.training.trains_alignments:
                 return self._aligned_loss(batch, feedback)
-            total, likelihood, count = self._loss(batch, feedback, self.config.training.label_smoothing)
+            total, likelihood, count = self._loss(batch, feedback, self.smoothing)
         return Loss(total, count, {"negative_log_likelihood": likelihood})
 
     @torch.no_grad()
@@ -222,9 +224,22 @@ class TextTrainee:
             reference=batch.get("reference"),
             layer=training.alignment_losses.supervision_layer,
             head=training.alignment_losses.supervision_head,
-            smoothing=training.label_smoothing,
+            smoothing=self.smoothing,
         )
         return Loss(total, mask.sum(), {"negative_log_likelihood": likelihood, **figures})
+
+
+def smoothing_over_all(training: TextTrainingConfig, num_symbols: int) -> float:
+    """The share that is distributed over all symbols, the right one among them, so that each other one gets its own.
+
+    With N symbols, a share ε of all but the right one is one of ε N / (N - 1) of all.
+
+    Args:
+        num_symbols: N, those that may be said.
+    """
+    if not training.label_smoothing_others:
+        return training.label_smoothing
+    return min(training.label_smoothing * num_symbols / max(num_symbols - 1, 1), 1.0)
 
 
 def alignment_figures(predictions: Sequence[Prediction]) -> dict[str, float]:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from regard import layers
+from regard.models.peers import AnnotatedLayerNorm
 from regard.testing.cases.case import LayerCase
 from regard.testing.cases.draws import draw, ids
 
@@ -53,7 +54,21 @@ LAYERS: tuple[LayerCase, ...] = (
         lambda: (draw(3, 5, 4),),
         lambda layer, features: layer(features)[1]["quantiles"],
     ),
-    LayerCase("feed-forward", (layers.FeedForward,), lambda: layers.FeedForward(4, 6), lambda: (draw(3, 5, 4),)),
+    LayerCase(
+        "layer norm of the Annotated Transformer",
+        (AnnotatedLayerNorm,),
+        lambda: AnnotatedLayerNorm(4),
+        lambda: (draw(3, 5, 4),),
+    ),
+    *(
+        LayerCase(
+            f"feed-forward, {activation}",
+            (layers.feed_forward, layers.FeedForward, layers.GatedFeedForward),
+            lambda activation=activation: layers.feed_forward(4, 6, activation=activation),  # type: ignore[misc]
+            lambda: (draw(3, 5, 4),),
+        )
+        for activation in ("relu", "gelu", "silu", "swiglu")
+    ),
     *(
         LayerCase(
             f"{norm}-norm residual",

@@ -124,6 +124,16 @@ DECODERS: tuple[DecoderCase, ...] = (
     DecoderCase(
         "transformer", (models.TransformerDecoder, models.DecoderLayer, models.transformer_decoder), tiny.transformer
     ),
+    DecoderCase(
+        "transformer, further options",
+        (models.TransformerDecoder,),
+        lambda: tiny.transformer(
+            num_layers=1,
+            options=models.TransformerOptions(
+                activation="swiglu", final_norm=False, query_key_norm=True, projection_bias=True, initialisation="small"
+            ),
+        ),
+    ),
     DecoderCase("transformer, post-norm", (models.TransformerDecoder,), lambda: tiny.transformer("post", 1)),
     *(
         DecoderCase(

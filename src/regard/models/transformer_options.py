@@ -1,0 +1,112 @@
+"""What Transformers differ in besides their sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from torch import nn
+
+from regard.errors import UnsupportedError
+from regard.layers import Activation
+
+Initialisation = Literal["default", "xavier", "small", "depth_scaled"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TransformerOptions:
+    """Options of `transformer_encoder`, `transformer_decoder` and `transformer_language_model`.
+
+    Args:
+        activation: of the feed-forward sublayers (`layers.feed_forward`).
+        activation_dropout: after the activation; the dropout of the layers if None.
+        attention_dropout: on the weights of attention.
+        norm_epsilon: is added to the variance in layer norms.
+        final_norm: whether a layer norm follows the last layer; if None, with `norm="pre"`.
+        scaled_embeddings: whether embeddings are multiplied by √D.
+        query_key_norm: whether queries and keys have length 1 (`attention.scores.NormalisedDotScore`).
+        projection_bias: whether the projections of attention have biases.
+        initialisation: of the linear maps of the layers (`initialise`).
+    """
+
+    activation: Activation = "relu"
+    activation_dropout: float | None = None
+    attention_dropout: float = 0.0
+    norm_epsilon: float = 1e-5
+    final_norm: bool | None = None
+    scaled_embeddings: bool = True
+    query_key_norm: bool = False
+    projection_bias: bool = False
+    initialisation: Initialisation = "default"
+
+    @property
+    def of_layers(self) -> dict[str, Any]:
+        """Arguments of a layer."""
+        return {
+            "activation": self.activation,
+            "activation_dropout": self.activation_dropout,
+            "norm_epsilon": self.norm_epsilon,
+        }
+
+    @property
+    def of_attention(self) -> dict[str, Any]:
+        """Arguments of `multi_head`."""
+        return {
+            "dropout": self.attention_dropout,
+            "normalised": self.query_key_norm,
+            "bias": self.projection_bias,
+        }
+
+    @property
+    def of_stack(self) -> dict[str, Any]:
+        """Arguments of an encoder, a decoder or a language model."""
+        return {
+            "norm_epsilon": self.norm_epsilon,
+            "final_norm": self.final_norm,
+            "scaled_embeddings": self.scaled_embeddings,
+        }
+
+
+DEFAULT_OPTIONS = TransformerOptions()
+
+
+def initialise(layers: Sequence[nn.Module], initialisation: Initialisation) -> None:
+    """Draws the weights of all linear maps W (out, in) of the layers; their biases become 0.
+
+    default: nothing is drawn again.
+    xavier: uniform between ±√(6 / (in + out)), which the authors of the Transformer have in their code.
+    small: normal with variance 2 / (5·in), as if every matrix were one of D and 4·D features.
+    depth_scaled: as xavier, in layer l (from 1) divided by √l, so that deep models with layer norms after the sublayers
+    train.
+
+    Args:
+        layers: in order.
+        initialisation: see above.
+
+    Source: Glorot & Bengio 2010, equation 16; small: Nguyen & Salazar 2019 (arXiv 1910.05895), section 2.2;
+    depth_scaled: Zhang, Titov & Sennrich 2019 (arXiv 1908.11365), equation 8 with α = 1.
+
+    >>> layers = [nn.Linear(4, 4), nn.Linear(4, 4)]
+    >>> initialise(layers, "depth_scaled")
+    >>> bool(layers[1].weight.abs().max() < (6 / 8 / 2) ** 0.5)
+    True
+    """
+    if initialisation not in get_args(Initialisation):
+        raise UnsupportedError(
+            f"initialisation={initialisation!r} must be one of {', '.join(get_args(Initialisation))}."
+        )
+    if initialisation == "default":
+        return
+    for number, layer in enumerate(layers, start=1):
+        for module in layer.modules():
+            if not isinstance(module, nn.Linear):
+                continue
+            if initialisation == "small":
+                nn.init.normal_(module.weight, std=math.sqrt(2 / (5 * module.in_features)))
+            else:
+                depth = number if initialisation == "depth_scaled" else 1
+                nn.init.xavier_uniform_(module.weight, gain=depth**-0.5)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
