@@ -15,8 +15,6 @@ from regard.config.place import KeyPath
 from regard.config.schema import AttentionConfig
 from regard.config.tasks.text_to_text import (
     ModelConfig,
-    TransformerDecoderConfig,
-    TransformerEncoderConfig,
     TransformerSideConfig,
 )
 from regard.data import BOS, PAD
@@ -63,7 +61,7 @@ def build_model(
 
 def _encoder(config: ModelConfig, num_source: int, max_length: int | None) -> RecurrentEncoder | TransformerEncoder:
     side = config.encoder
-    if not isinstance(side, TransformerEncoderConfig):
+    if side.architecture == "recurrent":
         return build_encoder(side, lambda: TokenEmbedding(num_source, side.embedding_size, dropout=side.dropout))
     path = ("model", "encoder")
     options = _options(side, path, max_length)
@@ -85,7 +83,7 @@ def _decoder(
     def head(size: int, embedding: TokenEmbedding) -> TokenHead:
         return TokenHead(size, num_target, tied=embedding if side.tied_weights else None, never=NEVER)
 
-    if not isinstance(side, TransformerDecoderConfig):
+    if side.architecture == "recurrent":
         source = encoder.stack if isinstance(encoder, RecurrentEncoder) else encoder.output_size
         recurrent = build_decoder(
             side,

@@ -67,15 +67,16 @@ class Numbers:
 RECURRENT = Numbers(batch_tokens=256, steps=2_400, least_steps=1_200, dropout=0.4, most_dropout=0.5)
 """For recurrent decoders."""
 TRANSFORMER = Numbers(
+    size=128,
     layers=3,
     large_layers=6,
-    learning_rate=0.001,
+    learning_rate=0.002,
     large_learning_rate=0.0007,
-    batch_tokens=512,
-    steps=3_600,
-    least_steps=1_800,
-    dropout=0.3,
-    most_dropout=0.4,
+    batch_tokens=150,
+    steps=4_500,
+    least_steps=2_400,
+    dropout=0.15,
+    most_dropout=0.3,
 )
 """For Transformer decoders."""
 PIECES: tuple[KeyPath, ...] = (("data", "source", "vocabulary_size"), ("data", "target", "vocabulary_size"))
