@@ -11,8 +11,8 @@ from torch import nn
 
 from regard.attention.contract import Tree
 from regard.layers import twin
-from regard.models.fused import search
-from regard.ops.choose import Implementation, choose
+from regard.models.fused import search, transformer_search
+from regard.ops.choose import Implementation, choose, loaded
 from regard.ops.eligibility import StandIn, refuse_device, refuse_types
 
 
@@ -30,6 +30,11 @@ def _share(decoder: nn.Module, memory: Tree, rows: int) -> tuple[search.SearchTw
     return shared, shared.begin()
 
 
+def _cache(decoder: nn.Module, memory: Tree, rows: int) -> tuple[Any, Any]:
+    cached = transformer_search.SearchTwin(decoder, memory, rows)
+    return cached, cached.begin()
+
+
 def _pack(decoder: nn.Module, memory: Tree, rows: int) -> tuple[nn.Module, Tree]:
     return twin.twin(decoder, rows), memory
 
@@ -45,7 +50,16 @@ SHARED = (
     *PACKED,
 )
 """The same for recurrent decoders."""
+CACHED = (
+    Implementation("cached", _cache, lambda decoder, *inputs: decoder._ineligible_for_search(*inputs)),
+    *PACKED,
+)
+"""The same for Transformers with a source."""
+_LANGUAGE = "regard.models.fused.language_search"
+CACHED_LANGUAGE = (Implementation("cached", loaded(_LANGUAGE, "take"), loaded(_LANGUAGE, "refuse")), *PACKED)
+"""The same for decoder-only Transformers."""
 DESCRIPTIONS = {
+    "cached": "in searches all layers are one call, and keys and values stay where they were written",
     "shared": "in searches hypotheses share what they follow",
     "packed": "searches take `step`, with weights packed once",
     "step": "searches take `step`",

@@ -20,6 +20,7 @@ from regard.layers import Norm, PositionedEmbedding
 from regard.layers.eligibility import ineligible
 from regard.models import searches
 from regard.models.contract import DecoderOutput, Encoded
+from regard.models.fused import transformer_search
 from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.naming import main_name, named
 from regard.models.outputs import output_of, require_head
@@ -185,9 +186,9 @@ class TransformerDecoder(nn.Module):
             states.append(after)
         return self._output(x, weights), TransformerState(tuple(states), state.position + 1)
 
-    def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[TransformerDecoder, tuple[Tree, ...]]:
+    def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[Any, Any]:
         """A twin whose steps are quicker for as many rows, without gradients, and the memory for them."""
-        return searches.take(searches.PACKED, self, widened(memory, next(self.layers.parameters())), num_rows)
+        return searches.take(searches.CACHED, self, widened(memory, next(self.layers.parameters())), num_rows)
 
     def forward(
         self,
@@ -235,8 +236,15 @@ class TransformerDecoder(nn.Module):
     def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
         """What `explain` says, of the `training` and of the `search`."""
         device = device or next(self.parameters()).device.type
-        search_path = searches.explain(searches.PACKED, self, rows, device)
+        search_path = searches.explain(searches.CACHED, self, rows, device)
         return {"training": self._explain_training(), "search": search_path}
+
+    def _ineligible_for_search(
+        self, memory: tuple[Tree, ...] | None = None, num_rows: int = EXAMPLE_ROWS
+    ) -> str | None:
+        """Why searches take `step` and not all layers at once, or None."""
+        reason = ineligible(self, "the decoder", TransformerDecoder)
+        return reason or transformer_search.refuse(self, DecoderLayer, memory)
 
     def _explain_training(self) -> str:
         loops = [f"cross.{index}" for index, layer in enumerate(self.layers) if layer.cross_attention.is_recurrent]

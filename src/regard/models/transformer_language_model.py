@@ -14,6 +14,7 @@ from regard.attention.contract import Memory
 from regard.attention.mechanism import Mechanism
 from regard.errors import UnsupportedError
 from regard.layers import Activation, Norm, PositionedEmbedding, feed_forward
+from regard.models import searches
 from regard.models.language_model import AbstractLanguageModel, by_position
 from regard.models.positions import Positions, divide_positions
 from regard.models.transformer_layers import last_norm, residuals
@@ -138,6 +139,8 @@ class TransformerLanguageModel(AbstractLanguageModel):
 
     Source: Liu et al. 2018 (arXiv 1801.10198), section 4.2.3.
     """
+
+    search_paths = searches.CACHED_LANGUAGE
 
     def __init__(
         self,

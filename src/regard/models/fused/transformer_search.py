@@ -1,0 +1,411 @@
+"""A Transformer decoder's step in a search: keys and values stay where they were written.
+
+The twin owns the buffers of one search. Its state has only a table of slots, the place in the buffers of each step of
+each hypothesis, so a beam reorders a few numbers and never keys and values. The source's keys and values have one row
+for each sentence, which its hypotheses share. `regard.ops.transformer_step` computes all layers in one call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from regard.attention import (
+    BucketBiasWindow,
+    CausalWindow,
+    FullWindow,
+    Intersection,
+    LinearBiasWindow,
+    Mechanism,
+    ProjectedSum,
+    RotaryDotScore,
+    ScaledDotScore,
+    SlidingWindow,
+    SoftmaxAlignment,
+)
+from regard.layers import FeedForward, LearnedPositions, PositionedEmbedding, Residual, ScaledPositions, TokenEmbedding
+from regard.layers.eligibility import DROPOUTS, drops, ineligible
+from regard.layers.positions import BlockedSinusoidalPositions, SinusoidalPositions, position_angles
+from regard.layers.twin import twin
+from regard.models.contract import DecoderOutput
+from regard.models.naming import named
+from regard.models.outputs import output_of
+from regard.models.transformer_layers import DecoderLayer
+from regard.ops.choose import steps_for
+from regard.ops.eligibility import refuse_autocast, refuse_device, refuse_kernels, refuse_numba, refuse_types
+from regard.ops.transformer_step.layers import (
+    Affine,
+    AttentionWeights,
+    LayerNorm,
+    LayerWeights,
+    Layout,
+    Present,
+    Sources,
+)
+
+MODULE = "regard.ops.transformer_step.numba"
+_ADDED = (SinusoidalPositions, BlockedSinusoidalPositions, LearnedPositions, ScaledPositions)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchMemory:
+    """Which of the first sentences those are that remain, (B,); the twin keeps the rest."""
+
+    sentences: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class SearchState:
+    """Where the steps of hypotheses stand.
+
+    Args:
+        slots: (R, T) of 32 bits, the slot of every step in the buffers.
+    """
+
+    slots: Tensor
+
+
+class Ineligible(Exception):
+    """Why a layer has to be called."""
+
+
+def refuse(decoder: Any, layer: type, memory: Any = None) -> str | None:
+    """Why a decoder's searches have no such step, or None; without a memory, whether they ever can.
+
+    Args:
+        layer: the kind of its layers.
+    """
+    weights = tuple(decoder.parameters())
+    if (reason := refuse_kernels() or refuse_autocast()) is not None:
+        return reason
+    if (reason := refuse_device("cpu", *weights) or refuse_types(*weights)) is not None:
+        return reason
+    if memory is not None and torch.is_grad_enabled():
+        return "gradients may be asked for"
+    if (reason := refuse_numba(MODULE)) is not None:
+        return reason
+    try:
+        described(decoder, layer)
+    except Ineligible as error:
+        return str(error)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What the step needs to know of a decoder's layers.
+
+    Args:
+        rotation: the number of features that are rotated, and the base; None without.
+        windows: of each layer, those that prefer distances.
+    """
+
+    layers: tuple[LayerWeights, ...]
+    layout: Layout
+    rotation: tuple[int, float] | None
+    windows: tuple[tuple[Any, ...], ...]
+
+
+def described(decoder: Any, layer: type) -> Described:
+    """The weights of a decoder's layers of one kind, and what the layers have in common.
+
+    Raises:
+        Ineligible: if a module inside has to be called, or is of a kind that the step does not know.
+    """
+    parts = [_layer(module, layer, f"layers.{index}") for index, module in enumerate(decoder.layers)]
+    reach_of(decoder)
+    layers, layouts, rotations, windows = zip(*parts, strict=True)
+    if len(set(layouts)) > 1 or len(set(rotations)) > 1 or len({_shapes(layer) for layer in layers}) > 1:
+        raise Ineligible("the layers differ in more than their weights")
+    return Described(layers, layouts[0], rotations[0], windows)
+
+
+def _shapes(layer: LayerWeights) -> tuple[Any, ...]:
+    attentions = [part for part in (layer.attention, layer.cross_attention) if part is not None]
+    maps = [map for part in attentions for map in (part.query, part.key, part.value, part.output)]
+    maps += [layer.inner, layer.gate, layer.outer]
+    return tuple(map and (map.weight.shape, map.bias is None) for map in maps)
+
+
+def _require(module: Any, name: str, kinds: tuple[type, ...]) -> None:
+    if (reason := ineligible(module, name, *kinds)) is not None:
+        raise Ineligible(reason)
+
+
+def _undropped(module: Any, name: str) -> None:
+    _require(module, name, DROPOUTS)
+    if drops(module):
+        raise Ineligible("dropout is active")
+
+
+def _affine(module: Any, name: str) -> Affine:
+    _require(module, name, (nn.Linear,))
+    if not module.weight.is_contiguous():
+        raise Ineligible(f"the weight of {name} is not contiguous")
+    return Affine(module.weight, module.bias)
+
+
+def _norm(residual: Any, name: str) -> tuple[LayerNorm, bool]:
+    _require(residual, name, (Residual,))
+    _undropped(residual.dropout, f"{name}.dropout")
+    _require(residual.norm, f"{name}.norm", (nn.LayerNorm,))
+    norm = residual.norm
+    if norm.weight is None or norm.bias is None or len(norm.normalized_shape) > 1:
+        raise Ineligible(f"{name}.norm has no weight and bias")
+    return LayerNorm(norm.weight, norm.bias, norm.eps), residual.first
+
+
+def _layer(layer: Any, kind: type, name: str) -> tuple[LayerWeights, Layout, tuple[int, float] | None, tuple[Any, ...]]:
+    """The weights of one layer, its layout, its rotation, and the windows that prefer distances."""
+    _require(layer, name, (kind,))
+    norms = [_norm(residual, f"{name}.residuals.{index}") for index, residual in enumerate(layer.residuals)]
+    attention, heads, rotation, interleaved, windows = _attention(layer.attention, f"{name}.attention", causal=True)
+    cross, cross_heads = None, (0, 0, False)
+    if hasattr(layer, "cross_attention"):
+        cross, cross_heads, turned, *_ = _attention(layer.cross_attention, f"{name}.cross_attention", causal=False)
+        if turned is not None:
+            raise Ineligible("the step does not rotate the queries of cross-attention")
+    inner, outer, gate, activation = _feed_forward(layer.feed_forward, f"{name}.feed_forward")
+    weights = LayerWeights(tuple(norm for norm, _ in norms), attention, cross, inner, outer, gate)
+    layout = Layout(
+        *heads[:2], *cross_heads[:2], heads[2], cross_heads[2], norms[0][1], activation, interleaved
+    )
+    if any(first != layout.is_pre for _, first in norms):
+        raise Ineligible("some norms are before the sublayers and others after them")
+    return weights, layout, rotation, windows
+
+
+def _feed_forward(module: Any, name: str) -> tuple[Affine, Affine, Affine | None, Any]:
+    _require(module, name, (FeedForward,))
+    _undropped(module.dropout, f"{name}.dropout")
+    return _affine(module.inner, f"{name}.inner"), _affine(module.outer, f"{name}.outer"), None, "relu"
+
+
+def _attention(
+    mechanism: Any, name: str, *, causal: bool
+) -> tuple[AttentionWeights, tuple[int, int, bool], tuple[int, float] | None, bool, tuple[Any, ...]]:
+    """The weights, the numbers of heads and whether queries are normalised, the rotation, its layout, and the windows."""
+    _require(mechanism, name, (Mechanism,))
+    score, read, rotation, interleaved = mechanism.score, mechanism.read, None, True
+    _require(score, f"{name}.score", (ScaledDotScore, RotaryDotScore))
+    if type(score) is RotaryDotScore:
+        rotation, interleaved = (score.rotary_size, score.base), score.layout == "interleaved"
+        score = score.content
+        _require(score, f"{name}.score.content", (ScaledDotScore,))
+    _require(mechanism.alignment, f"{name}.alignment", (SoftmaxAlignment,))
+    _require(read, f"{name}.read", (ProjectedSum,))
+    if (read.num_heads, read.num_key_value_heads) != (score.num_heads, score.num_key_value_heads):
+        raise Ineligible(f"{name} has other heads in its score than in its read")
+    if read.value_projection.out_features != score.key_projection.out_features:
+        raise Ineligible(f"{name} has keys and values of different sizes")
+    maps = [
+        _affine(module, f"{name}.{part}")
+        for module, part in (
+            (score.query_projection, "score.query_projection"),
+            (score.key_projection, "score.key_projection"),
+            (read.value_projection, "read.value_projection"),
+            (read.output_projection, "read.output_projection"),
+        )
+    ]
+    query, key, value, output = maps
+    scale = score.scale * mechanism.alignment.softmax_factor
+    weights = AttentionWeights(query, output, scale, key if causal else None, value if causal else None)
+    windows = tuple(_windows(mechanism.window, f"{name}.window", causal=causal))
+    return weights, (score.num_heads, score.num_key_value_heads, False), rotation, interleaved, windows
+
+
+def _windows(window: Any, name: str, *, causal: bool) -> Iterable[Any]:
+    """The windows that prefer distances, if all others allow what the step attends to."""
+    if not causal:
+        _require(window, name, (FullWindow,))
+        return
+    inner = window.windows if type(window) is Intersection else [window]
+    ends = 0
+    for part in (window, *(inner if type(window) is Intersection else ())):
+        _require(part, name, (Intersection, CausalWindow, SlidingWindow, LinearBiasWindow, BucketBiasWindow))
+    for part in inner:
+        if isinstance(part, SlidingWindow):
+            if part.front != 0:
+                raise Ineligible(f"{name} does not end at the step")
+            ends += 1
+        else:
+            yield part
+    if ends != 1:
+        raise Ineligible(f"{name} does not end at the step")
+
+
+def reach_of(decoder: Any) -> int | None:
+    """How many steps a row attends to, its own included; None for all.
+
+    Raises:
+        Ineligible: if the layers differ.
+    """
+    backs = set()
+    for layer in decoder.layers:
+        window = layer.attention.window
+        inner = window.windows if type(window) is Intersection else [window]
+        backs |= {part.back for part in inner if isinstance(part, SlidingWindow)}
+    if len(backs) != 1:
+        raise Ineligible("the windows of the layers differ")
+    (back,) = backs
+    return None if back is None else back + 1
+
+
+class Steps:
+    """The layers' steps in one search, and what depends on the number of the step.
+
+    Args:
+        decoder: with `embedding`, `layers`, `norm` and `head`.
+        layer: the kind of its layers.
+        sources: what cross-attention reads, or None.
+        rows: as many as there will be, about.
+    """
+
+    def __init__(self, decoder: Any, layer: type, sources: Sources | None, rows: int) -> None:
+        self.described = described(decoder, layer)
+        self.layers = steps_for("transformer_step", "cpu").LayerSteps(
+            self.described.layers, self.described.layout, sources
+        )
+        self.reach = reach_of(decoder)
+        self.embedding, self.norm = decoder.embedding, decoder.norm
+        self.head = twin(decoder.head, rows)
+        self.has_table = _is_table(decoder.embedding)
+        self.like = next(decoder.layers.parameters())
+        self.positions = self.like.new_empty(0, self.embedding.size)
+        self.turns = self.like.new_empty(0, 2, 0)
+        self.bias: Tensor | None = None
+
+    def embed(self, inputs: Tensor, step: int, position: Tensor | None = None) -> Tensor:
+        """x (R, D) of inputs at one step, or at positions (R,)."""
+        if not self.has_table:
+            at = torch.full((len(inputs),), step) if position is None else position
+            return self.embedding(inputs, at).contiguous().clone()
+        tokens = self.embedding.embedding
+        x = tokens.table.weight.index_select(0, tokens.in_vocabulary(inputs)) * _factor(self.embedding)
+        if self.embedding.positions is None:
+            return x
+        return x.add_(self._added(step) if position is None else self.embedding.positions(position, x))
+
+    def _added(self, step: int) -> Tensor:
+        """The vector (D,) of a position; those of several steps are computed at once."""
+        module = self.embedding.positions
+        if step >= len(self.positions):
+            inner = module.positions if isinstance(module, ScaledPositions) else module
+            last = 2 * step + 32
+            if isinstance(inner, LearnedPositions):
+                last = max(min(last, inner.max_length), step + 1)  # one more is the module's own error
+            self.positions = module(torch.arange(last), self.like)
+        return self.positions[step]
+
+    def run(self, x: Tensor, slots: Tensor, begins: Tensor, sentences: Tensor, weights: Any) -> tuple[Tensor, ...]:
+        """Takes x (R, D) through the layers: the slots (R, T + 1) with those of this step, and weights if asked for."""
+        rows, step = slots.shape
+        first = self.layers.reserve(rows)
+        added = torch.arange(first, first + rows, dtype=torch.int32)[:, None]
+        slots = torch.cat([slots, added], 1)
+        present = Present(slots, begins, sentences, self._bias(step + 1), self._turn(step))
+        return slots, self.layers.run(x, first, present, weights=weights)
+
+    def _turn(self, step: int) -> Tensor | None:
+        if self.described.rotation is None:
+            return None
+        if step >= len(self.turns):
+            angles = position_angles(torch.arange(2 * step + 32), *self.described.rotation)
+            self.turns = torch.stack([angles.cos(), angles.sin()], 1).to(self.like.dtype)
+        return self.turns[step]
+
+    def _bias(self, steps: int) -> Tensor | None:
+        """The sums of the windows' biases by distance, (L, H, ≥ steps)."""
+        windows, heads = self.described.windows, self.described.layout.num_heads
+        if not windows[0]:
+            return None
+        if self.bias is None or steps > self.bias.shape[2]:
+            offset = -torch.arange(2 * steps + 32)[None, None]
+            parts = [sum(window.bias(offset, self.like.dtype)[0] for window in layer) for layer in windows]
+            self.bias = torch.stack([part.expand(heads, -1) for part in parts])  # type: ignore[union-attr]
+        return self.bias
+
+
+def _factor(embedding: Any) -> float:
+    return float(getattr(embedding, "scale", math.sqrt(embedding.size)))
+
+
+def _is_table(embedding: Any) -> bool:
+    """Whether an input is a row of a table, plus a vector of its position."""
+    positions = embedding.positions
+    parts: list[tuple[Any, str, tuple[type, ...]]] = [
+        (embedding, "embedding", (PositionedEmbedding,)),
+        (embedding.embedding, "embedding.embedding", (TokenEmbedding,)),
+        (embedding.dropout, "embedding.dropout", DROPOUTS),
+    ]
+    if positions is not None:
+        parts.append((positions, "embedding.positions", _ADDED))
+    if any(ineligible(*part[:2], *part[2]) is not None for part in parts):
+        return False
+    tokens = embedding.embedding
+    return (
+        not drops(embedding.dropout)
+        and ineligible(tokens.table, "table", nn.Embedding) is None
+        and tokens.table.max_norm is None
+        and ineligible(tokens.dropout, "dropout", *DROPOUTS) is None
+        and not drops(tokens.dropout)
+    )
+
+
+class SearchTwin:
+    """Takes a `TransformerDecoder`'s steps for one search, where nothing is in the way (`refuse`).
+
+    Slots are written once, so a state remains valid whatever steps are taken after it.
+
+    Args:
+        decoder: a `TransformerDecoder`.
+        memory: what it prepared.
+        rows: as many as there will be, about.
+    """
+
+    def __init__(self, decoder: Any, memory: Any, rows: int) -> None:
+        sources = Sources(tuple(part.score for part in memory), tuple(part.read for part in memory), memory[0].mask)
+        self.steps = Steps(decoder, DecoderLayer, sources, rows)
+        self.continuous = decoder.continuous
+        self.count = len(memory[0].read)
+        self.seen: tuple[Any, ...] = ()
+
+    def begin(self) -> SearchMemory:
+        """The memory that the steps read."""
+        return SearchMemory(torch.arange(self.count))
+
+    def initial_state(self, memory: SearchMemory, num_hypotheses: int = 1) -> SearchState:
+        """As the decoder's."""
+        return SearchState(torch.empty(len(memory.sentences) * num_hypotheses, 0, dtype=torch.int32))
+
+    def step(
+        self,
+        inputs: Tensor,
+        memory: SearchMemory,
+        state: SearchState,
+        *,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[DecoderOutput, SearchState]:
+        """As the decoder's."""
+        rows = len(inputs)
+        x = self.steps.embed(inputs, state.slots.shape[1])
+        sentences, begins = self._rows(memory, rows)
+        slots, weights = self.steps.run(x, state.slots, begins, sentences, "cross" if alignment else None)
+        alignments: dict[str, Tensor] = {}
+        for index, layer in enumerate(() if weights is None else weights):
+            alignments |= named(f"cross.{index}", layer)
+        outputs = output_of(self.steps.head(self.steps.norm(x)), alignments, continuous=self.continuous)
+        return outputs, SearchState(slots)
+
+    def _rows(self, memory: SearchMemory, rows: int) -> tuple[Tensor, Tensor]:
+        """The sentence of each row, and where it begins to attend: the same as long as no sentence leaves."""
+        if not self.seen or self.seen[0] is not memory.sentences or len(self.seen[1]) != rows:
+            sentences = memory.sentences.repeat_interleave(rows // max(len(memory.sentences), 1))
+            self.seen = memory.sentences, sentences, torch.zeros_like(sentences)
+        return self.seen[1], self.seen[2]
