@@ -32,7 +32,7 @@ class LanguageSearchState:
 
 
 def refuse(model: Any, memory: Any = None, rows: int = 1) -> str | None:
-    """Why a `TransformerLanguageModel`'s searches have no such step, or None; without a memory, whether they ever can."""
+    """Why the searches of a `TransformerLanguageModel` have no such step, or None; without a memory, whether ever."""
     reason = ineligible(model, "the model", TransformerLanguageModel)
     return reason or transformer_search.refuse(model, CausalLayer, memory)
 

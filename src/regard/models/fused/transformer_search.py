@@ -172,9 +172,7 @@ def _layer(layer: Any, kind: type, name: str) -> tuple[LayerWeights, Layout, tup
             raise Ineligible("the step does not rotate the queries of cross-attention")
     inner, outer, gate, activation = _feed_forward(layer.feed_forward, f"{name}.feed_forward")
     weights = LayerWeights(tuple(norm for norm, _ in norms), attention, cross, inner, outer, gate)
-    layout = Layout(
-        *heads[:2], *cross_heads[:2], heads[2], cross_heads[2], norms[0][1], activation, interleaved
-    )
+    layout = Layout(*heads[:2], *cross_heads[:2], heads[2], cross_heads[2], norms[0][1], activation, interleaved)
     if any(first != layout.is_pre for _, first in norms):
         raise Ineligible("some norms are before the sublayers and others after them")
     return weights, layout, rotation, windows
@@ -189,7 +187,7 @@ def _feed_forward(module: Any, name: str) -> tuple[Affine, Affine, Affine | None
 def _attention(
     mechanism: Any, name: str, *, causal: bool
 ) -> tuple[AttentionWeights, tuple[int, int, bool], tuple[int, float] | None, bool, tuple[Any, ...]]:
-    """The weights, the numbers of heads and whether queries are normalised, the rotation, its layout, and the windows."""
+    """The weights, numbers of heads and whether queries are normalised, rotation and its layout, and windows."""
     _require(mechanism, name, (Mechanism,))
     score, read, rotation, interleaved = mechanism.score, mechanism.read, None, True
     _require(score, f"{name}.score", (ScaledDotScore, RotaryDotScore))
@@ -327,7 +325,7 @@ class Steps:
         if self.bias is None or steps > self.bias.shape[2]:
             offset = -torch.arange(2 * steps + 32)[None, None]
             parts = [sum(window.bias(offset, self.like.dtype)[0] for window in layer) for layer in windows]
-            self.bias = torch.stack([part.expand(heads, -1) for part in parts])  # type: ignore[union-attr]
+            self.bias = torch.stack([part.expand(heads, -1) for part in parts])
         return self.bias
 
 

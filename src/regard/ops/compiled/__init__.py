@@ -46,6 +46,14 @@ def inlined(function: Callable[..., Any]) -> Any:
     return numba.njit(error_model="numpy", fastmath={"contract"})(function)
 
 
+def called(function: Callable[..., Any]) -> Any:
+    """A subroutine of kernels with their freedom of arithmetic that is called and not inlined: a large one.
+
+    Only kernels can call it: what Python would need to is not compiled, which takes as long as the subroutine.
+    """
+    return numba.njit(error_model="numpy", fastmath=FAST, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+
+
 def subroutine(function: Callable[..., Any]) -> Any:
     """A subroutine of kernels with their freedom of arithmetic, inlined into each.
 

@@ -2,8 +2,8 @@
 
     out[r, u] = Σ_k x[r, k] w[u, k],    r < R, u < U
 
-A tile keeps R·U vectors of sums in registers. Each step loads a vector of every row of x and of w, so that a number of w
-that comes from memory meets R rows. Compilers make such a loop of a plain one only sometimes, and worse for R > 1.
+A tile keeps R·U vectors of sums in registers. Each step loads a vector of every row of x and of w, so that a number
+of w that comes from memory meets R rows. Compilers make such a loop of a plain one only sometimes, and worse for R > 1.
 
 Of bytes (`byte_tile`) x is unsigned, w signed, and the sums are whole numbers of 32 bits, which are exact: 64 products
 are one instruction where the processor has it (AVX-512 VNNI), with the same result everywhere.
@@ -21,7 +21,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils as untyped
 
-from regard.ops.compiled import compiled, intrinsic
+from regard.ops.compiled import called, intrinsic
 
 cgutils: Any = untyped
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
@@ -83,9 +83,7 @@ def _prefetch(builder: Any, pointer: Any) -> None:
     """Asks for the line of memory that stands so much behind."""
     here = builder.bitcast(pointer, I8.as_pointer())
     kinds = [I8.as_pointer(), I32, I32, I32]
-    function = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(ir.VoidType(), kinds), "llvm.prefetch.p0"
-    )
+    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), kinds), "llvm.prefetch.p0")
     # to be read, to the first cache, data
     builder.call(function, [builder.gep(here, [I64(AHEAD)]), I32(0), I32(3), I32(1)])
 
@@ -196,7 +194,7 @@ def _byte_tile(rows: int, outputs: int) -> Any:
 
 
 def _gathered(rows: int) -> Any:
-    """As `_tile` for four rows of w that stand anywhere: x, its stride, four addresses, K, out, its stride, an array."""
+    """As `_tile` for four rows of w anywhere: x, its stride, four addresses, K, out, its stride, an array."""
 
     def make(
         context: Any, x: Any, dx: Any, a: Any, b: Any, c: Any, d: Any, size: Any, out: Any, do: Any, like: Any
@@ -221,9 +219,7 @@ def _mix(vectors: int, *, single: bool = False) -> Any:
     Arguments: α, the slots (32 bits), begin, end, v, bytes from slot to slot, out, an array of their kind.
     """
 
-    def make(
-        context: Any, alpha: Any, slots: Any, begin: Any, end: Any, v: Any, step: Any, out: Any, like: Any
-    ) -> Any:
+    def make(context: Any, alpha: Any, slots: Any, begin: Any, end: Any, v: Any, step: Any, out: Any, like: Any) -> Any:
         kind = ir.FloatType() if like.dtype == types.float32 else ir.DoubleType()
         lanes = 1 if single else VECTOR // _size(kind)
 
@@ -261,7 +257,7 @@ _b1x4, _b2x4, _b3x4, _b4x4 = (_byte_tile(rows, OUTPUTS) for rows in range(1, ROW
 _b1x1, _b2x1, _b3x1, _b4x1 = (_byte_tile(rows, 1) for rows in range(1, ROWS + 1))
 
 
-@compiled
+@called
 def products(x: int, dx: int, rows: int, w: int, size: int, begin: int, end: int, out: int, do: int, like: Any) -> None:
     """out[r, n] = Σ_k x[r, k] w[n, k] for r < rows and begin ≤ n < end.
 
@@ -302,7 +298,7 @@ def products(x: int, dx: int, rows: int, w: int, size: int, begin: int, end: int
         n += 4 if full else 1
 
 
-@compiled
+@called
 def byte_products(x: int, dx: int, rows: int, w: int, size: int, begin: int, end: int, out: int, do: int) -> None:
     """As `products`, of unsigned bytes x and bytes w, into whole numbers of 32 bits."""
     n = begin
@@ -335,9 +331,20 @@ def byte_products(x: int, dx: int, rows: int, w: int, size: int, begin: int, end
         n += 4 if full else 1
 
 
-@compiled
+@called
 def gathered_products(
-    x: int, dx: int, rows: int, slots: Any, begin: int, end: int, w: int, step: int, size: int, out: int, do: int, like: Any
+    x: int,
+    dx: int,
+    rows: int,
+    slots: Any,
+    begin: int,
+    end: int,
+    w: int,
+    step: int,
+    size: int,
+    out: int,
+    do: int,
+    like: Any,
 ) -> None:
     """out[r, j] = Σ_k x[r, k] w[slots[j], k] for begin ≤ j < end.
 
@@ -370,7 +377,7 @@ def gathered_products(
         row += 4
 
 
-@compiled
+@called
 def gathered_sum(
     alpha: int, slots: Any, begin: int, end: int, v: int, step: int, size: int, out: int, like: Any
 ) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.ops.compiled import compiled
+from regard.ops.compiled import called, compiled
 from regard.ops.compiled.elementary import power, sigmoid
 from regard.ops.compiled.order import largest
 from regard.ops.compiled.tiles import gathered_products, gathered_sum, products
@@ -26,9 +26,10 @@ from regard.ops.transformer_step.layers import AbstractLayerSteps, Affine, Atten
 
 BLOCK = 32
 """Rows of a block: their features inside the feed-forward sublayer stay in the second cache."""
-QUERY, KEY, VALUE, OUTPUT, CROSS_QUERY, CROSS_OUTPUT, INNER, GATE, OUTER = range(9)
-"""Numbers of the matrices of a layer."""
-NORMS = 9
+QUERY, KEY, VALUE, OUTPUT, CROSS_QUERY, CROSS_OUTPUT, INNER, GATE, OUTER = map(np.int64, range(9))
+"""Numbers of the matrices of a layer; of numpy, as a kernel is compiled again for each of Python's."""
+NORMS = np.int64(9)
+ZERO = np.int64(0)
 """Vectors of a layer: the biases by the numbers of their matrices, then weight and bias of each norm."""
 RELU, GELU, SILU = range(3)
 _ACTIVATIONS = {"relu": RELU, "gelu": GELU, "silu": SILU}
@@ -69,7 +70,9 @@ class LayerSteps(AbstractLayerSteps):
         if self.sources is None:
             self.source = (np.zeros((0, 2), np.int64), np.empty(0, np.int32), no_mask)
         else:
-            parts = [(key.contiguous(), value.contiguous()) for key, value in zip(self.sources.keys, self.sources.values)]
+            parts = [
+                (key.contiguous(), value.contiguous()) for key, value in zip(self.sources.keys, self.sources.values)
+            ]
             self.kept += [part for pair in parts for part in pair]
             mask = no_mask if self.sources.mask is None else self.sources.mask.contiguous().numpy()
             places = np.arange(parts[0][0].shape[1], dtype=np.int32)
@@ -120,7 +123,16 @@ def _maps(layer: LayerWeights) -> list[Affine | None]:
     """The linear maps of a layer in the order of their numbers."""
     attention, cross = layer.attention, layer.cross_attention
     crosses = (None, None) if cross is None else (cross.query, cross.output)
-    return [attention.query, attention.key, attention.value, attention.output, *crosses, layer.inner, layer.gate, layer.outer]
+    return [
+        attention.query,
+        attention.key,
+        attention.value,
+        attention.output,
+        *crosses,
+        layer.inner,
+        layer.gate,
+        layer.outer,
+    ]
 
 
 def _vectors(layer: LayerWeights, maps: list[Affine | None]) -> list[Tensor]:
@@ -162,8 +174,8 @@ def _step(
 ) -> None:
     """x (R, D) through all layers, rows `unit`·start to `unit`·stop.
 
-    matrices (L, 9) are addresses, with `sizes` (9, 2); vectors (L, ·) begin at `at`; source (L, 2) are addresses of keys
-    and values (B, S, W).
+    matrices (L, 9) are addresses, with `sizes` (9, 2); vectors (L, ·) begin at `at`; source (L, 2) are addresses of
+    keys and values (B, S, W).
     """
     heads, groups, cross_heads, cross_groups, normalised, cross_normalised, is_pre, interleaved, activation = flags
     count, width = x.shape
@@ -196,7 +208,7 @@ def _step(
             _linear(u, rows, matrix, sizes, vector, at, VALUE, new_values)
             _place(query, rows, heads, size, normalised, turn, interleaved, factors[layer, 0])
             _place(new_keys, rows, groups, size, normalised, turn, interleaved, one)
-            from_keys, from_values = keys[layer].ctypes.data, values[layer].ctypes.data
+            from_keys, from_values = np.int64(keys[layer].ctypes.data), np.int64(values[layer].ctypes.data)
             for r in range(rows):
                 weights = self_weights[layer, low + r] if len(self_weights) else alpha
                 _attend(
@@ -211,13 +223,13 @@ def _step(
                 epsilon = epsilons[layer, 1]
                 _enter(here, vector, at, norm, epsilon, is_pre, u)
                 _linear(u, rows, matrix, sizes, vector, at, CROSS_QUERY, query)
-                _place(query, rows, cross_heads, cross_size, cross_normalised, unturned, True, factors[layer, 1])
+                _place(query, rows, cross_heads, cross_size, cross_normalised, unturned, interleaved, factors[layer, 1])
                 step = cross_groups * cross_size * each
                 for r in range(rows):
                     b = sentences[low + r]
                     weights = cross_weights[layer, low + r] if len(cross_weights) else alpha
                     _attend(
-                        query[r], cross_heads, cross_groups, cross_size, places, 0, positions, unbiased,
+                        query[r], cross_heads, cross_groups, cross_size, places, ZERO, positions, unbiased,
                         mask[b] if len(mask) else unmasked, source[layer, 0] + b * positions * step,
                         source[layer, 1] + b * positions * step, step, weights, context[r],
                     )  # fmt: skip
@@ -249,14 +261,11 @@ def _step(
             _leave(here, change, vector, at, norm, epsilon, is_pre)
 
 
-@compiled
+@called
 def _linear(x: Any, rows: int, matrix: Any, sizes: Any, vector: Any, at: Any, number: int, out: Any) -> None:
     """out = x Wᵀ + b of the first rows, with the matrix of this number."""
     outputs, size = sizes[number]
-    each = x.itemsize
-    products(
-        x.ctypes.data, x.shape[1], rows, matrix[number], size, 0, outputs, out.ctypes.data, out.shape[1], x
-    )
+    products(x.ctypes.data, x.shape[1], rows, matrix[number], size, 0, outputs, out.ctypes.data, out.shape[1], x)
     if at[number + 1] > at[number]:
         b = vector[at[number] : at[number + 1]]
         for r in range(rows):
@@ -265,7 +274,7 @@ def _linear(x: Any, rows: int, matrix: Any, sizes: Any, vector: Any, at: Any, nu
                 y[n] += b[n]
 
 
-@compiled
+@called
 def _norm(x: Any, weight: Any, bias: Any, epsilon: Any, out: Any) -> None:
     """g ⊙ (x - mean) / √(variance + ε) + b of one row; out may be x."""
     zero = epsilon - epsilon
@@ -281,7 +290,7 @@ def _norm(x: Any, weight: Any, bias: Any, epsilon: Any, out: Any) -> None:
         out[d] = (x[d] - mean) * inverse * weight[d] + bias[d]
 
 
-@compiled
+@called
 def _enter(x: Any, vector: Any, at: Any, norm: int, epsilon: Any, is_pre: bool, out: Any) -> None:
     """What a sublayer reads: norm(x) or x."""
     weight, bias = vector[at[norm] : at[norm + 1]], vector[at[norm + 1] : at[norm + 2]]
@@ -292,7 +301,7 @@ def _enter(x: Any, vector: Any, at: Any, norm: int, epsilon: Any, is_pre: bool, 
             out[r] = x[r]
 
 
-@compiled
+@called
 def _leave(x: Any, change: Any, vector: Any, at: Any, norm: int, epsilon: Any, is_pre: bool) -> None:
     """x ← x + change, or norm(x + change)."""
     weight, bias = vector[at[norm] : at[norm + 1]], vector[at[norm + 1] : at[norm + 2]]
@@ -304,7 +313,7 @@ def _leave(x: Any, change: Any, vector: Any, at: Any, norm: int, epsilon: Any, i
             _norm(y, weight, bias, epsilon, y)
 
 
-@compiled
+@called
 def _place(
     x: Any, rows: int, heads: int, size: int, normalised: bool, turn: Any, interleaved: bool, factor: Any
 ) -> None:
@@ -327,7 +336,7 @@ def _place(
                 head[i], head[j] = a * turn[0, p] - b * turn[1, p], a * turn[1, p] + b * turn[0, p]
 
 
-@compiled
+@called
 def _attend(
     query: Any,
     heads: int,
@@ -386,7 +395,7 @@ def _attend(
             )  # fmt: skip
 
 
-@compiled
+@called
 def _activate(x: Any, rows: int, activation: int) -> None:
     zero, half, one = x.dtype.type(0), x.dtype.type(0.5), x.dtype.type(1)
     root = x.dtype.type(math.sqrt(0.5))

@@ -97,6 +97,32 @@ def hypotheses_follow_their_state(subject: DecoderSubject) -> None:
     _agree(output, _rows(expected, rows), subject, "a batch that sentences have left")
 
 
+def twin_for_searches_says_what_the_decoder_says(subject: DecoderSubject) -> None:
+    """What `for_search` returns has the decoder's outputs, while hypotheses change places and sentences leave."""
+    decoder, count = subject.decoder, len(subject.sources)
+    if not hasattr(type(decoder), "for_search"):
+        return
+    with torch.inference_mode():
+        memories = {"decoder": (decoder, subject.prepare(range(count)))}
+        memories["twin"] = decoder.for_search(memories["decoder"][1], 3 * count)
+        states = {name: stepped.initial_state(memory, 3) for name, (stepped, memory) in memories.items()}
+        for step in range(2 * STEPS):
+            inputs = subject.inputs(range(3 * count), STEPS)[:, step % STEPS]
+            said = {}
+            for name, (stepped, memory) in memories.items():
+                said[name], states[name] = stepped.step(inputs, memory, states[name], alignment=True)
+            _agree(said["twin"], said["decoder"], subject, f"the twin's step {step}")
+            # parents (count, 3) of the next hypotheses: other ones of the sentence; after three steps the first leaves
+            parents = (torch.arange(3 * count).view(count, 3).roll(step, 1) * 7 % 3).add(
+                3 * torch.arange(count)[:, None]
+            )
+            staying = torch.arange(1 if step == STEPS - 2 and count > 1 else 0, count)
+            count = len(staying)
+            for name, (stepped, memory) in memories.items():
+                memories[name] = stepped, tree.reorder(memory, staying)
+                states[name] = tree.reorder(states[name], parents[staying].flatten())
+
+
 def trees_hold_rows_of_tensors(subject: DecoderSubject) -> None:
     """Leaves of a memory have B rows, those of a state R; nothing but tensors, None, tuples, dicts, dataclasses."""
     sentences = range(len(subject.sources))
