@@ -274,9 +274,8 @@ class Steps:
         self.head = twin(decoder.head, rows)
         self.has_table = _is_table(decoder.embedding)
         self.like = next(decoder.layers.parameters())
-        self.positions = self.like.new_empty(0, self.embedding.size)
-        self.turns = self.like.new_empty(0, 2, 0)
-        self.bias: Tensor | None = None
+        # of the first steps: the vectors of positions, the cosines and sines of rotations, the windows' biases
+        self.tables: dict[str, Tensor] = {}
 
     def embed(self, inputs: Tensor, step: int, position: Tensor | None = None) -> Tensor:
         """x (R, D) of inputs at one step, or at positions (R,)."""
@@ -292,13 +291,13 @@ class Steps:
     def _added(self, step: int) -> Tensor:
         """The vector (D,) of a position; those of several steps are computed at once."""
         module = self.embedding.positions
-        if step >= len(self.positions):
+        if step >= len(self.tables.get("positions", ())):
             inner = module.positions if isinstance(module, ScaledPositions) else module
             last = 2 * step + 32
             if isinstance(inner, LearnedPositions):
                 last = max(min(last, inner.max_length), step + 1)  # one more is the module's own error
-            self.positions = module(torch.arange(last), self.like)
-        return self.positions[step]
+            self.tables["positions"] = module(torch.arange(last), self.like)
+        return self.tables["positions"][step]
 
     def run(self, x: Tensor, slots: Tensor, begins: Tensor, sentences: Tensor, weights: Any) -> tuple[Tensor, ...]:
         """Takes x (R, D) through the layers: the slots (R, T + 1) with those of this step, and weights if asked for."""
@@ -312,21 +311,21 @@ class Steps:
     def _turn(self, step: int) -> Tensor | None:
         if self.described.rotation is None:
             return None
-        if step >= len(self.turns):
+        if step >= len(self.tables.get("turns", ())):
             angles = position_angles(torch.arange(2 * step + 32), *self.described.rotation)
-            self.turns = torch.stack([angles.cos(), angles.sin()], 1).to(self.like.dtype)
-        return self.turns[step]
+            self.tables["turns"] = torch.stack([angles.cos(), angles.sin()], 1).to(self.like.dtype)
+        return self.tables["turns"][step]
 
     def _bias(self, steps: int) -> Tensor | None:
         """The sums of the windows' biases by distance, (L, H, ≥ steps)."""
         windows, heads = self.described.windows, self.described.layout.num_heads
         if not windows[0]:
             return None
-        if self.bias is None or steps > self.bias.shape[2]:
+        if "bias" not in self.tables or steps > self.tables["bias"].shape[2]:
             offset = -torch.arange(2 * steps + 32)[None, None]
             parts = [sum(window.bias(offset, self.like.dtype)[0] for window in layer) for layer in windows]
-            self.bias = torch.stack([part.expand(heads, -1) for part in parts])
-        return self.bias
+            self.tables["bias"] = torch.stack([part.expand(heads, -1) for part in parts])
+        return self.tables["bias"]
 
 
 def _factor(embedding: Any) -> float:
@@ -371,7 +370,7 @@ class SearchTwin:
         self.steps = Steps(decoder, DecoderLayer, sources, rows)
         self.continuous = decoder.continuous
         self.count = len(memory[0].read)
-        self.seen: tuple[Any, ...] = ()
+        self.last: list[Tensor] = []
 
     def begin(self) -> SearchMemory:
         """The memory that the steps read."""
@@ -403,7 +402,7 @@ class SearchTwin:
 
     def _rows(self, memory: SearchMemory, rows: int) -> tuple[Tensor, Tensor]:
         """The sentence of each row, and where it begins to attend: the same as long as no sentence leaves."""
-        if not self.seen or self.seen[0] is not memory.sentences or len(self.seen[1]) != rows:
+        if not self.last or self.last[0] is not memory.sentences or len(self.last[1]) != rows:
             sentences = memory.sentences.repeat_interleave(rows // max(len(memory.sentences), 1))
-            self.seen = memory.sentences, sentences, torch.zeros_like(sentences)
-        return self.seen[1], self.seen[2]
+            self.last[:] = memory.sentences, sentences, torch.zeros_like(sentences)
+        return self.last[1], self.last[2]

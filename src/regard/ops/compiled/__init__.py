@@ -51,7 +51,9 @@ def called(function: Callable[..., Any]) -> Any:
 
     Only kernels can call it: what Python would need to is not compiled, which takes as long as the subroutine.
     """
-    return numba.njit(error_model="numpy", fastmath=FAST, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    options: dict[str, Any] = {"error_model": "numpy", "fastmath": FAST}
+    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return numba.njit(**options)(function)
 
 
 def subroutine(function: Callable[..., Any]) -> Any:

@@ -135,6 +135,15 @@ class Present:
     turn: Tensor | None = None
 
 
+@dataclass(slots=True)
+class Buffers:
+    """Keys and values of all steps, (L, slots, G·D) each, and how many slots are taken."""
+
+    keys: Tensor
+    values: Tensor
+    filled: int = 0
+
+
 class AbstractLayerSteps(ABC):
     """The steps of layers, with their buffers; they belong to one search.
 
@@ -149,16 +158,17 @@ class AbstractLayerSteps(ABC):
         key = weights[0].attention.key
         assert key is not None
         self.width = key.weight.shape[0]
-        self.filled = 0
-        self.keys = key.weight.new_empty(len(weights), 0, self.width)
-        self.values = self.keys
+        nothing = key.weight.new_empty(len(weights), 0, self.width)
+        self.buffers = Buffers(nothing, nothing)
 
     def reserve(self, count: int) -> int:
         """Makes room for so many slots: the number of the first. Buffers grow to twice their size."""
-        first, self.filled = self.filled, self.filled + count
-        if self.filled > self.keys.shape[1]:
-            capacity = max(self.filled, 2 * self.keys.shape[1], 64)
-            self.keys, self.values = (self._grown(part, capacity, first) for part in (self.keys, self.values))
+        buffers = self.buffers
+        first, buffers.filled = buffers.filled, buffers.filled + count
+        if buffers.filled > buffers.keys.shape[1]:
+            capacity = max(buffers.filled, 2 * buffers.keys.shape[1], 64)
+            buffers.keys = self._grown(buffers.keys, capacity, first)
+            buffers.values = self._grown(buffers.values, capacity, first)
         return first
 
     def _grown(self, part: Tensor, capacity: int, filled: int) -> Tensor:
@@ -170,10 +180,11 @@ class AbstractLayerSteps(ABC):
         """Copies what was prepared for each layer, (B, S, G, D): its slots (B, S)."""
         rows, steps = keys[0].shape[:2]
         first = self.reserve(rows * steps)
+        last = self.buffers.filled
         for layer, (key, value) in enumerate(zip(keys, values, strict=True)):
-            self.keys[layer, first : self.filled] = key.reshape(rows * steps, self.width)
-            self.values[layer, first : self.filled] = value.reshape(rows * steps, self.width)
-        return torch.arange(first, self.filled, dtype=torch.int32).view(rows, steps)
+            self.buffers.keys[layer, first:last] = key.reshape(rows * steps, self.width)
+            self.buffers.values[layer, first:last] = value.reshape(rows * steps, self.width)
+        return torch.arange(first, last, dtype=torch.int32).view(rows, steps)
 
     @abstractmethod
     def run(

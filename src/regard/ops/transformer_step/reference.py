@@ -27,11 +27,11 @@ class LayerSteps(AbstractLayerSteps):
             assert attention.key is not None
             assert attention.value is not None
             key = self._headed(_affine(attention.key, u), layout.num_key_value_heads, layout.normalised, present.turn)
-            self.keys[number, first : first + rows] = key.flatten(1)
-            self.values[number, first : first + rows] = _affine(attention.value, u)
+            self.buffers.keys[number, first : first + rows] = key.flatten(1)
+            self.buffers.values[number, first : first + rows] = _affine(attention.value, u)
             query = self._headed(_affine(attention.query, u), layout.num_heads, layout.normalised, present.turn)
             slots = present.slots.long()
-            buffers = self.keys[number], self.values[number]
+            buffers = self.buffers.keys[number], self.buffers.values[number]
             keys, values = (part[slots].unflatten(2, (layout.num_key_value_heads, -1)) for part in buffers)
             steps = torch.arange(slots.shape[1])
             bias = None if present.bias is None else present.bias[number][:, steps.flip(0)]
