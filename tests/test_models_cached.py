@@ -16,6 +16,7 @@ from regard.models import Encoded, transformer_decoder, transformer_language_mod
 from regard.models.fused.language_search import LanguageSearchTwin
 from regard.models.fused.transformer_search import SearchTwin
 from regard.models.transformer_layers import DecoderLayer
+from regard.models.transformer_options import TransformerOptions
 from regard.ops.choose import step_implementations
 from regard.ops.eligibility import refuse_numba
 from regard.ops.transformer_step.layers import (
@@ -107,6 +108,11 @@ KINDS = {
     "grouped": {"num_key_value_heads": 2},
     "multi-query": {"num_key_value_heads": 1, "positions": "rotary"},
     "post-norm": {"norm": "post"},
+    "gelu, biases": {"options": TransformerOptions(activation="gelu", projection_bias=True, norm_epsilon=0.1)},
+    "silu, small embeddings": {"options": TransformerOptions(activation="silu", scaled_embeddings=False)},
+    "swiglu, no final norm": {"options": TransformerOptions(activation="swiglu", final_norm=False)},
+    "normalised": {"options": TransformerOptions(query_key_norm=True, attention_dropout=0.3)},
+    "normalised, rotary": {"options": TransformerOptions(query_key_norm=True), "positions": "rotary"},
     "one head": {"num_heads": 1, "num_key_value_heads": 1},
 }
 

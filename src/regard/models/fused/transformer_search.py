@@ -7,7 +7,6 @@ for each sentence, which its hypotheses share. `regard.ops.transformer_step` com
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -18,17 +17,27 @@ from torch import Generator, Tensor, nn
 from regard.attention import (
     BucketBiasWindow,
     CausalWindow,
+    DroppedRead,
     FullWindow,
     Intersection,
     LinearBiasWindow,
     Mechanism,
+    NormalisedDotScore,
     ProjectedSum,
     RotaryDotScore,
     ScaledDotScore,
     SlidingWindow,
     SoftmaxAlignment,
 )
-from regard.layers import FeedForward, LearnedPositions, PositionedEmbedding, Residual, ScaledPositions, TokenEmbedding
+from regard.layers import (
+    FeedForward,
+    GatedFeedForward,
+    LearnedPositions,
+    PositionedEmbedding,
+    Residual,
+    ScaledPositions,
+    TokenEmbedding,
+)
 from regard.layers.eligibility import DROPOUTS, drops, ineligible
 from regard.layers.positions import BlockedSinusoidalPositions, SinusoidalPositions, position_angles
 from regard.layers.twin import twin
@@ -179,9 +188,12 @@ def _layer(layer: Any, kind: type, name: str) -> tuple[LayerWeights, Layout, tup
 
 
 def _feed_forward(module: Any, name: str) -> tuple[Affine, Affine, Affine | None, Any]:
-    _require(module, name, (FeedForward,))
+    _require(module, name, (FeedForward, GatedFeedForward))
     _undropped(module.dropout, f"{name}.dropout")
-    return _affine(module.inner, f"{name}.inner"), _affine(module.outer, f"{name}.outer"), None, "relu"
+    inner, outer = _affine(module.inner, f"{name}.inner"), _affine(module.outer, f"{name}.outer")
+    if type(module) is GatedFeedForward:
+        return inner, outer, _affine(module.gate, f"{name}.gate"), "silu"
+    return inner, outer, None, module.activation
 
 
 def _attention(
@@ -190,11 +202,20 @@ def _attention(
     """The weights, numbers of heads and whether queries are normalised, rotation and its layout, and windows."""
     _require(mechanism, name, (Mechanism,))
     score, read, rotation, interleaved = mechanism.score, mechanism.read, None, True
-    _require(score, f"{name}.score", (ScaledDotScore, RotaryDotScore))
+    _require(score, f"{name}.score", (ScaledDotScore, RotaryDotScore, NormalisedDotScore))
     if type(score) is RotaryDotScore:
         rotation, interleaved = (score.rotary_size, score.base), score.layout == "interleaved"
         score = score.content
+        _require(score, f"{name}.score.content", (ScaledDotScore, NormalisedDotScore))
+    normalised = type(score) is NormalisedDotScore
+    gain = None
+    if normalised:
+        gain, score = float(score.gain), score.content
         _require(score, f"{name}.score.content", (ScaledDotScore,))
+    if type(read) is DroppedRead:
+        _require(read, f"{name}.read", (DroppedRead,))
+        _undropped(read.dropout, f"{name}.read.dropout")
+        read = read.values
     _require(mechanism.alignment, f"{name}.alignment", (SoftmaxAlignment,))
     _require(read, f"{name}.read", (ProjectedSum,))
     if (read.num_heads, read.num_key_value_heads) != (score.num_heads, score.num_key_value_heads):
@@ -211,10 +232,10 @@ def _attention(
         )
     ]
     query, key, value, output = maps
-    scale = score.scale * mechanism.alignment.softmax_factor
+    scale = (score.scale if gain is None else gain) * mechanism.alignment.softmax_factor
     weights = AttentionWeights(query, output, scale, key if causal else None, value if causal else None)
     windows = tuple(_windows(mechanism.window, f"{name}.window", causal=causal))
-    return weights, (score.num_heads, score.num_key_value_heads, False), rotation, interleaved, windows
+    return weights, (score.num_heads, score.num_key_value_heads, normalised), rotation, interleaved, windows
 
 
 def _windows(window: Any, name: str, *, causal: bool) -> Iterable[Any]:
@@ -283,7 +304,7 @@ class Steps:
             at = torch.full((len(inputs),), step) if position is None else position
             return self.embedding(inputs, at).contiguous().clone()
         tokens = self.embedding.embedding
-        x = tokens.table.weight.index_select(0, tokens.in_vocabulary(inputs)) * _factor(self.embedding)
+        x = tokens.table.weight.index_select(0, tokens.in_vocabulary(inputs)) * self.embedding.scale
         if self.embedding.positions is None:
             return x
         return x.add_(self._added(step) if position is None else self.embedding.positions(position, x))
@@ -326,10 +347,6 @@ class Steps:
             parts = [sum(window.bias(offset, self.like.dtype)[0] for window in layer) for layer in windows]
             self.tables["bias"] = torch.stack([part.expand(heads, -1) for part in parts])
         return self.tables["bias"]
-
-
-def _factor(embedding: Any) -> float:
-    return float(getattr(embedding, "scale", math.sqrt(embedding.size)))
 
 
 def _is_table(embedding: Any) -> bool:
