@@ -19,13 +19,16 @@ PRESETS = [
     "autoencoder",
     "documents",
     "forecasting",
+    "g2p-transformer",
     "g2p",
+    "inflection-transformer",
     "inflection",
     "labelling",
     "language-model",
     "no-attention",
     "text-to-text",
     "translation-rnn",
+    "translation-transformer",
     "transliteration",
 ]
 
