@@ -51,7 +51,7 @@ class NormalisedDotScore(AbstractScore):
 
     def prepare(self, source: Source) -> Tree:
         """W_k h of length 1, split into key-value heads."""
-        return normalize(self.content.prepare(source), dim=-1)
+        return _unit(self.content.prepare(source))
 
     def project(self, query: Float[Tensor, "*rows Q"]) -> Float[Tensor, "*rows H D"]:
         """W_q q of length g, split into heads."""
@@ -72,4 +72,11 @@ class NormalisedDotScore(AbstractScore):
 
     def _normalised(self, query: Float[Tensor, "*rows H D"]) -> Float[Tensor, "*rows H D"]:
         """Queries of length g, whatever factor they had."""
-        return self.gain * normalize(query, dim=-1)
+        return self.gain.to(query.dtype) * _unit(query)
+
+
+def _unit(x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
+    """x / ‖x‖, zeros for zeros; computed in float32 at least, and divided by the largest number before it is squared."""
+    wide = x.float() if x.element_size() < 4 else x
+    largest = wide.detach().abs().amax(-1, keepdim=True).clamp(min=torch.finfo(wide.dtype).tiny)
+    return normalize(wide / largest, dim=-1).to(x.dtype)
