@@ -76,7 +76,7 @@ class NormalisedDotScore(AbstractScore):
 
 
 def _unit(x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-    """x / ‖x‖, zeros for zeros; computed in float32 at least, and divided by the largest number before it is squared."""
+    """x / ‖x‖, zeros for zeros; in float32 at least, and divided by the largest number before it is squared."""
     wide = x.float() if x.element_size() < 4 else x
     largest = wide.detach().abs().amax(-1, keepdim=True).clamp(min=torch.finfo(wide.dtype).tiny)
     return normalize(wide / largest, dim=-1).to(x.dtype)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from regard.attention import AdditiveScore, BilinearScore, ConcatScore, DotScore, PoolingScore, ScaledDotScore
+from regard.attention import (
+    AdditiveScore,
+    BilinearScore,
+    ConcatScore,
+    DotScore,
+    NormalisedDotScore,
+    PoolingScore,
+    ScaledDotScore,
+)
 from regard.testing.oracles.arithmetic import apply, dot, head_slice, linear, number
 from regard.testing.oracles.story import Matrix, Story, Vector, oracle
 
@@ -59,6 +67,13 @@ def bilinear(score: Any, story: Story) -> Vector:
                 total += story.query[a] * weight[a][b] * h[b]
         energies.append(number(score.dot.scale) * total)
     return energies
+
+
+@oracle(NormalisedDotScore)
+def normalised_dot(score: Any, story: Story) -> Vector:
+    """e_j = g · (W_q q)ᵀ(W_k h_j) / (‖W_q q‖ ‖W_k h_j‖) over the head's slices."""
+    q, keys = projected(score.content, story)
+    return [number(score.gain) * dot(q, k) / math.sqrt(dot(q, q) * dot(k, k)) for k in keys]
 
 
 @oracle(ScaledDotScore)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from regard.attention import RelativeDotScore, RotaryDotScore, TransformerXLScore
-from regard.testing.oracles.arithmetic import apply, dot, head_slice
+from regard.attention import NormalisedDotScore, RelativeDotScore, RotaryDotScore, TransformerXLScore
+from regard.testing.oracles.arithmetic import apply, dot, head_slice, number
 from regard.testing.oracles.scores.content import projected
 from regard.testing.oracles.story import Story, Vector, oracle
 
@@ -28,11 +28,15 @@ def rotate(x: Vector, place: int, size: int, base: float, layout: str) -> Vector
 
 @oracle(RotaryDotScore)
 def rotary(score: Any, story: Story) -> Vector:
-    """e_ij = (R_i W_q q_i)ᵀ(R_j W_k h_j) / √d."""
-    q, keys = projected(score.content, story)
+    """e_ij = (R_i W_q q_i)ᵀ(R_j W_k h_j) / √d; normalised: g times that of queries and keys of length 1."""
+    normalised = isinstance(score.content, NormalisedDotScore)
+    q, keys = projected(score.content.content if normalised else score.content, story)
     how = (score.rotary_size, score.base, score.layout)
     rotated = rotate(q, story.step, *how)
-    return [dot(rotated, rotate(k, j, *how)) / math.sqrt(len(q)) for j, k in enumerate(keys)]
+    energies = [dot(rotated, rotate(k, j, *how)) for j, k in enumerate(keys)]
+    if not normalised:
+        return [energy / math.sqrt(len(q)) for energy in energies]
+    return [number(score.content.gain) * e / math.sqrt(dot(q, q) * dot(k, k)) for e, k in zip(energies, keys)]
 
 
 @oracle(RelativeDotScore)
