@@ -59,6 +59,19 @@ class DataError(RegardError):
     """Data that cannot be read; the text names file, line, field and value."""
 
 
+class InputError(DataError):
+    """One of several inputs that cannot be handled.
+
+    Args:
+        index: its place among the inputs, from 0.
+        reason: the text without the number of the input.
+    """
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(f"input {index + 1}: {reason}")
+        self.index, self.reason = index, reason
+
+
 def newer_format(path: Path, number: int, supported: int) -> DataError:
     """The error for a file of a newer format."""
     return DataError(

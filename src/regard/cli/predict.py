@@ -15,7 +15,7 @@ import typer
 from regard.cli import inputs, options
 from regard.cli.inputs import STDIN, Row
 from regard.cli.standard import check_output, lines, plain, results, say
-from regard.errors import DataError, RegardError
+from regard.errors import DataError, InputError, RegardError
 
 if TYPE_CHECKING:
     from regard.tasks.contract import AbstractModel, Prediction
@@ -50,6 +50,13 @@ def predict(
     alignments: Annotated[
         bool, typer.Option("--alignments", help="In jsonl: the weights (output by input). In csv: a table of weights.")
     ] = False,
+    constraints: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD",
+            help="A field of JSONL inputs that has an object with prefix, include, exclude for its output.",
+        ),
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first input with a warning.")] = False,
     device: options.Device = "auto",
     profile: Annotated[
@@ -61,6 +68,9 @@ def predict(
     A .tsv file, and any file with --source-field, keeps its columns, and the output is one more. A .jsonl file keeps
     its fields beside a new one, `prediction`. Any other file has one input per line. A model whose inputs have several
     columns reads them from columns, too. A model whose inputs are files prints a table.
+
+    With --constraints FIELD, each line of a .jsonl file may say how its output begins and which texts it contains and
+    does not contain: {"prefix": "Das", "include": ["Haus"], "exclude": []}.
 
     With --num-best above 1 or --scores a last column has the score. Tabs and line ends within texts become spaces in
     TSV; jsonl has everything exactly.
@@ -91,6 +101,7 @@ def predict(
         raise RegardError(f"--format {chosen}: models of {loaded.config.task} print one of {kinds}.")
     if scores and chosen == "text":
         raise RegardError("A text of outputs has no room for scores: use --scores with --format tsv.")
+    extra = options.accepted(loaded, "predict", {"--constraints": ("constraints", constraints)})
     if loaded.input_kind == "file":
         with results(output) as written:
             names = argument or ([] if input is None else [str(input)])
@@ -102,6 +113,8 @@ def predict(
     terminal = not argument and source == STDIN and sys.stdin is not None and sys.stdin.isatty()
     if terminal:
         say("One input a line; Ctrl-D ends.")
+    if extra and inputs.format_of(source, inputs.parse_fields(source_field), num_columns=1) != "jsonl":
+        raise RegardError("--constraints names a field of JSONL inputs: use --input FILE.jsonl.")
     fields, trained = inputs.parse_fields(source_field), loaded.input_fields
     kind = inputs.format_of(source, fields, num_columns=len(trained))
     name = "stdin" if source == STDIN else str(source)
@@ -115,7 +128,7 @@ def predict(
         texts = [row.text for row in chunk]
         everything = index == 0 and not terminal and not inputs.is_full(chunk)
         with options.kernels_for(loaded, texts) if everything else nullcontext():
-            predictions = loaded.predict(texts, alignment=alignments)
+            predictions = _predicted(loaded, chunk, constraints if extra else None, alignments=alignments)
         answers = []
         for row, prediction in zip(chunk, predictions, strict=True):
             if row.refusal:
@@ -146,6 +159,18 @@ def predict(
                 print(each.text, file=stream)
             if stream is not None:
                 stream.flush()
+
+
+def _predicted(model: AbstractModel[Any], rows: Sequence[Row], field: str | None, *, alignments: bool) -> Sequence[Any]:
+    """The predictions of inputs, with constraints from a field of their lines if there is one."""
+    texts = [row.text for row in rows]
+    if field is None:
+        return model.predict(texts, alignment=alignments)
+    constraints = [row.kept.get(field) if isinstance(row.kept, dict) else None for row in rows]
+    try:
+        return model.predict(texts, alignment=alignments, constraints=constraints)  # type: ignore[call-arg]
+    except InputError as error:
+        raise DataError(f"{rows[error.index].place}: {field}: {error.reason}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Which settings of a search combine: the table that validation refuses from and the documentation shows.
 
-`READ_BY` has the methods that read a key, for keys that not all methods read. `EXCLUSIONS` has what has no meaning
+`READ_BY` has the methods that read a key, for keys that not all methods read, `READ_WITH` keys that are read together
+with another one. `EXCLUSIONS` has what has no meaning
 together for another reason. Everything that neither refuses combines.
 """
 
@@ -14,13 +15,20 @@ Method = Literal["beam", "sampling", "mbr"]
 METHODS: tuple[Method, ...] = get_args(Method)
 DRAWS: tuple[Method, ...] = ("sampling", "mbr")
 READ_BY: Mapping[str, tuple[Method, ...]] = {
-    **dict.fromkeys(("beam", "length_penalty", "alpha"), ("beam",)),
+    **dict.fromkeys(("beam", "length_penalty", "alpha", "coverage_penalty", "beta"), ("beam",)),
+    **dict.fromkeys(("num_groups", "diversity", "stop", "patience"), ("beam",)),
     **dict.fromkeys(("temperature", "top_k", "top_p", "min_p", "typical_p", "seed"), DRAWS),
     **dict.fromkeys(("num_samples", "utility"), ("mbr",)),
 }
-JUDGED_IN_FILES = frozenset(name for name, methods in READ_BY.items() if "beam" not in methods)
-"""Keys of another method that are refused in a file. A preset names those of the beam, which may stay when a setting
-chooses sampling."""
+READ_WITH: Mapping[str, tuple[str, tuple[Any, ...]]] = {
+    "beta": ("coverage_penalty", ("gnmt", "summary")),
+    "diversity": ("num_groups", ()),
+    "patience": ("stop", ("patience",)),
+}
+"""By key, another one without which it is not read, and the values of that one: if none, all but its default."""
+JUDGED_IN_FILES = frozenset(name for name, methods in READ_BY.items() if "beam" not in methods) | frozenset(READ_WITH)
+"""Keys that are refused in a file where they are not read. A preset names those of the beam, which may stay when a
+setting chooses sampling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,22 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "raise beam",
     ),
     Exclusion(
+        "stop",
+        "greedy search",
+        "`stop` other than `optimal`",
+        lambda search: _is_greedy(search) and search.stop != "optimal",
+        "greedy search (beam 1) has only one hypothesis",
+        "raise beam",
+    ),
+    Exclusion(
+        "num_groups",
+        "`num_groups`",
+        "a `beam` that it does not divide",
+        lambda search: search.method == "beam" and search.beam % search.num_groups,
+        "the groups have equal shares of the beam",
+        "give beam a multiple of num_groups",
+    ),
+    Exclusion(
         "num_best",
         "`method: mbr`",
         "`num_best` above `num_samples`",
@@ -79,6 +103,11 @@ def refusal_of(search: Any, judged: Collection[str], defaults: Mapping[str, Any]
         if name in judged and search.method not in methods and (value := getattr(search, name)) != defaults[name]:
             read = f"method {methods[0]} reads" if len(methods) == 1 else f"methods {' and '.join(methods)} read"
             return name, f"{name} is {value}, but only {read} it, and method is {search.method}"
+    for name, (other, values) in READ_WITH.items():
+        value, present = getattr(search, name), getattr(search, other)
+        reads = present in values if values else present != defaults[other]
+        if name in judged and value != defaults[name] and not reads:
+            return name, f"{name} is {value}, but it is not read where {other} is {present}"
     return excluded(search, EXCLUSIONS)
 
 

@@ -21,6 +21,8 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Natural = Annotated[int, Field(ge=0)]
 UtilityName = Literal["chrf", "bleu", "exact_match", "edit_distance"]
 Ranking = Literal["none", "average", "gnmt"]
+Coverage = Literal["none", "gnmt", "summary"]
+Criterion = Literal["optimal", "first", "patience"]
 Temperature = Annotated[float, Field(gt=0.0)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)] | None
 
@@ -72,9 +74,50 @@ class Search(Section, metaclass=_Called):
         "((5 + length) / 6)^alpha (Wu 2016)",
     )
     alpha: Annotated[float, Field(ge=0.0)] = Field(default=0.6, description="strength of the gnmt penalty")
+    coverage_penalty: Coverage = Field(
+        default="none",
+        description="what is added to the score for the weights that each source position got in all: gnmt: beta times "
+        "the sum of log min(weight, 1) (Wu 2016); summary: minus beta times the sum of what exceeds 1 (Gehrmann 2018)",
+    )
+    beta: Annotated[float, Field(ge=0.0)] = Field(default=0.2, description="strength of the coverage penalty")
+    num_groups: Count = Field(
+        default=1,
+        description="diverse beam search (Vijayakumar 2018): the beam is divided into so many groups, each of which "
+        "avoids the symbols that those before it have chosen at the same step",
+    )
+    diversity: Annotated[float, Field(ge=0.0)] = Field(
+        default=0.5,
+        description="of groups: what a symbol's log-probability loses for each hypothesis that has chosen it",
+    )
+    stop: Criterion = Field(
+        default="optimal",
+        description="when the search of an output ends: no unfinished hypothesis can beat the finished ones; num_best "
+        "hypotheses have finished; or patience times beam have (Kasai 2022). The last two count hypotheses whose end "
+        "is among the beam most probable continuations",
+    )
+    patience: Annotated[float, Field(gt=0.0)] = Field(
+        default=1.0, description="of stop patience: finished hypotheses as a multiple of the beam"
+    )
     min_length: Natural = Field(default=0, description="the fewest symbols of an output")
+    eos_threshold: Annotated[float, Field(gt=0.0)] | None = Field(
+        default=None,
+        description="an output ends only where the end symbol's log-probability is above so many times that of the "
+        "most probable other symbol (Hannun 2019); null: anywhere",
+    )
+    attention_stop: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="an output ends when its attention has been strongest at the last source position for so many "
+        "steps in a row; null: it need not",
+    )
     no_repeat_ngram_size: Natural = Field(
         default=0, description="no output has the same n symbols in a row twice (without the end symbol); 0: it may"
+    )
+    repetition_penalty: Annotated[float, Field(ge=1.0)] = Field(
+        default=1.0,
+        description="the log-probability of a symbol that the output has already is multiplied by it (Keskar 2019)",
+    )
+    unknown_penalty: Annotated[float, Field(ge=0.0, allow_inf_nan=True)] = Field(
+        default=0.0, description="what the log-probability of the unknown symbol is lowered by; .inf: it is never said"
     )
     num_samples: Count = Field(default=32, description="of mbr: samples drawn, candidates and references alike")
     utility: UtilityName = Field(

@@ -4,11 +4,22 @@ from regard.config.search import Search
 from regard.decoding.aligned import AlignedPair
 from regard.decoding.bayes_risk import mbr_search, minimum_bayes_risk
 from regard.decoding.beam import beam_search
+from regard.decoding.constraint import Constraints, ExcludedPhrases, ForcedPrefix
+from regard.decoding.ending import AttentionStop, EosThreshold
 from regard.decoding.free_run import Feed, Stop, Trajectory, free_run
 from regard.decoding.front_door import search
 from regard.decoding.greedy import greedy_search
-from regard.decoding.penalty import AbstractPenalty, AveragePenalty, Candidates, GnmtPenalty, NoPenalty, penalty_of
-from regard.decoding.processor import NoRepeat, Processor, SearchSource, SearchState
+from regard.decoding.penalty import (
+    AbstractPenalty,
+    AveragePenalty,
+    Candidates,
+    CoveragePenalty,
+    GnmtPenalty,
+    NoPenalty,
+    penalty_of,
+)
+from regard.decoding.processor import Processor, SearchSource, SearchState
+from regard.decoding.repetition import NoRepeat, RepetitionPenalty, UnknownPenalty
 from regard.decoding.rerank import rerank, reverse
 from regard.decoding.rescore import force_align, rescore
 from regard.decoding.result import Hypothesis, Prediction, chosen_heads, main_alignment
@@ -20,21 +31,29 @@ from regard.decoding.words import WordAlignment, hard_links, merge_words, symmet
 __all__ = [
     "AbstractPenalty",
     "AlignedPair",
+    "AttentionStop",
     "AveragePenalty",
     "Candidates",
+    "Constraints",
+    "CoveragePenalty",
+    "EosThreshold",
+    "ExcludedPhrases",
     "Feed",
+    "ForcedPrefix",
     "GnmtPenalty",
     "Hypothesis",
     "NoPenalty",
     "NoRepeat",
     "Prediction",
     "Processor",
+    "RepetitionPenalty",
     "Search",
     "SearchSource",
     "SearchState",
     "SimpleDecoder",
     "Stop",
     "Trajectory",
+    "UnknownPenalty",
     "WordAlignment",
     "beam_search",
     "chosen_heads",

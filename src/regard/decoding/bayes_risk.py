@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from regard.config.search import Search, UtilityName
+from regard.decoding.constraint import Constraints
 from regard.decoding.processor import Processor, SearchSource
 from regard.decoding.result import Hypothesis
 from regard.decoding.sampling import draw
@@ -34,6 +35,9 @@ def mbr_search(
     processors: Sequence[Processor] = (),
     items: Tensor | None = None,
     source: SearchSource | None = None,
+    min_length: int | Tensor | None = None,
+    unk: int | None = None,
+    constraints: Sequence[Constraints | None] | None = None,
     text: Text | None = None,
     generator: Generator | None = None,
 ) -> list[list[Hypothesis]]:
@@ -62,6 +66,9 @@ def mbr_search(
         processors=processors,
         items=items,
         source=source,
+        min_length=min_length,
+        unk=unk,
+        constraints=constraints,
         generator=generator,
     )
     return minimum_bayes_risk(drawn, utility=options.utility, num_best=options.num_best, text=text)

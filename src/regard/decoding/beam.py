@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
+from math import ceil, inf
 
 import torch
 from torch import Tensor
 
 from regard import tree
 from regard.config.search import Search
-from regard.decoding.frontier import Frontier, length_limits, widened
+from regard.decoding.banks import Banks
+from regard.decoding.constraint import Constraints, checked
+from regard.decoding.frontier import Frontier, MinimumLengths, length_limits, widened
 from regard.decoding.greedy import greedy_search
 from regard.decoding.history import ROOT
-from regard.decoding.penalty import AbstractPenalty, Candidates, penalty_of
-from regard.decoding.processor import Processor, SearchSource, process, processors_of, uses_weights
+from regard.decoding.options import processors_of
+from regard.decoding.penalty import AbstractPenalty, Candidates, penalty_of, require_source
+from regard.decoding.processor import Processor, SearchSource, process, uses_weights
 from regard.decoding.result import Hypothesis, StopReason
 from regard.errors import ConfigError
 from regard.models.contract import Decoder, Tree
@@ -34,6 +37,9 @@ def beam_search(
     processors: Sequence[Processor] = (),
     items: Tensor | None = None,
     source: SearchSource | None = None,
+    min_length: int | Tensor | None = None,
+    unk: int | None = None,
+    constraints: Sequence[Constraints | None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Follows the `beam` most probable unfinished hypotheses of every sentence at once.
 
@@ -68,109 +74,256 @@ def beam_search(
             processors=processors,
             items=items,
             source=source,
+            min_length=min_length,
+            unk=unk,
+            constraints=constraints,
         )
     if tree.rows(memory) == 0:
         return []
-    penalty, processors = penalty or penalty_of(options), processors_of(options, processors)
+    penalty = penalty or penalty_of(options)
+    require_source(penalty, source)
     with torch.inference_mode():
         remaining = length_limits(max_length, memory)
+        rows = checked(constraints, len(remaining), eos=eos, limits=remaining)
+        processors = processors_of(options, processors, unk=unk, constraints=rows, device=remaining.device)
+        banks = Banks(rows, remaining.device) if rows is not None and any(row.include for row in rows) else None
         frontier = Frontier(
             decoder,
             memory,
             bos=bos,
             eos=eos,
             width=options.beam,
-            begins_alike=True,
+            begins_alike=options.num_groups == 1,
             alignment=alignment,
-            keep_tokens=bool(processors),
+            keep_tokens=bool(processors) or banks is not None,
             keep_weights=any(map(uses_weights, (penalty, *processors))),
             items=items,
             source=source,
         )
-        scores, nodes = _search(frontier, options, remaining, penalty, processors)
+        least = MinimumLengths(min_length, options.min_length, memory)
+        scores, nodes = _search(frontier, options, remaining, least, penalty, processors, banks)
         best = _best(options, remaining)
-    kept = [[p for p, score in enumerate(row) if score > -inf][: options.num_best] for row in scores.tolist()]
-    sentence = torch.tensor([b for b, row in enumerate(kept) for _ in row], device=nodes.device)
-    column = torch.tensor([p for row in kept for p in row], device=nodes.device)
-    stops: list[StopReason] = ["eos" if p < best else "length" for p in column.tolist()]
-    hypotheses = iter(frontier.history.read(nodes[sentence, column], scores[sentence, column].tolist(), stops))
-    return [[next(hypotheses) for _ in row] for row in kept]
+    groups = [[[p for p, score in enumerate(group) if score > -inf] for group in row] for row in scores.tolist()]
+    kept = [
+        (b, g, p) for b, row in enumerate(groups) for g, columns in enumerate(row) for p in columns[: _share(options)]
+    ]
+    chosen = torch.tensor(kept, dtype=torch.long, device=nodes.device).view(-1, 3).unbind(1)
+    stops: list[StopReason] = ["eos" if p < best else "length" for _, _, p in kept]
+    hypotheses = frontier.history.read(nodes[chosen], scores[chosen].tolist(), stops)
+    results: list[list[Hypothesis]] = [[] for _ in groups]
+    for (b, _, _), hypothesis in zip(kept, hypotheses, strict=True):
+        results[b].append(hypothesis)
+    return results if options.num_groups == 1 else [_united(found)[: options.num_best] for found in results]
 
 
 def _search(
     frontier: Frontier,
     options: Search,
     remaining: Tensor,
+    least: MinimumLengths,
     penalty: AbstractPenalty,
     processors: Sequence[Processor],
+    banks: Banks | None,
 ) -> tuple[Tensor, Tensor]:
-    """Scores and last nodes of every sentence, (B, num_best + beam): first of finished hypotheses, then of the beam."""
-    eos, beam, best = frontier.eos, options.beam, _best(options, remaining)
-    count, history = len(frontier), frontier.history
+    """Scores and last nodes of every group of every sentence, (B, G, best + beam / G): first of finished hypotheses,
+    then of those of its beam."""
+    eos, beam, best, groups = frontier.eos, options.beam, _best(options, remaining), options.num_groups
+    count, history, width = len(frontier), frontier.history, options.beam // groups
+    enough = None if options.stop == "optimal" else _enough(options)
     totals = torch.full((count, frontier.width), -inf, dtype=frontier.precision, device=remaining.device)
-    totals[:, 0] = 0
-    finished = totals.new_full((count, best), -inf)
-    finished_nodes = frontier.nodes.new_full((count, best), ROOT)
-    final = totals.new_full((count, best + beam), -inf)
-    final_nodes = frontier.nodes.new_full((count, best + beam), ROOT)
+    totals.view(count, groups, -1)[..., 0] = 0
+    finished = totals.new_full((count, groups, best), -inf)
+    finished_nodes = frontier.nodes.new_full((count, groups, best), ROOT)
+    counts = torch.zeros_like(finished_nodes[..., 0])
+    final = totals.new_full((count, groups, best + width), -inf)
+    final_nodes = frontier.nodes.new_full((count, groups, best + width), ROOT)
+    contained = None if banks is None else banks.begin(frontier.rows())
     while len(frontier):
         log_probabilities = frontier.advance()
         length = frontier.step
-        seen = frontier.seen(log_probabilities) if processors else None
-        processed = process(log_probabilities, seen, processors)
         dead = totals == -inf
-        may_end = length > options.min_length
+        may_end = least.reached(frontier.sentences, length)
+        if contained is not None:
+            may_end = contained.all(1).view_as(totals) & may_end
+        seen = None
+        if processors:
+            seen = frontier.seen(log_probabilities, may_end=(may_end & ~dead).flatten())
+        processed = process(log_probabilities, seen, processors)
 
-        if may_end:
+        new_totals, tokens, parents, contained = _continuations(processed, totals, frontier, options, banks, contained)
+        heads = new_totals.view(len(frontier), groups, -1)[..., 0]
+        if may_end is not False:
             rows = torch.arange(len(log_probabilities), device=log_probabilities.device).view_as(totals)
             ends = history.grow(frontier.nodes, torch.full_like(rows, eos), log_probabilities[:, eos].clone(), rows)
             ended = (totals + processed[:, eos].view_as(totals)).masked_fill(dead, -inf)
+            if may_end is not True:
+                ended = ended.masked_fill(~may_end, -inf)
             frontier.require_numbers(ended)
-            scores = penalty.score(_candidates(ended, length, frontier))
-            finished, order = torch.cat([finished, scores], 1).sort(dim=1, descending=True, stable=True)
-            finished_nodes = torch.cat([finished_nodes, ends], 1).gather(1, order)[:, :best]
-            finished = finished[:, :best]
-
-        values, tokens = largest(processed, beam, without=eos)
-        candidates = (totals.view(-1, 1) + values).masked_fill(dead.view(-1, 1), -inf).view(len(frontier), -1)
-        new_totals, indices = largest(widened(candidates, beam, -inf), beam)
-        frontier.require_numbers(new_totals[:, :1])  # NaN comes first
-        indices = indices.clamp_(max=candidates.shape[1] - 1)
-        tokens = tokens.view(len(frontier), -1).gather(1, indices)
-        first = torch.arange(0, len(log_probabilities), frontier.width, device=log_probabilities.device)[:, None]
-        parents = indices.floor_divide_(values.shape[1]).add_(first)
+            if groups > 1:
+                ended = _diverse_ends(ended, new_totals, options)
+            if enough is not None:
+                ended, counts = _taken(ended, new_totals, counts, enough)
+            scores = penalty.score(_candidates(ended, length, frontier)).view(len(frontier), groups, -1)
+            finished, order = torch.cat([finished, scores], 2).sort(dim=2, descending=True, stable=True)
+            ends = ends.view(len(frontier), groups, -1)
+            finished_nodes = torch.cat([finished_nodes, ends], 2).gather(2, order)[..., :best]
+            finished = finished[..., :best]
+        frontier.require_numbers(heads)  # NaN comes first
         new_nodes = history.grow(frontier.nodes.flatten()[parents], tokens, log_probabilities[parents, tokens], parents)
         del log_probabilities, processed, seen  # so that those of the next step take their place
 
-        extinct = new_totals[:, 0] == -inf
-        leaving = extinct | (remaining <= length)
-        if may_end:
-            hope = penalty.bound(new_totals[:, 0], length, remaining)
-            leaving = leaving | ((finished[:, -1] > -inf) & (hope <= finished[:, -1]))
+        extinct = heads == -inf
+        done = extinct
+        if may_end is not False:
+            full = finished[..., -1] > -inf
+            done = done | (full & (penalty.bound(heads, length, remaining[:, None]) <= finished[..., -1]))
+            done = done if enough is None else done | (counts >= enough)
+        leaving = done.all(1) | (remaining <= length)
         if bool(leaving.any()):
-            stranded = (extinct & (finished[:, 0] == -inf))[:, None]
-            unfinished = penalty.score(_candidates(new_totals, length, frontier, parents))
+            stranded = (extinct & (finished[..., 0] == -inf)).all(1)[:, None, None]
+            unfinished = penalty.score(_candidates(new_totals, length, frontier, parents)).view(
+                len(frontier), groups, -1
+            )
+            last = new_nodes.view_as(unfinished)
             if bool(stranded.any()):
-                before = penalty.score(_candidates(totals, length - 1, frontier))
-                unfinished = torch.where(stranded, widened(before, beam, -inf), unfinished)
-            last = torch.where(stranded, widened(frontier.nodes, beam, ROOT), new_nodes)
+                before = penalty.score(_candidates(totals, length - 1, frontier)).view(len(frontier), groups, -1)
+                unfinished = torch.where(stranded, widened(before, width, -inf), unfinished)
+                last = torch.where(stranded, widened(frontier.nodes.view_as(before), width, ROOT), last)
             left = frontier.sentences[leaving]
-            final[left] = torch.cat([finished, unfinished], 1)[leaving]
-            final_nodes[left] = torch.cat([finished_nodes, last], 1)[leaving]
+            final[left] = torch.cat([finished, unfinished], 2)[leaving]
+            final_nodes[left] = torch.cat([finished_nodes, last], 2)[leaving]
             staying = (~leaving).nonzero()[:, 0]
             frontier.move(parents[staying], tokens[staying], new_nodes[staying], staying)
-            totals, finished, finished_nodes, remaining = (
-                x[staying] for x in (new_totals, finished, finished_nodes, remaining)
+            totals, finished, finished_nodes, remaining, counts = (
+                x[staying] for x in (new_totals, finished, finished_nodes, remaining, counts)
             )
+            contained = None if contained is None else contained.view(len(leaving), beam, -1)[staying].flatten(0, 1)
         else:
             frontier.move(parents, tokens, new_nodes)
             totals = new_totals
     return final, final_nodes
 
 
+def _continuations(
+    processed: Tensor,
+    totals: Tensor,
+    frontier: Frontier,
+    options: Search,
+    banks: Banks | None,
+    contained: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """The next beam: log-probabilities (B, beam), falling within each group, tokens, flat rows of the parents, and
+    which phrases hypotheses contain, (B * beam, P).
+
+    Source: for groups, Vijayakumar et al. 2018, Diverse Beam Search, with Hamming diversity: a token of group g loses λ
+    for every hypothesis of the groups before it that has chosen the token at this step.
+    """
+    count, groups = len(totals), options.num_groups
+    width, beam = totals.shape[1] // groups, options.beam // groups
+    first = torch.arange(0, totals.numel(), totals.shape[1], device=totals.device)[:, None]
+    if groups == 1 and banks is None:
+        new_totals, tokens, parents = _most_probable(processed, totals, beam, frontier.eos)
+        return new_totals, tokens, parents.add_(first), None
+    by_group = processed.view(count, groups, width, -1)
+    parts: list[tuple[Tensor, Tensor, Tensor]] = []
+    containing: list[Tensor] = []
+    for g in range(groups):
+        scores, sums = by_group[:, g], totals.view(count, groups, width)[:, g].contiguous()
+        if parts:
+            losses = torch.cat([(part[0] > -inf) * -options.diversity for part in parts], 1).to(scores.dtype)
+            chosen = torch.cat([part[1] for part in parts], 1)
+            scores = scores.scatter_add(2, *(x[:, None].expand(-1, width, -1) for x in (chosen, losses)))
+        scores = scores.reshape(count * width, -1)
+        if banks is None:
+            new_totals, tokens, parents = _most_probable(scores, sums, beam, frontier.eos)
+        else:
+            assert contained is not None
+            assert frontier.tokens is not None
+            of_group = (
+                x.unflatten(0, (count, groups, width))[:, g].flatten(0, 1) for x in (frontier.tokens, contained)
+            )
+            so_far, having = of_group
+            sentences = frontier.sentences.repeat_interleave(width)
+            new_totals, tokens, parents, having = banks.extend(
+                scores, sums, so_far, sentences, having, width=beam, eos=frontier.eos
+            )
+            containing.append(having)
+        parts.append((new_totals, tokens, parents + first + g * width))
+    joined = [torch.cat(each, 1) for each in zip(*parts, strict=True)]
+    now = torch.cat(containing, 1).flatten(0, 1) if containing else None
+    return joined[0], joined[1], joined[2], now
+
+
+def _most_probable(processed: Tensor, totals: Tensor, beam: int, eos: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The most probable continuations of hypotheses (B, K): log-probabilities (B, beam), tokens, places of the parents.
+
+    Args:
+        processed: (B K, N), the log-probabilities of the next token.
+    """
+    dead = totals == -inf
+    values, tokens = largest(processed, beam, without=eos)
+    candidates = (totals.view(-1, 1) + values).masked_fill(dead.view(-1, 1), -inf).view(len(totals), -1)
+    new_totals, indices = largest(widened(candidates, beam, -inf), beam)
+    indices = indices.clamp_(max=candidates.shape[1] - 1)
+    return new_totals, tokens.view(len(totals), -1).gather(1, indices), indices.floor_divide_(values.shape[1])
+
+
+def _diverse_ends(ended: Tensor, new_totals: Tensor, options: Search) -> Tensor:
+    """The log-probabilities of the ends of a step (B, beam), which lose λ for every end of a group before.
+
+    As all hypotheses end at every step, those count that are more probable than the last one of their group's next
+    beam, as if the end were a token among others.
+    """
+    groups = options.num_groups
+    by_group = list(ended.view(len(ended), groups, -1).unbind(1))
+    lowest = new_totals.view(len(ended), groups, -1)[..., -1:].unbind(1)
+    chosen = torch.zeros_like(ended[:, :1])
+    for g in range(groups):
+        by_group[g] = by_group[g] - options.diversity * chosen
+        chosen = chosen + (by_group[g] > lowest[g]).sum(1, keepdim=True)
+    return torch.cat(by_group, 1)
+
+
+def _taken(ended: Tensor, new_totals: Tensor, counts: Tensor, enough: int) -> tuple[Tensor, Tensor]:
+    """Of the hypotheses that end at a step, those that count, others being -inf, and the new counts (B, G).
+
+    An end counts if it is more probable than the last hypothesis of the next beam, as if it had been among its
+    candidates, until there are enough.
+
+    Args:
+        ended, new_totals: (B, K), the log-probabilities of the ends and of the next beam.
+        counts: (B, G), of the steps before.
+    """
+    by_group = ended.view(*counts.shape, -1)
+    lowest = new_totals.view(*counts.shape, -1)[..., -1:]
+    falling, order = by_group.sort(dim=2, descending=True, stable=True)
+    places = torch.arange(by_group.shape[2], device=ended.device)
+    counted = (falling > lowest) & (places < (enough - counts)[..., None])
+    admitted = torch.zeros_like(counted).scatter_(2, order, counted)
+    return by_group.masked_fill(~admitted, -inf).view_as(ended), counts + counted.sum(2)
+
+
+def _enough(options: Search) -> int:
+    """How many finished hypotheses of a group end its search."""
+    counts = {"first": 1, "patience": ceil(options.patience * (options.beam // options.num_groups))}
+    return max(counts[options.stop], _share(options))
+
+
+def _share(options: Search) -> int:
+    """The hypotheses that each group returns."""
+    return -(-options.num_best // options.num_groups)
+
+
 def _best(options: Search, limits: Tensor) -> int:
-    """How many finished hypotheses are kept: at most as many as can end, a beam at every step."""
-    return min(options.num_best, options.beam * int(limits.max()))
+    """How many finished hypotheses a group keeps: at most as many as can end, its beam at every step."""
+    return min(_share(options), options.beam // options.num_groups * int(limits.max()))
+
+
+def _united(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+    """The hypotheses of all groups, the finished ones first, best first; of equal ones only the best."""
+    ranked = sorted(hypotheses, key=lambda h: (h.stop_reason != "eos", -h.score))
+    distinct = {tuple(h.tokens.tolist()): h for h in reversed(ranked)}
+    return [h for h in ranked if distinct[tuple(h.tokens.tolist())] is h]
 
 
 def _candidates(totals: Tensor, length: int, frontier: Frontier, rows: Tensor | None = None) -> Candidates:

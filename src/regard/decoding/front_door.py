@@ -10,6 +10,7 @@ from torch import Tensor
 from regard.config.search import Search
 from regard.decoding.bayes_risk import Text, mbr_search
 from regard.decoding.beam import beam_search
+from regard.decoding.constraint import Constraints
 from regard.decoding.penalty import AbstractPenalty
 from regard.decoding.processor import Processor, SearchSource
 from regard.decoding.result import Hypothesis
@@ -32,6 +33,9 @@ def search(
     items: Tensor | None = None,
     source: SearchSource | None = None,
     text: Text | None = None,
+    min_length: int | Tensor | None = None,
+    unk: int | None = None,
+    constraints: Sequence[Constraints | None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Searches for the outputs of a batch of prepared sources.
 
@@ -52,12 +56,18 @@ def search(
             sentences are numbered from 0.
         source: ids and mask of the sources, for processors and for penalties that read the attention.
         text: for method mbr, makes texts of tokens (`minimum_bayes_risk`).
+        min_length: the smallest number of tokens before the end of sentence: a number, or (B,), one per sentence; the
+            options' one at least.
+        unk: the id of the unknown token, for the options' penalty of it.
+        constraints: for each sentence what its output must be like, or None; phrases that are to be included need a
+            beam.
 
     Returns:
         For each sentence, best first: at most `num_best` hypotheses, or exactly so many samples. Their tensors are no
         inference tensors, so they may be used in training.
 
     Raises:
+        ConfigError: for options or constraints that the search cannot keep.
         ShapeError: for outputs or limits of a wrong shape.
         RegardError: for NaN, logits instead of log-probabilities, or an eos outside the vocabulary.
     """
@@ -79,6 +89,9 @@ def search(
             processors=processors,
             items=items,
             source=source,
+            min_length=min_length,
+            unk=unk,
+            constraints=constraints,
         )
     return beam_search(
         decoder,
@@ -92,4 +105,7 @@ def search(
         processors=processors,
         items=items,
         source=source,
+        min_length=min_length,
+        unk=unk,
+        constraints=constraints,
     )

@@ -124,16 +124,25 @@ class Frontier:
         source = self._source
         return None if source is None or source.mask is None else source.mask[self.sentences, None]
 
-    def seen(self, log_probabilities: Tensor, ended: Tensor | None = None) -> SearchState:
-        """What processors are told at this step."""
+    def rows(self) -> Tensor:
+        """(R,): the number of each row's sentence in the batch."""
+        return self.sentences.repeat_interleave(self.width)
+
+    def seen(
+        self, log_probabilities: Tensor, *, ended: Tensor | None = None, may_end: Tensor | None = None
+    ) -> SearchState:
+        """What processors are told at this step; without the last two, no row has ended and all may end."""
         assert self.tokens is not None
         if ended is None:
             ended = torch.zeros(len(log_probabilities), dtype=torch.bool, device=log_probabilities.device)
+        if may_end is None:
+            may_end = ~ended
         return SearchState(
             self.tokens,
             log_probabilities,
-            self.sentences.repeat_interleave(self.width),
+            self.rows(),
             ended,
+            may_end,
             self.eos,
             self._items,
             self._source,
@@ -210,6 +219,34 @@ def with_fast_steps(decoder: Decoder, memory: Tree, rows: int) -> tuple[Decoder,
         return decoder, memory
     twin: tuple[Decoder, Tree] = for_search(decoder, memory, rows)
     return twin
+
+
+class MinimumLengths:
+    """The fewest tokens of each sentence before its end.
+
+    Args:
+        least: a number, or (B,) integers, one per sentence.
+        floor: that of all.
+
+    Raises:
+        ShapeError: for a tensor that is not (B,) integers.
+    """
+
+    def __init__(self, least: int | Tensor | None, floor: int, memory: Tree) -> None:
+        count, device = tree.rows(memory), next(tree.leaves(memory)).device
+        given = torch.as_tensor(floor if least is None else least, device=device)
+        if given.is_floating_point() or given.dtype == torch.bool or given.shape not in ((), (count,)):
+            raise ShapeError(
+                f"min_length must be an int or (B={count},) integers.\n" + describe({"min_length": ("B", given)})
+            )
+        self._least = given.long().expand(count).clamp(min=floor)
+        self._shortest, self._longest = (int(self._least.min()), int(self._least.max())) if count else (0, 0)
+
+    def reached(self, sentences: Tensor, step: int) -> Tensor | bool:
+        """Whether the token of this step may be the end: of all of these sentences, of none, or of each (B', 1)."""
+        if step > self._longest:
+            return True
+        return False if step <= self._shortest else (self._least[sentences] < step)[:, None]
 
 
 def length_limits(max_length: int | Tensor, memory: Tree) -> Tensor:

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from regard.config.search import Search
-from regard.decoding.penalty import AbstractPenalty, penalty_of
-from regard.decoding.processor import Processor, SearchSource, processors_of
+from regard.decoding.constraint import Constraints, checked
+from regard.decoding.frontier import MinimumLengths, length_limits
+from regard.decoding.options import processors_of
+from regard.decoding.penalty import AbstractPenalty, penalty_of, require_source
+from regard.decoding.processor import Processor, SearchSource
 from regard.decoding.result import Hypothesis
 from regard.decoding.rollout import roll_out
 from regard.errors import ConfigError
@@ -29,6 +32,9 @@ def greedy_search(
     processors: Sequence[Processor] = (),
     items: Tensor | None = None,
     source: SearchSource | None = None,
+    min_length: int | Tensor | None = None,
+    unk: int | None = None,
+    constraints: Sequence[Constraints | None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Takes the most probable token at every step, the lower id among equals; one hypothesis per sentence.
 
@@ -38,14 +44,20 @@ def greedy_search(
     if options.method != "beam" or options.beam != 1:
         got = f"beam={options.beam}" if options.method == "beam" else f"method={options.method!r}"
         raise ConfigError(f"Greedy search is beam=1; got {got}. Call search.", ("decoding", "beam"))
+    penalty = penalty or penalty_of(options)
+    require_source(penalty, source)
+    limits = length_limits(max_length, memory)
+    rows = checked(
+        constraints, len(limits), eos=eos, limits=limits, greedy="greedy search (beam 1) has only one hypothesis"
+    )
     return roll_out(
         decoder,
         memory,
         lambda log_probabilities, frontier: largest(log_probabilities, 1)[1],
-        penalty or penalty_of(options),
-        processors_of(options, processors),
+        penalty,
+        processors_of(options, processors, unk=unk, constraints=rows, device=limits.device),
         width=1,
-        min_length=options.min_length,
+        min_length=MinimumLengths(min_length, options.min_length, memory),
         bos=bos,
         eos=eos,
         max_length=max_length,

@@ -1,16 +1,21 @@
-"""Length penalties: how hypotheses of different lengths are ranked."""
+"""Penalties: how hypotheses of different lengths and attention are ranked."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from regard.config.search import Search
+from regard.decoding.processor import SearchSource
+from regard.errors import ConfigError
+
+LEAST_WEIGHT = 1e-9
+"""What a source position without any weight counts as in a coverage penalty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,8 @@ class AveragePenalty(AbstractPenalty):
 class GnmtPenalty(AbstractPenalty):
     """log P / ((5 + T) / 6)^alpha; alpha = 0 is no penalty.
 
-    Source: Wu et al. 2016, Google's Neural Machine Translation System, section 7, without its coverage penalty.
+    Source: Wu et al. 2016, Google's Neural Machine Translation System, section 7; its coverage penalty is
+    `CoveragePenalty`.
 
     >>> GnmtPenalty(1.0).score(Candidates(torch.tensor([-6.0]), 7))
     tensor([-3.])
@@ -97,6 +103,50 @@ class GnmtPenalty(AbstractPenalty):
         return totals / ((5 + lengths) / 6) ** self.alpha
 
 
+@dataclass(frozen=True, slots=True)
+class CoveragePenalty(AbstractPenalty):
+    """Another ranking, plus a term for the weights c_j that each source position j has got in all steps together.
+
+    - `gnmt`: β Σ_j log min(c_j, 1). It lowers the score for what was not read. c_j counts as at least 1e-9, so that the
+      score stays finite for a position without any weight.
+    - `summary`: -β Σ_j max(c_j - 1, 0). It lowers the score for what was read again.
+
+    Neither term exceeds 0, so the bound of the ranking is one of the sum.
+
+    Args:
+        ranking: the score without the term.
+        kind: `gnmt` or `summary`.
+        beta: β.
+
+    Source: Wu et al. 2016, Google's Neural Machine Translation System, section 7; Gehrmann et al. 2018, Bottom-Up
+    Abstractive Summarization, section 5 (there with Σ_j max(c_j, 1) - S, which is the same).
+
+    >>> weights = torch.tensor([[0.5, 1.5, 0.0]])
+    >>> candidates = Candidates(torch.tensor([-6.0]), 3, weights=weights, mask=torch.tensor([[True, True, False]]))
+    >>> CoveragePenalty(NoPenalty(), "gnmt", 1.0).score(candidates)  # -6 + log 0.5
+    tensor([-6.6931])
+    >>> CoveragePenalty(NoPenalty(), "summary", 1.0).score(candidates)
+    tensor([-6.5000])
+    """
+
+    ranking: AbstractPenalty
+    kind: Literal["gnmt", "summary"]
+    beta: float = 0.2
+
+    uses_weights = True
+
+    def score(self, candidates: Candidates) -> Tensor:
+        weights = candidates.weights
+        assert weights is not None
+        terms = weights.clamp(LEAST_WEIGHT, 1).log() if self.kind == "gnmt" else -(weights - 1).clamp(min=0)
+        if candidates.mask is not None:
+            terms = terms.masked_fill(~candidates.mask, 0)
+        return self.ranking.score(candidates) + self.beta * terms.sum(-1)
+
+    def bound(self, log_probability: Tensor, length: int, max_length: Tensor) -> Tensor:
+        return self.ranking.bound(log_probability, length, max_length)
+
+
 def penalty_of(options: Search) -> AbstractPenalty:
     """The penalty that the options name.
 
@@ -104,4 +154,15 @@ def penalty_of(options: Search) -> AbstractPenalty:
     AveragePenalty()
     """
     penalties = {"none": NoPenalty(), "average": AveragePenalty(), "gnmt": GnmtPenalty(options.alpha)}
-    return penalties[options.length_penalty]
+    ranking: AbstractPenalty = penalties[options.length_penalty]
+    kind = options.coverage_penalty
+    return ranking if kind == "none" else CoveragePenalty(ranking, kind, options.beta)
+
+
+def require_source(penalty: AbstractPenalty, source: SearchSource | None) -> None:
+    """Refuses a coverage penalty that does not know which source positions are real."""
+    if isinstance(penalty, CoveragePenalty) and source is None:
+        raise ConfigError(
+            "A coverage penalty needs to know which source positions are real: search(source=...).",
+            ("decoding", "coverage_penalty"),
+        )

@@ -1,16 +1,14 @@
-"""Processors, which change the next token's log-probabilities before a search uses them."""
+"""What processors are: functions that change the next token's log-probabilities before a search uses them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Protocol
 
 from torch import Tensor
 
-from regard.config.search import Search
-from regard.errors import ConfigError, ShapeError
+from regard.errors import ShapeError
 from regard.shapes import describe
 
 
@@ -39,6 +37,7 @@ class SearchState:
         log_probabilities: (R, N), those of the model, before any processor.
         sentences: (R,), the number of each row's sentence in the batch.
         ended: (R,) bool, hypotheses that have ended; what is said of their next token is not used.
+        may_end: (R,) bool, False before the minimum length and while required phrases are lacking.
         eos: the id that ends a hypothesis.
         items: (B,), the numbers by which sentences differ (`sample`), if they were given.
         source: what was given to the search.
@@ -51,6 +50,7 @@ class SearchState:
     log_probabilities: Tensor
     sentences: Tensor
     ended: Tensor
+    may_end: Tensor
     eos: int
     items: Tensor | None = None
     source: SearchSource | None = None
@@ -79,43 +79,12 @@ def uses_weights(reader: object) -> bool:
     return bool(getattr(reader, "uses_weights", False))
 
 
-@dataclass(frozen=True, slots=True)
-class NoRepeat:
-    """Forbids every token that would complete an n-gram of `size` tokens that the hypothesis already has."""
-
-    size: int
-
-    def __post_init__(self) -> None:
-        if self.size < 1:
-            raise ConfigError(f"NoRepeat(size={self.size}): size is the length of an n-gram; give 1 or more.")
-
-    def __call__(self, log_probabilities: Tensor, state: SearchState, /) -> Tensor:
-        tokens = state.tokens
-        length = tokens.shape[1]
-        if length < self.size:
-            return log_probabilities
-        ngrams = tokens.unfold(1, self.size, 1)
-        latest = tokens[:, length - self.size + 1 :]
-        row, position = (ngrams[..., :-1] == latest[:, None]).all(-1).nonzero(as_tuple=True)
-        result = log_probabilities.clone()
-        result[row, ngrams[row, position, -1]] = -inf
-        return result
-
-
-def processors_of(options: Search, further: Sequence[Processor] = ()) -> tuple[Processor, ...]:
-    """The processors that the options name, then further ones."""
-    blocking = (NoRepeat(options.no_repeat_ngram_size),) if options.no_repeat_ngram_size else ()
-    return (*blocking, *further)
-
-
 def process(
     log_probabilities: Tensor,
     state: SearchState | None,
     processors: Sequence[Processor],
-    *,
-    forbidden: int | None = None,
 ) -> Tensor:
-    """Applies the processors in order, then forbids one token (the end, before the minimum length).
+    """Applies the processors in order.
 
     Args:
         state: may be None if there are no processors.
@@ -129,7 +98,4 @@ def process(
                 f"The processor {processor!r} must return log-probabilities of the shape of its input.\n"
                 + describe({"input": ("R N", log_probabilities), "returned": ("R N", result)})
             )
-    if forbidden is not None:
-        result = result.clone()
-        result[:, forbidden] = -inf
     return result

@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from regard import tree
-from regard.decoding.frontier import Frontier, length_limits, widened
+from regard.decoding.frontier import Frontier, MinimumLengths, length_limits, widened
 from regard.decoding.penalty import AbstractPenalty, Candidates
 from regard.decoding.processor import Processor, SearchSource, process, uses_weights
 from regard.decoding.result import Hypothesis, StopReason
@@ -24,7 +24,7 @@ def roll_out(
     processors: Sequence[Processor],
     *,
     width: int,
-    min_length: int,
+    min_length: MinimumLengths,
     bos: int,
     eos: int,
     max_length: int | Tensor,
@@ -65,13 +65,13 @@ def roll_out(
         scores, nodes, ended = totals.clone(), last.clone(), ~going
         while len(frontier):
             log_probabilities = frontier.advance()
-            seen = frontier.seen(log_probabilities, ~going.flatten()) if processors else None
-            processed = process(
-                log_probabilities,
-                seen,
-                processors,
-                forbidden=eos if frontier.step <= min_length else None,
-            )
+            may_end, seen = min_length.reached(frontier.sentences, frontier.step), None
+            if processors:
+                seen = frontier.seen(log_probabilities, ended=~going.flatten(), may_end=(going & may_end).flatten())
+            processed = process(log_probabilities, seen, processors)
+            if may_end is not True:
+                processed = processed.clone()
+                processed[:, eos] = processed[:, eos].masked_fill(~(going & may_end).flatten(), -inf)
             tokens = choose(processed, frontier).view_as(last)
             rows = torch.arange(tokens.numel(), device=tokens.device).view_as(tokens)
             values = processed[rows, tokens].masked_fill(~going, 0.0)

@@ -9,9 +9,11 @@ from torch import Generator, Tensor
 
 from regard import tree
 from regard.config.search import Search
-from regard.decoding.frontier import Frontier
+from regard.decoding.constraint import Constraints, checked
+from regard.decoding.frontier import Frontier, MinimumLengths, length_limits
+from regard.decoding.options import processors_of
 from regard.decoding.penalty import NoPenalty
-from regard.decoding.processor import Processor, SearchSource, processors_of
+from regard.decoding.processor import Processor, SearchSource
 from regard.decoding.result import Hypothesis
 from regard.decoding.rollout import roll_out
 from regard.decoding.truncation import truncated
@@ -38,6 +40,9 @@ def sample(
     processors: Sequence[Processor] = (),
     items: Tensor | None = None,
     source: SearchSource | None = None,
+    min_length: int | Tensor | None = None,
+    unk: int | None = None,
+    constraints: Sequence[Constraints | None] | None = None,
     generator: Generator | None = None,
 ) -> list[list[Hypothesis]]:
     """Draws `num_best` hypotheses per sentence and sorts them, best first.
@@ -67,6 +72,9 @@ def sample(
         processors=processors,
         items=items,
         source=source,
+        min_length=min_length,
+        unk=unk,
+        constraints=constraints,
         generator=generator,
     )
 
@@ -84,6 +92,9 @@ def draw(
     processors: Sequence[Processor] = (),
     items: Tensor | None = None,
     source: SearchSource | None = None,
+    min_length: int | Tensor | None = None,
+    unk: int | None = None,
+    constraints: Sequence[Constraints | None] | None = None,
     generator: Generator | None = None,
 ) -> list[list[Hypothesis]]:
     """`width` samples per sentence, as `sample` draws them, whatever the method of the options."""
@@ -94,14 +105,16 @@ def draw(
     if seed is None:
         seed = int(torch.randint(2**31, (), generator=generator, device=device if generator else "cpu"))
     items = items_of(memory, items)
+    limits = length_limits(max_length, memory)
+    rows = checked(constraints, len(limits), eos=eos, limits=limits, greedy="samples are drawn one by one")
     return roll_out(
         decoder,
         memory,
         chooser(options, width, items, seed),
         NoPenalty(),
-        processors_of(options, processors),
+        processors_of(options, processors, unk=unk, constraints=rows, device=device),
         width=width,
-        min_length=options.min_length,
+        min_length=MinimumLengths(min_length, options.min_length, memory),
         bos=bos,
         eos=eos,
         max_length=max_length,

@@ -124,6 +124,14 @@ class TextWindowConfig(TrainingConfig):
         return self
 
 
+NOT_READ = {
+    "coverage_penalty": "a continuation has no source that it has to cover",
+    "attention_stop": "a continuation has no source that ends before it",
+    "unknown_penalty": "a continuation never has the unknown symbol",
+}
+"""Keys of `Search` that are not for continuations."""
+
+
 class ContinuationConfig(Search):
     """How texts are continued, and with how much context they are evaluated."""
 
@@ -149,6 +157,9 @@ class ContinuationConfig(Search):
                 f"min_length is {self.min_length}, above max_length {self.max_length}; lower it or raise max_length",
                 ("min_length",),
             )
+        for name, reason in NOT_READ.items():
+            if (value := getattr(self, name)) != type(self).model_fields[name].default:
+                raise ConfigError(f"{name} is {value}, but {reason}", (name,))
         return self
 
 

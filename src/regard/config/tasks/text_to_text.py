@@ -26,6 +26,8 @@ from regard.config.schema import (
 from regard.config.search import Natural, Search
 from regard.errors import ConfigError
 
+Texts = str | Annotated[tuple[str, ...], Strict(False)]
+"""One text, or several."""
 Units = Literal["character", "word", "whitespace", "byte", "separator", "sentencepiece"]
 
 
@@ -319,6 +321,15 @@ class DecodingConfig(Search):
         default=None, description="the most symbols of an output; null: max_length_ratio × source symbols + 10"
     )
     max_length_ratio: Annotated[float, Field(gt=0.0)] = Field(default=3.0, description="see `max_length`")
+    min_length_ratio: Annotated[float, Field(ge=0.0)] = Field(
+        default=0.0,
+        description="the fewest symbols of an output as a multiple of the input's, if these are more than `min_length`",
+    )
+    prefix: str = Field(default="", description="the text with which every output begins")
+    include: Texts = Field(
+        default=(), description="a text that every finished output contains, or a list of them; needs a beam"
+    )
+    exclude: Texts = Field(default=(), description="a text that no output contains, or a list of them")
     max_source_length: Size | None = Field(
         default=None,
         description="the most symbols of an input; a longer one gets a warning and no output; null: ten times "
@@ -349,6 +360,18 @@ class DecodingConfig(Search):
                 f"min_length is {self.min_length}, above max_length {self.max_length}; lower it or raise max_length",
                 ("min_length",),
             )
+        if self.max_length is None and self.min_length_ratio > self.max_length_ratio:
+            raise ConfigError(
+                f"min_length_ratio is {self.min_length_ratio}, above max_length_ratio {self.max_length_ratio}",
+                ("min_length_ratio",),
+            )
+        for name in ("include", "exclude"):
+            value = getattr(self, name)
+            if any(not text.strip() for text in ((value,) if isinstance(value, str) else value)):
+                raise ConfigError(f"{name} has an empty text", (name,))
+        if self.include and (self.method != "beam" or self.beam == 1):
+            searched = "sampling" if self.method != "beam" else "greedy search (beam 1)"
+            raise ConfigError(f"include needs a beam of at least 2; {searched} has only one hypothesis", ("include",))
         return self
 
 

@@ -1,13 +1,14 @@
-"""The greatest length of an output."""
+"""The least and the greatest length of an output."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from regard.config.search import Search
 from regard.config.tasks.text_to_text import DecodingConfig
@@ -24,8 +25,19 @@ def symbol_limits(decoding: DecodingConfig, lengths: NDArray[np.int64]) -> NDArr
     return (lengths * decoding.max_length_ratio).astype(np.int64) + EXTRA_SYMBOLS
 
 
-def within(hypotheses: Sequence[Hypothesis], limit: int, options: Search) -> list[Hypothesis]:
+def least_symbols(decoding: DecodingConfig, lengths: NDArray[np.int64], limits: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The fewest symbols of each output, which are not more than its limit."""
+    ratio = np.ceil(lengths * decoding.min_length_ratio - 1e-9).astype(np.int64)
+    return np.minimum(np.maximum(ratio, decoding.min_length), limits)
+
+
+def within(
+    hypotheses: Sequence[Hypothesis], limit: int, options: Search, weights: Callable[[Hypothesis], Tensor]
+) -> list[Hypothesis]:
     """Hypotheses of at most `limit` symbols, best first.
+
+    Args:
+        weights: the sums of a hypothesis's main attention, (S,), if the penalty reads them.
 
     A search has room for `limit` symbols and the end symbol. A hypothesis that has not ended there has one symbol too
     many, which is cut off. Of the hypotheses of a search that are then equal only one is kept, and finished ones stay
@@ -34,7 +46,7 @@ def within(hypotheses: Sequence[Hypothesis], limit: int, options: Search) -> lis
     penalty = penalty_of(options) if options.method == "beam" else NoPenalty()
     too_long = [h for h in hypotheses if h.stop_reason == "length" and len(h.tokens) > limit]
     whole = [h for h in hypotheses if h.stop_reason == "eos" or len(h.tokens) <= limit]
-    cut = [_cut(hypothesis, limit, penalty) for hypothesis in too_long]
+    cut = [_cut(hypothesis, limit, penalty, weights) for hypothesis in too_long]
     if options.method == "mbr":
         scored = sorted([*whole, *(replace(c, score=h.score) for c, h in zip(cut, too_long))], key=lambda h: -h.score)
         kept = {tuple(hypothesis.tokens.tolist()): hypothesis for hypothesis in reversed(scored)}
@@ -45,13 +57,17 @@ def within(hypotheses: Sequence[Hypothesis], limit: int, options: Search) -> lis
     return whole + sorted(distinct.values(), key=lambda hypothesis: -hypothesis.score)
 
 
-def _cut(hypothesis: Hypothesis, limit: int, penalty: AbstractPenalty) -> Hypothesis:
+def _cut(
+    hypothesis: Hypothesis, limit: int, penalty: AbstractPenalty, weights: Callable[[Hypothesis], Tensor]
+) -> Hypothesis:
     total = hypothesis.log_probability - float(hypothesis.token_log_probabilities[limit:].sum())
-    return replace(
+    cut = replace(
         hypothesis,
         tokens=hypothesis.tokens[:limit],
         log_probability=total,
-        score=float(penalty.score(Candidates(torch.tensor(total, dtype=torch.float64), limit, ended=False))),
         token_log_probabilities=hypothesis.token_log_probabilities[:limit],
-        alignments={name: weights[:, :limit] for name, weights in hypothesis.alignments.items()},
+        alignments={name: rows[:, :limit] for name, rows in hypothesis.alignments.items()},
     )
+    coverage = weights(cut) if penalty.uses_weights else None
+    ranked = Candidates(torch.tensor(total, dtype=torch.float64), limit, ended=False, weights=coverage)
+    return replace(cut, score=float(penalty.score(ranked)))

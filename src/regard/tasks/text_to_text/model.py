@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +32,7 @@ from regard.data.extended import UNCOPYABLE
 from regard.data.references import Item, group, parallel
 from regard.data.scoring import symbol_errors
 from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
-from regard.decoding import AlignedPair, Hypothesis, Prediction, SearchSource, main_alignment, merge_words
+from regard.decoding import AlignedPair, Constraints, Hypothesis, Prediction, SearchSource, main_alignment, merge_words
 from regard.decoding import search as run_search
 from regard.errors import ConfigError, DataError
 from regard.models import EncoderDecoder, PointerDecoder
@@ -39,9 +40,11 @@ from regard.tasks.contract import AbstractModel
 from regard.tasks.encoded import numbered, pad
 from regard.tasks.text_to_text.aligning import END, Side, align
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.constraints import encoded as constraints_in_ids
+from regard.tasks.text_to_text.constraints import with_room
 from regard.tasks.text_to_text.copying import padded
 from regard.tasks.text_to_text.evaluation import Evaluation, Scored
-from regard.tasks.text_to_text.limits import symbol_limits, within
+from regard.tasks.text_to_text.limits import least_symbols, symbol_limits, within
 from regard.viz import plot_alignment
 
 MAX_SOURCE_RATIO = 10
@@ -113,6 +116,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
         search: Search | None = None,
         alignment: bool = True,
         strict: bool = False,
+        constraints: Sequence[Mapping[str, Any] | None] | None = None,
     ) -> list[Prediction]:
         """The outputs of texts, in order; batching never changes a result.
 
@@ -125,10 +129,13 @@ class TextToText(AbstractModel[TextToTextConfig]):
                 such as `max_length` as configured; `model.config.decoding.replace(max_length=20)` changes those, too.
             alignment: whether predictions have their alignments.
             strict: raises an error for an input that cannot be handled.
+            constraints: for each input None, or an object like `{"prefix": "Das", "include": ["Haus"], "exclude": []}`:
+                the text with which its output begins, in place of the configuration's, and texts that it contains and
+                that it does not contain, in addition. They are normalised and split as outputs in training.
 
         Raises:
             ConfigError: for a search that contradicts the limits of the configuration.
-            DataError: for the first input that cannot be handled, if `strict`.
+            DataError: for constraints that cannot be kept, or, if `strict`, the first input that cannot be handled.
         """
         if isinstance(inputs, str) or not isinstance(inputs, Sequence):
             raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
@@ -149,7 +156,21 @@ class TextToText(AbstractModel[TextToTextConfig]):
             for i, encoding in enumerate(encodings)
         ]
         lengths = np.array([len(encoding.tokens) for encoding in encodings], dtype=np.int64)
-        limits = np.minimum(symbol_limits(decoding, lengths), self._most(self.module.decoder))
+        most = self._most(self.module.decoder)
+        limits = np.minimum(symbol_limits(decoding, lengths), most)
+        asked = constraints_in_ids(
+            decoding,
+            constraints,
+            self.target,
+            len(inputs),
+            ids_of=lambda encoding, i: self._scored(encoding, extensions[i]),
+            by_input=self.extended is not None,
+            has_beam=decoding.method == "beam" and decoding.beam > 1,
+        )
+        if asked is not None:
+            limits = with_room(limits, asked, decoding, most)
+        least = least_symbols(decoding, lengths, limits)
+        penalty_reads_weights = decoding.method == "beam" and decoding.coverage_penalty != "none"
         items = torch.from_numpy(numbered([encoding.ids for encoding in encodings]))
         for batch in _batches(lengths, decoding.width, decoding.batch_tokens):
             ids, mask = pad([encodings[i].ids for i in batch], end=EOS)
@@ -160,15 +181,25 @@ class TextToText(AbstractModel[TextToTextConfig]):
                 bos=BOS,
                 eos=EOS,
                 max_length=torch.from_numpy(limits[batch] + 1).to(self.device),
-                alignment=alignment,
+                alignment=alignment or penalty_reads_weights,
                 items=items[batch],
                 source=SearchSource(ids, mask),
                 text=self.target.decode,
+                min_length=torch.from_numpy(least[batch]).to(self.device),
+                unk=UNKNOWN,
+                constraints=None if asked is None else [asked[i] for i in batch],
             )
             for i, hypotheses in zip(batch, batch_hypotheses, strict=True):
-                kept = within(hypotheses, int(limits[i]), decoding)
-                item = encodings[i].tokens, extensions[i], warnings[i], self._shown(decoding)
-                ranked = [self._prediction(hypothesis, *item) for hypothesis in kept]
+                columns = len(encodings[i].tokens) + 1
+                kept = within(hypotheses, int(limits[i]), decoding, partial(self._coverage, columns=columns))
+                if not alignment:
+                    kept = [replace(hypothesis, alignments={}) for hypothesis in kept]
+                further = [() if asked is None else self._lacking(h, asked[i], extensions[i]) for h in kept]
+                item, shown = (encodings[i].tokens, extensions[i]), self._shown(decoding)
+                ranked = [
+                    self._prediction(hypothesis, *item, (*warnings[i], *more), shown)
+                    for hypothesis, more in zip(kept, further)
+                ]
                 results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
         return [result for result in results if result is not None]
 
@@ -492,6 +523,19 @@ class TextToText(AbstractModel[TextToTextConfig]):
             warnings.append(f"{whose}{count} symbols, but training had at most {most}")
         return tuple(warnings)
 
+    def _coverage(self, hypothesis: Hypothesis, columns: int) -> Tensor:
+        """What each source position got of the hypothesis's main attention, in all."""
+        main = main_alignment(hypothesis.alignments, self.module.decoder)
+        assert main is not None  # the search has refused a decoder without attention
+        return main[:, :columns].double().sum(0)
+
+    def _lacking(self, hypothesis: Hypothesis, asked: Constraints, extension: Extension | None) -> tuple[str, ...]:
+        """A warning about texts that a hypothesis had to contain and does not."""
+        ids = hypothesis.tokens.tolist()
+        lacking = [p for p in asked.include if not any(ids[i : i + len(p)] == list(p) for i in range(len(ids)))]
+        shown = ", ".join(repr(self._text(phrase, extension)) for phrase in lacking)
+        return (f"the output reached its greatest length without {shown}",) if lacking else ()
+
     def _shown(self, decoding: DecodingConfig) -> tuple[str | None, int | None]:
         """The attention and the head of the alignment that results show: without a choice the supervised ones."""
         layer, head = decoding.alignment_layer, decoding.alignment_head
@@ -499,6 +543,11 @@ class TextToText(AbstractModel[TextToTextConfig]):
         if layer is None and losses.supervision:
             layer, head = losses.supervision_layer, losses.supervision_head if head is None else head
         return layer, head
+
+    def _text(self, ids: Sequence[int], extension: Extension | None) -> str:
+        if self.extended is None or extension is None:
+            return self.target.decode(ids)
+        return self.extended.decode(ids, extension)
 
     def _prediction(
         self,
@@ -513,13 +562,13 @@ class TextToText(AbstractModel[TextToTextConfig]):
         ids = hypothesis.tokens.tolist()
         ended = hypothesis.stop_reason == "eos"
         if self.extended is None or extension is None:
-            tokens, text = self.target.tokens(ids), self.target.decode(ids)
+            tokens = self.target.tokens(ids)
         else:
-            tokens, text = self.extended.tokens(ids, extension), self.extended.decode(ids, extension)
+            tokens = self.extended.tokens(ids, extension)
         return Prediction(
             [*source, END],
             tokens + [END] * ended,
-            text,
+            self._text(ids, extension),
             hypothesis.score,
             hypothesis.log_probability,
             hypothesis.stop_reason,

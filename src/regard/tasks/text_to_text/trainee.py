@@ -159,8 +159,10 @@ class TextTrainee:
         return Validation(metrics, [sample_line(entry) for entry in shown], pictures, concern(evaluation.scored))
 
     def _search(self, beam: int) -> Search:
-        """The configuration's search with another beam, for one output."""
-        return self.config.decoding.replace(method="beam", beam=beam, num_best=1)
+        """The configuration's search with another beam, for one output; without groups, stop criteria and
+        constraints, which need theirs."""
+        alone = {"num_best": 1, "num_groups": 1, "stop": "optimal", "prefix": "", "include": (), "exclude": ()}
+        return self.config.decoding.replace(method="beam", beam=beam, **alone)
 
     def _evaluate(self) -> Evaluation:
         """Free-running outputs of the held-out items, each decoded by one of the processes."""

@@ -1,0 +1,135 @@
+"""Constraints on outputs, as texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.config.tasks.text_to_text import DecodingConfig
+from regard.data import UNKNOWN, Encoding, Field
+from regard.decoding import Constraints
+from regard.errors import ConfigError, DataError, InputError
+from regard.tasks.text_to_text.limits import EXTRA_SYMBOLS
+
+KEYS = ("prefix", "include", "exclude")
+
+
+def encoded(
+    decoding: DecodingConfig,
+    given: Sequence[Mapping[str, Any] | None] | None,
+    field: Field,
+    count: int,
+    *,
+    ids_of: Callable[[Encoding, int], NDArray[np.int64]],
+    by_input: bool,
+    has_beam: bool,
+) -> list[Constraints] | None:
+    """The constraints of every input in ids: those of the configuration, and further ones of single inputs.
+
+    Args:
+        given: for each input an object with some of `prefix` (in place of the configuration's), `include` and `exclude`
+            (in addition), or None.
+        field: of the outputs.
+        count: the number of inputs.
+        ids_of: the ids of an output of the input with this index.
+        by_input: whether they depend on the input, as those of symbols that a pointer copies do.
+        has_beam: whether texts can be included.
+
+    Raises:
+        DataError: for another number of them.
+        InputError: for an unknown key, something that is no text, or a text with symbols that no output can have.
+        ConfigError: for such a text of the configuration.
+    """
+    if given is not None and len(given) != count:
+        raise DataError(f"constraints: give one for each of the {count} inputs, or None; got {len(given)}.")
+    own = {"prefix": decoding.prefix, "include": decoding.include, "exclude": decoding.exclude}
+    if given is None or not any(given):
+        if not any(own.values()) or not count:
+            return None
+        if not by_input:
+            try:
+                return [_constraints(own, field, ids_of, 0)] * count
+            except DataError as error:
+                raise ConfigError(str(error), ("decoding",)) from None
+    results = []
+    for index, extra in enumerate(given or [None] * count):
+        try:
+            mine = _checked(extra or {})
+            if mine.get("include") and not has_beam:
+                raise DataError("include needs a search with a beam of at least 2.")
+            lists = {name: (*texts(own[name]), *texts(mine.get(name, ()))) for name in KEYS[1:]}
+            whole = {"prefix": mine.get("prefix", own["prefix"]), **lists}
+            results.append(_constraints(whole, field, ids_of, index))
+        except DataError as error:
+            raise InputError(index, f"constraints: {error}") from None
+    return results
+
+
+def with_room(
+    limits: NDArray[np.int64], asked: Sequence[Constraints], decoding: DecodingConfig, most: int
+) -> NDArray[np.int64]:
+    """The limits, large enough for the constraints if they follow from the inputs.
+
+    Args:
+        most: the most symbols that the decoder can say.
+
+    Raises:
+        InputError: if `max_length` or `most` is too small.
+    """
+    largest = most if decoding.max_length is None else min(decoding.max_length, most)
+    name = "max_length" if largest == decoding.max_length else "the decoder's greatest length"
+    for index, each in enumerate(asked):
+        longest = max(map(len, (each.prefix, *each.include)))
+        if longest > largest:
+            raise InputError(index, f"constraints have {longest} symbols in a row, but {name} is {largest}")
+    if decoding.max_length is not None:
+        return limits
+    needed = np.array([len(each.prefix) + sum(map(len, each.include)) for each in asked], np.int64)
+    return np.minimum(np.maximum(limits, needed + EXTRA_SYMBOLS), most)
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """Several texts, or one."""
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _checked(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise DataError(f"expected an object with {', '.join(KEYS)}; got {given!r:.60}.")
+    for name, value in given.items():
+        if name not in KEYS:
+            raise DataError(f"unknown key {name!r}; there are {', '.join(KEYS)}.")
+        several = isinstance(value, Sequence) and name != "prefix"
+        if not (isinstance(value, str) or (several and all(isinstance(text, str) for text in value))):
+            raise DataError(f"{name} is {'a text' if name == 'prefix' else 'a list of texts'}; got {value!r:.60}.")
+    return given
+
+
+def _constraints(
+    given: Mapping[str, Any], field: Field, ids_of: Callable[[Encoding, int], NDArray[np.int64]], index: int
+) -> Constraints:
+    prefix, include, exclude = (
+        [ids for text in texts(given[name]) if (ids := _ids(text, name, field, ids_of, index))] for name in KEYS
+    )
+    return Constraints(prefix[0] if prefix else (), include, exclude)
+
+
+def _ids(
+    text: str, name: str, field: Field, ids_of: Callable[[Encoding, int], NDArray[np.int64]], index: int
+) -> list[int]:
+    """The ids of a text; none if it is the empty prefix, or if no output can have it that must not."""
+    encoding = field.encode(text)
+    if encoding.refusal or (not encoding.tokens and (name != "prefix" or text)):
+        raise DataError(f"{name} {text!r:.60}: {encoding.refusal or 'the text is empty'}")
+    ids: list[int] = ids_of(encoding, index).tolist() if encoding.tokens else []
+    unknown = [token for token, number in zip(encoding.tokens, ids, strict=True) if number == UNKNOWN]
+    if unknown and name == "exclude":
+        return []
+    if unknown:
+        raise DataError(
+            f"{name} {text!r:.60} has symbols that no output has: {', '.join(map(repr, dict.fromkeys(unknown)))}"
+        )
+    return ids
