@@ -127,7 +127,7 @@ def _attend_to_self(
     residual: Residual, mechanism: Any, x: Tensor, mask: Tensor | None, generator: torch.Generator | None
 ) -> tuple[Tensor, None]:
     score, read = mechanism.score, mechanism.read
-    content = score.content if type(score) is RotaryDotScore else score
+    content = _content(score)
     query, key = content.query_projection, content.key_projection
     value, joined = read.value_projection, read.output_projection
     output = ops.self_attention_sublayer(
@@ -316,7 +316,7 @@ def _refuse_mechanism(attention: Any, extents: tuple[str, ...], num_positions: i
     reason = declarations.ineligible(attention.parts, comparison, extents=extents, num_positions=num_positions)
     if reason is not None:
         return reason
-    content = score.content if type(score) is RotaryDotScore else score
+    content = _content(score)
     linear = (nn.Linear,)
     return _refuse_modules(
         [
@@ -362,7 +362,12 @@ def _refuse_widths(attention: Any, size: int, memory_size: int | None) -> str | 
 
 
 def _groups(score: Any) -> int:
-    return int((score.content if type(score) is RotaryDotScore else score).num_key_value_heads)
+    return int(_content(score).num_key_value_heads)
+
+
+def _content(score: Any) -> Any:
+    """The score without its rotations."""
+    return score.content if type(score) is RotaryDotScore else score
 
 
 def _self_attention_modules(
