@@ -62,7 +62,6 @@ def test_narrow_products_are_of_rounded_numbers_and_sums_of_whole_ones(kind, row
     [
         (lambda x, w: (x.double(), w.double()), "float32"),
         (lambda x, w: (x[:1], w), "too small"),
-        (lambda x, w: (x, w.requires_grad_()), "gradients"),
         (lambda x, w: (x.to("meta"), w.to("meta")), "the kernels for the CPU"),
     ],
 )
@@ -71,6 +70,33 @@ def test_it_is_refused_with_a_reason_and_torch_computes(change, reason):
     assert reason in onednn.refuse(x, weight)
     assert "reference: taken" in ops.explain("linear", x, weight)
     assert linear(x, weight).shape == (len(x), 256)
+
+
+@here
+@pytest.mark.parametrize("kind", ["plain", "three dimensions, strided"])
+def test_products_with_gradients_are_onednns_in_both_directions(kind):
+    found = []
+    for kind_of_number, name in ((torch.float32, "onednn, with gradients"), (torch.float64, "reference")):
+        x, weight, bias = (one.to(kind_of_number).requires_grad_() for one in inputs(kind))
+        assert f"{name}: taken" in ops.explain("linear", x, weight, bias)
+        y = linear(x, weight, bias)
+        probe = torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view(y.shape)
+        once = torch.autograd.grad((y * probe).square().sum(), (x, weight, bias), create_graph=True)
+        twice = torch.autograd.grad(sum(gradient.square().sum() for gradient in once), (x, weight, bias))
+        found.append([y, *once, *twice])
+    for ours, exact in zip(*found, strict=True):
+        scale = float(exact.detach().abs().max())
+        torch.testing.assert_close(ours.double(), exact, rtol=0, atol=2e-5 * scale)
+
+
+@here
+@pytest.mark.parametrize("shape", [(130, 96, 256), (130, 256, 96)])
+def test_gradients_of_weights_are_those_of_torch(shape):
+    rows, left, right = shape
+    x, y = torch.randn(rows, left), torch.randn(rows, right)
+    assert onednn.refuse_outer(x, y) is None
+    torch.testing.assert_close(outer(x, y).double(), x.double().t() @ y.double(), rtol=0, atol=1e-4)
+    assert "too small" in onednn.refuse_outer(x[:2], y[:2])
 
 
 def test_without_onednn_torch_computes(monkeypatch):

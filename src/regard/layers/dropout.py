@@ -29,23 +29,43 @@ class Dropout(nn.Dropout):
             layer: tells apart the sites where one module is used.
             where: the rows and positions (N,) of a sequence that are in x; if None, x is a whole sequence or a step.
         """
+        mask = self.item_mask(x, layer=layer, where=where)
+        return super().forward(x) if mask is None else x * mask
+
+    def item_mask(
+        self, x: Float[Tensor, "*rows D"], *, layer: int = 0, where: Where | None = None
+    ) -> Float[Tensor, "*rows D"] | None:
+        """The mask that `forward` multiplies by; None where nothing is dropped or torch's generator decides.
+
+        Like a call of `forward` it counts as a call of the site.
+        """
         if not self.training or not 0 < self.p < 1 or torch.compiler.is_compiling():
-            return super().forward(x)
+            return None
         draws = current()
         if draws is None or self not in draws.sites:
-            return super().forward(x)
+            return None
         site = inside(draws.sites[self], layer)
         if where is None:
             draws.check(x)
             if x.dim() == 2:
-                return x * draws.step_mask(x, self.p, site)
+                return draws.step_mask(x, self.p, site)
             # all positions of a sequence, a row of the batch after the other, as (B, T) is flattened
             rows, positions = (torch.arange(size, device=x.device) for size in x.shape[:2])
             where = rows.repeat_interleave(x.shape[1]), positions.repeat(len(x))
-        return x * draws.sequence_mask(x, self.p, site, *where).view_as(x)
+        return draws.sequence_mask(x, self.p, site, *where).view_as(x)
 
 
 def drop(dropout: nn.Module, x: Tensor, *, layer: int = 0, where: Where | None = None) -> Tensor:
     """Calls a dropout layer, or the module that a user has put in its place, which takes x only."""
     dropped: Tensor = dropout(x, layer=layer, where=where) if isinstance(dropout, Dropout) else dropout(x)
     return dropped
+
+
+def drop_mask(dropout: nn.Dropout, like: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"] | None:
+    """What a dropout layer would multiply a sequence by, drawn as a call would draw it; None if it drops nothing."""
+    if not dropout.training or dropout.p == 0:
+        return None
+    mask = dropout.item_mask(like) if type(dropout) is Dropout else None
+    if mask is None:
+        mask = nn.Dropout.forward(dropout, torch.ones_like(like, requires_grad=False))
+    return mask

@@ -12,6 +12,7 @@ from regard.attention.contract import Tree
 from regard.attention.verbs import AbstractAttention
 from regard.errors import UnsupportedError
 from regard.layers import Activation, Norm, Residual, feed_forward
+from regard.models.sublayers import attend_to_self, attend_to_source, feed
 from regard.shapes import Bool, Float
 
 
@@ -67,10 +68,8 @@ class EncoderLayer(nn.Module):
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"] | None = None) -> Float[Tensor, "B S D"]:
         """Outputs (B, S, D); masked positions are not attended to."""
         around_attention, around_feed_forward = self.residuals
-        inner = around_attention.enter(x)
-        attended, _ = self.attention(inner, self.attention.prepare(inner, mask=mask))
-        x = around_attention.leave(x, attended.context)
-        return around_feed_forward.leave(x, self.feed_forward(around_feed_forward.enter(x)))
+        x, _ = attend_to_self(around_attention, self.attention, x, mask)
+        return feed(around_feed_forward, self.feed_forward, x)
 
 
 class DecoderLayer(nn.Module):
@@ -158,14 +157,19 @@ class DecoderLayer(nn.Module):
         generator: Generator | None = None,
     ) -> tuple[Float[Tensor, "B T D"], Tree]:
         """All steps at once: the outputs, and the cross-attention's alignment if asked for."""
-        around_attention, around_cross_attention, _ = self.residuals
-        inner = around_attention.enter(x)
-        attended, _ = self.attention(inner, self.attention.prepare(inner), generator=generator)
-        x = around_attention.leave(x, attended.context)
-        attended, _ = self.cross_attention(
-            around_cross_attention.enter(x), memory, inputs=inner, alignment=alignment, generator=generator
+        around_attention, around_cross_attention, around_feed_forward = self.residuals
+        before = x
+        x, inner = attend_to_self(around_attention, self.attention, x, generator=generator)
+        x, weights = attend_to_source(
+            around_cross_attention,
+            self.cross_attention,
+            x,
+            memory,
+            inputs=lambda: around_attention.enter(before) if inner is None else inner,
+            alignment=alignment,
+            generator=generator,
         )
-        return self._finish(x, attended.context), attended.alignment
+        return feed(around_feed_forward, self.feed_forward, x), weights
 
     def _finish(self, x: Tensor, context: Tensor) -> Tensor:
         _, around_cross_attention, around_feed_forward = self.residuals

@@ -30,15 +30,25 @@ from regard.ops.monotonic import (
 from regard.ops.rotary import rotate
 from regard.ops.softmax import MASKED_SOFTMAX, masked_softmax
 from regard.ops.sparsemax import sparsemax
+from regard.ops.sublayer import (
+    CROSS_ATTENTION_SUBLAYER,
+    FEED_FORWARD_SUBLAYER,
+    SELF_ATTENTION_SUBLAYER,
+    cross_attention_sublayer,
+    feed_forward_sublayer,
+    self_attention_sublayer,
+)
 from regard.ops.switch import plain
 
 IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "additive_attention": ADDITIVE_ATTENTION,
     "additive_energies": ADDITIVE_ENERGIES,
+    "cross_attention_sublayer": CROSS_ATTENTION_SUBLAYER,
     "dot_attention": DOT_ATTENTION,
     "dropout": DROPOUT,
     "entmax": ENTMAX,
     "expected_monotonic_alignment": EXPECTED_MONOTONIC_ALIGNMENT,
+    "feed_forward_sublayer": FEED_FORWARD_SUBLAYER,
     "largest": LARGEST,
     "linear": LINEAR,
     "linear_cross_entropy": LINEAR_CROSS_ENTROPY,
@@ -46,6 +56,7 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "log_softmax": LOG_SOFTMAX,
     "masked_softmax": MASKED_SOFTMAX,
     "moving_chunk_softmax": MOVING_CHUNK_SOFTMAX,
+    "self_attention_sublayer": SELF_ATTENTION_SUBLAYER,
     "sparsemax": (Implementation("reference", sparsemax),),
 }
 """By operation, in the order in which they are asked."""
@@ -70,11 +81,13 @@ __all__ = [
     "additive_attention",
     "additive_energies",
     "clipped_monotonic_alignment",
+    "cross_attention_sublayer",
     "dot_attention",
     "dropout",
     "entmax",
     "expected_monotonic_alignment",
     "explain",
+    "feed_forward_sublayer",
     "forward_alignment",
     "hard_monotonic_alignment",
     "hardmax",
@@ -89,5 +102,6 @@ __all__ = [
     "plain",
     "rotate",
     "safe_log",
+    "self_attention_sublayer",
     "sparsemax",
 ]

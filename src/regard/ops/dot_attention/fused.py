@@ -55,11 +55,11 @@ def dot_attention(
     differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in (query, keys, values))
     # a compiler differentiates the kernels itself
     if not differentiable or torch.compiler.is_compiling():
-        return _attend(query, keys, values, support, scale, causal)
+        return attend(query, keys, values, support, scale, causal)
     return _Attention.apply(query, keys, values, support, scale, causal)  # type: ignore[no-untyped-call]
 
 
-def _attend(query: Tensor, keys: Tensor, values: Tensor, support: Tensor | None, scale: float, causal: bool) -> Tensor:
+def attend(query: Tensor, keys: Tensor, values: Tensor, support: Tensor | None, scale: float, causal: bool) -> Tensor:
     """The context (B, T, H, V). A query without support attends everywhere, and its context is set to 0."""
     # `enable_gqa` shares keys and values alike; where their groups differ, both are repeated for every head
     heads = query.shape[2]
@@ -97,7 +97,7 @@ class _Attention(torch.autograd.Function):
         # torch's graph from detached leaves to the context: `backward` runs it, whichever kernel torch has chosen
         leaves = [x.detach().requires_grad_(need) for x, need in zip(inputs, ctx.needs_input_grad, strict=False)]
         with torch.enable_grad():
-            context = _attend(leaves[0], leaves[1], leaves[2], *options)
+            context = attend(leaves[0], leaves[1], leaves[2], *options)
         ctx.graph = context, leaves
         return context.detach()
 

@@ -1,4 +1,4 @@
-"""Products with a weight matrix by the fastest library that takes them; without autograd."""
+"""Products with a weight matrix by the fastest library that takes them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import torch
 from torch import Tensor
 
 from regard.ops.choose import Implementation, choose
-from regard.ops.linear import onednn, reference
+from regard.ops.linear import autograd, onednn, reference
 from regard.shapes import Float
 
-LINEAR = (Implementation("onednn", onednn.linear, onednn.refuse), Implementation("reference", reference.linear))
+LINEAR = (
+    Implementation("onednn", onednn.linear, onednn.refuse),
+    Implementation("onednn, with gradients", autograd.linear, autograd.refuse),
+    Implementation("reference", reference.linear),
+)
+OUTER = (Implementation("onednn", onednn.outer, onednn.refuse_outer), Implementation("reference", reference.outer))
 
 
 def linear(
@@ -33,11 +38,20 @@ def linear(
     return choose(LINEAR, x, weight, bias).function(x, weight, bias)
 
 
+def linear_relu(
+    x: Float[Tensor, "*rows K"], weight: Float[Tensor, "N K"], bias: Float[Tensor, " N"] | None = None
+) -> Float[Tensor, "*rows N"]:
+    """max(x Wᵀ + b, 0)."""
+    if choose(LINEAR, x, weight, bias).name == "onednn":
+        return onednn.linear(x, weight, bias, function="relu")
+    return reference.linear(x, weight, bias).relu_()
+
+
 def outer(left: Float[Tensor, "M N"], right: Float[Tensor, "M K"], *, bfloat16: bool = False) -> Float[Tensor, "N K"]:
     """Σ_m left_mn right_mk: grad_W from grad_y (M, N) and x (M, K); without autograd."""
     if bfloat16:
         return (left.bfloat16().t() @ right.bfloat16()).float()
-    return left.t() @ right
+    return choose(OUTER, left, right).function(left, right)
 
 
 class Product:

@@ -42,10 +42,27 @@ def refuse(x: Any = None, weight: Any = None, bias: Any = None, *, min_work: int
     )
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x Wᵀ + b; the weight may be packed."""
-    # nothing is fused after the product: no function, no numbers for it, no variant of it
-    return _multiply(_dense(x), weight if weight.is_mkldnn else _dense(weight), bias, "none", [], "")
+def refuse_outer(left: Any = None, right: Any = None, *, min_work: int = MIN_WORK) -> str | None:
+    """Why oneDNN does not compute leftᵀ right, or None."""
+    if left is None or right is None:
+        return refuse()
+    # (N, M) and (K, M), both transposed: what `linear` multiplies
+    return refuse(left.t(), right.t(), min_work=min_work)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, function: str = "none") -> Tensor:
+    """x Wᵀ + b; the weight may be packed.
+
+    Args:
+        function: what follows, in the same pass over the results: none or relu.
+    """
+    # no numbers for the function and no variant of it
+    return _multiply(_dense(x), weight if weight.is_mkldnn else _dense(weight), bias, function, [], "")
+
+
+def outer(left: Tensor, right: Tensor) -> Tensor:
+    """leftᵀ right (N, K) of (M, N) and (M, K)."""
+    return _multiply(_dense(left.t()), _dense(right.t()), None, "none", [], "")
 
 
 def pack(weight: Tensor, rows: int) -> Tensor:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import ShapeError
-from regard.ops.linear import Product, linear
+from regard.ops.linear import Product, linear, outer
 from regard.ops.linear_cross_entropy import reference
 
 BLOCK_ELEMENTS = 5 << 18
@@ -107,32 +107,36 @@ def _in_blocks(
     # as many rows as `BLOCK_ELEMENTS` allows, a multiple of `MIN_ROWS`; W is packed when several blocks use it
     rows = min(max(MIN_ROWS, BLOCK_ELEMENTS // num_tokens // MIN_ROWS * MIN_ROWS), count)
     multiply = Product(weight, rows) if rows < count else partial(linear, weight=weight)
-    grad_weight = weight.new_empty(weight.shape) if of_weight else None
+    grad_weights: list[Tensor] = []
     grad_bias = weight.new_zeros(num_tokens) if of_bias else None
     grad_features: list[Tensor] = []
     # of every row, added up at the end, so that the loss does not depend on which thread took a row
     sums = torch.zeros(count, 2, dtype=torch.float64)
 
-    def take(x: Tensor, ids: Tensor, block_sums: Tensor, *, first: bool) -> None:
+    def take(x: Tensor, ids: Tensor, block_sums: Tensor) -> None:
         logits = multiply(x, bias=bias)
         # from here on `logits` holds their gradient
         kernels.turn(logits, ids, silent, smoothing, block_sums, any(needed))
         if of_features:
             grad_features.append(linear(logits, weight.t()))
-        if grad_weight is not None:
-            # the first block writes (beta 0), so that the buffer need not be zeroed
-            torch.addmm(grad_weight, logits.t(), x, beta=0 if first else 1, out=grad_weight)
+        if of_weight:
+            # the first block's gradient is the buffer of the sum
+            part = outer(logits, x)
+            if grad_weights:
+                grad_weights[0].add_(part)
+            else:
+                grad_weights.append(part)
         if grad_bias is not None:
             grad_bias.add_(logits.sum(0))
 
     for start in range(0, count, rows):
         block = slice(start, start + rows)
-        take(features[block], targets[block], sums[block], first=start == 0)
+        take(features[block], targets[block], sums[block])
     likelihood, uniform = sums.sum(0).to(features.dtype).unbind()
     loss = likelihood.clone() if smoothing == 0.0 else (1 - smoothing) * likelihood + smoothing * uniform
     # of one block its own tensor, without a copy
     grad_all = grad_features[0] if len(grad_features) == 1 else torch.cat(grad_features) if of_features else None
-    return loss, likelihood, (grad_all, grad_weight, grad_bias)
+    return loss, likelihood, (grad_all, grad_weights[0] if of_weight else None, grad_bias)
 
 
 def _check(targets: Tensor, num_tokens: int) -> None:

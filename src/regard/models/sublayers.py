@@ -1,0 +1,412 @@
+"""The sublayers of a Transformer's layers: each one operation where its modules may be read, else module by module.
+
+`regard.ops.sublayer` has the equations. What an operation does not know (a further option of a layer, another
+activation, norm, score or read, hooks, a request for weights) is refused with the reason, which `explain` prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard import ops
+from regard.attention import declarations
+from regard.attention.contract import Memory, Tree
+from regard.attention.heads import split
+from regard.attention.mechanism import Mechanism
+from regard.attention.reads import ProjectedSum
+from regard.attention.scores import RotaryDotScore, ScaledDotScore
+from regard.attention.verbs import AbstractAttention
+from regard.layers import FeedForward, Residual
+from regard.layers.dropout import drop_mask
+from regard.layers.eligibility import DROPOUTS, ineligible
+from regard.layers.positions import position_angles
+from regard.ops.choose import Implementation, choose
+from regard.ops.eligibility import EXAMPLE_ROWS, StandIn
+from regard.ops.sublayer import refuse
+from regard.shapes import Bool, Float, keep_mask
+
+Sublayers = tuple[Implementation, ...]
+"""A table of the paths of a sublayer."""
+FUSED = "one operation"
+OPTIONS: dict[type, frozenset[str]] = {
+    FeedForward: frozenset({"inner", "outer", "dropout", "activation"}),
+    Residual: frozenset({"first", "norm", "dropout"}),
+    Mechanism: frozenset({"sources", "score", "window", "alignment", "read", "narrow"}),
+    ScaledDotScore: frozenset(
+        {"query_size", "memory_size", "head_size", "num_heads", "num_key_value_heads", "sources", "scale"}
+        | {"query_projection", "key_projection"}
+    ),
+    RotaryDotScore: frozenset(
+        {"query_size", "memory_size", "content", "rotary_size", "num_heads", "layout", "base", "sources"}
+    ),
+    ProjectedSum: frozenset(
+        {"memory_size", "num_heads", "num_key_value_heads", "sources", "context_size"}
+        | {"value_projection", "output_projection"}
+    ),
+}
+"""What the modules consist of that operations read; whatever else one has is an option that they do not know."""
+
+
+def attend_to_self(
+    residual: Residual,
+    attention: AbstractAttention,
+    x: Float[Tensor, "B T D"],
+    mask: Bool[Tensor, "B T"] | None = None,
+    *,
+    generator: torch.Generator | None = None,
+) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B T D"] | None]:
+    """Self-attention in its residual connection, and what it read if its module was called."""
+    path = choose(SELF_ATTENTION, residual, attention, x)
+    output, inner = path.function(residual, attention, x, mask, generator)
+    return output, inner
+
+
+def attend_to_source(
+    residual: Residual,
+    attention: AbstractAttention,
+    x: Float[Tensor, "B T D"],
+    memory: Tree,
+    *,
+    inputs: Callable[[], Tensor],
+    alignment: bool = False,
+    generator: torch.Generator | None = None,
+) -> tuple[Float[Tensor, "B T D"], Tree]:
+    """Cross-attention in its residual connection, and the alignment if asked for.
+
+    Args:
+        inputs: makes the decoder's inputs (B, T, D), which some recipes read.
+    """
+    path = choose(CROSS_ATTENTION, residual, attention, x, memory, alignment=alignment)
+    output, weights = path.function(residual, attention, x, memory, inputs, alignment, generator)
+    return output, weights
+
+
+def feed(residual: Residual, feed_forward: nn.Module, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+    """Feed-forward in its residual connection."""
+    return choose(FEED_FORWARD, residual, feed_forward, x).function(residual, feed_forward, x)
+
+
+def memory_of(attention: AbstractAttention, values: Float[Tensor, "B S M"], mask: Bool[Tensor, "B S"] | None) -> Tree:
+    """A cross-attention's memory of a source."""
+    return choose(MEMORY, attention, values).function(attention, values, mask)
+
+
+def explain(table: Sublayers, *inputs: Any) -> str | None:
+    """Why a sublayer is not one operation, or None.
+
+    Args:
+        inputs: its modules and what it is given, or a `StandIn` of that.
+    """
+    return None if choose(table, *inputs).name == FUSED else table[0].refuse(*inputs)
+
+
+def explain_sublayers(
+    sublayers: Iterable[tuple[str, Sublayers, tuple[Any, ...]]], like: Tensor, size: int, device: str
+) -> str:
+    """Whether each sublayer is one operation, or the first that is not and why.
+
+    Args:
+        sublayers: name, table and modules of each.
+        like: has the type of the inputs.
+        size: D.
+        device: a type of device.
+    """
+    example = StandIn(torch.device(device), (2, EXAMPLE_ROWS, size), like.dtype)
+    for name, table, modules in sublayers:
+        inputs = (*modules, example, None) if table is CROSS_ATTENTION else (*modules, example)
+        if (reason := explain(table, *inputs)) is not None:
+            return f"{name} runs module by module: {reason}"
+    return "each sublayer is one operation"
+
+
+def _attend_to_self(
+    residual: Residual, mechanism: Any, x: Tensor, mask: Tensor | None, generator: torch.Generator | None
+) -> tuple[Tensor, None]:
+    score, read = mechanism.score, mechanism.read
+    content = _content(score)
+    query, key = content.query_projection, content.key_projection
+    value, joined = read.value_projection, read.output_projection
+    output = ops.self_attention_sublayer(
+        x,
+        residual.norm.weight,
+        residual.norm.bias,
+        query.weight,
+        key.weight,
+        value.weight,
+        joined.weight,
+        query.bias,
+        key.bias,
+        value.bias,
+        joined.bias,
+        drop_mask(residual.dropout, x),
+        _support(mask),
+        _turn(score, x) if type(score) is RotaryDotScore else None,
+        num_heads=score.num_heads,
+        num_key_value_heads=content.num_key_value_heads,
+        scale=content.scale * mechanism.alignment.softmax_factor,
+        causal=mechanism.window.extent_of(x.shape[1]) == "past",
+        **_norm_options(residual),
+    )
+    return output, None
+
+
+def _attend_to_source(
+    residual: Residual,
+    mechanism: Any,
+    x: Tensor,
+    memory: Memory,
+    inputs: Callable[[], Tensor],
+    alignment: bool,
+    generator: torch.Generator | None,
+) -> tuple[Tensor, None]:
+    score, projection = mechanism.score, mechanism.read.output_projection
+    output = ops.cross_attention_sublayer(
+        x,
+        residual.norm.weight,
+        residual.norm.bias,
+        score.query_projection.weight,
+        memory.score,
+        memory.read,
+        projection.weight,
+        score.query_projection.bias,
+        projection.bias,
+        drop_mask(residual.dropout, x),
+        _support(memory.mask),
+        num_heads=score.num_heads,
+        scale=score.scale * mechanism.alignment.softmax_factor,
+        **_norm_options(residual),
+    )
+    return output, None
+
+
+def _feed(residual: Residual, feed_forward: FeedForward, x: Tensor) -> Tensor:
+    inner, outer, dropout = feed_forward.inner, feed_forward.outer, feed_forward.dropout
+    # masks are drawn in the order in which the modules would be called
+    inner_mask = drop_mask(dropout, x.new_empty(()).expand(*x.shape[:2], inner.out_features))
+    return ops.feed_forward_sublayer(
+        x,
+        residual.norm.weight,
+        residual.norm.bias,
+        inner.weight,
+        inner.bias,
+        outer.weight,
+        outer.bias,
+        drop_mask(residual.dropout, x),
+        inner_mask,
+        p=0.0 if inner_mask is None else dropout.p,
+        **_norm_options(residual),
+    )
+
+
+def _memory_of(mechanism: Any, values: Tensor, mask: Tensor | None) -> Memory:
+    score, read = mechanism.score, mechanism.read
+    mask = keep_mask(values, mask)
+    if mask is not None and _support(mask) is not None:
+        values = values.masked_fill(~mask[..., None], 0)
+    keys, read_values = (
+        ops.linear(values, linear.weight, linear.bias) for linear in (score.key_projection, read.value_projection)
+    )
+    return Memory(
+        score=split(keys, score.num_key_value_heads), read=split(read_values, read.num_key_value_heads), mask=mask
+    )
+
+
+def _norm_options(residual: Residual) -> dict[str, Any]:
+    return {"epsilon": residual.norm.eps, "norm_first": residual.first}
+
+
+def _support(mask: Tensor | None) -> Tensor | None:
+    """(B, 1, S), or None where it would allow all positions."""
+    return None if mask is None or bool(mask.all()) else mask[:, None]
+
+
+def _turn(score: RotaryDotScore, x: Tensor) -> Tensor:
+    """The rotations of all steps, (T, D / 2) complex numbers."""
+    angles = position_angles(torch.arange(x.shape[1], device=x.device), score.rotary_size, score.base)
+    return torch.complex(angles.cos().to(x.dtype), angles.sin().to(x.dtype))
+
+
+def _refuse_self_attention(residual: Residual, attention: Any, x: Any) -> str | None:
+    if (reason := _refuse_residual(residual, x)) is not None:
+        return reason
+    if (reason := _refuse_mechanism(attention, ("all", "past"), x.shape[1])) is not None:
+        return reason
+    score, size = attention.score, residual.norm.weight.shape[0]
+    if type(score) is RotaryDotScore and (
+        score.layout != "interleaved" or score.rotary_size != score.content.head_size
+    ):
+        return "rotations of half a head, or of pairs that are not neighbours, are no product of complex numbers"
+    return _refuse_widths(attention, size, size)
+
+
+def _refuse_cross_attention(
+    residual: Residual, attention: Any, x: Any, memory: Any, *, alignment: bool = False
+) -> str | None:
+    if alignment:
+        return "the weights are asked for"
+    if (reason := _refuse_residual(residual, x)) is not None:
+        return reason
+    if (reason := _refuse_mechanism(attention, ("all",), None)) is not None:
+        return reason
+    if type(attention.score) is not ScaledDotScore:
+        return f"it knows no {type(attention.score).__name__} of a source"
+    if isinstance(memory, Memory):
+        if memory.num_sentences != len(x):
+            return "several rows share the memory of a sentence"
+        if (reason := refuse(x, memory.score, memory.read)) is not None:
+            return reason
+    return _refuse_widths(attention, residual.norm.weight.shape[0], None)
+
+
+def _refuse_feed_forward(residual: Residual, feed_forward: Any, x: Any) -> str | None:
+    if (reason := _refuse_residual(residual, x)) is not None:
+        return reason
+    kinds: list[tuple[Any, str, tuple[type, ...]]] = [(feed_forward, "feed_forward", (FeedForward,))]
+    if type(feed_forward) is FeedForward:
+        kinds += [
+            (feed_forward.inner, "feed_forward.inner", (nn.Linear,)),
+            (feed_forward.outer, "feed_forward.outer", (nn.Linear,)),
+            (feed_forward.dropout, "feed_forward.dropout", DROPOUTS),
+        ]
+    if (reason := _refuse_modules(kinds)) is not None:
+        return reason
+    if feed_forward.activation != "relu":
+        return f"it does not know the activation {feed_forward.activation}"
+    return None if feed_forward.outer.out_features == len(residual.norm.weight) else "its width changes"
+
+
+def _refuse_memory(attention: Any, values: Any) -> str | None:
+    # first the mechanism: of others, values may be several sequences
+    if (reason := _refuse_modules([(attention, "attention", (Mechanism,))]) or refuse(values)) is not None:
+        return reason
+    if (reason := _refuse_mechanism(attention, ("all",), None)) is not None:
+        return reason
+    if type(attention.score) is not ScaledDotScore:
+        return f"it knows no {type(attention.score).__name__} of a source"
+    return None if values.shape[-1] == attention.score.memory_size else "the memory has another width"
+
+
+def _refuse_residual(residual: Any, x: Any) -> str | None:
+    if (reason := refuse(x)) is not None:
+        return reason
+    kinds: list[tuple[Any, str, tuple[type, ...]]] = [(residual, "residual", (Residual,))]
+    if type(residual) is Residual:
+        kinds += [(residual.norm, "residual.norm", (nn.LayerNorm,)), (residual.dropout, "residual.dropout", DROPOUTS)]
+    if (reason := _refuse_modules(kinds)) is not None:
+        return reason
+    norm = residual.norm
+    if norm.weight is None or norm.bias is None or norm.weight.shape != (x.shape[-1],):
+        return "the layer norm has no weight or no bias"
+    return refuse(x, norm.weight, norm.bias)
+
+
+def _refuse_mechanism(attention: Any, extents: tuple[str, ...], num_positions: int | None) -> str | None:
+    if (reason := _refuse_modules([(attention, "attention", (Mechanism,))])) is not None:
+        return reason
+    score, read = attention.score, attention.read
+    if type(score) not in (ScaledDotScore, RotaryDotScore):
+        return f"it knows no {type(score).__name__}"
+    if type(read) is not ProjectedSum:
+        return f"it knows no {type(read).__name__}"
+    comparison = score.comparison()
+    reason = declarations.ineligible(attention.parts, comparison, extents=extents, num_positions=num_positions)
+    if reason is not None:
+        return reason
+    content = _content(score)
+    linear = (nn.Linear,)
+    return _refuse_modules(
+        [
+            (score, "attention.score", (type(score),)),
+            (content, "attention.score", (ScaledDotScore,)),
+            (content.query_projection, "attention.score.query_projection", linear),
+            (content.key_projection, "attention.score.key_projection", linear),
+            (read, "attention.read", (ProjectedSum,)),
+            (read.value_projection, "attention.read.value_projection", linear),
+            (read.output_projection, "attention.read.output_projection", linear),
+        ]
+    )
+
+
+def _refuse_modules(modules: list[tuple[Any, str, tuple[type, ...]]]) -> str | None:
+    """Why one of these modules, by name and known types, has to be called, or None."""
+    for module, name, kinds in modules:
+        if (reason := ineligible(module, name, *kinds) or _unknown(module, name)) is not None:
+            return reason
+    return None
+
+
+def _unknown(module: nn.Module, name: str) -> str | None:
+    """An option of a module that is not in `OPTIONS`, or None."""
+    known = OPTIONS.get(type(module))
+    if known is None:
+        return None
+    for key in (*module.__dict__, *module._modules, *module._parameters):
+        if key not in known and key != "training" and not key.startswith("_"):
+            return f"it does not know the {key} of {name}"
+    return None
+
+
+def _refuse_widths(attention: Any, size: int, memory_size: int | None) -> str | None:
+    """Queries, contexts and, if given, the memory must be as wide as the residual stream."""
+    score, read = attention.score, attention.read
+    widths = {score.query_size, read.context_size} | (set() if memory_size is None else {score.memory_size})
+    if widths != {size}:
+        return "its widths differ from the layer's"
+    if score.num_heads != read.num_heads or _groups(score) != read.num_key_value_heads:
+        return "keys and values have different heads"
+    return None
+
+
+def _groups(score: Any) -> int:
+    return int(_content(score).num_key_value_heads)
+
+
+def _content(score: Any) -> Any:
+    """The score without its rotations."""
+    return score.content if type(score) is RotaryDotScore else score
+
+
+def _self_attention_modules(
+    residual: Residual, attention: Any, x: Tensor, mask: Tensor | None, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    inner = residual.enter(x)
+    attended, _ = attention(inner, attention.prepare(inner, mask=mask), generator=generator)
+    return residual.leave(x, attended.context), inner
+
+
+def _cross_attention_modules(
+    residual: Residual,
+    attention: Any,
+    x: Tensor,
+    memory: Tree,
+    inputs: Callable[[], Tensor],
+    alignment: bool,
+    generator: torch.Generator | None,
+) -> tuple[Tensor, Tree]:
+    attended, _ = attention(residual.enter(x), memory, inputs=inputs(), alignment=alignment, generator=generator)
+    return residual.leave(x, attended.context), attended.alignment
+
+
+SELF_ATTENTION = (
+    Implementation(FUSED, _attend_to_self, _refuse_self_attention),
+    Implementation("module by module", _self_attention_modules),
+)
+CROSS_ATTENTION = (
+    Implementation(FUSED, _attend_to_source, _refuse_cross_attention),
+    Implementation("module by module", _cross_attention_modules),
+)
+FEED_FORWARD = (
+    Implementation(FUSED, _feed, _refuse_feed_forward),
+    Implementation(
+        "module by module",
+        lambda residual, feed_forward, x: residual.leave(x, feed_forward(residual.enter(x))),
+    ),
+)
+MEMORY = (
+    Implementation(FUSED, _memory_of, _refuse_memory),
+    Implementation("module by module", lambda attention, values, mask: attention.prepare(values, mask=mask)),
+)
