@@ -1,4 +1,5 @@
-// Runs the script of a page in a document of stubs and prints, for every cell that is pointed at, the labels drawn.
+// Runs the script of a page in a document of stubs and prints, for every cell that is pointed at, the labels drawn; or,
+// for every layer and head that are chosen, the weight told of the first cell.
 import { readFileSync } from "node:fs";
 const text = readFileSync(process.argv[2], "utf8"), wide = +process.argv[3];
 const scripts = [...text.matchAll(/<script[^>]*>([\s\S]*?)<\/script>/g)].map(found => found[1]);
@@ -20,12 +21,22 @@ function element() {
 const found = {};
 const by = id => found[id] ??= element();
 by("data").textContent = scripts[0];
-Object.assign(globalThis, { self: globalThis, devicePixelRatio: 1, Option: class { constructor(name) { this.name = name; } },
+Object.assign(globalThis, { self: globalThis, devicePixelRatio: 1, Option: class { constructor(name, value) { this.name = name; this.value = value; } },
   document: { getElementById: by, createElement: element, documentElement: {} }, matchMedia: () => ({ matches: false }),
   getComputedStyle: () => ({ getPropertyValue: name => name }), addEventListener() {} });
 (0, eval)(scripts[1]);
-const shown = [drawn], map = by("map"), steps = +process.argv[4];
-const press = key => map.onkeydown({ key, preventDefault() {} });
+const choices = JSON.parse(process.argv[5] || "[]");
+const press = key => by("map").onkeydown({ key, preventDefault() {} });
+if (choices.length) {  // a layer and a head each: what is then told of the first cell
+  press("ArrowRight");
+  const names = id => by(id).children.map(option => option.name);
+  console.log(JSON.stringify(choices.map(([layer, head]) => {
+    if (layer !== null) { by("layer").onchange({ target: { value: String(layer) } }); by("head").onchange({ target: { value: String(head) } }); }
+    return { weight: by("reading").children.at(-1).textContent, layers: names("layer"), heads: names("head"), cells: by("panels").children.length };
+  })));
+  process.exit();
+}
+const shown = [drawn], steps = +process.argv[4];
 press("ArrowRight");
 for (let i = 0; i < steps; i++) { drawn = []; press(i % 2 ? "ArrowDown" : "ArrowRight"); shown.push(drawn); }
 console.log(JSON.stringify(shown));

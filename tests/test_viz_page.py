@@ -61,7 +61,7 @@ def test_the_page_holds_tokens_and_weights(path):
     _, parsed = page(path, [[0.25, 0.75], [1.0, 0.0], [0.12344, 0.5]], ["a", " "], ["x", "y", "\n"], highest=0.8)
     (item,) = parsed.data["items"]
     assert (item["source"], item["target"]) == (["a", "␣"], ["x", "y", "⏎"])
-    assert item["panels"] == [{"name": "", "weights": [2500, 7500, 10000, 0, 1234, 5000]}]
+    assert item["panels"] == [{"name": "", "layer": "", "head": "", "weights": [2500, 7500, 10000, 0, 1234, 5000]}]
     assert (parsed.data["unit"], parsed.data["highest"]) == (10000, 0.8)
 
 
@@ -135,7 +135,7 @@ def test_thumbnails_of_many_heads_scroll_below_the_picture(path):
     text, parsed = page(path, np.ones((12, 16, 2, 3)) / 3)
     ids = [attributes["id"] for _, attributes in parsed.elements if attributes.get("id")]
     assert ids.index("map") < ids.index("scale") < ids.index("panels")
-    assert ids.index("panel") < ids.index("map"), "heads can be chosen above the picture too"
+    assert max(ids.index("layer"), ids.index("head")) < ids.index("map"), "heads can be chosen above the picture too"
     assert len(parsed.data["items"][0]["panels"]) == 192
     style = re.search(r"#panels \{[^}]*\}", text)[0]
     assert "max-height" in style
@@ -180,6 +180,45 @@ def test_the_label_of_the_cell_that_is_pointed_at_lies_over_no_other(tmp_path, w
             assert abs(one["x"] - other["x"]) >= least, (one, other)
         for one, other in combinations([one for one in labels if one["align"] == "right"], 2):
             assert abs(one["y"] - other["y"]) >= LINE - 1e-6, (one, other)
+
+
+def chosen(path, choices):
+    """The weights at the first cell that the page tells when layers and heads are chosen, -1 being their mean."""
+    command = [NODE, Path(__file__).with_name("page.mjs"), path, "900", "0", json.dumps(choices)]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no node to run the page's script")
+def test_layers_heads_and_their_means_are_chosen(tmp_path):
+    weights = np.arange(6).reshape(2, 3, 1, 1) / 10  # layer 0: 0, 0.1, 0.2; layer 1: 0.3, 0.4, 0.5
+    plot_alignment(weights, tmp_path / "a.html", layers=["encoder.0", "encoder.1"])
+    told = chosen(tmp_path / "a.html", [[None, None], [0, 0], [0, 2], [1, 1], [1, -1], [-1, 0], [-1, -1]])
+    assert [one["weight"] for one in told] == [
+        "0.2500", "0.0000", "0.2000", "0.4000", "0.4000", "0.1500", "0.2500",
+    ]  # fmt: skip
+    assert told[0]["layers"] == ["encoder.0", "encoder.1", "mean of the layers"]
+    assert told[0]["heads"] == ["mean of the heads", 0, 1, 2]
+    # a row for each layer and for their mean, with a name; a column for each head and for their mean, with a number
+    assert told[0]["cells"] == 3 * 5 + 5
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no node to run the page's script")
+def test_the_mean_of_layers_is_without_the_main_alignment_which_has_no_heads(tmp_path):
+    heads = {f"cross.{layer}": layer / 10 + np.array([0, 0.04]).reshape(2, 1, 1) for layer in range(3)}
+    prediction = SimpleNamespace(
+        alignment=np.full((1, 1), 0.9), source_tokens=["a"], tokens=["b"], text="b", alignments=heads
+    )
+    plot_alignment(prediction, tmp_path / "a.html", heads=True)
+    told = chosen(tmp_path / "a.html", [[None, None], [0, 1], [1, -1], [2, 1], [-1, -1]])
+    assert [one["weight"] for one in told] == ["0.9000", "0.9000", "0.0200", "0.1400", "0.1200"]
+    assert told[0]["layers"] == ["main", "cross.0", "cross.1", "cross.2", "mean of the layers"]
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no node to run the page's script")
+def test_a_mean_with_something_that_is_no_number_is_none(tmp_path):
+    plot_alignment(np.array([0.5, np.nan]).reshape(2, 1, 1), tmp_path / "a.html")
+    told = chosen(tmp_path / "a.html", [[0, -1], [0, 0]])
+    assert [one["weight"] for one in told] == ["not a number", "0.5000"]
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no node to run the page's script")

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from regard.errors import RegardError, ShapeError
-from regard.viz import plot_alignment, plot_curves
+from regard.viz import load_alignment, plot_alignment, plot_curves, save_alignment
 from regard.viz.aligned import read
 from regard.viz.colours import ramp
 from regard.viz.fonts import MISSING, Typesetter
@@ -407,3 +407,41 @@ def test_curves_are_drawn_with_their_names(tmp_path):
         plot_curves(path, {"a": ([1], [1, 2])}, x_label="", y_label="")
     with pytest.raises(RegardError, match="empty"):
         plot_curves(path, {}, x_label="", y_label="")
+
+
+def test_layers_of_heads_are_rows_and_a_prediction_without_heads_is_one_of_its_own():
+    heads = {f"cross.{layer}": np.full((3, 2, 2), 0.5) for layer in range(2)}
+    (item,) = read(Prediction(np.full((2, 2), 0.5), ["a", "b"], ["x", "y"], alignments=heads), heads=True)
+    *panels, _ = draw([item]).axes
+    names = [axes.texts[0].get_text() for axes in panels]
+    assert names == ["main", *(f"cross.{layer}, head {head}" for layer in range(2) for head in range(3))]
+    tops = [round(axes.get_position().y1, 6) for axes in panels]
+    assert tops[0] > tops[1] == tops[2] == tops[3] > tops[4] == tops[5] == tops[6]
+    labelled = [bool(tick_labels(draw([item]), index)[0]) for index in range(7)]
+    assert labelled == [True, True, True, True, False, False, False]  # a longer row has labels of its own
+
+
+def test_layers_may_have_names(tmp_path):
+    names = ["model.decoder.layers.10.encoder_attn.attention", "b"]
+    weights = np.full((2, 2, 1, 1), 0.5)
+    (item,) = read(weights, layers=names)
+    assert [name for name, _ in item.panels()] == [f"{name}, head {head}" for name in names for head in range(2)]
+    for suffix in ("json", "npz"):
+        save_alignment(weights, tmp_path / f"a.{suffix}", layers=names)
+        (loaded,) = load_alignment(tmp_path / f"a.{suffix}")
+        assert loaded.layers == tuple(names)
+        assert read([loaded])[0].layers == tuple(names)
+    # a row of small multiples has the end of a long name
+    assert [label for label, _ in sheet([item]).rows] == ["…ayers.10.encoder_attn.attention", "b"]
+    for wrong in (["a"], ["a", "b", "c"]):
+        with pytest.raises(ShapeError, match="layers must name the L layers"):
+            read(weights, layers=wrong)
+    with pytest.raises(ShapeError, match="layers must name the L layers"):
+        read(weights[0], layers=["a", "b"])
+
+
+def test_the_name_of_a_head_stands_beside_a_long_text():
+    items = read([Prediction(np.full((2, 1, 1), 0.5), ["a"], ["x"], text="a long sentence " * 5) for _ in range(2)])
+    names = [axes.texts[0].get_text() for axes in draw(items).axes[:-1]]
+    assert [name.rpartition(" · ")[2] for name in names] == ["head 0", "head 1"] * 2
+    assert all(len(name) <= 40 for name in names)

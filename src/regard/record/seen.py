@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -100,6 +103,80 @@ class Seen(Mapping[str, Tensor | list[Tensor]]):
             entropies = -torch.special.xlogy(p, p).sum(-1)[mass[..., 0] > 0]
             total, rows = total + float(entropies.sum()), rows + entropies.numel()
         return total / rows if rows else float("nan")
+
+    def rollout(self, names: str | Sequence[str] = "*") -> Float[Tensor, "B T T"]:
+        """Attention rollout: how much of each input is in each output of a stack of self-attention.
+
+        R = Â_L ⋯ Â_1 with Â_l = ½ (mean of the heads of layer l) + ½ I, the half being the residual connection. Layers
+        are in the order of their calls.
+
+        Args:
+            names: patterns of the names of the layers, such as `"encoder.*"`.
+
+        Raises:
+            ShapeError: for attention that is not over one sequence, or was called several times.
+
+        Source: Abnar & Zuidema 2020, Quantifying Attention Flow in Transformers (arXiv 2005.00928), equation 1.
+        """
+        patterns = (names,) if isinstance(names, str) else tuple(names)
+        chosen = [name for name in self if any(fnmatchcase(name, pattern) for pattern in patterns)]
+        layers = {name: weights for name in chosen for weights in self.calls(name)}
+        shapes = {(weights.shape[0], *weights.shape[2:]) for weights in layers.values()}
+        is_stack = len(shapes) == 1 and all(steps == positions for _, steps, positions in shapes)
+        if not is_stack or any(len(self.calls(name)) > 1 for name in chosen):
+            shown = "\n".join(f"  {name} (B, H, T, S) {_shapes(self.calls(name))}" for name in chosen)
+            raise ShapeError(
+                f"A rollout is of layers of self-attention, each called once; names={names!r} gave:\n{shown}"
+            )
+        ((_, steps, _),) = shapes
+        total = torch.eye(steps)
+        for weights in layers.values():
+            mean = (weights if weights.dtype == torch.float64 else weights.float()).mean(1)
+            total = total.to(mean)
+            total = (0.5 * mean + 0.5 * torch.eye(steps).to(mean)) @ total
+        return total
+
+    def plot(
+        self,
+        path: str | Path,
+        tokens: Sequence[str] | None = None,
+        target_tokens: Sequence[str] | None = None,
+        *,
+        sentence: int = 0,
+        call: int | None = None,
+        names: str | Sequence[str] | None = None,
+        title: str | None = None,
+        highest: float | Literal["largest"] = 1.0,
+        data: Literal["json", "npz"] | None = None,
+    ) -> tuple[Path, ...]:
+        """Draws the layers and heads of one sentence (`regard.plot_alignment`); the page lets choose among them.
+
+        Attentions whose names differ in the number of a layer only are the layers of one picture.
+
+        Args:
+            path: ends in .png, .svg, .pdf or .html.
+            tokens: labels of the positions, and of the steps of attention over one sequence. Positions behind the last
+                token are padding, and left out.
+            target_tokens: of a model with two sequences labels of the steps; `tokens` are then those of the source.
+                Self-attention that never looks ahead is over the target.
+            sentence: the row of the batch.
+            call: the number of the call; all joined (`joined`) if None.
+            names: patterns of the names to show; all if None.
+            title, highest, data: as in `regard.plot_alignment`.
+
+        Returns:
+            The paths of the written files.
+
+        Raises:
+            ShapeError: for tokens that do not fit, or a sentence or call that there is not.
+            RegardError: if there is nothing to show.
+        """
+        from regard.record.picture import aligned
+        from regard.viz import plot_alignment
+
+        patterns = (names,) if isinstance(names, str) else None if names is None else tuple(names)
+        items = aligned(self, tokens, target_tokens, sentence=sentence, call=call, names=patterns)
+        return plot_alignment(items, path, title=title, highest=highest, data=data)
 
     def __repr__(self) -> str:
         """A table: name, number of calls, shape (B, H, T, S), and mean entropy in nats."""

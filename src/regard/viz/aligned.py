@@ -25,6 +25,7 @@ class Reading(TypedDict, total=False):
         end_symbol: False leaves out the rows and columns of "</s>"; the picture says how much weight they had.
         source_length, target_length: the number of real positions and steps; the rest is left out.
         source_mask, target_mask: (S,) and (T,) bool, True where real; give a length or a mask, not both.
+        layers: the names of the L layers of an alignment (L, H, T, S); layer 0, layer 1, … if None.
     """
 
     heads: bool
@@ -33,6 +34,7 @@ class Reading(TypedDict, total=False):
     target_length: int | None
     source_mask: Any
     target_mask: Any
+    layers: Sequence[str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class Aligned:
         alignments: further alignments by name, (T, S) or (H, T, S).
         text: the text of the prediction, or None.
         left_out: the share of the weight in columns of the end symbol that were left out; None if none were.
+        layers: the names of the layers of an alignment (L, H, T, S); None for numbers.
     """
 
     alignment: Weights
@@ -53,14 +56,35 @@ class Aligned:
     alignments: Mapping[str, Weights] = field(default_factory=dict)
     text: str | None = None
     left_out: float | None = None
+    layers: tuple[str, ...] | None = None
 
     def panels(self) -> list[tuple[str, Weights]]:
         """Name and weights (T, S) of every head and layer, counted from 0; the name of a single panel is empty."""
-        return [panel for name, weights in self._named() for panel in _split(name, weights)]
+        return [(panel_name(layer, head), weights) for layer, heads in self.by_layer() for head, weights in heads]
 
-    def _named(self) -> Iterator[tuple[str, Weights]]:
-        yield "main" if self.alignments else "", self.alignment
-        yield from self.alignments.items()
+    def by_layer(self) -> list[tuple[str, list[tuple[str, Weights]]]]:
+        """The name of every layer, or attention, and its heads: number and weights (T, S).
+
+        What has no heads, and the single head of a named attention, has no number. A single layer has no name.
+        """
+        named = {"main" if self.alignments else "": self.alignment, **self.alignments}
+        return [layer for name, weights in named.items() for layer in self._layers(name, weights)]
+
+    def _layers(self, name: str, weights: Weights) -> Iterator[tuple[str, list[tuple[str, Weights]]]]:
+        if weights.ndim == 2 or (weights.ndim == 3 and len(weights) == 1 and name):
+            yield name, [("", weights.reshape(weights.shape[-2:]))]
+        elif weights.ndim == 3:
+            yield name, [(str(number), head) for number, head in enumerate(weights)]
+        else:
+            for index, layer in enumerate(weights):
+                own = f"layer {index}" if self.layers is None or weights is not self.alignment else self.layers[index]
+                heads = [(str(number), head) for number, head in enumerate(layer)]
+                yield ", ".join(part for part in (name, own) if part), heads
+
+
+def panel_name(layer: str, head: str) -> str:
+    """The name of a head of a layer; both may be empty."""
+    return ", ".join(part for part in (layer, head and f"head {head}") if part)
 
 
 def read(alignment: Any, source_tokens: Any = None, target_tokens: Any = None, **how: Unpack[Reading]) -> list[Aligned]:
@@ -89,7 +113,8 @@ def read(alignment: Any, source_tokens: Any = None, target_tokens: Any = None, *
         weights = {"": as_weights(item.alignment)} | {name: as_weights(value) for name, value in further.items()}
         sources = getattr(item, "source_tokens", None) if source_tokens is None else source_tokens
         targets = getattr(item, "tokens", None) if target_tokens is None else target_tokens
-        items.append(_cut(weights, sources, targets, getattr(item, "text", None), **how))
+        own: Reading = {"layers": getattr(item, "layers", None)} | how
+        items.append(_cut(weights, sources, targets, getattr(item, "text", None), **own))
     if not items:
         raise RegardError("There is no alignment to show: predict with alignments, or give an array (T, S).")
     return items
@@ -127,15 +152,6 @@ def as_weights(values: Any) -> Weights:
     return weights
 
 
-def _split(name: str, weights: Weights) -> Iterator[tuple[str, Weights]]:
-    for index in np.ndindex(weights.shape[:-2]):
-        axes = ("layer", "head")[2 - len(index) :]
-        axes_indices = [f"{axis} {i}" for axis, i in zip(axes, index, strict=True)]
-        if weights.shape[:-2] == (1,) and name:
-            axes_indices = []
-        yield ", ".join([name] * bool(name) + axes_indices), weights[index]
-
-
 def _cut(
     weights: dict[str, Weights],
     source_tokens: Sequence[str] | None,
@@ -148,6 +164,7 @@ def _cut(
     target_length: int | None = None,
     source_mask: Any = None,
     target_mask: Any = None,
+    layers: Sequence[str] | None = None,
 ) -> Aligned:
     steps, positions = weights[""].shape[-2:]
     for name, value in weights.items():
@@ -169,7 +186,11 @@ def _cut(
             left_out = 1 - rest / total if total else 0.0
         columns = staying
     selected = {name: w[..., rows[:, None], columns] for name, w in weights.items()}
-    return Aligned(selected.pop(""), sources, targets, selected, text, left_out)
+    shape = weights[""].shape
+    if layers is not None and (len(shape) != 4 or len(layers) != shape[0]):
+        raise ShapeError(f"layers must name the L layers of an alignment (L, H, T, S); got {len(layers)} for {shape}.")
+    names = None if layers is None else tuple(map(str, layers))
+    return Aligned(selected.pop(""), sources, targets, selected, text, left_out, names)
 
 
 def _labels(name: str, size: int, tokens: Sequence[str] | None, real: NDArray[np.intp]) -> tuple[str, ...] | None:

@@ -95,6 +95,7 @@ def _to_json(items: Sequence[Aligned], path: Path) -> None:
             "alignments": {name: _listed(weights) for name, weights in item.alignments.items()},
             "text": item.text,
             "left_out": item.left_out,
+            "layers": item.layers,
             "shape": item.alignment.shape,
             "dtype": item.alignment.dtype.name,
         }
@@ -124,6 +125,7 @@ def _from_json(path: Path) -> list[Aligned]:
             {name: as_weights(np.array(value, entry["dtype"])) for name, value in entry["alignments"].items()},
             entry["text"],
             entry["left_out"],
+            _tokens(entry.get("layers")),
         )
         for entry in document["items"]
     ]
@@ -134,7 +136,7 @@ def _to_npz(items: Sequence[Aligned], path: Path) -> None:
     for index, item in enumerate(items):
         arrays[f"{index}/alignment"] = item.alignment
         arrays |= {f"{index}/alignments/{name}": weights for name, weights in item.alignments.items()}
-        for name in ("source_tokens", "tokens", "text", "left_out"):
+        for name in ("source_tokens", "tokens", "text", "left_out", "layers"):
             value = getattr(item, name)
             if value is not None:
                 arrays[f"{index}/{name}"] = _text_array(value, path) if name != "left_out" else np.array(value)
@@ -168,6 +170,7 @@ def _from_npz(path: Path) -> list[Aligned]:
                     },
                     str(fields["text"]) if "text" in fields else None,
                     float(fields["left_out"]) if "left_out" in fields else None,
+                    _tokens(fields.get("layers")),
                 )
             )
     return items

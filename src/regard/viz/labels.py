@@ -106,16 +106,21 @@ def _extends(character: str) -> bool:
     return marks or 0x1F3FB <= ord(character) <= 0x1F3FF
 
 
-def shortened(label: str, width: int = 24) -> str:
+def shortened(label: str, width: int = 24, *, end: bool = False) -> str:
     """The label, cut to at most `width` characters as a reader counts them.
 
-    >>> shortened("incomprehensibilities", 8)
-    'incompr…'
+    Args:
+        end: whether its end is kept, and not its beginning.
+
+    >>> shortened("incomprehensibilities", 8), shortened("incomprehensibilities", 8, end=True)
+    ('incompr…', '…ilities')
     """
     if len(label) <= width:
         return label
     characters = clusters(label)
-    return label if len(characters) <= width else "".join(characters[: width - 1]) + "…"
+    if len(characters) <= width:
+        return label
+    return "…" + "".join(characters[1 - width :]) if end else "".join(characters[: width - 1]) + "…"
 
 
 def columns(label: str) -> int:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.viz.aligned import Aligned, Weights
+from regard.viz.aligned import Aligned, Weights, panel_name
 from regard.viz.labels import columns, numbered, shortened, stride, visible_words
 
 POINTS = 8.0
@@ -16,6 +16,8 @@ LINE = 0.13
 LARGEST_CELL = 0.42
 SINGLE, PAGE = 7.5, 11.0
 """The largest width of a single panel's matrix, and of all matrices in a row of a page."""
+MAX_NAME = 40
+"""The number of characters of a panel's name."""
 SLANT = math.sin(math.radians(45))
 
 
@@ -60,19 +62,22 @@ def width_of(label: str) -> float:
 
 def arrange(items: Sequence[Aligned]) -> tuple[list[Panel], float, float]:
     """The panels in their places, and their total width and height."""
-    contents = [(i, item, *panel) for i, item in enumerate(items) for panel in item.panels()]
-    across = _tracks(items)
-    limit = SINGLE if len(contents) == 1 else min(SINGLE / 1.5, max(1.0, PAGE / across))
-    panels = []
-    for index, (number, item, name, weights) in enumerate(contents):
-        labelled = len(items) > 1
-        if labelled:
-            name = shortened(visible_words(" · ".join(part for part in (str(number + 1), item.text, name) if part)), 40)
-        panels.append(
-            _panel(item, name, weights, limit, top=labelled or index < across, left=labelled or index % across == 0)
-        )
-    rows = [panels[i : i + across] for i in range(0, len(panels), across)]
-    lefts, width = _along([[row[i] for row in rows if i < len(row)] for i in range(min(across, len(panels)))])
+    contents = _rows(items)
+    across = max(map(len, contents))
+    limit = SINGLE if len(contents) == across == 1 else min(SINGLE / 1.5, max(1.0, PAGE / across))
+    labelled = len(items) > 1
+    rows: list[list[Panel]] = []
+    shown = 0  # as many columns have labels above them; a longer row has its own
+    for contents_of_row in contents:
+        row = []
+        for column, (number, item, name, weights) in enumerate(contents_of_row):
+            if labelled:
+                name = _with_item(number, item, name)
+            top, left = labelled or len(contents_of_row) > shown, labelled or column == 0
+            row.append(_panel(item, name, weights, limit, top=top, left=left))
+        shown = max(shown, len(row))
+        rows.append(row)
+    lefts, width = _along([[row[i] for row in rows if i < len(row)] for i in range(across)])
     placed: list[Panel] = []
     top = 0.0
     for row in rows:
@@ -82,14 +87,37 @@ def arrange(items: Sequence[Aligned]) -> tuple[list[Panel], float, float]:
     return placed, width, top
 
 
+Content = tuple[int, Aligned, str, Weights]
+
+
+def _rows(items: Sequence[Aligned]) -> list[list[Content]]:
+    """Number and alignment, name and weights of each panel: a row for each layer of heads, else as `_tracks` says."""
+    if len(items) == 1:
+        layers = items[0].by_layer()
+        if len(layers) > 1 and any(len(heads) > 1 for _, heads in layers):
+            return [
+                [(0, items[0], panel_name(layer, head), weights) for head, weights in heads] for layer, heads in layers
+            ]
+    contents = [(i, item, *panel) for i, item in enumerate(items) for panel in item.panels()]
+    across = _tracks(items)
+    return [contents[i : i + across] for i in range(0, len(contents), across)]
+
+
 def _tracks(items: Sequence[Aligned]) -> int:
-    """The number of panels in a row: the heads of a layer, all panels of a prediction, or as many as make a square."""
-    if len(items) == 1 and not items[0].alignments and items[0].alignment.ndim == 4:
-        return max(1, items[0].alignment.shape[1])
+    """The number of panels in a row: all panels of a prediction, or as many as make a square."""
     counts = {len(item.panels()) for item in items}
     if len(items) > 1 and len(counts) == 1 and (only := counts.pop()) > 1:
         return only
     return max(1, math.ceil(math.sqrt(sum(len(item.panels()) for item in items))))
+
+
+def _with_item(number: int, item: Aligned, name: str) -> str:
+    """The name of a panel with the number and text of its prediction, which is cut first. Named layers need neither."""
+    if item.layers is not None and name:
+        return shortened(visible_words(name), MAX_NAME, end=True)
+    room = MAX_NAME - len(name) - 3 * bool(name)
+    words = shortened(visible_words(" · ".join(part for part in (str(number + 1), item.text) if part)), max(room, 8))
+    return shortened(visible_words(" · ".join(part for part in (words, name) if part)), MAX_NAME)
 
 
 def _panel(item: Aligned, name: str, weights: Weights, limit: float, *, top: bool, left: bool) -> Panel:

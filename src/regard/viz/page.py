@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import printable
-from regard.viz.aligned import Aligned, Weights
+from regard.viz.aligned import Aligned, Weights, panel_name
 from regard.viz.colours import hexadecimal, ramp
 from regard.viz.labels import END_SYMBOL, numbered
 
@@ -20,7 +20,13 @@ UNIT = 10_000
 """Weights are stored as integers, in units of 1/UNIT."""
 
 
-def page(items: Sequence[Aligned], *, title: str | None = None, highest: float = 1.0, largest: bool = False) -> str:
+def page(
+    items: Sequence[Aligned],
+    *,
+    title: str | None = None,
+    highest: float = 1.0,
+    largest: bool = False,
+) -> str:
     """The text of the page.
 
     Args:
@@ -34,6 +40,7 @@ def page(items: Sequence[Aligned], *, title: str | None = None, highest: float =
         "unit": UNIT,
         "highest": highest,
         "largest": largest,
+        "noun": "prediction" if all(item.layers is None for item in items) else "attention",
         "colours": {"light": hexadecimal(ramp(17)), "dark": hexadecimal(ramp(17, dark=True))},
         "items": [_item(index, item) for index, item in enumerate(items)],
     }
@@ -43,7 +50,6 @@ def page(items: Sequence[Aligned], *, title: str | None = None, highest: float =
 
 
 def _item(index: int, item: Aligned) -> dict[str, Any]:
-    panels = item.panels()
     steps, positions = item.alignment.shape[-2:]
     note = "" if item.left_out is None else f"{END_SYMBOL} left out: {item.left_out:.1%} of the weight lay on it"
     return {
@@ -51,7 +57,11 @@ def _item(index: int, item: Aligned) -> dict[str, Any]:
         "source": numbered(item.source_tokens, positions),
         "target": numbered(item.tokens, steps),
         "note": note,
-        "panels": [{"name": name, "weights": _whole(weights)} for name, weights in panels],
+        "panels": [
+            {"name": panel_name(layer, head), "layer": layer, "head": head, "weights": _whole(weights)}
+            for layer, heads in item.by_layer()
+            for head, weights in heads
+        ],
     }
 
 

@@ -27,10 +27,11 @@ def plot_alignment(
 ) -> tuple[Path, ...]:
     """Draws an alignment: source across with its labels on top, target downwards, darker is more weight.
 
-    PNG, SVG and PDF show everything on one page: heads and layers or several predictions are a grid; more than 24 heads
+    PNG, SVG and PDF show everything on one page: layers and heads or several predictions are a grid; more than 24 heads
     are small multiples below the picture of the prediction, or of the mean of the heads. HTML is one file that sends no
     requests: it shows the weight under the pointer or the arrow keys as a number, and has a choice of predictions,
-    heads and layers. Weights are not normalised: the whole file has one scale of colours, from 0 to `highest`.
+    layers, heads and their means. Weights are not normalised: the whole file has one scale of colours, from 0 to
+    `highest`.
 
     Args:
         alignment: an array or tensor (T, S), (H, T, S) or (L, H, T, S); or a `Prediction` or a result of
@@ -44,7 +45,8 @@ def plot_alignment(
             cannot be compared.
         data: if given, arrays and tokens are also written beside the picture, as `x.json` or `x.npz` (see
             `save_alignment`).
-        **how: `heads`, `end_symbol`, `source_length`, `target_length`, `source_mask`, `target_mask`, as in `Reading`.
+        **how: `heads`, `end_symbol`, `source_length`, `target_length`, `source_mask`, `target_mask`, `layers`, as in
+            `Reading`.
 
     Returns:
         The paths of the written files.

@@ -76,22 +76,12 @@ def sheet(items: Sequence[Aligned]) -> Sheet:
     rows: list[tuple[str, Sequence[Weights]]] = []
     for number, item in enumerate(items, start=1):
         start = [str(number)] if len(items) > 1 else []
-        for name, heads in (item.alignments or {"": item.alignment}).items():
-            for label, row in _layers(heads):
-                words = " ".join(part for part in (name, label) if part)
-                rows.append(
-                    (shortened(visible_words(" · ".join([*start, *([words] if words else [])])), 32), list(row))
-                )
+        layers = item.by_layer()
+        for label, heads in layers[1:] if item.alignments else layers:  # that of the prediction is shown large
+            words = visible_words(" · ".join([*([] if item.layers else start), *([label] if label else [])]))
+            row = shortened(words, 32, end=item.layers is not None)
+            rows.append((row, [weights for _, weights in heads]))
     return Sheet([part for label, row in rows for part in _wrapped(label, row)])
-
-
-def _layers(heads: Weights) -> Iterator[tuple[str, Weights]]:
-    """Label and heads (H, T, S) of each layer."""
-    steps, positions = heads.shape[-2:]
-    if heads.ndim == 4:
-        yield from ((f"layer {index}", layer) for index, layer in enumerate(heads))
-    else:
-        yield "", heads.reshape(-1, steps, positions)
 
 
 def _wrapped(label: str, heads: Sequence[Weights]) -> Iterator[tuple[str, Sequence[Weights]]]:
