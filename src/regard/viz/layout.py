@@ -73,8 +73,8 @@ def arrange(items: Sequence[Aligned]) -> tuple[list[Panel], float, float]:
         for column, (number, item, name, weights) in enumerate(contents_of_row):
             if labelled:
                 name = _with_item(number, item, name)
-            top, left = labelled or len(contents_of_row) > shown, labelled or column == 0
-            row.append(_panel(item, name, weights, limit, top=top, left=left))
+            is_first = len(contents_of_row) > shown
+            row.append(_panel(item, name, weights, limit, top=labelled or is_first, left=labelled or column == 0))
         shown = max(shown, len(row))
         rows.append(row)
     lefts, width = _along([[row[i] for row in rows if i < len(row)] for i in range(across)])
