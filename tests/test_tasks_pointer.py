@@ -85,6 +85,41 @@ def test_unknown_words_are_copied_and_a_prediction_does_not_depend_on_its_batch(
     assert "Bonn" in together[2].text.split()
 
 
+def test_samples_of_inputs_that_are_read_alike_belong_to_each() -> None:
+    model = untrained()
+    search = Search(method="sampling", num_best=4, seed=2)
+    texts = ["a Ulm b", "a Bonn b", "a Ulm b"]
+    together, alone = model.predict(texts, search=search), [model.predict([text], search=search)[0] for text in texts]
+    found, expected = (
+        [[one.text for one in (best, *best.alternatives)] for best in predictions] for predictions in (together, alone)
+    )
+    assert found[:2] == expected[:2]
+    assert found[2] != found[0] == expected[2]
+
+
+def test_predictions_have_the_probability_that_a_symbol_was_generated() -> None:
+    model = untrained()
+    search = model.config.decoding.replace(beam=3, num_best=3, max_length=3)
+    best, other = model.predict(["Ulm a", "b"], search=search)
+    for one in (best, *best.alternatives, other):
+        assert one.generate.shape == (len(one.tokens),)
+        assert ((one.generate > 0) & (one.generate < 0.5)).all()
+        assert len(one.record()["generate"]) == len(one.tokens)
+    hypotheses = [one.tokens for one in (best, *best.alternatives)]
+    extension = model.extended.extend("Ulm a")
+    ids = [model.extended.ids([t for t in tokens if t != "</s>"], extension).tolist() for tokens in hypotheses]
+    source = torch.tensor([[UNKNOWN, 4, EOS]])
+    memory = model.module.prepare(
+        source, source_ids=torch.tensor([[8, 4, -1]]), extension=torch.ones(1, 1, dtype=torch.bool)
+    )
+    for one, tokens in zip((best, *best.alternatives), ids, strict=True):
+        inputs = torch.tensor([[1, *tokens]])[:, : len(one.tokens)]
+        forced = model.module.decoder(inputs, memory).auxiliary["generate"][0]
+        torch.testing.assert_close(one.generate, forced, atol=1e-5, rtol=0)
+    assert model.predict(["Ulm"], alignment=False)[0].generate is None
+    assert "generate" not in model.predict(["Ulm"], alignment=False)[0].record()
+
+
 def test_a_copied_word_is_written_as_it_stood_and_scored_as_the_model_has_it(tmp_path: Path) -> None:
     lower = {"units": "whitespace", "case": "lower"}
     model = untrained(configured({"source": lower, "target": lower}))

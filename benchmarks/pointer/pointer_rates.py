@@ -2,8 +2,9 @@
 
     python benchmarks/pointer/pointer_rates.py [--tokens 8000] [--size 256] [--sentences 32] [--length 20] [--rounds 15]
 
-Both take turns on the same random sentences, a fifth of whose symbols the vocabulary lacks: the loss with label smoothing 0.1 and its
-gradients; beam search (beam 5) and greedy search, with outputs of fixed length. Prints medians and the median ratio.
+Both take turns on the same random sentences, a fifth of whose symbols the vocabulary lacks: the loss with label
+smoothing 0.1 and its gradients; beam search (beam 5) and greedy search, with outputs of fixed length. Prints medians and
+the median ratio.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch import Tensor
 from regard.config.tasks.text_to_text import RecurrentConfig
 from regard.data import BOS, EOS
 from regard.decoding import Search, search
-from regard.models import EncoderDecoder, PointerDecoder
+from regard.models import EncoderDecoder
 from regard.tasks.feeding import forced_cross_entropy
 from regard.tasks.text_to_text.architectures import build_model
 from regard.training.allocator import keep_memory
@@ -38,9 +39,8 @@ def model(size: int, tokens: int, *, pointer: bool) -> EncoderDecoder:
     config = RecurrentConfig(**values, attention={"recipe": "bahdanau", "size": size}, pointer={} if pointer else None)
     torch.manual_seed(0)
     built = build_model(config, num_source=tokens, num_target=tokens)
-    decoder = built.decoder.core if isinstance(built.decoder, PointerDecoder) else built.decoder
     with torch.no_grad():
-        decoder.head.projection.bias[EOS] = -1e4  # outputs have the length of the limit
+        built.decoder.head.projection.bias[EOS] = -1e4  # outputs have the length of the limit
     return built
 
 
@@ -91,10 +91,8 @@ def main() -> None:
                 if number >= WARMUP:
                     times[which].append(time.process_time() - start)
         ratio = statistics.median(second / first for first, second in zip(*times, strict=True))
-        milliseconds = [1000 * statistics.median(each) for each in times]
-        print(
-            f"{name}: {milliseconds[0]:,.1f} ms without, {milliseconds[1]:,.1f} ms with a pointer, median ratio {ratio:.2f}"
-        )
+        plain, copied = (1000 * statistics.median(each) for each in times)
+        print(f"{name}: {plain:,.1f} ms without, {copied:,.1f} ms with a pointer, median ratio {ratio:.2f}")
 
 
 if __name__ == "__main__":

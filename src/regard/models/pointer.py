@@ -36,6 +36,7 @@ class PointerMemory:
         source_ids: (B, S) extended ids; 0 at positions that cannot be copied.
         copyable: (B, S), False at padding and at symbols that cannot be copied.
         first: (B, S) the first position with the same id.
+        is_first: (B, S), True at those positions.
         extension: (B, X), which of the X extended ids each source has.
     """
 
@@ -44,6 +45,7 @@ class PointerMemory:
     source_ids: Int[Tensor, "B S"]
     copyable: Bool[Tensor, "B S"]
     first: Int[Tensor, "B S"]
+    is_first: Bool[Tensor, "B S"]
     extension: Bool[Tensor, "B X"]
 
 
@@ -137,6 +139,12 @@ class PointerDecoder(nn.Module):
         tokens: TokenEmbedding = embedding.embedding if isinstance(embedding, PositionedEmbedding) else embedding
         return tokens
 
+    @property
+    def max_length(self) -> int | None:
+        """The most steps, where the core's positions end; None without a limit."""
+        most: int | None = getattr(self.core, "max_length", None)
+        return most
+
     def prepare(self, encoded: Encoded) -> PointerMemory:
         """Everything that depends only on the source, B rows.
 
@@ -168,7 +176,9 @@ class PointerDecoder(nn.Module):
         core, values = self.core.prepare(encoded), encoded.memory
         if encoded.mask is not None:
             values = values.masked_fill(~encoded.mask[..., None], 0)
-        return PointerMemory(core, values, ids, copyable, _first_occurrences(ids), extension)
+        first = _first_occurrences(ids)
+        is_first = first == torch.arange(first.shape[1], device=first.device)
+        return PointerMemory(core, values, ids, copyable, first, is_first, extension)
 
     def initial_state(self, memory: PointerMemory, num_hypotheses: int = 1) -> Tree:
         """The state before the first step."""
@@ -332,7 +342,7 @@ def _mixed(vocabulary: Float[Tensor, "*rows N"], mixture: Mixture, memory: Point
     copied = _by_sentence(mixture.copied, count)
     ids = memory.source_ids[:, None].expand_as(copied)
     generated = _generated(_by_sentence(vocabulary, count), _by_sentence(mixture.generate, count), ids)
-    sums = torch.where(_is_first(memory)[:, None], log_add(generated, copied), 0)
+    sums = torch.where(memory.is_first[:, None], log_add(generated, copied), 0)
     # each entry is emptied and then gets one sum, so that gradients count once however often a symbol occurs
     return _by_sentence(mixed, count).scatter_(-1, ids, 0.0).scatter_add_(-1, ids, sums).view(mixed.shape)
 
@@ -365,7 +375,7 @@ def _cross_entropy(
     # one gather for the targets and the source symbols: its gradient is as large as the vocabulary's
     asked = torch.cat([targets[..., None], sources], -1) if smoothing else targets[..., None]
     found = _generated(vocabulary, generate, asked)
-    is_target = (sources == targets[..., None]) & _is_first(memory)[:, None]
+    is_target = (sources == targets[..., None]) & memory.is_first[:, None]
     of_target = copied.masked_fill(~is_target, infinity).amax(-1) if copied.shape[-1] else generate[..., 0] + infinity
     likelihood = -log_add(found[..., 0], of_target).masked_fill(~real, 0).sum()
     if smoothing == 0.0:
@@ -375,7 +385,7 @@ def _cross_entropy(
     total = vocabulary.masked_fill(~possible, 0).sum(-1) + count * generate[..., 0]
     generated = found[..., 1:]
     mixed = log_add(generated, copied)
-    is_counted = (mixed > infinity) & _is_first(memory)[:, None]
+    is_counted = (mixed > infinity) & memory.is_first[:, None]
     is_replaced = generated > infinity
     change = mixed.masked_fill(~is_counted, 0) - generated.masked_fill(~(is_counted & is_replaced), 0)
     count = count + (is_counted & ~is_replaced).sum(-1)
@@ -387,12 +397,6 @@ def _cross_entropy(
 def _by_sentence(rows: Tensor, count: int) -> Tensor:
     """(R, W) of R = B·K rows as (B, K, W); (B, T, W) as it is."""
     return rows if rows.dim() == 3 else rows.view(count, -1 if count else 1, rows.shape[-1])
-
-
-def _is_first(memory: PointerMemory) -> Tensor:
-    """(B, S), True at positions whose symbol does not occur before."""
-    first = memory.first
-    return first == torch.arange(first.shape[1], device=first.device)
 
 
 def _first_occurrences(ids: Int[Tensor, "B S"]) -> Int[Tensor, "B S"]:
