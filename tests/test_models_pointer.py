@@ -376,6 +376,15 @@ def test_a_subclass_has_the_loss_of_its_own_outputs():
     laws.close(decoder.cross_entropy(inputs, memory, targets)[0], 2 * once)
 
 
+def test_impossible_symbols_give_no_gradient_whatever_theirs_is():
+    model = make()
+    memory = model["decoder"].prepare(encoding(model)(SOURCES))
+    said = model["decoder"](torch.ones(3, 2).long(), memory).log_probabilities
+    assert (said == -math.inf).any()
+    said.backward(torch.where(said == -math.inf, math.nan, 1.0))
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
 def test_the_mixture_has_tangents_and_gradients_of_each_sentence():
     model = make()
     decoder, encoded = model["decoder"], encoding(model)(SOURCES)

@@ -32,11 +32,17 @@ SMALL: dict[str, Any] = {
 }
 
 
+SIDE = {"size": 8, "layers": 2, "heads": 2, "dropout": 0.0}
+TRANSFORMER: dict[str, Any] = {"architecture": "transformer", "encoder": SIDE, "decoder": SIDE, "pointer": {}}
+MODELS = {"recurrent": SMALL, "transformer": TRANSFORMER}
+
+
 def configured(
-    data: dict[str, Any] | None = None, model: dict[str, Any] | None = None, **training: Any
+    data: dict[str, Any] | None = None, model: dict[str, Any] | None = None, base: str = "recurrent", **training: Any
 ) -> TextToTextConfig:
     sides = {"train": "pairs.tsv", "source": WORDS, "target": WORDS}
-    return TextToTextConfig(data={**sides, **(data or {})}, model={**SMALL, **(model or {})}, training=training)
+    values = {"data": {**sides, **(data or {})}, "model": {**MODELS[base], **(model or {})}, "training": training}
+    return TextToTextConfig(**values)
 
 
 def untrained(config: TextToTextConfig | None = None, texts: str = "a b c d", copies: bool = True) -> TextToText:
@@ -67,8 +73,9 @@ def trainee(model: TextToText, *texts: tuple[str, str]) -> TextTrainee:
 @pytest.mark.parametrize(
     "search", [Search(beam=1), Search(beam=3, num_best=3), Search(method="sampling", num_best=3, seed=5)]
 )
-def test_unknown_words_are_copied_and_a_prediction_does_not_depend_on_its_batch(search: Search) -> None:
-    model = untrained()
+@pytest.mark.parametrize("base", MODELS)
+def test_unknown_words_are_copied_and_a_prediction_does_not_depend_on_its_batch(base: str, search: Search) -> None:
+    model = untrained(configured(base=base))
     texts = ["Ulm Köln", "a b", "Bonn", "c Kiel a Jena Kiel"]
     search = model.config.decoding.replace(**{**dict(search), "min_length": 2}, max_length=4)
     together = model.predict(texts, search=search)
@@ -164,12 +171,18 @@ def test_units_that_are_pieces_copy_characters_that_training_did_not_have() -> N
     assert not any("⁇" in one.text for one in (best, *best.alternatives))
 
 
-def test_a_saved_model_copies_as_before(tmp_path: Path) -> None:
-    model = untrained(configured(model={"pointer": {"head": 1}, "attention": {**SMALL["attention"], "num_heads": 2}}))
+@pytest.mark.parametrize("base", MODELS)
+def test_a_saved_model_copies_as_before(tmp_path: Path, base: str) -> None:
+    options = {
+        "recurrent": {"pointer": {"head": 1}, "attention": {**SMALL["attention"], "num_heads": 2}},
+        "transformer": {"pointer": {"head": 1, "layer": "cross.0"}, "decoder": {**SIDE, "tied_weights": True}},
+    }
+    model = untrained(configured(model=options[base], base=base))
     save(model, tmp_path)
     again = regard.load(tmp_path)
     assert isinstance(again.module.decoder, PointerDecoder)
     assert again.module.decoder.alignment_head == 1
+    assert again.module.decoder.main_attention == {"recurrent": "attention", "transformer": "cross.0"}[base]
     texts = ["Ulm a", "c Kiel"]
     assert [p.record() for p in again.predict(texts)] == [p.record() for p in model.predict(texts)]
 
@@ -192,9 +205,10 @@ TEXTS = (("a Ulm Bonn", "Bonn x a"), ("b", "Ulm"), ("c c Jena", "c"), ("Ulm Ulm"
 
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize("feedback", [0.0, 1.0])
-def test_the_loss_of_a_batch_is_the_sum_of_its_rows(feedback: float, aligned: bool) -> None:
+@pytest.mark.parametrize("base", MODELS)
+def test_the_loss_of_a_batch_is_the_sum_of_its_rows(base: str, feedback: float, aligned: bool) -> None:
     losses = {"alignment_losses": {"coverage": 1.0}} if aligned else {}
-    model = untrained(configured(**losses, sequence_teacher_forcing=1 - feedback))
+    model = untrained(configured(base=base, **losses, sequence_teacher_forcing=1 - feedback))
     model.module.double()
     teaching = trainee(model, *TEXTS)
     generator = torch.Generator().manual_seed(1)
@@ -286,13 +300,17 @@ def test_a_pointer_starts_from_a_model_without_one(tmp_path: Path) -> None:
     [
         ({"model": {"attention": None}}, "model.pointer", "set model.attention"),
         ({"model": {"pointer": {"head": 1}}}, "model.pointer.head", "there is no head 1: the attention has 1 head"),
+        ({"model": {"pointer": {"layer": "cross.0"}}}, "model.pointer.layer", "'cross.0' is none of the decoder's"),
+        ({"base": "transformer", "model": {"pointer": {"layer": "cross.2"}}}, "model.pointer.layer", "'cross.2' is"),
+        ({"base": "transformer", "model": {"pointer": {"head": 2}}}, "model.pointer.head", "has 2 heads"),
         ({"data": {"target": {"units": "character"}}}, "model.pointer", "whitespace are none of units character"),
         ({"data": {"source": {"units": "byte"}}}, "model.pointer", "byte are none of units whitespace"),
         ({"training": {"compile": True}}, "model.pointer", "not compiled"),
     ],
 )
 def test_a_pointer_without_meaning_is_refused(changes: dict[str, Any], path: str, text: str) -> None:
-    config = configured(changes.get("data"), changes.get("model"), **changes.get("training", {}))
+    base = changes.get("base", "recurrent")
+    config = configured(changes.get("data"), changes.get("model"), base, **changes.get("training", {}))
     with pytest.raises(ConfigError, match=text) as caught:
         TextToTextTask().draft(config)
     assert ".".join(map(str, caught.value.path)) == path

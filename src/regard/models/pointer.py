@@ -9,7 +9,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from regard.attention import Parallel
+from regard.attention import Parallel, Projected
 from regard.attention.contract import Tree
 from regard.attention.verbs import AbstractAttention
 from regard.errors import ShapeError, UnsupportedError
@@ -112,12 +112,13 @@ class PointerDecoder(nn.Module):
                 "A pointer copies tokens by one alignment: it needs attention over one source"
                 f"""{"" if alignment is None else f", and {alignment!r} is none of the decoder's alignments"}."""
             )
-        count = getattr(getattr(attention, "score", None), "num_heads", None)
+        inner = attention.attention if isinstance(attention, Projected) else attention
+        count = getattr(getattr(inner, "score", None), "num_heads", None)
         if alignment_head is not None and count is not None and alignment_head >= count:
             heads = "1 head" if count == 1 else f"{count} heads"
             raise UnsupportedError(f"there is no head {alignment_head}: the attention has {heads}, counted from 0")
         if memory_size is None:
-            memory_size = getattr(getattr(attention, "read", None), "memory_size", None)
+            memory_size = getattr(getattr(inner, "read", None), "memory_size", None)
         if memory_size is None:
             raise UnsupportedError("The attention does not tell the size of the encoder's outputs; give memory_size.")
         self.head = core.head
@@ -344,7 +345,9 @@ def _mixed(vocabulary: Float[Tensor, "*rows N"], mixture: Mixture, memory: Point
     generated = _generated(_by_sentence(vocabulary, count), _by_sentence(mixture.generate, count), ids)
     sums = torch.where(memory.is_first[:, None], log_add(generated, copied), 0)
     # each entry is emptied and then gets one sum, so that gradients count once however often a symbol occurs
-    return _by_sentence(mixed, count).scatter_(-1, ids, 0.0).scatter_add_(-1, ids, sums).view(mixed.shape)
+    mixed = _by_sentence(mixed, count).scatter_(-1, ids, 0.0).scatter_add_(-1, ids, sums).view(mixed.shape)
+    # what is impossible gives no gradient to anything, whatever its own is
+    return mixed.masked_fill(mixed == float("-inf"), float("-inf")) if torch.is_grad_enabled() else mixed
 
 
 def _generated(vocabulary: Float[Tensor, "B K N"], generate: Tensor, ids: Int[Tensor, "B K C"]) -> Tensor:
