@@ -17,6 +17,7 @@ from regard.errors import ConfigError
 
 PRESETS = [
     "autoencoder",
+    "copying",
     "documents",
     "forecasting",
     "g2p-transformer",

@@ -23,7 +23,15 @@ from regard.attention import (
 from regard.decoding import Search, beam_search
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
-from regard.models import Bridge, Encoded, FixedContext, PointerDecoder, RecurrentDecoder, RecurrentEncoder
+from regard.models import (
+    Bridge,
+    Encoded,
+    FixedContext,
+    PointerDecoder,
+    RecurrentDecoder,
+    RecurrentEncoder,
+    transformer_decoder,
+)
 from regard.ops import log_add, safe_log
 
 
@@ -46,6 +54,9 @@ MECHANISMS = {
     "more than 1": lambda: Mechanism(BilinearScore(SIZE, MEMORY), Unbounded(), WeightedSum(MEMORY)),
 }
 
+TRANSFORMERS = {"transformer": {}, "transformer, post-norm": {"norm": "post"}}
+CORES = [*MECHANISMS, *TRANSFORMERS]
+
 
 @pytest.fixture(autouse=True)
 def _in_float64():
@@ -54,10 +65,14 @@ def _in_float64():
     torch.set_default_dtype(torch.float32)
 
 
-def make(mechanism="bahdanau", num_tokens=TOKENS, **options):
+def make(mechanism="bahdanau", num_tokens=TOKENS, told=None, **options):
     """An encoder and a pointer; a dict of modules so that gradients of both are compared."""
     size, memory_size = (6, 6) if mechanism == "two heads" else (SIZE, MEMORY)
     encoder = RecurrentEncoder(TokenEmbedding(TOKENS, 4), RecurrentStack(4, memory_size // 2, bidirectional=True))
+    if mechanism in TRANSFORMERS:
+        core = transformer_core(num_tokens, **TRANSFORMERS[mechanism])
+        model = torch.nn.ModuleDict({"encoder": encoder, "decoder": PointerDecoder(core, **(told or {}))})
+        return made_certain(model)
     attention = MECHANISMS[mechanism]()
     width = RecurrentDecoder.input_size(4, size, attention=attention, **options)
     stack = RecurrentStack(width, size, cell="gru")
@@ -69,11 +84,23 @@ def make(mechanism="bahdanau", num_tokens=TOKENS, **options):
         attention=attention,
         **options,
     )
-    model = torch.nn.ModuleDict({"encoder": encoder, "decoder": PointerDecoder(core)})
+    model = torch.nn.ModuleDict({"encoder": encoder, "decoder": PointerDecoder(core, **(told or {}))})
+    return made_certain(model)
+
+
+def transformer_core(num_tokens, **options):
+    embedding = TokenEmbedding(num_tokens, 6, unknown=UNKNOWN)
+    head = TokenHead(6, num_tokens, tied=embedding)
+    sizes = {"memory_size": MEMORY, "num_layers": 2, "num_heads": 2, "feed_forward_size": 5, "dropout": 0.0}
+    return transformer_decoder(embedding, head, **sizes, **options)
+
+
+def made_certain(model):
+    """The model with larger weights, so that its outputs differ more."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(3)
-        core.head.projection.bias[laws.EOS] = -1
+        model["decoder"].head.projection.bias[laws.EOS] = -1
     return model
 
 
@@ -92,7 +119,7 @@ def extended(encoded, ids, mask, num_tokens=TOKENS):
     return Encoded(encoded.memory, mask, encoded.final_state, ids, extension)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", CORES)
 def test_steps_are_the_pass_over_the_whole_target(mechanism):
     model = make(mechanism)
     memory = model["decoder"].prepare(encoding(model)(SOURCES))
@@ -107,13 +134,13 @@ def test_the_core_keeps_its_options(options):
     assert model["decoder"](torch.zeros(3, 0, dtype=torch.long), memory).log_probabilities.shape == (3, 0, TOKENS + 2)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", CORES)
 def test_sentences_with_other_extended_vocabularies_do_not_meet(mechanism):
     model = make(mechanism)
     laws.batches_are_invisible(model, encoding(model), model["decoder"], SOURCES)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", CORES)
 def test_a_beam_over_several_sentences_is_each_alone_and_agrees_with_the_forced_pass(mechanism):
     model = make(mechanism)
     laws.beams_are_alone_and_forced(encoding(model), model["decoder"], SOURCES)
@@ -137,7 +164,7 @@ def test_a_beam_wide_enough_is_exhaustive_search():
     laws.a_wide_beam_is_exhaustive(model["decoder"], model["decoder"].prepare(encoded), 5, 3)
 
 
-@pytest.mark.parametrize("mechanism", ["bahdanau", "two heads", "mocha", "gmm", "more than 1"])
+@pytest.mark.parametrize("mechanism", ["bahdanau", "two heads", "mocha", "gmm", "more than 1", "transformer"])
 def test_probabilities_are_mixed_as_published(mechanism):
     model = make(mechanism)
     decoder, core = model["decoder"], model["decoder"].core
@@ -145,17 +172,21 @@ def test_probabilities_are_mixed_as_published(mechanism):
     memory = decoder.prepare(encoded)
     inputs = torch.randint(1, TOKENS + 2, (3, 5))
     output = decoder(inputs, memory, alignment=True)
-    found = core.run(inputs, memory.core, alignment=True)
-    vocabulary = core.say(found).log_probabilities.exp()
+    features = core(inputs, memory.core).values
+    vocabulary = decoder.head(features).exp()
+    embedded = decoder.embedding(inputs)
     for b, source in enumerate(SOURCES):
         for t in range(5):
-            features = [*found.context[b, t].tolist(), *found.cell[b, t].tolist(), *found.embedded[b, t].tolist()]
-            energy = sum(w * x for w, x in zip(decoder.gate.weight[0].tolist(), features, strict=True))
-            generate = 1 / (1 + math.exp(-energy - decoder.gate.bias.item()))
-            assert output.auxiliary["generate"][b, t].item() == pytest.approx(generate, abs=1e-12)
-            heads = output.alignments["attention"][b, :, t, : len(source)].tolist()
+            heads = output.alignments[decoder.main_attention][b, :, t, : len(source)].tolist()
             weights = [sum(column) / len(heads) for column in zip(*heads, strict=True)]
             total = sum(weights)
+            read = [weight / max(1.0, total) for weight in weights]
+            values = encoded.memory[b, : len(source)].T.tolist()
+            context = [sum(w * h for w, h in zip(read, column, strict=True)) for column in values]
+            inside = [*context, *features[b, t].tolist(), *embedded[b, t].tolist()]
+            energy = sum(w * x for w, x in zip(decoder.gate.weight[0].tolist(), inside, strict=True))
+            generate = 1 / (1 + math.exp(-energy - decoder.gate.bias.item()))
+            assert output.auxiliary["generate"][b, t].item() == pytest.approx(generate, abs=1e-12)
             expected = [generate * p for p in vocabulary[b, t].tolist()] + [0.0, 0.0]
             for token, weight in zip(source.tolist(), weights, strict=True):
                 expected[token] += (1 - generate) * weight / max(1.0, total)
@@ -195,7 +226,7 @@ def test_a_gate_that_is_shut_gives_numbers_and_finite_gradients(bias):
     inputs, targets = torch.tensor([[1, 6], [1, 6], [1, 4]]), torch.tensor([[6, 4], [6, 5], [4, 2]])
     output = decoder(inputs, memory, alignment=True)
     assert not output.log_probabilities.isnan().any()
-    words = decoder.core(inputs, memory.core).log_probabilities
+    words = decoder.head(decoder.core(inputs, memory.core).values)
     if bias > 0:
         laws.close(output.log_probabilities[..., :TOKENS], words)
     else:
@@ -219,13 +250,14 @@ def test_weights_that_vanish_give_no_gradient_of_nan():
     assert all(p.grad.isfinite().all() for p in model.parameters())
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", CORES)
 def test_with_nothing_to_copy_everything_is_generated(mechanism):
     model = make(mechanism)
     memory = model["decoder"].prepare(encoding(model)([SOURCES[0], SOURCES[1][:0]]))
     inputs = torch.randint(1, TOKENS, (2, 3))
     said = model["decoder"](inputs, memory).log_probabilities[1]
-    laws.close(said[:, :TOKENS], model["decoder"].core(inputs, memory.core).log_probabilities[1])
+    decoder = model["decoder"]
+    laws.close(said[:, :TOKENS], decoder.head(decoder.core(inputs, memory.core).values)[1])
     assert (said[:, TOKENS:] == -math.inf).all()
     said[:, :TOKENS].square().sum().backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
@@ -243,7 +275,7 @@ def test_weight_on_symbols_that_cannot_be_copied_generates():
     kept = everything.auxiliary["generate"]
     laws.close(found.auxiliary["generate"], kept)
     lost = everything.alignments["attention"][0, 0, :, [1, 4]].sum(-1)
-    words = decoder.core(inputs, memory.core).log_probabilities[0].exp()
+    words = decoder.head(decoder.core(inputs, memory.core).values)[0].exp()
     expected = everything.log_probabilities[0].exp()
     expected[:, 6] = 0
     expected[:, :TOKENS] += ((1 - kept[0]) * lost)[:, None] * words
@@ -252,23 +284,47 @@ def test_weight_on_symbols_that_cannot_be_copied_generates():
     laws.steps_are_forward(decoder, memory, inputs)
 
 
-def test_one_head_copies_if_it_is_chosen():
-    model = make("two heads")
-    decoder, encoded = model["decoder"], encoding(model)(SOURCES)
-    decoder.head = 1
+def test_a_symbol_of_id_0_and_positions_that_copy_nothing_do_not_meet():
+    model = make()
+    decoder, encoded = model["decoder"], encoding(model)(SOURCES, extra=1)
+    ids = encoded.source_ids.clone()
+    ids[0, 0], ids[0, 2] = -1, 0
+    memory = decoder.prepare(Encoded(encoded.memory, encoded.mask, encoded.final_state, ids, encoded.extension))
     inputs = torch.randint(1, TOKENS + 2, (3, 4))
-    output = decoder(inputs, decoder.prepare(encoded), alignment=True)
-    weights = output.alignments["attention"][0, 1]
+    said = decoder(inputs, memory).log_probabilities
+    laws.close(said.exp().sum(-1), torch.ones(3, 4))
+    targets = torch.zeros(3, 4, dtype=torch.long)
+    expected = losses.cross_entropy(said, targets, smoothing=0.1)
+    for ours, theirs in zip(decoder.cross_entropy(inputs, memory, targets, smoothing=0.1), expected, strict=True):
+        laws.close(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "name", "told"),
+    [
+        ("two heads", "attention", {"alignment_head": 1}),
+        ("transformer", "cross.0", {"alignment_head": 1, "alignment": "cross.0"}),
+    ],
+)
+def test_the_chosen_head_of_the_chosen_layer_copies(mechanism, name, told):
+    model = make(mechanism, told=told)
+    decoder, encoded = model["decoder"], encoding(model)(SOURCES)
+    assert decoder.main_attention == name
+    inputs = torch.randint(1, TOKENS + 2, (3, 4))
+    memory = decoder.prepare(encoded)
+    output = decoder(inputs, memory, alignment=True)
+    laws.steps_are_forward(decoder, memory, inputs)
+    weights = output.alignments[name][0, 1]
     copied = (1 - output.auxiliary["generate"][0]) * weights[:, [1, 4]].sum(-1)  # an extended id is only copied
     laws.close(output.log_probabilities[0, :, 6].exp(), copied)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", CORES)
 def test_the_loss_is_that_of_the_outputs(mechanism, smoothing):
     model = make(mechanism)
     decoder = model["decoder"]
-    decoder.core.head = TokenHead(decoder.core.stack.size, TOKENS, never=(0, 1))
+    decoder.head = TokenHead(decoder.head.projection.in_features, TOKENS, never=(0, 1))
     sources = [*SOURCES, torch.tensor([-1, 6, -1, 4])]
     inputs = torch.randint(1, TOKENS + 1, (4, 5))
     targets = torch.tensor([[7, 4, 6, 5, 2], [6, 6, 5, 2, 99], [5, 3, 4, 2, 2], [4, 6, 3, 2, 99]])
@@ -318,6 +374,15 @@ def test_a_subclass_has_the_loss_of_its_own_outputs():
     once = decoder.cross_entropy(inputs, memory, targets)[0]
     decoder.__class__ = Certain
     laws.close(decoder.cross_entropy(inputs, memory, targets)[0], 2 * once)
+
+
+def test_impossible_symbols_give_no_gradient_whatever_theirs_is():
+    model = make()
+    memory = model["decoder"].prepare(encoding(model)(SOURCES))
+    said = model["decoder"](torch.ones(3, 2).long(), memory).log_probabilities
+    assert (said == -math.inf).any()
+    said.backward(torch.where(said == -math.inf, math.nan, 1.0))
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
 def test_the_mixture_has_tangents_and_gradients_of_each_sentence():
@@ -372,10 +437,42 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ShapeError, match="N=6 and X=1, or be -1 where nothing can be copied; got 0 to 7"):
         decoder.prepare(Encoded(*rest, encoded.source_ids, encoded.extension[:, :1]))
     core = decoder.core
-    parts = (core.embedding, core.stack, core.head, core.bridge)
+    parts = (core.embedding, core.stack, decoder.head, core.bridge)
     for options in ({"context": FixedContext("mean", MEMORY)}, {"attention": Parallel([core.attention])}):
         with pytest.raises(UnsupportedError, match="attention over one source"):
             PointerDecoder(RecurrentDecoder(*parts, **options))
+    plain = transformer_core(TOKENS)
+    with pytest.raises(UnsupportedError, match=r"'cross.2' is none of the decoder's alignments"):
+        PointerDecoder(plain, alignment="cross.2")
+    with pytest.raises(UnsupportedError, match="there is no head 2: the attention has 2 heads"):
+        PointerDecoder(plain, alignment_head=2)
+
+
+def test_a_pointer_leaves_the_given_decoder_as_it_was():
+    plain = transformer_core(TOKENS)
+    inputs, encoded = torch.randint(1, TOKENS, (2, 3)), Encoded(torch.randn(2, 4, MEMORY))
+    before = plain(inputs, plain.prepare(encoded)).log_probabilities
+    pointer = PointerDecoder(plain)
+    laws.close(plain(inputs, plain.prepare(encoded)).log_probabilities, before)
+    assert isinstance(plain.head, TokenHead)
+    names = [name for name, _ in pointer.named_parameters()]
+    assert len(names) == len({id(p) for p in pointer.parameters()}) == len(list(plain.parameters())) + 2
+
+
+def test_only_the_alignment_that_copies_is_computed_unless_all_are_asked_for(monkeypatch):
+    model = make("transformer")
+    decoder, asked = model["decoder"], []
+    memory = decoder.prepare(encoding(model)(SOURCES))
+    for layer in decoder.core.layers:
+        plain = layer.cross_attention.forward
+        monkeypatch.setattr(
+            layer.cross_attention,
+            "forward",
+            lambda *told, plain=plain, **options: asked.append(options["alignment"]) or plain(*told, **options),
+        )
+    decoder(torch.ones(3, 2).long(), memory)
+    decoder(torch.ones(3, 2).long(), memory, alignment=True)
+    assert asked == [False, True, True, True]
 
 
 def test_safe_logarithms_have_no_gradient_where_they_are_infinite():

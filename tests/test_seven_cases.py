@@ -139,7 +139,7 @@ def test_a_pointer_mixes_generating_and_copying_as_its_equation_says():
     with torch.no_grad():
         memory = decoder.prepare(encoded)
         output = decoder(inputs, memory, alignment=True)
-        vocabulary = decoder.core(inputs, memory.core).log_probabilities.exp()
+        vocabulary = decoder.head(decoder.core(inputs, memory.core).values).exp()
     num_tokens = vocabulary.shape[-1]
     for row, source in enumerate(sources):
         known = num_tokens + len(source.extension)

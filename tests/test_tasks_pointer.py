@@ -32,11 +32,17 @@ SMALL: dict[str, Any] = {
 }
 
 
+SIDE = {"size": 8, "layers": 2, "heads": 2, "dropout": 0.0}
+TRANSFORMER: dict[str, Any] = {"architecture": "transformer", "encoder": SIDE, "decoder": SIDE, "pointer": {}}
+MODELS = {"recurrent": SMALL, "transformer": TRANSFORMER}
+
+
 def configured(
-    data: dict[str, Any] | None = None, model: dict[str, Any] | None = None, **training: Any
+    data: dict[str, Any] | None = None, model: dict[str, Any] | None = None, base: str = "recurrent", **training: Any
 ) -> TextToTextConfig:
     sides = {"train": "pairs.tsv", "source": WORDS, "target": WORDS}
-    return TextToTextConfig(data={**sides, **(data or {})}, model={**SMALL, **(model or {})}, training=training)
+    values = {"data": {**sides, **(data or {})}, "model": {**MODELS[base], **(model or {})}, "training": training}
+    return TextToTextConfig(**values)
 
 
 def untrained(config: TextToTextConfig | None = None, texts: str = "a b c d", copies: bool = True) -> TextToText:
@@ -49,7 +55,7 @@ def untrained(config: TextToTextConfig | None = None, texts: str = "a b c d", co
     if copies:
         with torch.no_grad():
             model.module.decoder.gate.bias.fill_(-6.0)
-            model.module.decoder.core.head.projection.bias[[EOS, UNKNOWN]] = -9.0
+            model.module.decoder.head.projection.bias[[EOS, UNKNOWN]] = -9.0
     return model
 
 
@@ -67,8 +73,9 @@ def trainee(model: TextToText, *texts: tuple[str, str]) -> TextTrainee:
 @pytest.mark.parametrize(
     "search", [Search(beam=1), Search(beam=3, num_best=3), Search(method="sampling", num_best=3, seed=5)]
 )
-def test_unknown_words_are_copied_and_a_prediction_does_not_depend_on_its_batch(search: Search) -> None:
-    model = untrained()
+@pytest.mark.parametrize("base", MODELS)
+def test_unknown_words_are_copied_and_a_prediction_does_not_depend_on_its_batch(base: str, search: Search) -> None:
+    model = untrained(configured(base=base))
     texts = ["Ulm Köln", "a b", "Bonn", "c Kiel a Jena Kiel"]
     search = model.config.decoding.replace(**{**dict(search), "min_length": 2}, max_length=4)
     together = model.predict(texts, search=search)
@@ -83,6 +90,41 @@ def test_unknown_words_are_copied_and_a_prediction_does_not_depend_on_its_batch(
             assert not foreign & set(ours.text.split())
     assert {"Ulm", "Köln"} & set(together[0].text.split())
     assert "Bonn" in together[2].text.split()
+
+
+def test_samples_of_inputs_that_are_read_alike_belong_to_each() -> None:
+    model = untrained()
+    search = Search(method="sampling", num_best=4, seed=2)
+    texts = ["a Ulm b", "a Bonn b", "a Ulm b"]
+    together, alone = model.predict(texts, search=search), [model.predict([text], search=search)[0] for text in texts]
+    found, expected = (
+        [[one.text for one in (best, *best.alternatives)] for best in predictions] for predictions in (together, alone)
+    )
+    assert found[:2] == expected[:2]
+    assert found[2] != found[0] == expected[2]
+
+
+def test_predictions_have_the_probability_that_a_symbol_was_generated() -> None:
+    model = untrained()
+    search = model.config.decoding.replace(beam=3, num_best=3, max_length=3)
+    best, other = model.predict(["Ulm a", "b"], search=search)
+    for one in (best, *best.alternatives, other):
+        assert one.generate.shape == (len(one.tokens),)
+        assert ((one.generate > 0) & (one.generate < 0.5)).all()
+        assert len(one.record()["generate"]) == len(one.tokens)
+    hypotheses = [one.tokens for one in (best, *best.alternatives)]
+    extension = model.extended.extend("Ulm a")
+    ids = [model.extended.ids([t for t in tokens if t != "</s>"], extension).tolist() for tokens in hypotheses]
+    source = torch.tensor([[UNKNOWN, 4, EOS]])
+    memory = model.module.prepare(
+        source, source_ids=torch.tensor([[8, 4, -1]]), extension=torch.ones(1, 1, dtype=torch.bool)
+    )
+    for one, tokens in zip((best, *best.alternatives), ids, strict=True):
+        inputs = torch.tensor([[1, *tokens]])[:, : len(one.tokens)]
+        forced = model.module.decoder(inputs, memory).auxiliary["generate"][0]
+        torch.testing.assert_close(one.generate, forced, atol=1e-5, rtol=0)
+    assert model.predict(["Ulm"], alignment=False)[0].generate is None
+    assert "generate" not in model.predict(["Ulm"], alignment=False)[0].record()
 
 
 def test_a_copied_word_is_written_as_it_stood_and_scored_as_the_model_has_it(tmp_path: Path) -> None:
@@ -129,12 +171,18 @@ def test_units_that_are_pieces_copy_characters_that_training_did_not_have() -> N
     assert not any("⁇" in one.text for one in (best, *best.alternatives))
 
 
-def test_a_saved_model_copies_as_before(tmp_path: Path) -> None:
-    model = untrained(configured(model={"pointer": {"head": 1}, "attention": {**SMALL["attention"], "num_heads": 2}}))
+@pytest.mark.parametrize("base", MODELS)
+def test_a_saved_model_copies_as_before(tmp_path: Path, base: str) -> None:
+    options = {
+        "recurrent": {"pointer": {"head": 1}, "attention": {**SMALL["attention"], "num_heads": 2}},
+        "transformer": {"pointer": {"head": 1, "layer": "cross.0"}, "decoder": {**SIDE, "tied_weights": True}},
+    }
+    model = untrained(configured(model=options[base], base=base))
     save(model, tmp_path)
     again = regard.load(tmp_path)
     assert isinstance(again.module.decoder, PointerDecoder)
-    assert again.module.decoder.head == 1
+    assert again.module.decoder.alignment_head == 1
+    assert again.module.decoder.main_attention == {"recurrent": "attention", "transformer": "cross.0"}[base]
     texts = ["Ulm a", "c Kiel"]
     assert [p.record() for p in again.predict(texts)] == [p.record() for p in model.predict(texts)]
 
@@ -157,9 +205,10 @@ TEXTS = (("a Ulm Bonn", "Bonn x a"), ("b", "Ulm"), ("c c Jena", "c"), ("Ulm Ulm"
 
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize("feedback", [0.0, 1.0])
-def test_the_loss_of_a_batch_is_the_sum_of_its_rows(feedback: float, aligned: bool) -> None:
+@pytest.mark.parametrize("base", MODELS)
+def test_the_loss_of_a_batch_is_the_sum_of_its_rows(base: str, feedback: float, aligned: bool) -> None:
     losses = {"alignment_losses": {"coverage": 1.0}} if aligned else {}
-    model = untrained(configured(**losses, sequence_teacher_forcing=1 - feedback))
+    model = untrained(configured(base=base, **losses, sequence_teacher_forcing=1 - feedback))
     model.module.double()
     teaching = trainee(model, *TEXTS)
     generator = torch.Generator().manual_seed(1)
@@ -238,7 +287,8 @@ def test_a_pointer_starts_from_a_model_without_one(tmp_path: Path) -> None:
     train(written(tmp_path, start_from=tmp_path / "first", max_steps=1, learning_rate=1e-6), tmp_path / "second")
     before, after = (regard.load(tmp_path / name).module.state_dict() for name in ("first", "second"))
     for name, weight in before.items():
-        copied = after[name.replace("decoder.", "decoder.core.", 1)]
+        inner = name.startswith("decoder.") and not name.startswith("decoder.head.")
+        copied = after[name.replace("decoder.", "decoder.core.", 1) if inner else name]
         torch.testing.assert_close(weight, copied, rtol=0, atol=1e-5)
 
 
@@ -250,13 +300,17 @@ def test_a_pointer_starts_from_a_model_without_one(tmp_path: Path) -> None:
     [
         ({"model": {"attention": None}}, "model.pointer", "set model.attention"),
         ({"model": {"pointer": {"head": 1}}}, "model.pointer.head", "there is no head 1: the attention has 1 head"),
+        ({"model": {"pointer": {"layer": "cross.0"}}}, "model.pointer.layer", "'cross.0' is none of the decoder's"),
+        ({"base": "transformer", "model": {"pointer": {"layer": "cross.2"}}}, "model.pointer.layer", "'cross.2' is"),
+        ({"base": "transformer", "model": {"pointer": {"head": 2}}}, "model.pointer.head", "has 2 heads"),
         ({"data": {"target": {"units": "character"}}}, "model.pointer", "whitespace are none of units character"),
         ({"data": {"source": {"units": "byte"}}}, "model.pointer", "byte are none of units whitespace"),
         ({"training": {"compile": True}}, "model.pointer", "not compiled"),
     ],
 )
 def test_a_pointer_without_meaning_is_refused(changes: dict[str, Any], path: str, text: str) -> None:
-    config = configured(changes.get("data"), changes.get("model"), **changes.get("training", {}))
+    base = changes.get("base", "recurrent")
+    config = configured(changes.get("data"), changes.get("model"), base, **changes.get("training", {}))
     with pytest.raises(ConfigError, match=text) as caught:
         TextToTextTask().draft(config)
     assert ".".join(map(str, caught.value.path)) == path

@@ -261,9 +261,7 @@ def test_a_draft_refuses_what_would_have_no_effect(tmp_path: Path) -> None:
         drafted(tmp_path, config(attention=hard), reinforce={})
     assert caught.value.path == ("training", "reinforce")
     drafted(tmp_path, config(), alignment_losses={"guided_attention": 1.0})
-    with pytest.raises(ConfigError, match="needs a recurrent decoder") as caught:
-        drafted(tmp_path, config(pointer={}))
-    assert caught.value.path == ("model", "pointer")
+    drafted(tmp_path, config(pointer={}))
     drafted(tmp_path, config(decoder=RECURRENT, pointer={}))
     with pytest.raises(ConfigError, match="no meaning with a pointer"):
         drafted(tmp_path, config(decoder=RECURRENT, pointer={}), label_smoothing_others=True)

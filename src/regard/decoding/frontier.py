@@ -99,7 +99,10 @@ class Frontier:
                 raise ShapeError(
                     f"A step's alignments must be (R={rows}, H, S).\n" + describe({name: ("R H S", weights)})
                 )
-        self.history.open_level(alignments if self._keeps_alignments else {})
+        if self._keeps_alignments:
+            self.history.open_level(alignments, output.auxiliary)
+        else:
+            self.history.open_level({})
         self.step += 1
         if self._peaks is not None:
             self._add(alignments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -10,12 +11,13 @@ from torch.nn.functional import pad
 
 from regard.decoding.result import Hypothesis, StopReason
 
+NOTHING: Mapping[str, Tensor] = MappingProxyType({})
 ROOT = -1
 """The node before the first token."""
 
 
 class History:
-    """Nodes by level (output step), and the alignments of each level; nothing is copied until hypotheses are read.
+    """Nodes by level (output step), and what the decoder says beside; nothing is copied until hypotheses are read.
 
     A node has its parent, its token, the token's log-probability, and its row at that step, in which its alignment
     stays wherever the hypothesis moves later.
@@ -24,13 +26,15 @@ class History:
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._alignments: list[Mapping[str, Tensor]] = []
+        self._auxiliary: list[Mapping[str, Tensor]] = []
         self._nodes: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
         self._count = 0
 
-    def open_level(self, alignments: Mapping[str, Tensor]) -> None:
-        """Begins an output step; its alignments are (R, H, S) by name."""
+    def open_level(self, alignments: Mapping[str, Tensor], auxiliary: Mapping[str, Tensor] = NOTHING) -> None:
+        """Begins an output step; its alignments are (R, H, S) by name, its further outputs (R, …)."""
         self._starts.append(self._count)
         self._alignments.append(alignments)
+        self._auxiliary.append(auxiliary)
 
     def grow(self, parents: Tensor, tokens: Tensor, log_probabilities: Tensor, rows: Tensor) -> Tensor:
         """Adds nodes to the level; all arguments have one shape. Returns the numbers of the nodes, in that shape."""
@@ -53,6 +57,12 @@ class History:
         real = path != ROOT
         anywhere = path.clamp(min=0)
         alignments = self._gather(rows[anywhere])
+        levels = self._auxiliary[: path.shape[1]]
+        auxiliary = {
+            name: torch.stack([level[name].index_select(0, rows[anywhere[:, t]]) for t, level in enumerate(levels)], 1)
+            for name in levels[0]
+        }
+        auxiliary = {name: values.cpu() for name, values in auxiliary.items()}
         totals = log_probabilities[anywhere].double().masked_fill_(~real, 0).sum(1).tolist()
         chosen = path[real]
         sequences, costs = (values[chosen].cpu().split(lengths) for values in (tokens, log_probabilities))
@@ -64,6 +74,7 @@ class History:
                 stop_reason=stops[m],
                 token_log_probabilities=costs[m],
                 alignments={name: weights[m, :, :length].clone() for name, weights in alignments.items()},
+                auxiliary={name: values[m, :length].clone() for name, values in auxiliary.items()},
             )
             for m, length in enumerate(lengths)
         ]

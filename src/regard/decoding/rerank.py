@@ -86,4 +86,5 @@ def reverse_tokens(hypothesis: Hypothesis) -> Hypothesis:
         tokens=hypothesis.tokens[order],
         token_log_probabilities=hypothesis.token_log_probabilities[order],
         alignments={name: weights[:, order] for name, weights in hypothesis.alignments.items()},
+        auxiliary={name: values[order] for name, values in hypothesis.auxiliary.items()},
     )

@@ -34,6 +34,7 @@ class Hypothesis:
         token_log_probabilities: (T,).
         alignments: by name, (H, T, S), a row for every token including the end of sentence; empty if not asked for. S
             is that of the batch, including padding.
+        auxiliary: by name, (T, …): what else the decoder says, as `generate` of a pointer; empty without alignments.
     """
 
     tokens: Tensor
@@ -42,6 +43,7 @@ class Hypothesis:
     stop_reason: StopReason
     token_log_probabilities: Tensor
     alignments: Mapping[str, Tensor] = field(default_factory=dict)
+    auxiliary: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         shapes = "".join(f", {name} {tuple(a.shape)}" for name, a in self.alignments.items())
@@ -64,6 +66,7 @@ class Prediction:
         alignments: by name, (H, T, S).
         warnings: what the user should know about this item.
         alternatives: further predictions, best first.
+        generate: (T,) of a pointer, the probability that a symbol was generated and not copied; or None.
     """
 
     source_tokens: list[str]
@@ -76,6 +79,7 @@ class Prediction:
     alignments: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     alternatives: tuple[Prediction, ...] = ()
+    generate: Any = None
 
     def record(self) -> dict[str, Any]:
         """The prediction as a JSON object, with its alternatives; weights of alignments have six decimals."""
@@ -93,6 +97,8 @@ class Prediction:
         if self.alignment is not None:
             record["source_tokens"] = list(self.source_tokens)
             record["alignment"] = [[round(weight, DECIMALS) for weight in row] for row in self.alignment.tolist()]
+        if self.generate is not None:
+            record["generate"] = [round(probability, DECIMALS) for probability in self.generate.tolist()]
         return record
 
     def __repr__(self) -> str:

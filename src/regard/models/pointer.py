@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.nn.functional import logsigmoid, pad
+from torch.nn.functional import logsigmoid
 
-from regard.attention import Parallel
+from regard.attention import Parallel, Projected
+from regard.attention.contract import Tree
+from regard.attention.verbs import AbstractAttention
 from regard.errors import ShapeError, UnsupportedError
-from regard.layers.eligibility import ineligible
+from regard.layers import PositionedEmbedding, TokenEmbedding
+from regard.layers.eligibility import ineligible, overridden
+from regard.layers.twin import twin
 from regard.models import searches
 from regard.models.contract import DecoderOutput, Encoded
 from regard.models.loss import cross_entropy_of
-from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentFeatures, RecurrentMemory, RecurrentState
+from regard.models.recurrent_decoder import RecurrentDecoder
+from regard.models.transformer import TransformerDecoder
 from regard.ops import log_add, safe_log
 from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Bool, Float, Int, describe
@@ -26,16 +32,20 @@ class PointerMemory:
 
     Args:
         core: the core's memory.
+        values: (B, S, M), the encoder's outputs.
         source_ids: (B, S) extended ids; 0 at positions that cannot be copied.
         copyable: (B, S), False at padding and at symbols that cannot be copied.
         first: (B, S) the first position with the same id.
+        is_first: (B, S), True at those positions.
         extension: (B, X), which of the X extended ids each source has.
     """
 
-    core: RecurrentMemory
+    core: Tree
+    values: Float[Tensor, "B S M"]
     source_ids: Int[Tensor, "B S"]
     copyable: Bool[Tensor, "B S"]
     first: Int[Tensor, "B S"]
+    is_first: Bool[Tensor, "B S"]
     extension: Bool[Tensor, "B X"]
 
 
@@ -56,31 +66,85 @@ class Mixture:
 
 
 class PointerDecoder(nn.Module):
-    """A recurrent decoder that generates a symbol of its vocabulary or copies a symbol of the source.
+    """A decoder that generates a symbol of its vocabulary or copies a symbol of the source.
 
-    p = σ(w [c; s; x] + b),  P(y) = p · P_vocabulary(y) + (1 - p) · Σ_{j: source_j = y} α_j, with c the context, s the
-    cell's state, x the embedded input and α the alignment, the mean of its heads or one of them.
+    p = σ(w [c; o; x] + b),  P(y) = p · P_vocabulary(y) + (1 - p) · Σ_{j: source_j = y} α_j,  c = Σ_j α_j h_j, with h
+    the encoder's outputs, o what the head reads of the core, x the embedded input and α the core's main alignment, the
+    mean of its heads or one of them.
 
     Source symbols outside the vocabulary of N have extended ids N … N + X - 1, per sentence. Log-probabilities have
     width N + X and are -∞ for extended ids that a source lacks; as an input an extended id is embedded as unknown. If α
     sums to less than 1 (an empty support, MoChA), or lies on symbols that cannot be copied (id -1), the rest goes to
     generation; if it sums to more (GMM), it is divided by its sum. p is `auxiliary["generate"]`.
 
-    Args:
-        core: with attention over one source, in either order, and a `TokenEmbedding`.
-        head: the head of attention whose weights copy, counted from 0; None for the mean of all.
+    The core is a view of the given decoder, with the same modules but the head, which is the pointer's. Its values are
+    features o, so that whatever runs the steps of that decoder fast runs a pointer's.
 
-    Source: See, Liu & Manning 2017 (arXiv 1704.04368), section 2.2 (here s_t is only the h of an LSTM).
+    Args:
+        core: a `RecurrentDecoder` or `TransformerDecoder` with a `TokenEmbedding` and attention over one source.
+        alignment: the name of the alignment that copies, such as `cross.2`; the core's main one if None. Predictions
+            show it.
+        alignment_head: the head of attention whose weights copy, counted from 0; None for the mean of all.
+        memory_size: M; that of the attention's values if None.
+
+    Source: See, Liu & Manning 2017 (arXiv 1704.04368), section 2.2, where o is the cell's state, here
+    the attentional output that follows from it. From a Transformer's cross-attention: Enarvi et al. 2020
+    (https://aclanthology.org/2020.nlpmc-1.4).
     """
 
-    def __init__(self, core: RecurrentDecoder, *, head: int | None = None) -> None:
+    core: Any
+    tokens: TokenEmbedding | None = None
+    """The embedding, if the core does not have it."""
+
+    def __init__(
+        self,
+        core: RecurrentDecoder | TransformerDecoder,
+        *,
+        alignment: str | None = None,
+        alignment_head: int | None = None,
+        memory_size: int | None = None,
+    ) -> None:
         super().__init__()
-        if core.attention is None or isinstance(core.attention, Parallel) or core.continuous:
-            raise UnsupportedError("A pointer copies tokens by one alignment: it needs attention over one source.")
-        self.core = core
-        self.head = head
-        self.main_attention = core.main_attention
-        self.gate = nn.Linear(core.attention.context_size + core.stack.size + core.embedding.size, 1)
+        name = core.main_attention if alignment is None else alignment
+        attention = None if core.continuous else _attention(core, name)
+        if attention is None or isinstance(attention, Parallel):
+            raise UnsupportedError(
+                "A pointer copies tokens by one alignment: it needs attention over one source"
+                f"""{"" if alignment is None else f", and {alignment!r} is none of the decoder's alignments"}."""
+            )
+        inner = attention.attention if isinstance(attention, Projected) else attention
+        count = getattr(getattr(inner, "score", None), "num_heads", None)
+        if alignment_head is not None and count is not None and alignment_head >= count:
+            heads = "1 head" if count == 1 else f"{count} heads"
+            raise UnsupportedError(f"there is no head {alignment_head}: the attention has {heads}, counted from 0")
+        if memory_size is None:
+            memory_size = getattr(getattr(inner, "read", None), "memory_size", None)
+        if memory_size is None:
+            raise UnsupportedError("The attention does not tell the size of the encoder's outputs; give memory_size.")
+        self.head = core.head
+        self.core = _features_of(core)
+        self.main_attention = name
+        self.needed: str | bool = True if isinstance(core, RecurrentDecoder) else name
+        self.alignment_head = alignment_head
+        self.is_normalised = attention.is_normalised
+        embedding = self.embedding
+        size = embedding.size if isinstance(core, TransformerDecoder) else core.stack.size
+        self.gate = nn.Linear(memory_size + size + embedding.size, 1)
+
+    @property
+    def embedding(self) -> TokenEmbedding:
+        """Of tokens, without positions."""
+        if self.tokens is not None:
+            return self.tokens
+        embedding = self.core.embedding
+        tokens: TokenEmbedding = embedding.embedding if isinstance(embedding, PositionedEmbedding) else embedding
+        return tokens
+
+    @property
+    def max_length(self) -> int | None:
+        """The most steps, where the core's positions end; None without a limit."""
+        most: int | None = getattr(self.core, "max_length", None)
+        return most
 
     def prepare(self, encoded: Encoded) -> PointerMemory:
         """Everything that depends only on the source, B rows.
@@ -100,7 +164,7 @@ class PointerDecoder(nn.Module):
             raise ShapeError("source_ids must be (B, S) and extension (B, X).\n" + describe(shown))
         if encoded.mask is not None:
             ids = ids.masked_fill(~encoded.mask, 0)
-        num_tokens = self.core.embedding.table.num_embeddings
+        num_tokens = self.embedding.table.num_embeddings
         if ids.numel() and (int(ids.min()) < -1 or int(ids.max()) >= num_tokens + extension.shape[1]):
             raise ShapeError(
                 f"source_ids must lie between 0 and N + X - 1, N={num_tokens} and X={extension.shape[1]}, or be -1 "
@@ -109,10 +173,15 @@ class PointerDecoder(nn.Module):
             )
         if encoded.mask is not None:
             ids = ids.masked_fill(~encoded.mask, -1)
+        copyable, ids = ids >= 0, ids.clamp(min=0)
+        core, values = self.core.prepare(encoded), encoded.memory
+        if encoded.mask is not None:
+            values = values.masked_fill(~encoded.mask[..., None], 0)
         first = _first_occurrences(ids)
-        return PointerMemory(self.core.prepare(encoded), ids.clamp(min=0), ids >= 0, first, extension)
+        is_first = first == torch.arange(first.shape[1], device=first.device)
+        return PointerMemory(core, values, ids, copyable, first, is_first, extension)
 
-    def initial_state(self, memory: PointerMemory, num_hypotheses: int = 1) -> RecurrentState:
+    def initial_state(self, memory: PointerMemory, num_hypotheses: int = 1) -> Tree:
         """The state before the first step."""
         return self.core.initial_state(memory.core, num_hypotheses)
 
@@ -120,25 +189,31 @@ class PointerDecoder(nn.Module):
         self,
         inputs: Tensor,
         memory: PointerMemory,
-        state: RecurrentState,
+        state: Tree,
         *,
         alignment: bool = False,
         generator: Generator | None = None,
-    ) -> tuple[DecoderOutput, RecurrentState]:
+    ) -> tuple[DecoderOutput, Tree]:
         """One output step from inputs (R,), extended ids."""
-        features, state = self.core.advance(inputs, memory.core, state, alignment=True, generator=generator)
-        return self._output(features, memory, alignment), state
+        output, state = self.core.step(
+            inputs, memory.core, state, alignment=alignment or self.needed, generator=generator
+        )
+        return self._output(output, inputs, memory, alignment), state
 
-    def for_search(self, memory: PointerMemory, num_rows: int) -> tuple[PointerDecoder, PointerMemory]:
-        """A twin whose steps are quicker for as many rows, without gradients, and the memory for it."""
-        return searches.take(searches.PACKED, self, memory, num_rows)
+    def for_search(self, memory: PointerMemory, num_rows: int) -> tuple[Any, PointerMemory]:
+        """A pointer whose core and head take steps of as many rows faster, without gradients, and the memory for it."""
+        if self._own_step is not None:
+            return searches.take(searches.PACKED, self, memory, num_rows)
+        (core, inner), head = self.core.for_search(memory.core, num_rows), twin(self.head, num_rows)
+        if core is self.core and head is self.head:
+            return self, memory
+        return _around(self, core, head), replace(memory, core=inner)
 
     def forward(
         self, inputs: Tensor, memory: PointerMemory, *, alignment: bool = False, generator: Generator | None = None
     ) -> DecoderOutput:
         """All steps, teacher-forced: inputs (B, T), extended ids."""
-        features = self.core.run(inputs, memory.core, alignment=True, generator=generator)
-        return self._output(features, memory, alignment)
+        return self._output(self._run(inputs, memory, alignment, generator), inputs, memory, alignment)
 
     def cross_entropy(
         self,
@@ -157,40 +232,50 @@ class PointerDecoder(nn.Module):
             targets: (B, T) extended ids.
             mask, smoothing: as in `losses.cross_entropy`.
 
-        Cost: beside the core's log-probabilities (B, T, N), numbers (B, T, S).
+        Cost: beside the head's log-probabilities (B, T, N), numbers (B, T, S).
         """
         if ineligible(self, "the decoder", PointerDecoder) is not None:
             output = self(inputs, memory, generator=generator)
             return cross_entropy_of(output, targets, mask, smoothing=smoothing)
-        features = self.core.run(inputs, memory.core, alignment=True, generator=generator)
-        vocabulary = self.core.say(features).log_probabilities
-        assert vocabulary is not None
-        mixture = self._mixture(features, memory, vocabulary.dtype)
+        output = self._run(inputs, memory, False, generator)
+        vocabulary = self.head(output.values)
+        mixture = self._mixture(output, inputs, memory, vocabulary.dtype)
         return _cross_entropy(vocabulary, mixture, memory, targets, mask, smoothing)
 
     def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
-        """Which paths a training pass and a search take and why, as of a `RecurrentDecoder`."""
+        """Which paths a training pass and a search take and why, those of the core."""
         return "; ".join(self.paths(rows=rows, device=device).values())
 
     def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
         """What `explain` says, of the `training` and of the `search`."""
         device = device or next(self.parameters()).device.type
-        return {
-            "training": self.core._explain_training(device),
-            "search": searches.explain(searches.PACKED, self, rows, device),
-        }
+        paths: dict[str, str] = self.core.paths(rows=rows, device=device)
+        if (name := self._own_step) is not None:
+            packed = searches.explain(searches.PACKED, self, rows, device)
+            return {**paths, "search": f"{packed}; {type(self).__name__} has a {name} of its own"}
+        return paths
 
-    def _mixture(self, features: RecurrentFeatures, memory: PointerMemory, dtype: torch.dtype) -> Mixture:
+    @property
+    def _own_step(self) -> str | None:
+        """The method that a subclass or the instance overrides and that changes a step, or None."""
+        return overridden(self, PointerDecoder, "step", "_output", "_mixture")
+
+    def _run(self, inputs: Tensor, memory: PointerMemory, alignment: bool, generator: Generator | None) -> Any:
+        """The core's features (B, T, D) and alignments."""
+        return self.core(inputs, memory.core, alignment=alignment or self.needed, generator=generator)
+
+    def _mixture(self, output: DecoderOutput, inputs: Tensor, memory: PointerMemory, dtype: torch.dtype) -> Mixture:
         """How much is generated, and how much of each source symbol is copied."""
-        assert features.context is not None
-        assert self.core.attention is not None
-        weights = features.alignment.mean(1) if self.head is None else features.alignment[:, self.head]
-        weights = weights.to(dtype)
-        odds = self.gate(torch.cat([features.context, features.cell, features.embedded], -1)).to(dtype)
-        generate, copy = logsigmoid(odds), logsigmoid(-odds)
-        if not self.core.attention.is_normalised:
+        heads, features = output.alignments[self.main_attention].to(dtype), output.values
+        assert features is not None
+        weights = heads.mean(1) if self.alignment_head is None else heads[:, self.alignment_head]
+        if not self.is_normalised:
             weights = weights / weights.sum(-1, keepdim=True).clamp(min=1)
         weights = _by_sentence(weights, len(memory.first))
+        context = torch.matmul(weights, memory.values.to(dtype)).view(*features.shape[:-1], memory.values.shape[-1])
+        embedded = self.embedding(inputs)
+        odds = self.gate(torch.cat([context.to(features.dtype), features, embedded.to(features.dtype)], -1)).to(dtype)
+        generate, copy = logsigmoid(odds), logsigmoid(-odds)
         kept = weights.masked_fill(~memory.copyable[:, None], 0)
         rest = self._rest(weights, kept).view(odds.shape)
         mass = torch.zeros_like(kept).scatter_add(-1, memory.first[:, None].expand_as(kept), kept)
@@ -202,22 +287,49 @@ class PointerDecoder(nn.Module):
 
     def _rest(self, weights: Tensor, kept: Tensor) -> Tensor:
         """The weight (..., 1) that copies nothing: exactly 0 where all of a normalised alignment copies."""
-        assert self.core.attention is not None
         lost = (weights - kept).sum(-1, keepdim=True)
-        if self.core.attention.is_normalised:
+        if self.is_normalised:
             return torch.where((weights == 0).all(-1, keepdim=True), 1.0, lost)
         return lost + (1 - weights.sum(-1, keepdim=True)).clamp(min=0)
 
-    def _output(self, features: RecurrentFeatures, memory: PointerMemory, alignment: bool) -> DecoderOutput:
-        output = self.core.say(features)
-        assert output.log_probabilities is not None
-        mixture = self._mixture(features, memory, output.log_probabilities.dtype)
-        return replace(
-            output,
-            log_probabilities=_mixed(output.log_probabilities, mixture, memory),
+    def _output(self, output: DecoderOutput, inputs: Tensor, memory: PointerMemory, alignment: bool) -> DecoderOutput:
+        """What the pointer says, from what the core says."""
+        vocabulary = self.head(output.values)
+        mixture = self._mixture(output, inputs, memory, vocabulary.dtype)
+        return DecoderOutput(
+            log_probabilities=_mixed(vocabulary, mixture, memory),
             alignments=output.alignments if alignment else {},
             auxiliary={**(output.auxiliary if alignment else {}), "generate": mixture.gate},
         )
+
+
+def _attention(core: RecurrentDecoder | TransformerDecoder, name: str) -> AbstractAttention | None:
+    """The attention whose alignment has a name, or None."""
+    if isinstance(core, RecurrentDecoder):
+        return core.attention if name == "attention" or core.main_attention == name else None
+    layers = {f"cross.{index}": layer.cross_attention for index, layer in enumerate(core.layers)}
+    return layers.get(name.removesuffix(".0") if name not in layers else name)
+
+
+def _features_of(core: Any) -> Any:
+    """A view of a decoder of tokens whose outputs are what its head would read."""
+    view = _shallow(core, {**core._modules, "head": nn.Identity()})
+    view.continuous = True
+    return view
+
+
+def _around(decoder: PointerDecoder, core: Any, head: nn.Module) -> PointerDecoder:
+    """A pointer with another core, which need not be a module, and another head."""
+    modules = {name: part for name, part in decoder._modules.items() if name != "core"}
+    made: PointerDecoder = _shallow(decoder, {**modules, "head": head})
+    made.__dict__ |= {"core": core, "tokens": decoder.embedding}
+    return made
+
+
+def _shallow(module: Any, modules: dict[str, Any]) -> Any:
+    copied = object.__new__(type(module))
+    copied.__dict__ = {**module.__dict__, "_modules": modules}
+    return copied
 
 
 def _mixed(vocabulary: Float[Tensor, "*rows N"], mixture: Mixture, memory: PointerMemory) -> Tensor:
@@ -226,13 +338,16 @@ def _mixed(vocabulary: Float[Tensor, "*rows N"], mixture: Mixture, memory: Point
     Only the entries of source symbols are mixed; of several positions with one symbol the first has all their weight.
     """
     count = len(memory.first)
-    mixed = pad(mixture.generate + vocabulary, (0, memory.extension.shape[1]), value=float("-inf"))
+    lacking = vocabulary.new_full((*vocabulary.shape[:-1], memory.extension.shape[1]), float("-inf"))
+    mixed = torch.cat([vocabulary, lacking], -1).add_(mixture.generate)
     copied = _by_sentence(mixture.copied, count)
     ids = memory.source_ids[:, None].expand_as(copied)
     generated = _generated(_by_sentence(vocabulary, count), _by_sentence(mixture.generate, count), ids)
-    sums = torch.where(_is_first(memory)[:, None], log_add(generated, copied), 0)
+    sums = torch.where(memory.is_first[:, None], log_add(generated, copied), 0)
     # each entry is emptied and then gets one sum, so that gradients count once however often a symbol occurs
-    return _by_sentence(mixed, count).scatter_(-1, ids, 0.0).scatter_add_(-1, ids, sums).view(mixed.shape)
+    mixed = _by_sentence(mixed, count).scatter_(-1, ids, 0.0).scatter_add_(-1, ids, sums).view(mixed.shape)
+    # what is impossible gives no gradient to anything, whatever its own is
+    return mixed.masked_fill(mixed == float("-inf"), float("-inf")) if torch.is_grad_enabled() else mixed
 
 
 def _generated(vocabulary: Float[Tensor, "B K N"], generate: Tensor, ids: Int[Tensor, "B K C"]) -> Tensor:
@@ -263,7 +378,7 @@ def _cross_entropy(
     # one gather for the targets and the source symbols: its gradient is as large as the vocabulary's
     asked = torch.cat([targets[..., None], sources], -1) if smoothing else targets[..., None]
     found = _generated(vocabulary, generate, asked)
-    is_target = (sources == targets[..., None]) & _is_first(memory)[:, None]
+    is_target = (sources == targets[..., None]) & memory.is_first[:, None]
     of_target = copied.masked_fill(~is_target, infinity).amax(-1) if copied.shape[-1] else generate[..., 0] + infinity
     likelihood = -log_add(found[..., 0], of_target).masked_fill(~real, 0).sum()
     if smoothing == 0.0:
@@ -273,7 +388,7 @@ def _cross_entropy(
     total = vocabulary.masked_fill(~possible, 0).sum(-1) + count * generate[..., 0]
     generated = found[..., 1:]
     mixed = log_add(generated, copied)
-    is_counted = (mixed > infinity) & _is_first(memory)[:, None]
+    is_counted = (mixed > infinity) & memory.is_first[:, None]
     is_replaced = generated > infinity
     change = mixed.masked_fill(~is_counted, 0) - generated.masked_fill(~(is_counted & is_replaced), 0)
     count = count + (is_counted & ~is_replaced).sum(-1)
@@ -285,12 +400,6 @@ def _cross_entropy(
 def _by_sentence(rows: Tensor, count: int) -> Tensor:
     """(R, W) of R = B·K rows as (B, K, W); (B, T, W) as it is."""
     return rows if rows.dim() == 3 else rows.view(count, -1 if count else 1, rows.shape[-1])
-
-
-def _is_first(memory: PointerMemory) -> Tensor:
-    """(B, S), True at positions whose symbol does not occur before."""
-    first = memory.first
-    return first == torch.arange(first.shape[1], device=first.device)
 
 
 def _first_occurrences(ids: Int[Tensor, "B S"]) -> Int[Tensor, "B S"]:

@@ -114,7 +114,7 @@ class TransformerDecoder(nn.Module):
     The memory of the source (a tuple with one entry per layer) is prepared once, has B rows and is shared by the
     hypotheses of a beam. The memory of the steps so far is part of the state, has R rows and grows. The alignments of
     cross-attention are called cross.0, cross.1, …, and that of the last layer is the main one; those of self-attention
-    are not returned, since their width grows from step to step.
+    are not returned, since their width grows from step to step. With a name as `alignment` only that one is computed.
 
     Args:
         embedding: from inputs to D features; has `size`.
@@ -180,7 +180,7 @@ class TransformerDecoder(nn.Module):
         memory: tuple[Tree, ...],
         state: TransformerState,
         *,
-        alignment: bool = False,
+        alignment: bool | str = False,
         generator: Generator | None = None,
     ) -> tuple[DecoderOutput, TransformerState]:
         """One output step from inputs (R,) ids or (R, F) values."""
@@ -188,8 +188,9 @@ class TransformerDecoder(nn.Module):
             raise ShapeError(one_step(inputs))
         x = self.embedding(inputs, state.position)
         weights, states = [], []
-        for layer, part, before in zip(self.layers, memory, state.layers, strict=True):
-            x, layer_weights, after = layer.step(x, part, before, alignment=alignment, generator=generator)
+        for index, (layer, part, before) in enumerate(zip(self.layers, memory, state.layers, strict=True)):
+            shown = _is_shown(alignment, index)
+            x, layer_weights, after = layer.step(x, part, before, alignment=shown, generator=generator)
             weights.append(layer_weights)
             states.append(after)
         return self._output(x, weights), TransformerState(tuple(states), state.position + 1)
@@ -203,7 +204,7 @@ class TransformerDecoder(nn.Module):
         inputs: Tensor,
         memory: tuple[Tree, ...],
         *,
-        alignment: bool = False,
+        alignment: bool | str = False,
         generator: Generator | None = None,
     ) -> DecoderOutput:
         """All steps at once, teacher-forced: inputs (B, T) ids or (B, T, F) values."""
@@ -271,15 +272,15 @@ class TransformerDecoder(nn.Module):
             yield f"feed-forward of layer {index}", FEED_FORWARD, (around_feed_forward, layer.feed_forward)
 
     def _run(
-        self, inputs: Tensor, memory: tuple[Tree, ...], alignment: bool, generator: Generator | None
+        self, inputs: Tensor, memory: tuple[Tree, ...], alignment: bool | str, generator: Generator | None
     ) -> tuple[Tensor, list[Tree]]:
         """The last layer's outputs of all steps, before the final norm, and the alignments of every layer."""
-        if inputs.dim() < (3 if self.continuous else 2):
+        if inputs.dim() < (3 if inputs.is_floating_point() else 2):
             raise ShapeError(all_steps(inputs))
         x = self.embedding(inputs, torch.arange(inputs.shape[1], device=inputs.device))
         weights = []
-        for layer, part in zip(self.layers, memory, strict=True):
-            x, layer_weights = layer(x, part, alignment=alignment, generator=generator)
+        for index, (layer, part) in enumerate(zip(self.layers, memory, strict=True)):
+            x, layer_weights = layer(x, part, alignment=_is_shown(alignment, index), generator=generator)
             weights.append(layer_weights)
         return x, weights
 
@@ -289,6 +290,11 @@ class TransformerDecoder(nn.Module):
         for index, layer_weights in enumerate(weights):
             alignments |= named(f"cross.{index}", layer_weights)
         return output_of(self.head(self.norm(x)), alignments, continuous=self.continuous)
+
+
+def _is_shown(alignment: bool | str, index: int) -> bool:
+    """Whether the alignment of a layer is asked for."""
+    return alignment in (f"cross.{index}", f"cross.{index}.0") if isinstance(alignment, str) else alignment
 
 
 def transformer_encoder(

@@ -79,9 +79,10 @@ def without_attention(kind: Any, **options: Any) -> RecurrentDecoder:
     return recurrent(context=FixedContext(kind, MEMORY_SIZE), **options)
 
 
-def pointer(attention: Mechanism, **options: Any) -> PointerDecoder:
-    """A pointer around a recurrent decoder."""
-    return PointerDecoder(recurrent(attention, **options)).double()
+def pointer(attention: Mechanism | None, **options: Any) -> PointerDecoder:
+    """A pointer around a recurrent decoder; without attention around a Transformer."""
+    core = transformer(**options) if attention is None else recurrent(attention, **options)
+    return PointerDecoder(core).double()
 
 
 def transformer(

@@ -135,9 +135,11 @@ class DataConfig(Section):
 class PointerConfig(Section):
     """Copying symbols of the input, also those that the vocabulary of the outputs lacks (See 2017)."""
 
-    head: Natural | None = Field(
-        default=None, description="the head of attention whose weights copy, counted from 0; null: the mean of all"
+    layer: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="the attention whose weights copy, such as `cross.2` of a Transformer; null: the last",
     )
+    head: Natural | None = Field(default=None, description="its head, from 0; null: the mean of all")
 
 
 class RecurrentKind(Section):
@@ -224,7 +226,7 @@ class TransformerDecoderConfig(TransformerSideConfig):
 POINTER: Any = Field(
     default=None,
     description="a pointer, which may copy each symbol of the output from the input, `{}` with its defaults; "
-    "null: none; for recurrent decoders",
+    "null: none",
 )
 SHARED_EMBEDDINGS: Any = Field(
     default=False,

@@ -18,7 +18,7 @@ from regard.config.tasks.text_to_text import (
     TransformerSideConfig,
 )
 from regard.data import BOS, PAD
-from regard.errors import ConfigError
+from regard.errors import ConfigError, UnsupportedError
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import (
     EncoderDecoder,
@@ -92,9 +92,7 @@ def _decoder(
             embedding=lambda: _embedding(num_target, side.embedding_size, side.dropout, shared),
             head=partial(head, side.size),
         )
-        if config.pointer is None or recurrent.attention is None:
-            return recurrent
-        return PointerDecoder(recurrent, head=config.pointer.head)
+        return recurrent if recurrent.attention is None else _pointing(recurrent, config, encoder.output_size)
     if config.attention is None:
         raise ConfigError(
             "a Transformer decoder attends to the input in every layer; leave attention out for the default",
@@ -113,7 +111,21 @@ def _decoder(
         cross_attention=partial(_attention, config.attention, side, memory_size, ("model", "attention")),
         **options,
     )
-    return _imitating(decoder, side)
+    return _pointing(_imitating(decoder, side), config, memory_size)
+
+
+def _pointing(
+    decoder: RecurrentDecoder | TransformerDecoder, config: ModelConfig, memory_size: int
+) -> RecurrentDecoder | PointerDecoder | TransformerDecoder:
+    """The decoder, with a pointer around it if there is one."""
+    pointer = config.pointer
+    if pointer is None:
+        return decoder
+    try:
+        return PointerDecoder(decoder, alignment=pointer.layer, alignment_head=pointer.head, memory_size=memory_size)
+    except UnsupportedError as error:
+        key = "layer" if pointer.layer is not None and pointer.layer in str(error) else "head"
+        raise ConfigError(str(error), ("model", "pointer", key)) from None
 
 
 def _embedding(num_tokens: int, size: int, dropout: float, shared: TokenEmbedding | None) -> TokenEmbedding:

@@ -10,12 +10,10 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from regard.attention import Mechanism
-from regard.config.tasks.text_to_text import RecurrentDecoderConfig, TextToTextConfig
+from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import EOS, ExtendedVocabulary, Extension, Finding, Pair, Report
 from regard.data.extended import UNCOPYABLE, comparable
 from regard.errors import ConfigError
-from regard.models import PointerDecoder
 from regard.tasks.encoded import EncodedIds, pad
 
 KEY_PATH = ("model", "pointer")
@@ -66,8 +64,6 @@ def check_pointer(config: TextToTextConfig) -> None:
     model = config.model
     if model.pointer is None:
         return
-    if not isinstance(model.decoder, RecurrentDecoderConfig):
-        raise ConfigError("a pointer needs a recurrent decoder; leave it out", KEY_PATH)
     if config.training.label_smoothing_others:
         raise ConfigError(
             "label_smoothing_others has no meaning with a pointer, whose symbols differ between inputs; leave it out",
@@ -85,22 +81,6 @@ def check_pointer(config: TextToTextConfig) -> None:
         )
     if config.training.compile:
         raise ConfigError("a pointer is not compiled; leave out either training.compile or model.pointer", KEY_PATH)
-
-
-def check_head(decoder: PointerDecoder) -> None:
-    """Refuses a head that the attention does not have.
-
-    Raises:
-        ConfigError: its path names the key.
-    """
-    attention = decoder.core.attention
-    assert isinstance(attention, Mechanism)
-    count = int(getattr(attention.score, "num_heads", 1))
-    if decoder.head is not None and decoder.head >= count:
-        heads = "1 head" if count == 1 else f"{count} heads"
-        raise ConfigError(
-            f"there is no head {decoder.head}: the attention has {heads}, counted from 0", (*KEY_PATH, "head")
-        )
 
 
 def findings(report: Report) -> Iterator[Finding]:

@@ -67,6 +67,7 @@ def _cut(
         log_probability=total,
         token_log_probabilities=hypothesis.token_log_probabilities[:limit],
         alignments={name: rows[:, :limit] for name, rows in hypothesis.alignments.items()},
+        auxiliary={name: values[:limit] for name, values in hypothesis.auxiliary.items()},
     )
     coverage = weights(cut) if penalty.uses_weights else None
     ranked = Candidates(torch.tensor(total, dtype=torch.float64), limit, ended=False, weights=coverage)

@@ -171,7 +171,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
             limits = with_room(limits, asked, decoding, most)
         least = least_symbols(decoding, lengths, limits)
         penalty_reads_weights = decoding.method == "beam" and decoding.coverage_penalty != "none"
-        items = torch.from_numpy(numbered([encoding.ids for encoding in encodings]))
+        items = torch.from_numpy(numbered([self._content(encoding) for encoding in encodings]))
         for batch in _batches(lengths, decoding.width, decoding.batch_tokens):
             ids, mask = pad([encodings[i].ids for i in batch], end=EOS)
             batch_hypotheses = run_search(
@@ -455,6 +455,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
             alignment=merge_words(prediction.alignment, columns, rows).weights,
             alignments=merged,
             alternatives=tuple(map(self.by_words, prediction.alternatives)),
+            generate=None,
         )
 
     def parts(self) -> Mapping[str, nn.Module]:
@@ -492,6 +493,12 @@ class TextToText(AbstractModel[TextToTextConfig]):
         """
         most = getattr(part, "max_length", None)
         return np.iinfo(np.int32).max if most is None else most - 1
+
+    def _content(self, encoding: Encoding) -> np.ndarray:
+        """Numbers that tell an input from others: its ids, which a pointer does not only read."""
+        if self.extended is None:
+            return encoding.ids
+        return np.frombuffer("\n".join(encoding.tokens).encode("utf-8", "surrogatepass"), np.uint8).astype(np.int64)
 
     def _memory(self, ids: Tensor, mask: Tensor, extensions: Sequence[Extension | None]) -> Any:
         copied = padded([extension for extension in extensions if extension is not None]) if self.extended else {}
@@ -575,6 +582,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
             main_alignment(alignments, self.module.decoder, layer=shown[0], head=shown[1]),
             alignments,
             warnings,
+            generate=hypothesis.auxiliary.get("generate"),
         )
 
 

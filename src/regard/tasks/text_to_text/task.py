@@ -21,7 +21,7 @@ from regard.tasks.plan import Plan
 from regard.tasks.teaching import check_layer, check_teachable
 from regard.tasks.text_to_text import copying
 from regard.tasks.text_to_text.architectures import build_model
-from regard.tasks.text_to_text.copying import check_head, check_pointer
+from regard.tasks.text_to_text.copying import check_pointer
 from regard.tasks.text_to_text.defaults import adopt, resolve
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.reading import TrainingData, read_data
@@ -114,7 +114,6 @@ def _check_teachable(config: TextToTextConfig, module: EncoderDecoder) -> None:
     attention, training = config.model.attention, config.training
     decoder, memory_size = module.decoder, module.encoder.output_size
     if isinstance(decoder, PointerDecoder):
-        check_head(decoder)
         decoder = decoder.core
     if isinstance(decoder, RecurrentDecoder):
         check_teachable(decoder, attention, training, memory_size=memory_size)

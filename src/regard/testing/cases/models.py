@@ -159,6 +159,13 @@ DECODERS: tuple[DecoderCase, ...] = (
         tiny.NUM_TOKENS + 2,
     ),
     DecoderCase(
+        "pointer over a transformer",
+        (models.PointerDecoder,),
+        lambda: tiny.pointer(None),
+        tiny.sources_to_copy,
+        tiny.NUM_TOKENS + 2,
+    ),
+    DecoderCase(
         "two sources", _RECURRENT, lambda: tiny.recurrent(_two_sources(False), bridge="zero"), tiny.pairs_of_sources
     ),
     DecoderCase(
