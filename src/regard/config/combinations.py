@@ -24,8 +24,11 @@ READ_WITH: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     "beta": ("coverage_penalty", ("gnmt", "summary")),
     "diversity": ("num_groups", ()),
     "patience": ("stop", ("patience",)),
+    **dict.fromkeys(("ensemble_weights", "ensemble_average", "ensemble_alignment"), ("ensemble", ())),
+    "reranker_weight": ("reranker", ()),
 }
-"""By key, another one without which it is not read, and the values of that one: if none, all but its default."""
+"""By key, another one without which it is not read, and the values of that one: if none, all but its default. Keys that
+only some tasks have are judged there."""
 JUDGED_IN_FILES = frozenset(name for name, methods in READ_BY.items() if "beam" not in methods) | frozenset(READ_WITH)
 """Keys that are refused in a file where they are not read. A preset names those of the beam, which may stay when a
 setting chooses sampling."""
@@ -53,6 +56,10 @@ class Exclusion:
 
 def _is_greedy(search: Any) -> bool:
     return bool(search.method == "beam" and search.beam == 1)
+
+
+def _reranks(search: Any) -> bool:
+    return getattr(search, "reranker", None) is not None
 
 
 EXCLUSIONS: tuple[Exclusion, ...] = (
@@ -88,6 +95,22 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "the outputs are chosen among num_samples samples",
         "raise num_samples",
     ),
+    Exclusion(
+        "reranker",
+        "`reranker`",
+        "greedy search, a single sample",
+        lambda search: _reranks(search) and search.width == 1,
+        "there is only one hypothesis to rank",
+        "raise beam, or num_best of samples",
+    ),
+    Exclusion(
+        "reranker",
+        "`reranker`",
+        "`method: mbr`",
+        lambda search: _reranks(search) and search.method == "mbr",
+        "minimum Bayes risk ranks by the expected utility",
+        "leave it out",
+    ),
 )
 """What validation refuses, in this order."""
 
@@ -104,6 +127,8 @@ def refusal_of(search: Any, judged: Collection[str], defaults: Mapping[str, Any]
             read = f"method {methods[0]} reads" if len(methods) == 1 else f"methods {' and '.join(methods)} read"
             return name, f"{name} is {value}, but only {read} it, and method is {search.method}"
     for name, (other, values) in READ_WITH.items():
+        if name not in defaults:
+            continue
         value, present = getattr(search, name), getattr(search, other)
         reads = present in values if values else present != defaults[other]
         if name in judged and value != defaults[name] and not reads:
