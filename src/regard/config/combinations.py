@@ -115,6 +115,43 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
 """What validation refuses, in this order."""
 
 
+STREAM_EXCLUSIONS: tuple[Exclusion, ...] = (
+    Exclusion(
+        "method",
+        "streaming",
+        "`method: mbr`",
+        lambda search: search.method == "mbr",
+        "nothing is certain before all samples are whole",
+        "stream a beam or a sample",
+    ),
+    Exclusion(
+        "num_best",
+        "streaming",
+        "`num_best` above 1",
+        lambda search: search.num_best > 1,
+        "the order of several outputs is known at the end only",
+        "set it to 1",
+    ),
+    Exclusion(
+        "num_groups",
+        "streaming",
+        "`num_groups` above 1",
+        lambda search: getattr(search, "num_groups", 1) > 1,
+        "the outputs of groups are compared at the end",
+        "set it to 1",
+    ),
+    Exclusion(
+        "reranker",
+        "streaming",
+        "`reranker`",
+        _reranks,
+        "outputs are reranked when they are whole",
+        "leave it out",
+    ),
+)
+"""What streaming refuses beside."""
+
+
 def refusal_of(search: Any, judged: Collection[str], defaults: Mapping[str, Any]) -> tuple[str, str] | None:
     """The key and the reason of the first refusal of settings; None if they combine.
 

@@ -14,7 +14,8 @@ from regard.config.search import Search, UtilityName
 from regard.decoding.constraint import Constraints
 from regard.decoding.processor import Processor, SearchSource
 from regard.decoding.result import Hypothesis
-from regard.decoding.sampling import draw
+from regard.decoding.sampling import drawing_steps
+from regard.decoding.steps import exhausted
 from regard.decoding.utility import Output, Utility, utilities
 from regard.errors import ConfigError, ShapeError
 from regard.models.contract import Decoder, Tree
@@ -56,22 +57,24 @@ def mbr_search(
     options = Search(method="mbr") if options is None else options
     if options.method != "mbr":
         raise ConfigError(f"Minimum Bayes risk is method mbr; got method={options.method!r}.", ("decoding", "method"))
-    drawn = draw(
-        decoder,
-        memory,
-        options,
-        options.num_samples,
-        bos=bos,
-        eos=eos,
-        max_length=max_length,
-        alignment=alignment,
-        processors=processors,
-        items=items,
-        source=source,
-        min_length=min_length,
-        unk=unk,
-        constraints=constraints,
-        generator=generator,
+    drawn = exhausted(
+        drawing_steps(
+            decoder,
+            memory,
+            options,
+            options.num_samples,
+            bos=bos,
+            eos=eos,
+            max_length=max_length,
+            alignment=alignment,
+            processors=processors,
+            items=items,
+            source=source,
+            min_length=min_length,
+            unk=unk,
+            constraints=constraints,
+            generator=generator,
+        )
     )
     return minimum_bayes_risk(drawn, utility=options.utility, num_best=options.num_best, text=text)
 
