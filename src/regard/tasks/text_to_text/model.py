@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.config.combinations import STREAM_EXCLUSIONS, excluded
 from regard.config.search import Search, told
 from regard.config.tasks.text_to_text import DecodingConfig, TextToTextConfig
 from regard.data import (
@@ -42,6 +43,7 @@ from regard.decoding import (
     merge_words,
     penalty_of,
     rerank,
+    stream,
 )
 from regard.decoding import search as run_search
 from regard.decoding.rerank import reverse_tokens
@@ -49,6 +51,7 @@ from regard.errors import ConfigError, DataError
 from regard.models import EncoderDecoder, EnsembleEncoderDecoder, PointerDecoder
 from regard.tasks.contract import AbstractModel
 from regard.tasks.encoded import numbered, pad
+from regard.tasks.streaming import Pieces, Streamed
 from regard.tasks.text_to_text.aligning import END, Side, align
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.constraints import backwards, with_room
@@ -157,15 +160,89 @@ class TextToText(AbstractModel[TextToTextConfig]):
             ConfigError: for a search that contradicts the limits of the configuration.
             DataError: for constraints that cannot be kept, or, if `strict`, the first input that cannot be handled.
         """
-        if isinstance(inputs, str) or not isinstance(inputs, Sequence):
-            raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
-        if others := [text for text in inputs if not isinstance(text, str)]:
-            raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
         decoding = told(self.config.decoding, search)
         if decoding.members:
             together = self._ensemble(decoding)
             options: dict[str, Any] = {"alignment": alignment, "strict": strict, "constraints": constraints}
             return together.predict(inputs, search=_alone(decoding), **options)
+        asked = self._asked(inputs, decoding, strict, constraints)
+        results: list[Prediction | None] = [
+            None if encoding.tokens else Prediction([], [], "", 0.0, 0.0, "length", warnings=warnings)
+            for encoding, warnings in zip(asked.encodings, asked.warnings, strict=True)
+        ]
+        for batch in _batches(asked.lengths, decoding.width, decoding.batch_tokens):
+            text = [partial(self._written, asked.extensions[i]) for i in batch]
+            hypotheses = run_search(**self._arguments(asked, batch, candidates(decoding), alignment), text=text)
+            found = [self._kept(asked, i, each, decoding, alignment) for i, each in zip(batch, hypotheses, strict=True)]
+            warnings = [asked.warnings[i] for i in batch]
+            if decoding.reranker is not None:
+                found, unread = self._reranked(found, [(inputs[i], asked.extensions[i]) for i in batch], decoding)
+                more = ("the reranker cannot read it",)
+                warnings = [(*each, *more * is_unread) for each, is_unread in zip(warnings, unread, strict=True)]
+            for i, kept, each in zip(batch, found, warnings, strict=True):
+                ranked = [self._predicted(asked, i, hypothesis, each, decoding) for hypothesis in kept]
+                results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
+        return [result for result in results if result is not None]
+
+    def stream(
+        self,
+        inputs: Sequence[str],
+        *,
+        search: Search | None = None,
+        alignment: bool = True,
+        strict: bool = False,
+        constraints: Sequence[Mapping[str, Any] | None] | None = None,
+    ) -> Iterator[Streamed]:
+        """The output of every text, piece by piece, as soon as its symbols are certain (`regard.decoding.stream`).
+
+        The pieces of an output together are what `predict` returns for it, which its last piece has. Those of several
+        inputs follow each other as they come; inputs of a batch are searched for at once.
+
+        Args:
+            inputs, search, alignment, strict, constraints: as in `predict`.
+
+        Raises:
+            ConfigError: for a search whose outputs are not certain before they are whole, or a model that writes from
+                right to left.
+            DataError: as in `predict`.
+        """
+        decoding = told(self.config.decoding, search)
+        if self.is_reversed:
+            raise ConfigError(
+                "Nothing can be streamed: the model writes from right to left, so the beginning comes last."
+            )
+        if (refused := excluded(decoding, STREAM_EXCLUSIONS)) is not None:
+            raise ConfigError(refused[1], ("decoding", refused[0]))
+        if decoding.members:
+            options: dict[str, Any] = {"alignment": alignment, "strict": strict, "constraints": constraints}
+            return self._ensemble(decoding).stream(inputs, search=_alone(decoding), **options)
+        return self._streamed(self._asked(inputs, decoding, strict, constraints), decoding, alignment)
+
+    def _streamed(self, asked: Asked, decoding: DecodingConfig, alignment: bool) -> Iterator[Streamed]:
+        for i in np.flatnonzero(asked.lengths == 0).tolist():
+            yield Streamed.nothing(i, Prediction([], [], "", 0.0, 0.0, "length", warnings=asked.warnings[i]))
+        for batch in _batches(asked.lengths, decoding.width, decoding.batch_tokens, in_order=True):
+            pieces = Pieces([partial(self._text, extension=asked.extensions[i]) for i in batch])
+            for increment in stream(**self._arguments(asked, batch, decoding, alignment)):
+                i = int(batch[increment.sentence])
+                whole = None
+                if increment.hypothesis is not None:
+                    kept = self._kept(asked, i, [increment.hypothesis], decoding, alignment)
+                    whole = self._predicted(asked, i, kept[0], asked.warnings[i], decoding)
+                yield pieces.piece(i, increment, whole, most=int(asked.limits[i]))
+
+    def _asked(
+        self,
+        inputs: Sequence[str],
+        decoding: DecodingConfig,
+        strict: bool,
+        constraints: Sequence[Mapping[str, Any] | None] | None,
+    ) -> Asked:
+        """What is searched for, and with which limits."""
+        if isinstance(inputs, str) or not isinstance(inputs, Sequence):
+            raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
+        if others := [text for text in inputs if not isinstance(text, str)]:
+            raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
         longest = decoding.max_source_length or MAX_SOURCE_RATIO * self.config.data.max_length
         longest = min(longest, self._most(self.module.encoder))
         encodings = [_capped(self.source.encode(text), longest) for text in inputs]
@@ -175,10 +252,6 @@ class TextToText(AbstractModel[TextToTextConfig]):
             for number, (text, reasons) in enumerate(zip(inputs, warnings), start=1):
                 if reasons:
                     raise DataError(f"input {number} ({text!r:.60}): {'; '.join(reasons)}")
-        results: list[Prediction | None] = [
-            None if encoding.tokens else Prediction([], [], "", 0.0, 0.0, "length", warnings=warnings[i])
-            for i, encoding in enumerate(encodings)
-        ]
         lengths = np.array([len(encoding.tokens) for encoding in encodings], dtype=np.int64)
         most = self._most(self.module.decoder)
         limits = np.minimum(symbol_limits(decoding, lengths), most)
@@ -196,43 +269,44 @@ class TextToText(AbstractModel[TextToTextConfig]):
         if asked is not None:
             limits = with_room(limits, asked, decoding, most)
         least = least_symbols(decoding, lengths, limits)
-        penalty_reads_weights = decoding.method == "beam" and decoding.coverage_penalty != "none"
         items = torch.from_numpy(numbered([encoding.ids for encoding in encodings]))
-        for batch in _batches(lengths, decoding.width, decoding.batch_tokens):
-            ids, mask = pad([encodings[i].ids for i in batch], end=EOS)
-            batch_hypotheses = run_search(
-                self.module.decoder,
-                self._memory(ids, mask, [extensions[i] for i in batch]),
-                candidates(decoding),
-                bos=BOS,
-                eos=EOS,
-                max_length=torch.from_numpy(limits[batch] + 1).to(self.device),
-                alignment=alignment or penalty_reads_weights,
-                items=items[batch],
-                source=SearchSource(ids, mask),
-                text=[partial(self._written, extensions[i]) for i in batch],
-                min_length=torch.from_numpy(least[batch]).to(self.device),
-                unk=UNKNOWN,
-                constraints=None if asked is None else [asked[i] for i in batch],
-            )
-            found = []
-            for i, hypotheses in zip(batch, batch_hypotheses, strict=True):
-                columns = len(encodings[i].tokens) + 1
-                kept = within(hypotheses, int(limits[i]), decoding, partial(self._coverage, columns=columns))
-                found.append(kept if alignment else [replace(hypothesis, alignments={}) for hypothesis in kept])
-            if decoding.reranker is not None:
-                found, unread = self._reranked(found, [(inputs[i], extensions[i]) for i in batch], decoding)
-                for i in (i for i, is_unread in zip(batch, unread, strict=True) if is_unread):
-                    warnings[i] = (*warnings[i], "the reranker cannot read it")
-            for i, kept in zip(batch, found, strict=True):
-                further = [() if asked is None else self._lacking(h, asked[i], extensions[i]) for h in kept]
-                item, shown = (encodings[i].tokens, extensions[i]), self._shown(decoding)
-                ranked = [
-                    self._prediction(hypothesis, *item, (*warnings[i], *more), shown)
-                    for hypothesis, more in zip(kept, further)
-                ]
-                results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
-        return [result for result in results if result is not None]
+        return Asked(encodings, extensions, warnings, lengths, limits, least, items, asked)
+
+    def _arguments(self, asked: Asked, batch: np.ndarray, decoding: DecodingConfig, alignment: bool) -> dict[str, Any]:
+        """The arguments of a search for some of the inputs."""
+        reads_weights = decoding.method == "beam" and decoding.coverage_penalty != "none"
+        ids, mask = pad([asked.encodings[i].ids for i in batch], end=EOS)
+        return {
+            "decoder": self.module.decoder,
+            "memory": self._memory(ids, mask, [asked.extensions[i] for i in batch]),
+            "options": decoding,
+            "bos": BOS,
+            "eos": EOS,
+            "max_length": torch.from_numpy(asked.limits[batch] + 1).to(self.device),
+            "alignment": alignment or reads_weights,
+            "items": asked.items[batch],
+            "source": SearchSource(ids, mask),
+            "min_length": torch.from_numpy(asked.least[batch]).to(self.device),
+            "unk": UNKNOWN,
+            "constraints": None if asked.constraints is None else [asked.constraints[i] for i in batch],
+        }
+
+    def _kept(
+        self, asked: Asked, i: int, hypotheses: Sequence[Hypothesis], decoding: DecodingConfig, alignment: bool
+    ) -> list[Hypothesis]:
+        """The hypotheses of an input within its limit."""
+        columns = len(asked.encodings[i].tokens) + 1
+        kept = within(hypotheses, int(asked.limits[i]), decoding, partial(self._coverage, columns=columns))
+        return kept if alignment else [replace(hypothesis, alignments={}) for hypothesis in kept]
+
+    def _predicted(
+        self, asked: Asked, i: int, hypothesis: Hypothesis, warnings: tuple[str, ...], decoding: DecodingConfig
+    ) -> Prediction:
+        """The prediction of one of them."""
+        extension = asked.extensions[i]
+        further = () if asked.constraints is None else self._lacking(hypothesis, asked.constraints[i], extension)
+        tokens, shown = asked.encodings[i].tokens, self._shown(decoding)
+        return self._prediction(hypothesis, tokens, extension, (*warnings, *further), shown)
 
     def evaluate(
         self,
@@ -671,6 +745,28 @@ class TextToText(AbstractModel[TextToTextConfig]):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Texts that are searched for.
+
+    Args:
+        encodings, extensions, warnings: of each text.
+        lengths: symbols of each.
+        limits, least: the most and the fewest symbols of each output.
+        items: the numbers by which samples differ.
+        constraints: of each output, or None.
+    """
+
+    encodings: list[Encoding]
+    extensions: list[Extension | None]
+    warnings: list[tuple[str, ...]]
+    lengths: np.ndarray
+    limits: np.ndarray
+    least: np.ndarray
+    items: Tensor
+    constraints: Sequence[Constraints] | None
+
+
 def ensemble(models: Sequence[TextToText], **options: Any) -> TextToText:
     """Models that predict together: one with the configuration of the first and the mean of their predictions.
 
@@ -735,12 +831,16 @@ def _size(side: Field, units: str | tuple[str, ...]) -> str:
     return f"{len(side.vocabulary):,} {names} symbols{columns}"
 
 
-def _batches(lengths: np.ndarray, width: int, batch_tokens: int) -> Iterator[np.ndarray]:
-    """Indices of non-empty inputs in batches of similar length, of at most `batch_tokens` symbols times hypotheses."""
-    order = np.argsort(lengths, kind="stable")
+def _batches(lengths: np.ndarray, width: int, batch_tokens: int, *, in_order: bool = False) -> Iterator[np.ndarray]:
+    """Indices of non-empty inputs in batches of at most `batch_tokens` symbols times hypotheses, of similar length
+    unless they are to be in order."""
+    order = np.arange(len(lengths)) if in_order else np.argsort(lengths, kind="stable")
     order = order[lengths[order] > 0]
     start = 0
     for stop in range(1, len(order) + 1):
-        if stop == len(order) or (stop + 1 - start) * (lengths[order[stop]] + 1) * width > batch_tokens:
+        if (
+            stop == len(order)
+            or (stop + 1 - start) * (lengths[order[start : stop + 1]].max() + 1) * width > batch_tokens
+        ):
             yield order[start:stop]
             start = stop
