@@ -22,7 +22,7 @@ from regard.attention import RECIPES, peers
 from regard.attention.citation import bibliography, sources
 from regard.cli.application import application
 from regard.config import describe, presets
-from regard.config.combinations import EXCLUSIONS, METHODS, READ_BY, READ_WITH
+from regard.config.combinations import EXCLUSIONS, METHODS, READ_BY, READ_WITH, STREAM_EXCLUSIONS
 from regard.config.search import Search
 from regard.tasks.catalogue import PARTS
 from regard.testing.compositions import accepted, judged, refusals
@@ -131,7 +131,8 @@ def combinations() -> str:
     ]
     head = " | ".join(["| setting", *(names[method] for method in METHODS), ""]).rstrip()
     table = "\n".join([head, "|---" * (len(METHODS) + 1) + "|", *rows])
-    reasons = [f"| {exclusion.first} | {exclusion.second} | {exclusion.reason} |" for exclusion in EXCLUSIONS]
+    together = (*EXCLUSIONS, *STREAM_EXCLUSIONS)
+    reasons = [f"| {exclusion.first} | {exclusion.second} | {exclusion.reason} |" for exclusion in together]
     for name, (other, values) in READ_WITH.items():
         present = " or ".join(map(str, values)) or "another value than its default"
         reasons.append(f"| `{name}` | `{other}` without {present} | it is not read there |")

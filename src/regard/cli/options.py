@@ -173,7 +173,7 @@ def kernels_for(model: AbstractModel[Any], inputs: Sequence[Any]) -> Iterator[No
 
 
 def _beam(model: AbstractModel[Any]) -> int:
-    return int(getattr(model.config.decoding, "beam", 1))
+    return int(getattr(model.config.decoding, "width", 1))
 
 
 def described(name: str) -> str | None:

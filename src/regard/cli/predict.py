@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,6 +57,9 @@ def predict(
             help="A field of JSONL inputs that has an object with prefix, include, exclude for its output.",
         ),
     ] = None,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Print outputs as they come: each symbol once it is certain.")
+    ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first input with a warning.")] = False,
     device: options.Device = "auto",
     profile: Annotated[
@@ -74,6 +77,9 @@ def predict(
 
     With --num-best above 1 or --scores a last column has the score. Tabs and line ends within texts become spaces in
     TSV; jsonl has everything exactly.
+
+    With --stream the text of an output is printed while it is searched for. Inputs are searched for together; what is
+    known of later ones waits for those before them.
 
     An input that cannot be handled as it is does not stop the others: its warning goes to stderr. An output file
     appears when all is done.
@@ -109,6 +115,8 @@ def predict(
         return
     if alignments and chosen != "jsonl":
         raise RegardError("TSV has no room for weights: use --alignments with --format jsonl.")
+    if stream:
+        _check_stream(loaded, chosen, {"--scores": scores, "--output": output, "--constraints": constraints})
     _say_names_of_files(argument or ())
     terminal = not argument and source == STDIN and sys.stdin is not None and sys.stdin.isatty()
     if terminal:
@@ -122,6 +130,11 @@ def predict(
         rows = inputs.texts(argument or ())
     else:
         rows = inputs.read(opened, name, kind, fields, trained)
+
+    if stream:
+        for chunk in inputs.chunks(rows, one_by_one=terminal):
+            _print_stream(loaded, chunk, len(trained) if chosen == "tsv" else 0, strict=strict)
+        return
 
     def answer(numbered: tuple[int, list[Row]]) -> list[Answer]:
         index, chunk = numbered
@@ -199,6 +212,48 @@ def _print_files(
         _warn(f"{name}: {'; '.join(prediction.warnings)}" if prediction.warnings else "", strict=strict)
     for line in model.lines(predictions, format, scores=scores, alignments=alignments):
         print(line, file=stream)
+
+
+def _check_stream(model: AbstractModel[Any], format: str, flags: Mapping[str, object]) -> None:
+    """Refuses what cannot be printed as it comes."""
+    if not hasattr(model, "stream"):
+        raise RegardError(
+            f"--stream is not for models of {model.config.task}: their outputs are not made step by step."
+        )
+    if format not in ("tsv", "text"):
+        raise RegardError(f"--stream prints tsv or text, not {format}, whose records are whole.")
+    if given := [flag for flag, value in flags.items() if value]:
+        raise RegardError(f"--stream does not combine with {given[0]}, which needs whole outputs.")
+
+
+def _print_stream(model: Any, rows: Sequence[Row], num_columns: int, *, strict: bool) -> None:
+    """Prints outputs as they come, in the order of their inputs.
+
+    Args:
+        num_columns: columns of an input, which are printed before its output; 0: they are not.
+    """
+    waiting: list[list[Any]] = [[] for _ in rows]
+    turn = 0
+
+    def begin() -> None:
+        if turn < len(rows) and num_columns:
+            print(*_columns(rows[turn], num_columns), "", sep="\t", end="", flush=True)
+
+    pieces = model.stream([row.text for row in rows], alignment=False)  # refuses settings before anything is printed
+    begin()
+    for piece in pieces:
+        waiting[piece.index].append(piece)
+        while turn < len(rows) and waiting[turn]:
+            for each in waiting[turn]:
+                print(each.text.replace("\n", model.line_end).translate(BLANKS), end="", flush=True)
+            last, waiting[turn] = waiting[turn][-1].prediction, []
+            if last is None:
+                break
+            print(flush=True)
+            last = replace(last, warnings=(rows[turn].refusal,)) if rows[turn].refusal else last
+            _warn(_warning(rows[turn], last), strict=strict)
+            turn += 1
+            begin()
 
 
 def _warn(warning: str, *, strict: bool) -> None:

@@ -24,8 +24,11 @@ READ_WITH: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     "beta": ("coverage_penalty", ("gnmt", "summary")),
     "diversity": ("num_groups", ()),
     "patience": ("stop", ("patience",)),
+    **dict.fromkeys(("ensemble_weights", "ensemble_average", "ensemble_alignment"), ("ensemble", ())),
+    "reranker_weight": ("reranker", ()),
 }
-"""By key, another one without which it is not read, and the values of that one: if none, all but its default."""
+"""By key, another one without which it is not read, and the values of that one: if none, all but its default. Keys that
+only some tasks have are judged there."""
 JUDGED_IN_FILES = frozenset(name for name, methods in READ_BY.items() if "beam" not in methods) | frozenset(READ_WITH)
 """Keys that are refused in a file where they are not read. A preset names those of the beam, which may stay when a
 setting chooses sampling."""
@@ -53,6 +56,10 @@ class Exclusion:
 
 def _is_greedy(search: Any) -> bool:
     return bool(search.method == "beam" and search.beam == 1)
+
+
+def _reranks(search: Any) -> bool:
+    return getattr(search, "reranker", None) is not None
 
 
 EXCLUSIONS: tuple[Exclusion, ...] = (
@@ -88,8 +95,61 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "the outputs are chosen among num_samples samples",
         "raise num_samples",
     ),
+    Exclusion(
+        "reranker",
+        "`reranker`",
+        "greedy search, a single sample",
+        lambda search: _reranks(search) and search.width == 1,
+        "there is only one hypothesis to rank",
+        "raise beam, or num_best of samples",
+    ),
+    Exclusion(
+        "reranker",
+        "`reranker`",
+        "`method: mbr`",
+        lambda search: _reranks(search) and search.method == "mbr",
+        "minimum Bayes risk ranks by the expected utility",
+        "leave it out",
+    ),
 )
 """What validation refuses, in this order."""
+
+
+STREAM_EXCLUSIONS: tuple[Exclusion, ...] = (
+    Exclusion(
+        "method",
+        "streaming",
+        "`method: mbr`",
+        lambda search: search.method == "mbr",
+        "nothing is certain before all samples are whole",
+        "stream a beam or a sample",
+    ),
+    Exclusion(
+        "num_best",
+        "streaming",
+        "`num_best` above 1",
+        lambda search: search.num_best > 1,
+        "the order of several outputs is known at the end only",
+        "set it to 1",
+    ),
+    Exclusion(
+        "num_groups",
+        "streaming",
+        "`num_groups` above 1",
+        lambda search: getattr(search, "num_groups", 1) > 1,
+        "the outputs of groups are compared at the end",
+        "set it to 1",
+    ),
+    Exclusion(
+        "reranker",
+        "streaming",
+        "`reranker`",
+        _reranks,
+        "outputs are reranked when they are whole",
+        "leave it out",
+    ),
+)
+"""What streaming refuses beside."""
 
 
 def refusal_of(search: Any, judged: Collection[str], defaults: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -104,6 +164,8 @@ def refusal_of(search: Any, judged: Collection[str], defaults: Mapping[str, Any]
             read = f"method {methods[0]} reads" if len(methods) == 1 else f"methods {' and '.join(methods)} read"
             return name, f"{name} is {value}, but only {read} it, and method is {search.method}"
     for name, (other, values) in READ_WITH.items():
+        if name not in defaults:
+            continue
         value, present = getattr(search, name), getattr(search, other)
         reads = present in values if values else present != defaults[other]
         if name in judged and value != defaults[name] and not reads:

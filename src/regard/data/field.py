@@ -168,7 +168,7 @@ class Field:
         """Writes `name.json` and, for sentencepiece, `name.model`."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        header: dict[str, Any] = {"normalisation": _stored(self.normalisation), **_described(self.units)}
+        header: dict[str, Any] = {"normalisation": _stored(self.normalisation), **described(self.units)}
         if isinstance(self.units, SentencePieceUnits):
             (folder / f"{name}.model").write_bytes(self.units.model)
         document.write(folder / f"{name}.json", header, self.vocabulary.symbols)
@@ -237,10 +237,10 @@ def _stored(normalisation: Normalisation | ColumnNormalisation) -> dict[str, Any
     return asdict(normalisation.each if isinstance(normalisation, ColumnNormalisation) else normalisation)
 
 
-def _described(units: Units) -> dict[str, Any]:
+def described(units: Units) -> dict[str, Any]:
     """The description of units in a saved field."""
     if isinstance(units, ColumnUnits):
-        return {"columns": [_described(column) for column in units.columns]}
+        return {"columns": [described(column) for column in units.columns]}
     if isinstance(units, SeparatorUnits):
         return {"units": SEPARATOR, "separator": units.separator}
     if isinstance(units, SentencePieceUnits):
@@ -252,7 +252,7 @@ def _described(units: Units) -> dict[str, Any]:
 
 
 def _read(header: dict[str, Any], path: Path, *, learned: Path | None = None) -> Units:
-    """The inverse of `_described`; `learned` is the file of sentencepiece's model."""
+    """The inverse of `described`; `learned` is the file of sentencepiece's model."""
     name, separator = header.get("units"), header.get("separator")
     if name == SENTENCEPIECE and learned is not None:
         return SentencePieceUnits.read(learned)

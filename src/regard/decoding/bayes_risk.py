@@ -14,13 +14,16 @@ from regard.config.search import Search, UtilityName
 from regard.decoding.constraint import Constraints
 from regard.decoding.processor import Processor, SearchSource
 from regard.decoding.result import Hypothesis
-from regard.decoding.sampling import draw
+from regard.decoding.sampling import drawing_steps
+from regard.decoding.steps import exhausted
 from regard.decoding.utility import Output, Utility, utilities
 from regard.errors import ConfigError, ShapeError
 from regard.models.contract import Decoder, Tree
 
 Text = Callable[[Sequence[int]], str]
 """From the tokens of an output, without the end of sentence, to its text."""
+Texts = Text | Sequence[Text]
+"""One for all sentences, or one for each."""
 
 
 def mbr_search(
@@ -38,7 +41,7 @@ def mbr_search(
     min_length: int | Tensor | None = None,
     unk: int | None = None,
     constraints: Sequence[Constraints | None] | None = None,
-    text: Text | None = None,
+    text: Texts | None = None,
     generator: Generator | None = None,
 ) -> list[list[Hypothesis]]:
     """Draws `num_samples` outputs of every sentence and returns the `num_best` of them with the least expected risk.
@@ -54,22 +57,24 @@ def mbr_search(
     options = Search(method="mbr") if options is None else options
     if options.method != "mbr":
         raise ConfigError(f"Minimum Bayes risk is method mbr; got method={options.method!r}.", ("decoding", "method"))
-    drawn = draw(
-        decoder,
-        memory,
-        options,
-        options.num_samples,
-        bos=bos,
-        eos=eos,
-        max_length=max_length,
-        alignment=alignment,
-        processors=processors,
-        items=items,
-        source=source,
-        min_length=min_length,
-        unk=unk,
-        constraints=constraints,
-        generator=generator,
+    drawn = exhausted(
+        drawing_steps(
+            decoder,
+            memory,
+            options,
+            options.num_samples,
+            bos=bos,
+            eos=eos,
+            max_length=max_length,
+            alignment=alignment,
+            processors=processors,
+            items=items,
+            source=source,
+            min_length=min_length,
+            unk=unk,
+            constraints=constraints,
+            generator=generator,
+        )
     )
     return minimum_bayes_risk(drawn, utility=options.utility, num_best=options.num_best, text=text)
 
@@ -80,7 +85,7 @@ def minimum_bayes_risk(
     *,
     utility: UtilityName | Utility = "chrf",
     num_best: int = 1,
-    text: Text | None = None,
+    text: Texts | None = None,
 ) -> list[list[Hypothesis]]:
     """The candidates of every sentence with the greatest expected utility, the mean of u(c, r) over references r.
 
@@ -92,7 +97,8 @@ def minimum_bayes_risk(
         references: of each sentence, samples of the model; the candidates themselves if None.
         utility: a utility by name (`regard.decoding.utility.utilities`), or a function of the outputs of a sentence.
         num_best: how many are returned, best first; there may be fewer.
-        text: makes texts of tokens. `chrf` and a function get texts if it is given; other utilities compare tokens.
+        text: makes texts of tokens, of all sentences or a function for each. `chrf` and a function get texts if it is
+            given; other utilities compare tokens.
 
     Returns:
         The hypotheses as they were, with the expected utility as their score. The end of sentence is no symbol of an
@@ -115,9 +121,13 @@ def minimum_bayes_risk(
         raise ConfigError(f"Sentence {lacking[0]} has candidates and no references; draw some samples.")
     best = [_distinct(hypotheses) for hypotheses in candidates]
     counts = [Counter(map(_symbols, hypotheses)) for hypotheses in references]
-    shown: Callable[[tuple[int, ...]], Output] = tuple
+    shown: Sequence[Callable[[tuple[int, ...]], Output]] = [tuple] * len(candidates)
     if text is not None and (utility == "chrf" or callable(utility)):
-        shown = text
+        shown = [text] * len(candidates) if callable(text) else text
+        if len(shown) != len(candidates):
+            raise ShapeError(
+                f"text must be a function, or one for each of {len(candidates)} sentences; got {len(shown)}."
+            )
     results = []
     for distinct, count, matrix in zip(best, counts, _matrices(best, counts, utility, shown), strict=True):
         weights = np.array(list(count.values()), np.float64)
@@ -147,13 +157,13 @@ def _matrices(
     candidates: Sequence[dict[tuple[int, ...], Hypothesis]],
     references: Sequence[Counter[tuple[int, ...]]],
     utility: UtilityName | Utility,
-    shown: Callable[[tuple[int, ...]], Output],
+    shown: Sequence[Callable[[tuple[int, ...]], Output]],
 ) -> list[NDArray[np.float64]]:
     """The utilities (C, M) of each sentence, of distinct candidates and distinct references."""
     if callable(utility):
         matrices = []
-        for ours, theirs in zip(candidates, references, strict=True):
-            matrix = np.asarray(utility(list(map(shown, ours)), list(map(shown, theirs))), np.float64)
+        for ours, theirs, show in zip(candidates, references, shown, strict=True):
+            matrix = np.asarray(utility(list(map(show, ours)), list(map(show, theirs))), np.float64)
             if matrix.shape != (len(ours), len(theirs)):
                 raise ShapeError(
                     f"A utility must return (candidates, references) = ({len(ours)}, {len(theirs)}); got "
@@ -166,6 +176,9 @@ def _matrices(
     return [
         matrix[np.ix_([place[c] for c in ours], [place[r] for r in theirs])]
         for matrix, place, ours, theirs in zip(
-            utilities(utility, [list(map(shown, outputs)) for outputs in together]), places, candidates, references
+            utilities(utility, [list(map(show, outputs)) for show, outputs in zip(shown, together)]),
+            places,
+            candidates,
+            references,
         )
     ]

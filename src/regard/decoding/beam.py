@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from math import ceil, inf
 
 import torch
@@ -14,11 +14,12 @@ from regard.decoding.banks import Banks
 from regard.decoding.constraint import Constraints, checked
 from regard.decoding.frontier import Frontier, MinimumLengths, length_limits, widened
 from regard.decoding.greedy import greedy_search
-from regard.decoding.history import ROOT
+from regard.decoding.history import ROOT, History
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import AbstractPenalty, Candidates, penalty_of, require_source
 from regard.decoding.processor import Processor, SearchSource, process, uses_weights
 from regard.decoding.result import Hypothesis, StopReason
+from regard.decoding.steps import Ended, Progress, Steps, exhausted
 from regard.errors import ConfigError
 from regard.models.contract import Decoder, Tree
 from regard.ops import largest
@@ -78,42 +79,87 @@ def beam_search(
             unk=unk,
             constraints=constraints,
         )
-    if tree.rows(memory) == 0:
-        return []
-    penalty = penalty or penalty_of(options)
-    require_source(penalty, source)
-    with torch.inference_mode():
-        remaining = length_limits(max_length, memory)
-        rows = checked(constraints, len(remaining), eos=eos, limits=remaining)
-        processors = processors_of(options, processors, unk=unk, constraints=rows, device=remaining.device)
-        banks = Banks(rows, remaining.device) if rows is not None and any(row.include for row in rows) else None
-        frontier = Frontier(
+    return exhausted(
+        beam_steps(
             decoder,
             memory,
+            options,
             bos=bos,
             eos=eos,
-            width=options.beam,
-            begins_alike=options.num_groups == 1,
+            max_length=max_length,
             alignment=alignment,
-            keep_tokens=bool(processors) or banks is not None,
-            keep_weights=any(map(uses_weights, (penalty, *processors))),
+            penalty=penalty,
+            processors=processors,
             items=items,
             source=source,
+            min_length=min_length,
+            unk=unk,
+            constraints=constraints,
         )
-        least = MinimumLengths(min_length, options.min_length, memory)
-        scores, nodes = _search(frontier, options, remaining, least, penalty, processors, banks)
-        best = _best(options, remaining)
-    groups = [[[p for p, score in enumerate(group) if score > -inf] for group in row] for row in scores.tolist()]
-    kept = [
-        (b, g, p) for b, row in enumerate(groups) for g, columns in enumerate(row) for p in columns[: _share(options)]
-    ]
-    chosen = torch.tensor(kept, dtype=torch.long, device=nodes.device).view(-1, 3).unbind(1)
-    stops: list[StopReason] = ["eos" if p < best else "length" for _, _, p in kept]
-    hypotheses = frontier.history.read(nodes[chosen], scores[chosen].tolist(), stops)
-    results: list[list[Hypothesis]] = [[] for _ in groups]
-    for (b, _, _), hypothesis in zip(kept, hypotheses, strict=True):
-        results[b].append(hypothesis)
-    return results if options.num_groups == 1 else [_united(found)[: options.num_best] for found in results]
+    )
+
+
+def beam_steps(
+    decoder: Decoder,
+    memory: Tree,
+    options: Search,
+    *,
+    bos: int,
+    eos: int,
+    max_length: int | Tensor,
+    alignment: bool = False,
+    penalty: AbstractPenalty | None = None,
+    processors: Sequence[Processor] = (),
+    items: Tensor | None = None,
+    source: SearchSource | None = None,
+    min_length: int | Tensor | None = None,
+    unk: int | None = None,
+    constraints: Sequence[Constraints | None] | None = None,
+    streaming: bool = False,
+) -> Steps:
+    """Beam search with a beam of 2 or more, step by step."""
+    if tree.rows(memory) == 0:
+        return list
+    penalty = penalty or penalty_of(options)
+    require_source(penalty, source)
+    remaining = length_limits(max_length, memory)
+    rows = checked(constraints, len(remaining), eos=eos, limits=remaining)
+    processors = processors_of(options, processors, unk=unk, constraints=rows, device=remaining.device)
+    banks = Banks(rows, remaining.device) if rows is not None and any(row.include for row in rows) else None
+    frontier = Frontier(
+        decoder,
+        memory,
+        bos=bos,
+        eos=eos,
+        width=options.beam,
+        begins_alike=options.num_groups == 1,
+        alignment=alignment,
+        keep_tokens=bool(processors) or banks is not None,
+        keep_weights=any(map(uses_weights, (penalty, *processors))),
+        items=items,
+        source=source,
+    )
+    least = MinimumLengths(min_length, options.min_length, memory)
+    scores, nodes = yield from _search(frontier, options, remaining, least, penalty, processors, banks, streaming)
+    best = _best(options, remaining)
+
+    def read() -> list[list[Hypothesis]]:
+        groups = [[[p for p, score in enumerate(group) if score > -inf] for group in row] for row in scores.tolist()]
+        kept = [
+            (b, g, p)
+            for b, row in enumerate(groups)
+            for g, columns in enumerate(row)
+            for p in columns[: _share(options)]
+        ]
+        chosen = torch.tensor(kept, dtype=torch.long, device=nodes.device).view(-1, 3).unbind(1)
+        stops: list[StopReason] = ["eos" if p < best else "length" for _, _, p in kept]
+        hypotheses = frontier.history.read(nodes[chosen], scores[chosen].tolist(), stops)
+        results: list[list[Hypothesis]] = [[] for _ in groups]
+        for (b, _, _), hypothesis in zip(kept, hypotheses, strict=True):
+            results[b].append(hypothesis)
+        return results if options.num_groups == 1 else [_united(found)[: options.num_best] for found in results]
+
+    return read
 
 
 def _search(
@@ -124,7 +170,8 @@ def _search(
     penalty: AbstractPenalty,
     processors: Sequence[Processor],
     banks: Banks | None,
-) -> tuple[Tensor, Tensor]:
+    streaming: bool,
+) -> Generator[Progress | Ended, None, tuple[Tensor, Tensor]]:
     """Scores and last nodes of every group of every sentence, (B, G, best + beam / G): first of finished hypotheses,
     then of those of its beam."""
     eos, beam, best, groups = frontier.eos, options.beam, _best(options, remaining), options.num_groups
@@ -192,6 +239,8 @@ def _search(
             left = frontier.sentences[leaving]
             final[left] = torch.cat([finished, unfinished], 2)[leaving]
             final_nodes[left] = torch.cat([finished_nodes, last], 2)[leaving]
+            if streaming:
+                yield _first(history, left, final[left, 0], final_nodes[left, 0], best)
             staying = (~leaving).nonzero()[:, 0]
             frontier.move(parents[staying], tokens[staying], new_nodes[staying], staying)
             totals, finished, finished_nodes, remaining, counts = (
@@ -201,7 +250,21 @@ def _search(
         else:
             frontier.move(parents, tokens, new_nodes)
             totals = new_totals
+        if streaming and len(frontier):
+            live = torch.cat([finished_nodes[:, 0, :1], frontier.nodes], 1)
+            possible = torch.cat([finished[:, 0, :1], totals], 1) > -inf
+            yield Progress(history, frontier.sentences, live, possible)
     return final, final_nodes
+
+
+def _first(history: History, sentences: Tensor, scores: Tensor, nodes: Tensor, best: int) -> Ended:
+    """The best hypotheses of M sentences.
+
+    Args:
+        scores, nodes: (M, best + beam), first of finished hypotheses, then of others; -inf is none.
+    """
+    column = (scores > -inf).int().argmax(1, keepdim=True)
+    return Ended(history, sentences, nodes.gather(1, column)[:, 0], scores.gather(1, column)[:, 0], column[:, 0] < best)
 
 
 def _continuations(

@@ -8,7 +8,7 @@ from functools import partial
 from torch import Tensor
 
 from regard.config.search import Search
-from regard.decoding.bayes_risk import Text, mbr_search
+from regard.decoding.bayes_risk import Texts, mbr_search
 from regard.decoding.beam import beam_search
 from regard.decoding.constraint import Constraints
 from regard.decoding.penalty import AbstractPenalty
@@ -32,7 +32,7 @@ def search(
     processors: Sequence[Processor] = (),
     items: Tensor | None = None,
     source: SearchSource | None = None,
-    text: Text | None = None,
+    text: Texts | None = None,
     min_length: int | Tensor | None = None,
     unk: int | None = None,
     constraints: Sequence[Constraints | None] | None = None,

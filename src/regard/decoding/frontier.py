@@ -115,6 +115,11 @@ class Frontier:
                 "A penalty or processor reads the weights of the attention, but the decoder returns none."
             )
         latest = alignments[main_name(alignments, self._named)].mean(1).to(self.precision)
+        if (mask := self.mask) is not None and mask.shape[-1] != latest.shape[1]:
+            raise UnsupportedError(
+                "A penalty or processor reads the weights of the attention over the source, but the decoder's main "
+                f"attention has {latest.shape[1]} positions, and the source has {mask.shape[-1]}."
+            )
         before = latest.new_zeros(len(latest), 0) if self.weights is None else self.weights
         self.weights_before = widened(before, latest.shape[1], 0.0)
         self.weights = self.weights_before + latest

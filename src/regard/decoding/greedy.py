@@ -14,6 +14,7 @@ from regard.decoding.penalty import AbstractPenalty, penalty_of, require_source
 from regard.decoding.processor import Processor, SearchSource
 from regard.decoding.result import Hypothesis
 from regard.decoding.rollout import roll_out
+from regard.decoding.steps import Steps, exhausted
 from regard.errors import ConfigError
 from regard.models.contract import Decoder, Tree
 from regard.ops import largest
@@ -40,6 +41,45 @@ def greedy_search(
 
     Args and Raises: as in `search`. A beam other than 1 is an error.
     """
+    return exhausted(
+        greedy_steps(
+            decoder,
+            memory,
+            options,
+            bos=bos,
+            eos=eos,
+            max_length=max_length,
+            alignment=alignment,
+            penalty=penalty,
+            processors=processors,
+            items=items,
+            source=source,
+            min_length=min_length,
+            unk=unk,
+            constraints=constraints,
+        )
+    )
+
+
+def greedy_steps(
+    decoder: Decoder,
+    memory: Tree,
+    options: Search | None = None,
+    *,
+    bos: int,
+    eos: int,
+    max_length: int | Tensor,
+    alignment: bool = False,
+    penalty: AbstractPenalty | None = None,
+    processors: Sequence[Processor] = (),
+    items: Tensor | None = None,
+    source: SearchSource | None = None,
+    min_length: int | Tensor | None = None,
+    unk: int | None = None,
+    constraints: Sequence[Constraints | None] | None = None,
+    streaming: bool = False,
+) -> Steps:
+    """Greedy search, step by step."""
     options = Search(beam=1) if options is None else options
     if options.method != "beam" or options.beam != 1:
         got = f"beam={options.beam}" if options.method == "beam" else f"method={options.method!r}"
@@ -64,4 +104,5 @@ def greedy_search(
         alignment=alignment,
         items=items,
         source=source,
+        streaming=streaming,
     )

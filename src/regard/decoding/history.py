@@ -46,12 +46,8 @@ class History:
         """The hypotheses that end in `nodes` (M,)."""
         if not len(nodes):
             return []
-        parents, tokens, log_probabilities, rows = (torch.cat(parts) for parts in zip(*self._nodes))
-        path = nodes.new_full((len(nodes), len(self._starts)), ROOT)
-        for level in reversed(range(len(self._starts))):
-            here = nodes >= self._starts[level]
-            path[:, level] = torch.where(here, nodes, ROOT)
-            nodes = torch.where(here, parents[nodes.clamp(min=0)], nodes)
+        _, tokens, log_probabilities, rows = (torch.cat(parts) for parts in zip(*self._nodes))
+        path = self.path(nodes)
         lengths = (path != ROOT).sum(1).tolist()
         path = path[:, : max(1, *lengths)]
         real = path != ROOT
@@ -79,9 +75,31 @@ class History:
             for m, length in enumerate(lengths)
         ]
 
-    def _gather(self, rows: Tensor) -> dict[str, Tensor]:
-        """(M, H, T, S) by name, from rows (M, T); after the end of a hypothesis their content is arbitrary."""
-        levels = self._alignments[: rows.shape[1]]
+    def path(self, nodes: Tensor, first: int = 0) -> Tensor:
+        """The nodes (..., L) that lead to `nodes` (...), from the level `first` on; ROOT after the end."""
+        parents = torch.cat([grown[0] for grown in self._nodes])
+        path = nodes.new_full((*nodes.shape, len(self._starts) - first), ROOT)
+        for level in reversed(range(first, len(self._starts))):
+            here = nodes >= self._starts[level]
+            path[..., level - first] = torch.where(here, nodes, ROOT)
+            nodes = torch.where(here, parents[nodes.clamp(min=0)], nodes)
+        return path
+
+    def tokens(self, path: Tensor) -> Tensor:
+        """The tokens of a path, -1 at ROOT."""
+        tokens = torch.cat([grown[1] for grown in self._nodes])
+        return tokens[path.clamp(min=0)].masked_fill(path == ROOT, -1)
+
+    def read_part(self, path: Tensor, first: int) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """Tokens (L,), their log-probabilities and alignments (H, L, S) of a part of a path that begins at `first`."""
+        _, tokens, log_probabilities, rows = (torch.cat(parts)[path] for parts in zip(*self._nodes))
+        alignments = {name: weights[0] for name, weights in self._gather(rows[None], first).items()}
+        return tokens.cpu(), log_probabilities.cpu(), alignments
+
+    def _gather(self, rows: Tensor, first: int = 0) -> dict[str, Tensor]:
+        """(M, H, T, S) by name, from rows (M, T) at the levels from `first` on; after the end of a hypothesis their
+        content is arbitrary."""
+        levels = self._alignments[first : first + rows.shape[1]]
         gathered = {}
         for name in levels[0]:
             widest = max(level[name].shape[-1] for level in levels)

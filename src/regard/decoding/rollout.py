@@ -13,6 +13,7 @@ from regard.decoding.frontier import Frontier, MinimumLengths, length_limits, wi
 from regard.decoding.penalty import AbstractPenalty, Candidates
 from regard.decoding.processor import Processor, SearchSource, process, uses_weights
 from regard.decoding.result import Hypothesis, StopReason
+from regard.decoding.steps import Ended, Progress, Steps
 from regard.models.contract import Decoder, Tree
 
 
@@ -32,82 +33,98 @@ def roll_out(
     items: Tensor | None = None,
     source: SearchSource | None = None,
     generator: Generator | None = None,
-) -> list[list[Hypothesis]]:
+    streaming: bool = False,
+) -> Steps:
     """`width` hypotheses per sentence, best first; `choose` picks tokens (R,) from log-probabilities (R, N).
 
     Row r is the hypothesis r % width of sentence `frontier.sentences[r // width]`, at every step the same one.
 
-    A hypothesis for which every token is impossible stops, with `stop_reason` "length".
+    A hypothesis for which every token is impossible stops, with `stop_reason` "length". If streamed, `width` is 1.
     """
     count = tree.rows(memory)
     if count == 0:
-        return []
-    with torch.inference_mode():
-        remaining = length_limits(max_length, memory)
-        frontier = Frontier(
-            decoder,
-            memory,
-            bos=bos,
-            eos=eos,
-            width=width,
-            alignment=alignment,
-            keep_tokens=bool(processors),
-            keep_weights=any(map(uses_weights, (penalty, *processors))),
-            items=items,
-            source=source,
-            generator=generator,
-        )
-        totals = torch.zeros(count, width, dtype=frontier.precision, device=remaining.device)
-        lengths = torch.zeros_like(frontier.nodes)
-        going = torch.ones_like(frontier.nodes, dtype=torch.bool)
-        weights = totals.new_zeros(count, width, 0) if uses_weights(penalty) else None
-        last = frontier.nodes
-        scores, nodes, ended = totals.clone(), last.clone(), ~going
-        while len(frontier):
-            log_probabilities = frontier.advance()
-            may_end, seen = min_length.reached(frontier.sentences, frontier.step), None
-            if processors:
-                seen = frontier.seen(log_probabilities, ended=~going.flatten(), may_end=(going & may_end).flatten())
-            processed = process(log_probabilities, seen, processors)
-            if may_end is not True:
-                processed = processed.clone()
-                processed[:, eos] = processed[:, eos].masked_fill(~(going & may_end).flatten(), -inf)
-            tokens = choose(processed, frontier).view_as(last)
-            rows = torch.arange(tokens.numel(), device=tokens.device).view_as(tokens)
-            values = processed[rows, tokens].masked_fill(~going, 0.0)
-            frontier.require_numbers(values)
-            going = going & (values > -inf)
-            last = torch.where(going, frontier.history.grow(last, tokens, log_probabilities[rows, tokens], rows), last)
-            del log_probabilities, processed, seen  # so that those of the next step take their place
-            totals = torch.where(going, totals + values, totals)
-            lengths = lengths + going
-            if weights is not None and frontier.weights is not None:
-                now = frontier.weights.view(*going.shape, -1)
-                weights = torch.where(going[..., None], now, widened(weights, now.shape[-1], 0.0))
-            finished = going & (tokens == eos)
-            ended[frontier.sentences] |= finished
-            going = going & ~finished & (frontier.step < remaining)[:, None]
-            leaving = ~going.any(1)
-            if not bool(leaving.any()):
-                frontier.move(rows, tokens, last)
-                continue
-            left = frontier.sentences[leaving]
-            scores[left] = penalty.score(
-                Candidates(
-                    totals[leaving],
-                    lengths[leaving],
-                    ended[left],
-                    None if weights is None else weights[leaving],
-                    None if weights is None or frontier.mask is None else frontier.mask[leaving],
-                )
+        return list
+    remaining = length_limits(max_length, memory)
+    frontier = Frontier(
+        decoder,
+        memory,
+        bos=bos,
+        eos=eos,
+        width=width,
+        alignment=alignment,
+        keep_tokens=bool(processors),
+        keep_weights=any(map(uses_weights, (penalty, *processors))),
+        items=items,
+        source=source,
+        generator=generator,
+    )
+    totals = torch.zeros(count, width, dtype=frontier.precision, device=remaining.device)
+    lengths = torch.zeros_like(frontier.nodes)
+    going = torch.ones_like(frontier.nodes, dtype=torch.bool)
+    weights = totals.new_zeros(count, width, 0) if uses_weights(penalty) else None
+    last = frontier.nodes
+    scores, nodes, ended = totals.clone(), last.clone(), ~going
+    while len(frontier):
+        log_probabilities = frontier.advance()
+        may_end, seen = min_length.reached(frontier.sentences, frontier.step), None
+        if processors:
+            seen = frontier.seen(log_probabilities, ended=~going.flatten(), may_end=(going & may_end).flatten())
+        processed = process(log_probabilities, seen, processors)
+        if may_end is not True:
+            processed = processed.clone()
+            processed[:, eos] = processed[:, eos].masked_fill(~(going & may_end).flatten(), -inf)
+        tokens = choose(processed, frontier).view_as(last)
+        rows = torch.arange(tokens.numel(), device=tokens.device).view_as(tokens)
+        values = processed[rows, tokens].masked_fill(~going, 0.0)
+        frontier.require_numbers(values)
+        going = going & (values > -inf)
+        last = torch.where(going, frontier.history.grow(last, tokens, log_probabilities[rows, tokens], rows), last)
+        del log_probabilities, processed, seen  # so that those of the next step take their place
+        totals = torch.where(going, totals + values, totals)
+        lengths = lengths + going
+        if weights is not None and frontier.weights is not None:
+            now = frontier.weights.view(*going.shape, -1)
+            weights = torch.where(going[..., None], now, widened(weights, now.shape[-1], 0.0))
+        finished = going & (tokens == eos)
+        ended[frontier.sentences] |= finished
+        going = going & ~finished & (frontier.step < remaining)[:, None]
+        leaving = ~going.any(1)
+        if not bool(leaving.any()):
+            frontier.move(rows, tokens, last)
+            if streaming:
+                yield _progress(frontier)
+            continue
+        left = frontier.sentences[leaving]
+        scores[left] = penalty.score(
+            Candidates(
+                totals[leaving],
+                lengths[leaving],
+                ended[left],
+                None if weights is None else weights[leaving],
+                None if weights is None or frontier.mask is None else frontier.mask[leaving],
             )
-            nodes[left] = last[leaving]
-            staying = (~leaving).nonzero()[:, 0]
-            frontier.move(rows[staying], tokens[staying], last[staying], staying)
-            totals, lengths, going, last, remaining = (x[staying] for x in (totals, lengths, going, last, remaining))
-            weights = None if weights is None else weights[staying]
-        scores, order = scores.sort(dim=1, descending=True, stable=True)
-        nodes, ended = nodes.gather(1, order), ended.gather(1, order)
-    stops: list[StopReason] = ["eos" if e else "length" for e in ended.flatten().tolist()]
-    hypotheses = frontier.history.read(nodes.flatten(), scores.flatten().tolist(), stops)
-    return [hypotheses[b * width : (b + 1) * width] for b in range(count)]
+        )
+        nodes[left] = last[leaving]
+        if streaming:
+            yield Ended(frontier.history, left, *(x[left, 0] for x in (nodes, scores, ended)))
+        staying = (~leaving).nonzero()[:, 0]
+        frontier.move(rows[staying], tokens[staying], last[staying], staying)
+        totals, lengths, going, last, remaining = (x[staying] for x in (totals, lengths, going, last, remaining))
+        weights = None if weights is None else weights[staying]
+        if streaming and len(frontier):
+            yield _progress(frontier)
+    scores, order = scores.sort(dim=1, descending=True, stable=True)
+    nodes, ended = nodes.gather(1, order), ended.gather(1, order)
+
+    def read() -> list[list[Hypothesis]]:
+        stops: list[StopReason] = ["eos" if e else "length" for e in ended.flatten().tolist()]
+        hypotheses = frontier.history.read(nodes.flatten(), scores.flatten().tolist(), stops)
+        return [hypotheses[b * width : (b + 1) * width] for b in range(count)]
+
+    return read
+
+
+def _progress(frontier: Frontier) -> Progress:
+    """All that has been said is certain."""
+    nodes = frontier.nodes
+    return Progress(frontier.history, frontier.sentences, nodes, torch.ones_like(nodes, dtype=torch.bool))

@@ -16,6 +16,7 @@ from regard.decoding.penalty import NoPenalty
 from regard.decoding.processor import Processor, SearchSource
 from regard.decoding.result import Hypothesis
 from regard.decoding.rollout import roll_out
+from regard.decoding.steps import Steps, exhausted
 from regard.decoding.truncation import truncated
 from regard.errors import ConfigError, ShapeError
 from regard.models.contract import Decoder, Tree
@@ -60,26 +61,28 @@ def sample(
     options = Search(method="sampling") if options is None else options
     if options.method != "sampling":
         raise ConfigError(f"Sampling is method sampling; got method={options.method!r}.", ("decoding", "method"))
-    return draw(
-        decoder,
-        memory,
-        options,
-        options.num_best,
-        bos=bos,
-        eos=eos,
-        max_length=max_length,
-        alignment=alignment,
-        processors=processors,
-        items=items,
-        source=source,
-        min_length=min_length,
-        unk=unk,
-        constraints=constraints,
-        generator=generator,
+    return exhausted(
+        drawing_steps(
+            decoder,
+            memory,
+            options,
+            options.num_best,
+            bos=bos,
+            eos=eos,
+            max_length=max_length,
+            alignment=alignment,
+            processors=processors,
+            items=items,
+            source=source,
+            min_length=min_length,
+            unk=unk,
+            constraints=constraints,
+            generator=generator,
+        )
     )
 
 
-def draw(
+def drawing_steps(
     decoder: Decoder,
     memory: Tree,
     options: Search,
@@ -96,8 +99,9 @@ def draw(
     unk: int | None = None,
     constraints: Sequence[Constraints | None] | None = None,
     generator: Generator | None = None,
-) -> list[list[Hypothesis]]:
-    """`width` samples per sentence, as `sample` draws them, whatever the method of the options."""
+    streaming: bool = False,
+) -> Steps:
+    """Draws `width` samples per sentence, as `sample`, whatever the method of the options; step by step."""
     if options.seed is not None and generator is not None:
         raise ConfigError("Give a seed or a generator, not both.", ("decoding", "seed"))
     device = next(tree.leaves(memory)).device
@@ -122,6 +126,7 @@ def draw(
         items=items,
         source=source,
         generator=generator if options.seed is None else torch.Generator(device).manual_seed(seed),
+        streaming=streaming,
     )
 
 

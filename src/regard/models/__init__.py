@@ -5,7 +5,7 @@ from regard.models.change import ChangeDecoder
 from regard.models.contract import Decoder, DecoderOutput, Encoded
 from regard.models.encoder import RecurrentEncoder
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.ensemble import EnsembleDecoder, EnsembleEncoder
+from regard.models.ensemble import EnsembleDecoder, EnsembleEncoder, EnsembleEncoderDecoder
 from regard.models.hierarchical import (
     DocumentClassifier,
     DocumentOutput,
@@ -57,6 +57,7 @@ __all__ = [
     "EncoderLayer",
     "EnsembleDecoder",
     "EnsembleEncoder",
+    "EnsembleEncoderDecoder",
     "FixedContext",
     "LanguageState",
     "LayerState",

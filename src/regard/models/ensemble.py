@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import inf, log
 from typing import Any, Literal
 
@@ -12,7 +13,8 @@ from torch.nn.functional import pad
 
 from regard.errors import ConfigError, ShapeError, UnsupportedError
 from regard.models.contract import Decoder, DecoderOutput, Encoded, Tree
-from regard.shapes import Bool, describe
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.shapes import Bool, Int, describe
 
 Averaged = Literal["probabilities", "log_probabilities"]
 
@@ -128,6 +130,11 @@ class EnsembleDecoder(nn.Module):
         )
         return twins, tuple(each for _, each in pairs)
 
+    @property
+    def max_length(self) -> int | None:
+        """The most steps that all members take, or None."""
+        return _least(self.members)
+
     def paths(self, **options: Any) -> dict[str, str]:
         """What the members' `explain` says, of the `training` and of the `search`."""
         return _paths(self.members, options)
@@ -197,9 +204,43 @@ class EnsembleEncoder(nn.Module):
         """What each encoder makes of a source (B, S) of ids or (B, S, F) of values."""
         return tuple(member.encode(source, mask) for member in self.members)
 
+    @property
+    def max_length(self) -> int | None:
+        """The most steps that all members take, or None."""
+        return _least(self.members)
+
     def paths(self, **options: Any) -> dict[str, str]:
         """What the members' `explain` says, of the `training` and of the `search`."""
         return _paths(self.members, options)
+
+
+class EnsembleEncoderDecoder(EncoderDecoder):
+    """Models of encoder and decoder that read one source and write one output together.
+
+    Args:
+        members: two or more.
+        options: those of `EnsembleDecoder`.
+    """
+
+    def __init__(self, members: Sequence[EncoderDecoder], **options: Any) -> None:
+        super().__init__(
+            EnsembleEncoder([member.encoder for member in members]),
+            EnsembleDecoder([member.decoder for member in members], **options),
+        )
+
+    def prepare(
+        self,
+        source: Tensor,
+        mask: Bool[Tensor, "B S"] | None = None,
+        *,
+        source_ids: Int[Tensor, "B S"] | None = None,
+        extension: Bool[Tensor, "B X"] | None = None,
+    ) -> Tree:
+        """The members' memories of a batch of sources; arguments as in `EncoderDecoder`."""
+        encoded = self.encoder.encode(source, mask)
+        if source_ids is not None:
+            encoded = tuple(replace(each, source_ids=source_ids, extension=extension) for each in encoded)
+        return self.decoder.prepare(encoded)
 
 
 def searched(decoder: Decoder, memory: Tree, rows: int) -> tuple[Any, Tree]:
@@ -220,3 +261,8 @@ def _paths(members: Sequence[Any], options: dict[str, Any]) -> dict[str, str]:
     """The paths of members, which mostly take the same ones."""
     each = [member.paths(**options) for member in members if hasattr(member, "paths")]
     return {name: "; ".join(dict.fromkeys(paths[name] for paths in each)) for name in ("training", "search")}
+
+
+def _least(members: Sequence[Any]) -> int | None:
+    """The least `max_length` of those that have one."""
+    return min((most for member in members if (most := getattr(member, "max_length", None)) is not None), default=None)

@@ -10,7 +10,7 @@ from regard.tasks.forecasting import FileForecasts, Forecaster, ForecastEvaluati
 from regard.tasks.language_modelling import LanguageModel
 from regard.tasks.loading import load
 from regard.tasks.table import TASKS
-from regard.tasks.text_to_text import Evaluation, TextToText
+from regard.tasks.text_to_text import Evaluation, TextToText, ensemble
 
 if TYPE_CHECKING:
     from regard.tasks.run import train
@@ -34,6 +34,7 @@ __all__ = [
     "TextToText",
     "catalogue",
     "describe",
+    "ensemble",
     "explain",
     "load",
     "train",

@@ -133,6 +133,8 @@ class AbstractModel(ABC, Generic[ConfigT]):
     """What an argument of `regard predict` and `regard plot` is: a text, or a file that `read` reads."""
     formats: ClassVar[tuple[str, ...]] = ("tsv", "text", "jsonl")
     """What `regard predict` can print; the first is the default."""
+    line_end: ClassVar[str] = " "
+    """What stands for the end of a line within an output that is printed in one line."""
 
     @property
     def device(self) -> torch.device:

@@ -45,10 +45,12 @@ class EncodedTexts(EncodedIds):
     Args:
         texts: raw texts; read once.
         field: turns texts into ids.
+        is_reversed: whether the last symbol of a text comes first.
     """
 
-    def __init__(self, texts: Iterable[str], field: Field) -> None:
-        ids = (field.vocabulary.ids(field.split(text)) for text in texts)
+    def __init__(self, texts: Iterable[str], field: Field, *, is_reversed: bool = False) -> None:
+        step = -1 if is_reversed else 1
+        ids = (field.vocabulary.ids(field.split(text))[::step] for text in texts)
         super().__init__(ids, np.min_scalar_type(len(field.vocabulary) - 1))
 
 
@@ -59,6 +61,18 @@ def pad(
     lengths = np.array([len(ids) for ids in sequences], dtype=np.int64)
     flat = np.concatenate(sequences) if sequences else np.empty(0, np.int64)
     return _lay_out(flat, np.cumsum(lengths) - lengths, lengths, begin, end)
+
+
+def turned(rows: Tensor, lengths: NDArray[np.int64]) -> Tensor:
+    """(B, T, …) with the first `lengths` (B,) rows of each in the opposite order; the others stay.
+
+    >>> turned(torch.tensor([[1, 2, 3, 9], [1, 2, 9, 0]]), np.array([3, 2]))
+    tensor([[3, 2, 1, 9],
+            [2, 1, 9, 0]])
+    """
+    steps, ends = np.arange(rows.shape[1]), lengths[:, None]
+    index = torch.from_numpy(np.where(steps < ends, ends - 1 - steps, steps)).to(rows.device)
+    return rows[torch.arange(len(rows), device=rows.device)[:, None], index]
 
 
 def numbered(inputs: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -18,6 +18,7 @@ _TWIN = "made from a layer for a search; its own tests compare the two"
 ASSEMBLIES: dict[Any, str] = {
     attention.peers.ClampedForwardAlignment: "it breaks laws of padding by design; ESPnet's numbers test it",
     models.EncoderDecoder: "an encoder and a decoder, each of which has its own cases",
+    models.EnsembleEncoderDecoder: "encoders and decoders, each of which has its own cases",
     models.EnsembleEncoder: "encoders, each of which has its own cases; the tests of ensembles compare it with them",
     ops.largest: "a choice without derivatives, which has its own tests",
     ops.plain: "a switch, which has its own tests",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, Strict, model_validator
@@ -16,6 +17,7 @@ from regard.config.schema import (
     EncoderConfig,
     FeedbackConfig,
     File,
+    Probability,
     Section,
     Size,
     TokenTrainingConfig,
@@ -55,6 +57,16 @@ class SideConfig(Section):
         "the number of pieces to learn; null: 13.5 times the square root of the number of words",
     )
     sentencepiece_model: File | None = Field(default=None, description="file of a sentencepiece model; null: train one")
+
+
+class TargetConfig(SideConfig):
+    """How the text of outputs becomes symbols, and in which order they are written."""
+
+    direction: Literal["left_to_right", "right_to_left"] = Field(
+        default="left_to_right",
+        description="the order in which the symbols of an output are learned and predicted; what is predicted from "
+        "right to left is turned round again. Such a model reranks the outputs of others (`decoding.reranker`)",
+    )
 
 
 class ParallelFiles(Section):
@@ -106,10 +118,20 @@ class DataConfig(Section):
         "equal",
     )
     source: SideConfig = Field(default=SideConfig(), description="the texts of inputs")
-    target: SideConfig = Field(default=SideConfig(), description="the texts of outputs")
+    target: TargetConfig = Field(default=TargetConfig(), description="the texts of outputs")
     max_length: Size = Field(
         default=400, description="pairs with more symbols on either side are left out and reported"
     )
+
+    @property
+    def is_reversed(self) -> bool:
+        """Whether outputs are written from right to left."""
+        return self.target.direction == "right_to_left"
+
+    @property
+    def sides_are_alike(self) -> bool:
+        """Whether inputs and outputs are read the same way."""
+        return self.source.model_dump() == self.target.model_dump(exclude={"direction"})
 
     @property
     def num_columns(self) -> int:
@@ -348,15 +370,53 @@ class DecodingConfig(Search):
     alignment_head: Annotated[int, Field(ge=0)] | None = Field(
         default=None, description="the head of `alignment_layer`, from 0; null: the supervised one, or else their mean"
     )
+    ensemble: File | Annotated[tuple[File, ...], Strict(False)] = Field(
+        default=(),
+        description="a model, or a list of them, with the same vocabularies: run folders or names of shipped models. "
+        "Outputs are searched for with the mean of their predictions and this model's",
+    )
+    ensemble_weights: Annotated[tuple[Annotated[float, Field(gt=0.0)], ...], Strict(False)] | None = Field(
+        default=None, description="of an ensemble: the weight of this model and of each other one; null: equal"
+    )
+    ensemble_average: Literal["probabilities", "log_probabilities"] = Field(
+        default="probabilities", description="of an ensemble: what is averaged"
+    )
+    ensemble_alignment: Natural | None = Field(
+        default=None,
+        description="of an ensemble: the model whose alignment is shown, 0 for this one; null: the mean of all",
+    )
+    reranker: File | None = Field(
+        default=None,
+        description="a second model that helps to rank the hypotheses of the beam, or the samples: a run folder or the "
+        "name of a shipped model, mostly one that writes from right to left (`data.target.direction`)",
+    )
+    reranker_weight: Probability = Field(
+        default=0.5, description="of a reranker: its share of the score, beside that of the search"
+    )
     validation_beam: Size = Field(
         default=1, description="the beam of validations; `regard predict` and `regard evaluate` use `beam`"
     )
+
+    @property
+    def members(self) -> tuple[Path, ...]:
+        """The further models of the ensemble."""
+        return self.ensemble if isinstance(self.ensemble, tuple) else (self.ensemble,)
 
     @model_validator(mode="after")
     def _limits_agree(self) -> DecodingConfig:
         for name, value in self:
             if isinstance(value, int) and value >= 2**31:
                 raise ConfigError(f"{name} is {value}; it must be below 2147483648", (name,))
+        if (weights := self.ensemble_weights) is not None and len(weights) != len(self.members) + 1:
+            raise ConfigError(
+                f"ensemble_weights has {len(weights)} numbers, but with this model there are {len(self.members) + 1}",
+                ("ensemble_weights",),
+            )
+        if (shown := self.ensemble_alignment) is not None and shown > len(self.members):
+            raise ConfigError(
+                f"ensemble_alignment is {shown}, but the last model is number {len(self.members)}",
+                ("ensemble_alignment",),
+            )
         if self.max_length is not None and self.min_length > self.max_length:
             raise ConfigError(
                 f"min_length is {self.min_length}, above max_length {self.max_length}; lower it or raise max_length",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from regard.config.combinations import STREAM_EXCLUSIONS, excluded
 from regard.config.search import Search, told
 from regard.config.tasks.language_modelling import (
     ContinuationConfig,
@@ -20,7 +22,7 @@ from regard.config.tasks.language_modelling import (
 )
 from regard.data import BOS, EOS, UNKNOWN, Field, Likelihood, RunningText, TextBatch, TextSpan, TextWindows, Vocabulary
 from regard.data.running_text import decode, line_end, split_text
-from regard.decoding import Hypothesis, Prediction, SearchSource, SearchState, main_alignment
+from regard.decoding import Hypothesis, Prediction, SearchSource, SearchState, main_alignment, stream
 from regard.decoding import search as run_search
 from regard.errors import ConfigError, DataError
 from regard.models import AbstractLanguageModel, Encoded
@@ -28,6 +30,7 @@ from regard.tasks.contract import AbstractModel
 from regard.tasks.encoded import numbered, pad
 from regard.tasks.language_modelling.build import build_model
 from regard.tasks.language_modelling.evaluation import Evaluation, Stretches
+from regard.tasks.streaming import Pieces, Streamed
 from regard.viz import plot_alignment
 
 LINE_END = "⏎"
@@ -63,6 +66,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
     fingerprints: dict[str, str] = field(default_factory=dict)
 
     assets = ("text.json",)
+    line_end = LINE_END
 
     def __post_init__(self) -> None:
         self.module.eval()
@@ -111,16 +115,7 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             ConfigError: for options out of their range, or that contradict each other.
             DataError: for the first text with a warning, if `strict`.
         """
-        if isinstance(inputs, str) or not isinstance(inputs, Sequence):
-            raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
-        if others := [text for text in inputs if not isinstance(text, str)]:
-            raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
-        prompts = [self._symbols(text) for text in inputs]
-        warnings = [self._warnings(symbols) for symbols in prompts]
-        if strict:
-            for number, (text, reasons) in enumerate(zip(inputs, warnings), start=1):
-                if reasons:
-                    raise DataError(f"input {number} ({text!r:.60}): {'; '.join(reasons)}")
+        prompts, warnings = self._asked(inputs, strict)
         decoding = told(self.config.decoding, search)
         results: list[Prediction | None] = [None] * len(inputs)
         ids = [self.text.vocabulary.ids(symbols) for symbols in prompts]
@@ -131,6 +126,56 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
                 ranked = [self._prediction(prompts[i], hypothesis, warnings[i]) for hypothesis in hypotheses]
                 results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
         return [result for result in results if result is not None]
+
+    def stream(
+        self,
+        inputs: Sequence[str],
+        *,
+        search: Search | None = None,
+        alignment: bool = True,
+        strict: bool = False,
+    ) -> Iterator[Streamed]:
+        """The continuation of every text, piece by piece, as soon as its tokens are certain (`regard.decoding.stream`).
+
+        Args and Raises: as in `predict`; also a ConfigError for a search whose outputs are not certain before they are
+            whole.
+        """
+        decoding = told(self.config.decoding, search)
+        if (refused := excluded(decoding, STREAM_EXCLUSIONS)) is not None:
+            raise ConfigError(refused[1], ("decoding", refused[0]))
+        return self._streamed(*self._asked(inputs, strict), decoding, alignment)
+
+    def _streamed(
+        self,
+        prompts: Sequence[list[str]],
+        warnings: Sequence[tuple[str, ...]],
+        decoding: ContinuationConfig,
+        alignment: bool,
+    ) -> Iterator[Streamed]:
+        ids = [self.text.vocabulary.ids(symbols) for symbols in prompts]
+        items = torch.from_numpy(numbered(ids))
+        for start in range(0, len(prompts), MOST_PROMPTS):
+            batch = range(start, min(start + MOST_PROMPTS, len(prompts)))
+            pieces = Pieces([partial(decode, self.text)] * len(batch))
+            chosen = items[start : start + len(batch)]
+            for increment in stream(**self._arguments([ids[i] for i in batch], chosen, decoding, alignment)):
+                i, whole = batch[increment.sentence], increment.hypothesis
+                prediction = None if whole is None else self._prediction(prompts[i], whole, warnings[i])
+                yield pieces.piece(i, increment, prediction)
+
+    def _asked(self, inputs: Sequence[str], strict: bool) -> tuple[list[list[str]], list[tuple[str, ...]]]:
+        """The symbols of texts, and their warnings."""
+        if isinstance(inputs, str) or not isinstance(inputs, Sequence):
+            raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
+        if others := [text for text in inputs if not isinstance(text, str)]:
+            raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
+        prompts = [self._symbols(text) for text in inputs]
+        warnings = [self._warnings(symbols) for symbols in prompts]
+        if strict:
+            for number, (text, reasons) in enumerate(zip(inputs, warnings), start=1):
+                if reasons:
+                    raise DataError(f"input {number} ({text!r:.60}): {'; '.join(reasons)}")
+        return prompts, warnings
 
     def evaluate(self, path: Path | str) -> Evaluation:
         """The likelihood of a text file; every token is scored once, after the true tokens before it.
@@ -245,26 +290,32 @@ class LanguageModel(AbstractModel[LanguageModellingConfig]):
             return ()
         return (f"not in the training data, read as <unk>: {', '.join(map(repr, dict.fromkeys(unknown)))}",)
 
-    @torch.inference_mode()
     def _continued(
         self, prompts: Sequence[NDArray[np.int64]], items: Tensor, decoding: ContinuationConfig, alignment: bool
     ) -> list[list[Hypothesis]]:
+        arguments = self._arguments(prompts, items, decoding, alignment)
+        return run_search(**arguments, text=partial(decode, self.text))
+
+    def _arguments(
+        self, prompts: Sequence[NDArray[np.int64]], items: Tensor, decoding: ContinuationConfig, alignment: bool
+    ) -> dict[str, Any]:
+        """The arguments of a search."""
         ids, mask = pad(prompts)
         padded = None if bool(mask.all()) else mask.to(self.device)
-        memory = self.module.prepare(Encoded(ids.to(self.device), padded))
-        return run_search(
-            self.module,
-            memory,
-            decoding,
-            bos=BOS,
-            eos=EOS,
-            max_length=decoding.max_length,
-            alignment=alignment,
-            processors=[_known],
-            items=items,
-            source=SearchSource(ids, mask),
-            text=lambda tokens: decode(self.text, tokens),
-        )
+        with torch.inference_mode():
+            memory = self.module.prepare(Encoded(ids.to(self.device), padded))
+        return {
+            "decoder": self.module,
+            "memory": memory,
+            "options": decoding,
+            "bos": BOS,
+            "eos": EOS,
+            "max_length": decoding.max_length,
+            "alignment": alignment,
+            "processors": [_known],
+            "items": items,
+            "source": SearchSource(ids, mask),
+        }
 
     def _prediction(self, prompt: list[str], hypothesis: Hypothesis, warnings: tuple[str, ...]) -> Prediction:
         ids = hypothesis.tokens.tolist()

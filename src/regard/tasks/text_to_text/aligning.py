@@ -15,7 +15,7 @@ from regard.data import BOS, EOS, Encoding, Field
 from regard.decoding import AlignedPair, main_alignment, merge_words
 from regard.errors import UnsupportedError
 from regard.models import Decoder
-from regard.tasks.encoded import pad
+from regard.tasks.encoded import pad, turned
 
 END = "</s>"
 CELLS, WEIGHTS = 1 << 25, 32
@@ -78,6 +78,7 @@ def align(
     layer: str | None = None,
     head: int | None = None,
     normalise: bool = False,
+    is_reversed: bool = False,
 ) -> list[AlignedPair]:
     """Aligns pairs. What a pair gets does not depend on the others, up to rounding.
 
@@ -91,6 +92,7 @@ def align(
         batch_tokens: the most symbols of a batch on either side, with padding.
         layer, head: as in `chosen_heads`.
         normalise: as in `merge_words`.
+        is_reversed: whether the decoder writes the last symbol of an output first.
 
     Raises:
         UnsupportedError: for a decoder without attention.
@@ -103,7 +105,7 @@ def align(
         chosen, source.lengths, target.lengths, num_symbols=target.num_symbols, batch_tokens=batch_tokens
     )
     for batch in batches:
-        weights, scores = _forced(decoder, memory(batch), target, scored, batch, layer, head)
+        weights, scores = _forced(decoder, memory(batch), target, scored, batch, layer, head, is_reversed)
         merged = merge_words(
             weights,
             source.numbers(batch).to(weights.device),
@@ -128,10 +130,12 @@ def _forced(
     batch: Index,
     layer: str | None,
     head: int | None,
+    is_reversed: bool,
 ) -> tuple[Tensor, Tensor]:
     """The weights (B, T, S) and the log-probabilities (B,) of some pairs."""
-    inputs, _ = pad([target.ids[i] for i in batch], begin=BOS)
-    targets, real = pad([scored[i] for i in batch], end=EOS)
+    order = -1 if is_reversed else 1
+    inputs, _ = pad([target.ids[i][::order] for i in batch], begin=BOS)
+    targets, real = pad([scored[i][::order] for i in batch], end=EOS)
     with torch.inference_mode():
         device = next(tree.leaves(memory)).device
         output = decoder.forward(inputs.to(device), memory, alignment=True)
@@ -140,6 +144,8 @@ def _forced(
             raise UnsupportedError("The decoder has no attention, so pairs cannot be aligned.")
         costs = output.log_probabilities.gather(2, targets.to(device)[..., None])[..., 0]
         total = costs.double().masked_fill(~real.to(device), 0).sum(1)
+        if is_reversed:
+            weights = turned(weights, real.sum(1).numpy() - 1)
     return weights.float(), total.cpu()
 
 

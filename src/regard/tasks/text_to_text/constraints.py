@@ -68,6 +68,19 @@ def encoded(
     return results
 
 
+def backwards(asked: Sequence[Constraints]) -> list[Constraints]:
+    """The constraints of outputs that are written from right to left.
+
+    Raises:
+        InputError: for a prefix, which is written last.
+    """
+    for index, each in enumerate(asked):
+        if each.prefix:
+            raise InputError(index, "constraints: the model writes from right to left, so no output has a prefix.")
+    turned = ([[phrase[::-1] for phrase in phrases] for phrases in (each.include, each.exclude)] for each in asked)
+    return [Constraints((), include, exclude) for include, exclude in turned]
+
+
 def with_room(
     limits: NDArray[np.int64], asked: Sequence[Constraints], decoding: DecodingConfig, most: int
 ) -> NDArray[np.int64]:

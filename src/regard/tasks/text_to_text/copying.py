@@ -25,17 +25,18 @@ class Copies:
     Args:
         pairs: read once.
         vocabulary: extends the target's vocabulary.
+        is_reversed: whether the last symbol of a target comes first.
     """
 
-    def __init__(self, pairs: Iterable[Pair], vocabulary: ExtendedVocabulary) -> None:
-        counts = array("q")
+    def __init__(self, pairs: Iterable[Pair], vocabulary: ExtendedVocabulary, *, is_reversed: bool = False) -> None:
+        counts, step = array("q"), -1 if is_reversed else 1
 
         def sequences() -> Iterator[NDArray[np.int64]]:
             for pair in pairs:
                 extension = vocabulary.extend(pair.source)
                 counts.append(len(extension.symbols))
                 yield extension.ids
-                yield vocabulary.ids(vocabulary.target.split(pair.target), extension)
+                yield vocabulary.ids(vocabulary.target.split(pair.target), extension)[::step]
 
         self.ids = EncodedIds(sequences(), np.dtype(np.int32))  # of a pair first the source, then the target
         self.counts = np.frombuffer(counts, np.int64)

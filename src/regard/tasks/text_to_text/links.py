@@ -15,6 +15,7 @@ from regard.data import Field, Pair, parse_links
 from regard.data.lines import Lines
 from regard.errors import DataError
 from regard.shapes import Bool
+from regard.tasks.encoded import turned
 
 
 class TrainingLinks:
@@ -29,6 +30,7 @@ class TrainingLinks:
         pairs: training pairs.
         lengths: (N, 2), the symbols of input and output of each pair.
         fields: those of input and output if the links are between words; None if they are between symbols.
+        is_reversed: whether the last symbol of an output comes first in training.
 
     Raises:
         DataError: for a line that is missing or holds something else, or a link to what a pair does not have.
@@ -40,6 +42,8 @@ class TrainingLinks:
         pairs: Sequence[Pair],
         lengths: NDArray[np.int64],
         fields: tuple[Field, Field] | None = None,
+        *,
+        is_reversed: bool = False,
     ) -> None:
         lines, flat, counts = Lines(path), array("i"), array("q")
         self.words = None if fields is None else tuple(WordNumbers(field) for field in fields)
@@ -66,9 +70,15 @@ class TrainingLinks:
         self.flat = np.frombuffer(flat, np.int32).reshape(-1, 2)
         self.counts = np.frombuffer(counts, np.int64)
         self.starts = np.cumsum(self.counts) - self.counts
+        self.turned = lengths[:, 1] if is_reversed else None
 
     def pad(self, indices: NDArray[np.int64], steps: int, positions: int) -> Bool[Tensor, "B T S"]:
         """The links of the symbols of some pairs, True where there is one."""
+        read = self._read(indices, steps, positions)
+        return read if self.turned is None else turned(read, self.turned[indices])
+
+    def _read(self, indices: NDArray[np.int64], steps: int, positions: int) -> Bool[Tensor, "B T S"]:
+        """The links, with the symbols of outputs in the order in which they are read."""
         counts = self.counts[indices]
         rows = np.repeat(np.arange(len(indices)), counts)
         within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)

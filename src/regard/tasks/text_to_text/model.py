@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.config.combinations import STREAM_EXCLUSIONS, excluded
 from regard.config.search import Search, told
 from regard.config.tasks.text_to_text import DecodingConfig, TextToTextConfig
 from regard.data import (
@@ -32,19 +33,33 @@ from regard.data.extended import UNCOPYABLE
 from regard.data.references import Item, group, parallel
 from regard.data.scoring import symbol_errors
 from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
-from regard.decoding import AlignedPair, Constraints, Hypothesis, Prediction, SearchSource, main_alignment, merge_words
+from regard.decoding import (
+    AlignedPair,
+    Constraints,
+    Hypothesis,
+    Prediction,
+    SearchSource,
+    main_alignment,
+    merge_words,
+    penalty_of,
+    rerank,
+    stream,
+)
 from regard.decoding import search as run_search
+from regard.decoding.rerank import reverse_tokens
 from regard.errors import ConfigError, DataError
-from regard.models import EncoderDecoder, PointerDecoder
+from regard.models import EncoderDecoder, EnsembleEncoderDecoder, PointerDecoder
 from regard.tasks.contract import AbstractModel
 from regard.tasks.encoded import numbered, pad
+from regard.tasks.streaming import Pieces, Streamed
 from regard.tasks.text_to_text.aligning import END, Side, align
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.constraints import backwards, with_room
 from regard.tasks.text_to_text.constraints import encoded as constraints_in_ids
-from regard.tasks.text_to_text.constraints import with_room
 from regard.tasks.text_to_text.copying import padded
 from regard.tasks.text_to_text.evaluation import Evaluation, Scored
 from regard.tasks.text_to_text.limits import least_symbols, symbol_limits, within
+from regard.tasks.text_to_text.partners import ensemble_of, load_partner, scored_by
 from regard.viz import plot_alignment
 
 MAX_SOURCE_RATIO = 10
@@ -76,10 +91,12 @@ class TextToText(AbstractModel[TextToTextConfig]):
     fingerprints: dict[str, str] = field(default_factory=dict)
     extended: ExtendedVocabulary | None = field(init=False, default=None)
     """Names what a pointer copies; None without a pointer."""
+    _partners: dict[Any, TextToText] = field(init=False, default_factory=dict)
+    """Models that predict together with this one, once they are loaded."""
 
     def __post_init__(self) -> None:
         self.module.eval()
-        if isinstance(self.module.decoder, PointerDecoder):
+        if any(isinstance(part, PointerDecoder) for part in self.module.decoder.modules()):
             self.extended = ExtendedVocabulary(self.source, self.target)
 
     @classmethod
@@ -101,13 +118,19 @@ class TextToText(AbstractModel[TextToTextConfig]):
         return {"source": ("encoder.", self.source.vocabulary), "target": ("decoder.", self.target.vocabulary)}
 
     def unlike(self, other: TextToText) -> Sequence[str]:
-        """Other normalisations of texts."""
+        """Other normalisations of texts, another order of writing."""
         sides = (("source", self.source, other.source), ("target", self.target, other.target))
-        return [
+        turned = [f"target: its outputs are written {other.config.data.target.direction}"]
+        return turned * (self.is_reversed != other.is_reversed) + [
             f"{side}: its texts were normalised differently ({saved.normalisation}), which is not copied"
             for side, field, saved in sides
             if field.normalisation != saved.normalisation
         ]
+
+    @property
+    def is_reversed(self) -> bool:
+        """Whether outputs are written from right to left; predictions are turned round again."""
+        return self.config.data.is_reversed
 
     def predict(
         self,
@@ -137,11 +160,89 @@ class TextToText(AbstractModel[TextToTextConfig]):
             ConfigError: for a search that contradicts the limits of the configuration.
             DataError: for constraints that cannot be kept, or, if `strict`, the first input that cannot be handled.
         """
+        decoding = told(self.config.decoding, search)
+        if decoding.members:
+            together = self._ensemble(decoding)
+            options: dict[str, Any] = {"alignment": alignment, "strict": strict, "constraints": constraints}
+            return together.predict(inputs, search=_alone(decoding), **options)
+        asked = self._asked(inputs, decoding, strict, constraints)
+        results: list[Prediction | None] = [
+            None if encoding.tokens else Prediction([], [], "", 0.0, 0.0, "length", warnings=warnings)
+            for encoding, warnings in zip(asked.encodings, asked.warnings, strict=True)
+        ]
+        for batch in _batches(asked.lengths, decoding.width, decoding.batch_tokens):
+            text = [partial(self._written, asked.extensions[i]) for i in batch]
+            hypotheses = run_search(**self._arguments(asked, batch, candidates(decoding), alignment), text=text)
+            found = [self._kept(asked, i, each, decoding, alignment) for i, each in zip(batch, hypotheses, strict=True)]
+            warnings = [asked.warnings[i] for i in batch]
+            if decoding.reranker is not None:
+                found, unread = self._reranked(found, [(inputs[i], asked.extensions[i]) for i in batch], decoding)
+                more = ("the reranker cannot read it",)
+                warnings = [(*each, *more * is_unread) for each, is_unread in zip(warnings, unread, strict=True)]
+            for i, kept, each in zip(batch, found, warnings, strict=True):
+                ranked = [self._predicted(asked, i, hypothesis, each, decoding) for hypothesis in kept]
+                results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
+        return [result for result in results if result is not None]
+
+    def stream(
+        self,
+        inputs: Sequence[str],
+        *,
+        search: Search | None = None,
+        alignment: bool = True,
+        strict: bool = False,
+        constraints: Sequence[Mapping[str, Any] | None] | None = None,
+    ) -> Iterator[Streamed]:
+        """The output of every text, piece by piece, as soon as its symbols are certain (`regard.decoding.stream`).
+
+        The pieces of an output together are what `predict` returns for it, which its last piece has. Those of several
+        inputs follow each other as they come; inputs of a batch are searched for at once.
+
+        Args:
+            inputs, search, alignment, strict, constraints: as in `predict`.
+
+        Raises:
+            ConfigError: for a search whose outputs are not certain before they are whole, or a model that writes from
+                right to left.
+            DataError: as in `predict`.
+        """
+        decoding = told(self.config.decoding, search)
+        if self.is_reversed:
+            raise ConfigError(
+                "Nothing can be streamed: the model writes from right to left, so the beginning comes last."
+            )
+        if (refused := excluded(decoding, STREAM_EXCLUSIONS)) is not None:
+            raise ConfigError(refused[1], ("decoding", refused[0]))
+        if decoding.members:
+            options: dict[str, Any] = {"alignment": alignment, "strict": strict, "constraints": constraints}
+            return self._ensemble(decoding).stream(inputs, search=_alone(decoding), **options)
+        return self._streamed(self._asked(inputs, decoding, strict, constraints), decoding, alignment)
+
+    def _streamed(self, asked: Asked, decoding: DecodingConfig, alignment: bool) -> Iterator[Streamed]:
+        for i in np.flatnonzero(asked.lengths == 0).tolist():
+            yield Streamed.nothing(i, Prediction([], [], "", 0.0, 0.0, "length", warnings=asked.warnings[i]))
+        for batch in _batches(asked.lengths, decoding.width, decoding.batch_tokens, in_order=True):
+            pieces = Pieces([partial(self._text, extension=asked.extensions[i]) for i in batch])
+            for increment in stream(**self._arguments(asked, batch, decoding, alignment)):
+                i = int(batch[increment.sentence])
+                whole = None
+                if increment.hypothesis is not None:
+                    kept = self._kept(asked, i, [increment.hypothesis], decoding, alignment)
+                    whole = self._predicted(asked, i, kept[0], asked.warnings[i], decoding)
+                yield pieces.piece(i, increment, whole, most=int(asked.limits[i]))
+
+    def _asked(
+        self,
+        inputs: Sequence[str],
+        decoding: DecodingConfig,
+        strict: bool,
+        constraints: Sequence[Mapping[str, Any] | None] | None,
+    ) -> Asked:
+        """What is searched for, and with which limits."""
         if isinstance(inputs, str) or not isinstance(inputs, Sequence):
             raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
         if others := [text for text in inputs if not isinstance(text, str)]:
             raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
-        decoding = told(self.config.decoding, search)
         longest = decoding.max_source_length or MAX_SOURCE_RATIO * self.config.data.max_length
         longest = min(longest, self._most(self.module.encoder))
         encodings = [_capped(self.source.encode(text), longest) for text in inputs]
@@ -151,10 +252,6 @@ class TextToText(AbstractModel[TextToTextConfig]):
             for number, (text, reasons) in enumerate(zip(inputs, warnings), start=1):
                 if reasons:
                     raise DataError(f"input {number} ({text!r:.60}): {'; '.join(reasons)}")
-        results: list[Prediction | None] = [
-            None if encoding.tokens else Prediction([], [], "", 0.0, 0.0, "length", warnings=warnings[i])
-            for i, encoding in enumerate(encodings)
-        ]
         lengths = np.array([len(encoding.tokens) for encoding in encodings], dtype=np.int64)
         most = self._most(self.module.decoder)
         limits = np.minimum(symbol_limits(decoding, lengths), most)
@@ -167,41 +264,49 @@ class TextToText(AbstractModel[TextToTextConfig]):
             by_input=self.extended is not None,
             has_beam=decoding.method == "beam" and decoding.beam > 1,
         )
+        if asked is not None and self.is_reversed:
+            asked = backwards(asked)
         if asked is not None:
             limits = with_room(limits, asked, decoding, most)
         least = least_symbols(decoding, lengths, limits)
-        penalty_reads_weights = decoding.method == "beam" and decoding.coverage_penalty != "none"
         items = torch.from_numpy(numbered([self._content(encoding) for encoding in encodings]))
-        for batch in _batches(lengths, decoding.width, decoding.batch_tokens):
-            ids, mask = pad([encodings[i].ids for i in batch], end=EOS)
-            batch_hypotheses = run_search(
-                self.module.decoder,
-                self._memory(ids, mask, [extensions[i] for i in batch]),
-                decoding,
-                bos=BOS,
-                eos=EOS,
-                max_length=torch.from_numpy(limits[batch] + 1).to(self.device),
-                alignment=alignment or penalty_reads_weights,
-                items=items[batch],
-                source=SearchSource(ids, mask),
-                text=self.target.decode,
-                min_length=torch.from_numpy(least[batch]).to(self.device),
-                unk=UNKNOWN,
-                constraints=None if asked is None else [asked[i] for i in batch],
-            )
-            for i, hypotheses in zip(batch, batch_hypotheses, strict=True):
-                columns = len(encodings[i].tokens) + 1
-                kept = within(hypotheses, int(limits[i]), decoding, partial(self._coverage, columns=columns))
-                if not alignment:
-                    kept = [replace(hypothesis, alignments={}) for hypothesis in kept]
-                further = [() if asked is None else self._lacking(h, asked[i], extensions[i]) for h in kept]
-                item, shown = (encodings[i].tokens, extensions[i]), self._shown(decoding)
-                ranked = [
-                    self._prediction(hypothesis, *item, (*warnings[i], *more), shown)
-                    for hypothesis, more in zip(kept, further)
-                ]
-                results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
-        return [result for result in results if result is not None]
+        return Asked(encodings, extensions, warnings, lengths, limits, least, items, asked)
+
+    def _arguments(self, asked: Asked, batch: np.ndarray, decoding: DecodingConfig, alignment: bool) -> dict[str, Any]:
+        """The arguments of a search for some of the inputs."""
+        reads_weights = decoding.method == "beam" and decoding.coverage_penalty != "none"
+        ids, mask = pad([asked.encodings[i].ids for i in batch], end=EOS)
+        return {
+            "decoder": self.module.decoder,
+            "memory": self._memory(ids, mask, [asked.extensions[i] for i in batch]),
+            "options": decoding,
+            "bos": BOS,
+            "eos": EOS,
+            "max_length": torch.from_numpy(asked.limits[batch] + 1).to(self.device),
+            "alignment": alignment or reads_weights,
+            "items": asked.items[batch],
+            "source": SearchSource(ids, mask),
+            "min_length": torch.from_numpy(asked.least[batch]).to(self.device),
+            "unk": UNKNOWN,
+            "constraints": None if asked.constraints is None else [asked.constraints[i] for i in batch],
+        }
+
+    def _kept(
+        self, asked: Asked, i: int, hypotheses: Sequence[Hypothesis], decoding: DecodingConfig, alignment: bool
+    ) -> list[Hypothesis]:
+        """The hypotheses of an input within its limit."""
+        columns = len(asked.encodings[i].tokens) + 1
+        kept = within(hypotheses, int(asked.limits[i]), decoding, partial(self._coverage, columns=columns))
+        return kept if alignment else [replace(hypothesis, alignments={}) for hypothesis in kept]
+
+    def _predicted(
+        self, asked: Asked, i: int, hypothesis: Hypothesis, warnings: tuple[str, ...], decoding: DecodingConfig
+    ) -> Prediction:
+        """The prediction of one of them."""
+        extension = asked.extensions[i]
+        further = () if asked.constraints is None else self._lacking(hypothesis, asked.constraints[i], extension)
+        tokens, shown = asked.encodings[i].tokens, self._shown(decoding)
+        return self._prediction(hypothesis, tokens, extension, (*warnings, *further), shown)
 
     def evaluate(
         self,
@@ -230,7 +335,10 @@ class TextToText(AbstractModel[TextToTextConfig]):
             DataError: for a file without pairs or that the model was trained on, or files of different numbers of
                 lines.
         """
-        self.refuse_trained(path, *references)
+        decoding = told(self.config.decoding, search)
+        partners = [self._partner(member, "ensemble") for member in decoding.members]
+        for model in (self, *partners, *([self._partner(decoding.reranker, "reranker")] if decoding.reranker else ())):
+            model.refuse_trained(path, *references)
         if references:
             if source_field is not None or target_field is not None:
                 raise ConfigError("source_field and target_field are for files of pairs; lines have no columns.")
@@ -310,6 +418,10 @@ class TextToText(AbstractModel[TextToTextConfig]):
         for pair in pairs:
             if not isinstance(pair, Pair) and (isinstance(pair, str) or [*map(type, pair)] != [str, str]):
                 raise TypeError(f"align takes pairs of texts, as in align([(source, target)]); got {pair!r:.60}.")
+        if self.config.decoding.members:
+            options: dict[str, Any] = {"words": words, "end_symbol": end_symbol, "normalise": normalise}
+            options |= {"layer": layer, "head": head, "strict": strict}
+            return self._ensemble(self.config.decoding).align(pairs, **options)
         texts = [(pair.source, pair.target) if isinstance(pair, Pair) else pair for pair in pairs]
         inputs, outputs = [pair[0] for pair in texts], [pair[1] for pair in texts]
         longest = self.config.decoding.max_source_length or MAX_SOURCE_RATIO * self.config.data.max_length
@@ -345,6 +457,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
             normalise=normalise,
             layer=layer,
             head=head,
+            is_reversed=self.is_reversed,
         )
 
     def items(self, pairs: Any) -> list[Item]:
@@ -509,6 +622,55 @@ class TextToText(AbstractModel[TextToTextConfig]):
                 **{name: tensor.to(self.device) for name, tensor in copied.items()},
             )
 
+    def _ensemble(self, decoding: DecodingConfig) -> TextToText:
+        """This model and those of `decoding.ensemble` as one."""
+        key = decoding.members, decoding.ensemble_weights, decoding.ensemble_average, decoding.ensemble_alignment
+        if (key, self.device) not in self._partners:
+            others = [self._partner(path, "ensemble") for path in decoding.members]
+            self._partners[key, self.device] = ensemble(
+                [self, *others],
+                weights=decoding.ensemble_weights,
+                average=decoding.ensemble_average,
+                main=decoding.ensemble_alignment,
+            )
+        return self._partners[key, self.device]
+
+    def _partner(self, path: Path, key: str) -> TextToText:
+        """The model that a key of `decoding` names, which is loaded once."""
+        if (path, self.device) not in self._partners:
+            self._partners[path, self.device] = load_partner(path, key, self.device)
+        return self._partners[path, self.device]
+
+    def _reranked(
+        self, found: list[list[Hypothesis]], items: Sequence[tuple[str, Extension | None]], decoding: DecodingConfig
+    ) -> tuple[list[list[Hypothesis]], list[bool]]:
+        """The hypotheses of each input in the order that the reranker helps to decide, and whether it cannot read the
+        input, in which case they stay as they are."""
+        assert decoding.reranker is not None
+        reranker = self._partner(decoding.reranker, "reranker")
+        outputs = [
+            [(self._text(self._read(h).tokens.tolist(), extension), h.stop_reason == "eos") for h in ranked]
+            for (_, extension), ranked in zip(items, found, strict=True)
+        ]
+        rescored = scored_by(reranker, [text for text, _ in items], outputs)
+        penalty = None
+        if decoding.method == "beam":  # the second model's weights are not compared
+            penalty = penalty_of(decoding.model_copy(update={"coverage_penalty": "none"}))
+        weights = (0.0 if others is None else decoding.reranker_weight for others in rescored)
+        reranked = [
+            rerank([ranked], [others or ranked], weight=weight, penalty=penalty, num_best=decoding.num_best)[0]
+            for ranked, others, weight in zip(found, rescored, weights, strict=True)
+        ]
+        return reranked, [others is None for others in rescored]
+
+    def _written(self, extension: Extension | None, ids: Sequence[int]) -> str:
+        """The text of ids in the order in which they are written."""
+        return self._text(ids[::-1] if self.is_reversed else ids, extension)
+
+    def _read(self, hypothesis: Hypothesis) -> Hypothesis:
+        """A hypothesis in the order in which it is read."""
+        return reverse_tokens(hypothesis) if self.is_reversed else hypothesis
+
     def _warnings(self, encoding: Encoding, extension: Extension | None) -> tuple[str, ...]:
         """What the user should know of an input; a symbol that a pointer can copy may be unknown."""
         unknown = encoding.unknown
@@ -540,11 +702,14 @@ class TextToText(AbstractModel[TextToTextConfig]):
         """A warning about texts that a hypothesis had to contain and does not."""
         ids = hypothesis.tokens.tolist()
         lacking = [p for p in asked.include if not any(ids[i : i + len(p)] == list(p) for i in range(len(ids)))]
-        shown = ", ".join(repr(self._text(phrase, extension)) for phrase in lacking)
+        shown = ", ".join(repr(self._written(extension, phrase)) for phrase in lacking)
         return (f"the output reached its greatest length without {shown}",) if lacking else ()
 
     def _shown(self, decoding: DecodingConfig) -> tuple[str | None, int | None]:
-        """The attention and the head of the alignment that results show: without a choice the supervised ones."""
+        """The attention and the head of the alignment that results show: without a choice the supervised ones. Those
+        of an ensemble are the main ones of its members."""
+        if isinstance(self.module, EnsembleEncoderDecoder):
+            return None, None
         layer, head = decoding.alignment_layer, decoding.alignment_head
         losses = self.config.training.alignment_losses
         if layer is None and losses.supervision:
@@ -552,6 +717,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
         return layer, head
 
     def _text(self, ids: Sequence[int], extension: Extension | None) -> str:
+        """The text of ids in the order in which they are read."""
         if self.extended is None or extension is None:
             return self.target.decode(ids)
         return self.extended.decode(ids, extension)
@@ -565,6 +731,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
         shown: tuple[str | None, int | None],
     ) -> Prediction:
         columns = len(source) + 1
+        hypothesis = self._read(hypothesis)
         alignments = {name: weights[..., :columns] for name, weights in hypothesis.alignments.items()}
         ids = hypothesis.tokens.tolist()
         ended = hypothesis.stop_reason == "eos"
@@ -584,6 +751,65 @@ class TextToText(AbstractModel[TextToTextConfig]):
             warnings,
             generate=hypothesis.auxiliary.get("generate"),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Texts that are searched for.
+
+    Args:
+        encodings, extensions, warnings: of each text.
+        lengths: symbols of each.
+        limits, least: the most and the fewest symbols of each output.
+        items: the numbers by which samples differ.
+        constraints: of each output, or None.
+    """
+
+    encodings: list[Encoding]
+    extensions: list[Extension | None]
+    warnings: list[tuple[str, ...]]
+    lengths: np.ndarray
+    limits: np.ndarray
+    least: np.ndarray
+    items: Tensor
+    constraints: Sequence[Constraints] | None
+
+
+def ensemble(models: Sequence[TextToText], **options: Any) -> TextToText:
+    """Models that predict together: one with the configuration of the first and the mean of their predictions.
+
+    Args:
+        models: two or more that read and write the same symbols, of any architectures.
+        options: `weights`, `average` and `main` of `regard.models.EnsembleDecoder`.
+
+    Raises:
+        ConfigError: for models whose symbols differ, with what differs.
+    """
+    first = models[0]
+    name = " + ".join(model.name for model in models)
+    layers = [model._shown(model.config.decoding)[0] for model in models]
+    mains = [
+        getattr(model.module.decoder, "main_attention", None) if layer in (None, "mean") else layer
+        for model, layer in zip(models, layers, strict=True)
+    ]
+    module = ensemble_of(models, main_attentions=mains, **options)
+    config = first.config.model_copy(update={"decoding": _alone(first.config.decoding)})
+    together = TextToText(config, first.source, first.target, module, name=name)
+    for number, model in enumerate(models):
+        together.fingerprints |= {f"{key}.{number}": value for key, value in model.fingerprints.items()}
+    return together
+
+
+def _alone(decoding: DecodingConfig) -> DecodingConfig:
+    """The settings of an ensemble, for the ensemble itself."""
+    return decoding.model_copy(update={"ensemble": (), "ensemble_weights": None, "ensemble_alignment": None})
+
+
+def candidates(decoding: DecodingConfig) -> DecodingConfig:
+    """The search of what is reranked: of a beam, all its hypotheses."""
+    if decoding.reranker is None or decoding.method != "beam":
+        return decoding
+    return decoding.model_copy(update={"num_best": max(decoding.beam, decoding.num_best)})
 
 
 def output_symbols(prediction: Prediction) -> list[str]:
@@ -613,12 +839,16 @@ def _size(side: Field, units: str | tuple[str, ...]) -> str:
     return f"{len(side.vocabulary):,} {names} symbols{columns}"
 
 
-def _batches(lengths: np.ndarray, width: int, batch_tokens: int) -> Iterator[np.ndarray]:
-    """Indices of non-empty inputs in batches of similar length, of at most `batch_tokens` symbols times hypotheses."""
-    order = np.argsort(lengths, kind="stable")
+def _batches(lengths: np.ndarray, width: int, batch_tokens: int, *, in_order: bool = False) -> Iterator[np.ndarray]:
+    """Indices of non-empty inputs in batches of at most `batch_tokens` symbols times hypotheses, of similar length
+    unless they are to be in order."""
+    order = np.arange(len(lengths)) if in_order else np.argsort(lengths, kind="stable")
     order = order[lengths[order] > 0]
     start = 0
     for stop in range(1, len(order) + 1):
-        if stop == len(order) or (stop + 1 - start) * (lengths[order[stop]] + 1) * width > batch_tokens:
+        if (
+            stop == len(order)
+            or (stop + 1 - start) * (lengths[order[start : stop + 1]].max() + 1) * width > batch_tokens
+        ):
             yield order[start:stop]
             start = stop

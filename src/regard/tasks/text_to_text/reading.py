@@ -87,7 +87,7 @@ def read_data(data: DataConfig) -> TrainingData:
             fraction = chosen["data.dev_fraction"] = suggested_fraction(len(pairs))
         train, dev = hold_out(pairs, fraction, normalise=normalisation_of(data.source, data.num_columns))
         data = data.model_copy(update={"dev_fraction": fraction})
-    is_shared = data.joint_vocabulary or (data.autoencode and data.source == data.target)
+    is_shared = data.joint_vocabulary or (data.autoencode and data.sides_are_alike)
 
     def sources() -> Iterator[str]:
         """The texts from which the symbols of the source are learned: of both sides if they are joint."""

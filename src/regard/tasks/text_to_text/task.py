@@ -53,6 +53,7 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
                 ("model", "shared_embeddings"),
             )
         _check_references(config)
+        _check_direction(config)
         check_pointer(config)
         _check_attentions(config, module)
         _check_teachable(config, module)
@@ -181,6 +182,18 @@ def _check_attentions(config: TextToTextConfig, module: EncoderDecoder) -> None:
                 chosen_heads(alignments, module.decoder, **options)
             except ConfigError as error:
                 raise ConfigError(str(error), (*path, f"{name}_{key}")) from None
+
+
+def _check_direction(config: TextToTextConfig) -> None:
+    """Refuses losses towards the order of the input where the outputs are written from right to left."""
+    losses = config.training.alignment_losses
+    for name in ("guided_attention", "forward_sum"):
+        if config.data.is_reversed and getattr(losses, name):
+            raise ConfigError(
+                f"{name} wants the input to be read from left to right, but outputs are written from right to left "
+                "(data.target.direction); leave out one of them",
+                ("training", "alignment_losses", name),
+            )
 
 
 def _field(folder: Path, side: str) -> Field:

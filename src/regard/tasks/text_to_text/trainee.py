@@ -45,8 +45,10 @@ class EncodedPairs:
 
     def __init__(self, pairs: Sequence[Pair], model: TextToText) -> None:
         self.source = EncodedTexts((pair.source for pair in pairs), model.source)
-        self.target = EncodedTexts((pair.target for pair in pairs), model.target)
-        self.copies = None if model.extended is None else Copies(pairs, model.extended)
+        self.target = EncodedTexts((pair.target for pair in pairs), model.target, is_reversed=model.is_reversed)
+        self.copies = None
+        if model.extended is not None:
+            self.copies = Copies(pairs, model.extended, is_reversed=model.is_reversed)
 
     @property
     def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -83,7 +85,7 @@ class TextTrainee:
         self.links: TrainingLinks | None = None
         if (alignments := self.config.data.alignments) is not None:
             fields = (model.source, model.target) if self.config.data.alignment_units == "word" else None
-            self.links = TrainingLinks(alignments, train, np.stack(lengths, 1), fields)
+            self.links = TrainingLinks(alignments, train, np.stack(lengths, 1), fields, is_reversed=model.is_reversed)
         self.dev_batches = bucket(
             *(lengths + 1 for lengths in self.dev.lengths),
             batch_tokens=self.config.training.batch_tokens,
@@ -160,8 +162,9 @@ class TextTrainee:
 
     def _search(self, beam: int) -> Search:
         """The configuration's search with another beam, for one output; without groups, stop criteria and
-        constraints, which need theirs."""
+        constraints, which need theirs, and without other models."""
         alone = {"num_best": 1, "num_groups": 1, "stop": "optimal", "prefix": "", "include": (), "exclude": ()}
+        alone |= {"ensemble": (), "reranker": None}
         return self.config.decoding.replace(method="beam", beam=beam, **alone)
 
     def _evaluate(self) -> Evaluation:

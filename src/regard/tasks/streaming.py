@@ -1,0 +1,74 @@
+"""Outputs of a task, piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from regard.decoding import Increment, Prediction
+
+UNFINISHED = "\N{REPLACEMENT CHARACTER}"
+"""What stands for the bytes of a character whose last ones are not known yet."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Streamed:
+    """A piece of an output.
+
+    Args:
+        index: the number of its input.
+        text: what follows the text of the pieces before it; it may be empty.
+        ids: (n,) long, further symbols without the end symbol.
+        alignments: by name, (H, n, S) of these symbols, with S of the batch.
+        prediction: the whole output in its last piece, else None.
+    """
+
+    index: int
+    text: str
+    ids: Tensor
+    alignments: dict[str, Tensor] = field(default_factory=dict)
+    prediction: Prediction | None = None
+
+    @classmethod
+    def nothing(cls, index: int, prediction: Prediction) -> Streamed:
+        """The only piece of an output without symbols."""
+        return cls(index, "", torch.empty(0, dtype=torch.long), prediction=prediction)
+
+
+class Pieces:
+    """Makes pieces of the increments of a batch.
+
+    Args:
+        texts: makes the text of all ids of an output, for each of them.
+    """
+
+    def __init__(self, texts: Sequence[Callable[[list[int]], str]]) -> None:
+        self._texts = texts
+        self._ids: list[list[int]] = [[] for _ in texts]
+        self._shown = [""] * len(texts)
+
+    def piece(
+        self, index: int, increment: Increment, prediction: Prediction | None, *, most: int | None = None
+    ) -> Streamed:
+        """The piece of an increment.
+
+        Args:
+            index: the number of the input.
+            prediction: the whole output if the increment is the last one.
+            most: the most symbols; a search has room for one more.
+        """
+        row, ids = increment.sentence, self._ids[increment.sentence]
+        new = increment.tokens if most is None else increment.tokens[: max(most - len(ids), 0)]
+        if increment.hypothesis is not None and increment.hypothesis.stop_reason == "eos" and len(increment.tokens):
+            new = increment.tokens[:-1]
+        ids += new.tolist()
+        whole = self._texts[row](ids) if prediction is None else prediction.text
+        if prediction is None:
+            whole = whole.rstrip(UNFINISHED)
+        text = whole[len(self._shown[row]) :] if whole.startswith(self._shown[row]) else ""
+        self._shown[row] += text
+        alignments = {name: weights[:, : len(new)] for name, weights in increment.alignments.items()}
+        return Streamed(index, text, new, alignments, prediction)
