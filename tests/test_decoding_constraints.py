@@ -44,7 +44,7 @@ def texts(found):
     [
         (WIDE, {"repetition_penalty": 1.5}),
         (WIDE, {"unknown_penalty": 2.0}),
-        (WIDE, {"unknown_penalty": math.inf}),
+        (WIDE, {"unknown_penalty": 1000.0}),
         (WIDE, {"eos_threshold": 1.5}),
         (WIDE, {"attention_stop": 1}),
         (WIDE, {"attention_stop": 2}),
@@ -124,7 +124,7 @@ def test_samples_and_greedy_search_keep_prefixes_and_exclusions():
     drawn = sample(
         decoder,
         decoder.prepare(batch),
-        Search(method="sampling", num_best=50, seed=1, unknown_penalty=math.inf),
+        Search(method="sampling", num_best=50, seed=1, unknown_penalty=1000.0),
         bos=BOS,
         eos=EOS,
         max_length=9,
@@ -361,7 +361,7 @@ def test_what_a_search_cannot_do_is_refused():
         ({"method": "sampling", "coverage_penalty": "gnmt"}, "coverage_penalty", "only method beam reads it"),
         ({"method": "sampling", "num_groups": 2}, "num_groups", "only method beam reads it"),
         ({"repetition_penalty": 0.9}, "repetition_penalty", "repetition_penalty=0.9: expected a number of at least 1"),
-        ({"unknown_penalty": math.nan}, "unknown_penalty", "unknown_penalty=nan: expected a number of at least 0"),
+        ({"unknown_penalty": math.inf}, "unknown_penalty", "unknown_penalty=inf: expected a number of at least 0"),
         ({"eos_threshold": 0.0}, "eos_threshold", "eos_threshold=0.0: expected a number above 0, or null"),
         ({"attention_stop": 0}, "attention_stop", "attention_stop=0: expected a whole number of at least 1, or null"),
         ({"patience": 0.0}, "patience", "patience=0.0: expected a number above 0"),

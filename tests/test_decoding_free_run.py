@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from regard import attention as a
-from regard.decoding import free_run, search
-from regard.errors import RegardError, ShapeError, UnsupportedError
+from regard.decoding import SearchSource, free_run, search
+from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from regard.layers import QuantileHead, RecurrentStack, TokenEmbedding, TokenHead, ValueEmbedding, ValueHead
 from regard.losses import squared_error
 from regard.models import (
@@ -321,3 +321,53 @@ def test_a_forecast_that_has_learnt_is_far_better_than_repeating_the_last_observ
     error = squared_error(torch.stack([run.values for run in runs]), future)[0]
     repeated = squared_error(past[:, -1:].expand_as(future), future)[0]
     assert error < 0.15 * repeated
+
+
+class Reader:
+    """Reads its source from left to right, a position every `pace` steps, and stays at the last one."""
+
+    main_attention = "reading"
+    pace = 2
+
+    def prepare(self, lengths):
+        return {"lengths": lengths}
+
+    def initial_state(self, memory, num_hypotheses=1):
+        return {"steps": torch.zeros(len(memory["lengths"]), dtype=torch.long)}
+
+    def step(self, inputs, memory, state, *, alignment=False, generator=None):
+        place = torch.minimum(state["steps"] // self.pace, memory["lengths"] - 1)
+        weights = nn.functional.one_hot(place, 5).double()[:, None]
+        alignments = {"reading": weights, "other": weights.flip(2)} if alignment else {}
+        return DecoderOutput(values=inputs + 1, alignments=alignments), {"steps": state["steps"] + 1}
+
+
+def test_a_run_ends_after_so_many_steps_at_the_last_position_of_its_source():
+    lengths = torch.tensor([2, 5, 1])
+    mask = torch.arange(5) < lengths[:, None]
+    decoder, first = Reader(), torch.zeros(3, 1, dtype=torch.double)
+    told = {"max_length": 12, "source": SearchSource(mask=mask)}
+    for steps in (1, 3):
+        found = free_run(decoder, decoder.prepare(lengths), first, attention_stop=steps, alignment=True, **told)
+        assert [len(one.values) for one in found] == [2 * (length - 1) + steps for length in lengths.tolist()]
+        assert {one.stop_reason for one in found} == {"stop"}
+        for b, one in enumerate(found):
+            assert one.alignments["reading"][0].argmax(1).tolist()[-steps:] == [lengths[b] - 1] * steps
+    silent = free_run(decoder, decoder.prepare(lengths), first, attention_stop=3, **told)
+    assert [len(one.values) for one in silent] == [5, 11, 3]
+    assert all(one.alignments == {} for one in silent)
+    limited = free_run(decoder, decoder.prepare(lengths), first, attention_stop=3, **{**told, "max_length": 4})
+    assert [one.stop_reason for one in limited] == ["length", "length", "stop"]
+    free = free_run(decoder, decoder.prepare(lengths), first, max_length=12, attention_stop=3)
+    assert [len(one.values) for one in free] == [12, 11, 12]
+
+
+def test_a_stop_by_attention_needs_attention_and_a_number_of_steps():
+    decoder, memory, first = made(recurrent())
+    with pytest.raises(ConfigError, match="attention_stop=0: give a number of steps"):
+        free_run(decoder, memory, first, max_length=3, attention_stop=0)
+    with pytest.raises(ShapeError, match=r"source\.mask must be \(B=2, S\)"):
+        free_run(decoder, memory, first, max_length=3, source=SearchSource(mask=torch.ones(3, 4).bool()))
+    sums = Sums()
+    with pytest.raises(UnsupportedError, match="attention_stop reads the attention, but the decoder returns no"):
+        free_run(sums, {"sums": torch.zeros(2, 1).double()}, first[:, :1], max_length=3, attention_stop=1)

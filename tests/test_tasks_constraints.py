@@ -6,14 +6,16 @@ import json
 import math
 
 import pytest
+import torch
 
 import regard
 from regard.cli import run
 from regard.config import load
-from regard.config.tasks.text_to_text import DecodingConfig
-from regard.data import EOS
+from regard.config.tasks.text_to_text import DecodingConfig, SideConfig, TextToTextConfig
+from regard.data import EOS, Field
 from regard.decoding import Search
 from regard.errors import ConfigError, DataError, InputError
+from regard.tasks import TextToText
 from regard.tasks.store import save
 from test_tasks_limits import untrained
 from test_tasks_pointer import untrained as pointing
@@ -142,7 +144,7 @@ SETTINGS = {
     "--num-groups 2 --diversity 3.0 --num-best 4": {"num_groups": 2, "diversity": 3.0, "num_best": 4},
     "--coverage-penalty gnmt --beta 5.0": {"coverage_penalty": "gnmt", "beta": 5.0},
     "--coverage-penalty summary --length-penalty average": {"coverage_penalty": "summary", "length_penalty": "average"},
-    "--unknown-penalty .inf --min-length 6": {"unknown_penalty": math.inf, "min_length": 6},
+    "--unknown-penalty 1000.0 --min-length 6": {"unknown_penalty": 1000.0, "min_length": 6},
     "--stop first --num-best 2": {"stop": "first", "num_best": 2},
     "--stop patience --patience 0.5": {"stop": "patience", "patience": 0.5},
     "--eos-threshold 1.1": {"eos_threshold": 1.1},
@@ -248,3 +250,40 @@ def test_a_pointer_includes_and_excludes_what_it_copies():
     assert without[1].text == plain[1].text
     with pytest.raises(InputError, match="input 2: constraints: include 'zebra' has symbols that no output has"):
         model.predict(texts, search=Search(beam=4), constraints=[None, {"include": "zebra"}])
+
+
+SMALL = {"size": 8, "heads": 2, "layers": 2, "dropout": 0.0}
+KINDS = {
+    "recurrent": {"encoder": {"size": 8, "embedding_size": 6}, "decoder": {"size": 8, "embedding_size": 6}},
+    "transformer": {"architecture": "transformer", "encoder": SMALL, "decoder": SMALL},
+}
+TOGETHER = [
+    {"beam": 4, "num_groups": 2, "num_best": 4},
+    {"beam": 4, "num_best": 2, "include": ["fe", "a"], "coverage_penalty": "gnmt", "length_penalty": "average"},
+    {"beam": 6, "num_groups": 2, "include": "cd", "prefix": "ab", "repetition_penalty": 1.5, "stop": "patience"},
+    {"beam": 1, "exclude": ["a", "bb"], "eos_threshold": 1.2, "attention_stop": 2, "min_length": 3},
+    {"method": "sampling", "num_best": 3, "seed": 3, "prefix": "c", "attention_stop": 1, "min_length_ratio": 1.0},
+    {"method": "mbr", "num_samples": 6, "seed": 3, "prefix": "c", "exclude": "d", "utility": "edit_distance"},
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("options", TOGETHER, ids=str)
+def test_fast_steps_search_as_plain_ones_do(kind, options):
+    torch.manual_seed(3)
+    config = TextToTextConfig(data={"train": "x.tsv"}, model=KINDS[kind], decoding={**options, "max_length": 8})
+    field = Field.build(SideConfig(), ["abcdef"])
+    model = TextToText.build(config, field, field)
+    fast = model.predict(TEXTS)
+    alone = [model.predict([text])[0] for text in TEXTS]
+    with regard.plain():
+        plain = model.predict(TEXTS)
+    for ours, others in zip(fast, zip(plain, alone, strict=True), strict=True):
+        for other in others:
+            assert ours.text == other.text
+            assert ours.warnings == other.warnings
+            assert ours.score == pytest.approx(other.score, abs=1e-4)
+            assert [one.text for one in ours.alternatives] == [one.text for one in other.alternatives]
+            torch.testing.assert_close(ours.alignment, other.alignment, atol=1e-5, rtol=1e-4)
+    texts = [one.text for best in fast for one in (best, *best.alternatives) if not one.warnings]
+    assert all(text.startswith(options.get("prefix", "")) for text in texts)

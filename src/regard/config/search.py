@@ -116,8 +116,10 @@ class Search(Section, metaclass=_Called):
         default=1.0,
         description="the log-probability of a symbol that the output has already is multiplied by it (Keskar 2019)",
     )
-    unknown_penalty: Annotated[float, Field(ge=0.0, allow_inf_nan=True)] = Field(
-        default=0.0, description="what the log-probability of the unknown symbol is lowered by; .inf: it is never said"
+    unknown_penalty: Annotated[float, Field(ge=0.0)] = Field(
+        default=0.0,
+        description="what the log-probability of the unknown symbol is lowered by; with 1000 it is said only where "
+        "nothing else is possible",
     )
     num_samples: Count = Field(default=32, description="of mbr: samples drawn, candidates and references alike")
     utility: UtilityName = Field(

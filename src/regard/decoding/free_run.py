@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -11,8 +11,10 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from regard import tree
-from regard.decoding.frontier import length_limits, with_fast_steps
-from regard.errors import RegardError, ShapeError, UnsupportedError
+from regard.decoding.frontier import checked_source, length_limits, with_fast_steps
+from regard.decoding.processor import SearchSource
+from regard.decoding.result import main_name
+from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from regard.models.contract import Decoder, DecoderOutput, Tree
 from regard.shapes import Bool, Float, describe
 
@@ -56,6 +58,8 @@ def free_run(
     max_length: int | Tensor,
     feed: Feed | None = None,
     stop: Stop | None = None,
+    attention_stop: int | None = None,
+    source: SearchSource | None = None,
     alignment: bool = False,
 ) -> list[Trajectory]:
     """Runs a decoder of values on its own outputs: x_0 = first, x_{t+1} = feed(y_t).
@@ -71,6 +75,9 @@ def free_run(
         feed: makes the next inputs from the values; they are the values themselves if None. Here known futures are put
             beside them (`torch.cat([values, known[rows, step]], 1)`), or the last of several frames is taken.
         stop: ends rows by their outputs, as `lambda output: output.auxiliary["stop"][:, 0] > 0`; none if None.
+        attention_stop: ends rows, too, at which the decoder's main attention (mean of heads) has had its largest weight
+            at the last source position for so many steps in a row, as after the last sound of an utterance.
+        source: its mask says which position of a source is the last; that of the alignments if None.
         alignment: whether trajectories have their alignments; a decoder without attention has none.
 
     Returns:
@@ -78,7 +85,8 @@ def free_run(
 
     Raises:
         ShapeError: for first inputs, limits, or results of `feed` or `stop` of a wrong shape.
-        UnsupportedError: for a decoder of tokens.
+        ConfigError: for an `attention_stop` below 1.
+        UnsupportedError: for a decoder of tokens, or one without attention if `attention_stop` is given.
         RegardError: for NaN.
 
     >>> from regard.layers import RecurrentStack, ValueEmbedding, ValueHead
@@ -96,6 +104,8 @@ def free_run(
         raise ShapeError(
             f"first must be (B={count}, I) values, a row of inputs.\n" + describe({"first": ("B I", first)})
         )
+    if attention_stop is not None and attention_stop < 1:
+        raise ConfigError(f"attention_stop={attention_stop}: give a number of steps, at least 1.")
     if count == 0:
         return []
     outputs: list[tuple[Tensor, DecoderOutput]] = []
@@ -105,21 +115,37 @@ def free_run(
         state = taker.initial_state(memory)
         rows = torch.arange(count, device=remaining.device)
         lengths, stopped = torch.zeros_like(rows), torch.zeros_like(rows, dtype=torch.bool)
+        sitting, source = torch.zeros_like(rows), checked_source(source, count, rows.device)
         inputs = first
         while len(rows):
-            output, state = taker.step(inputs, memory, state, alignment=alignment)
+            output, state = taker.step(inputs, memory, state, alignment=alignment or attention_stop is not None)
             values = _values_of(output, inputs)
-            outputs.append((rows, output))
+            outputs.append((rows, output if alignment else replace(output, alignments={})))
             lengths[rows] += 1
             ended = torch.zeros_like(rows, dtype=torch.bool) if stop is None else _ends(stop, output, rows)
+            if attention_stop is not None:
+                if not output.alignments:
+                    raise UnsupportedError("attention_stop reads the attention, but the decoder returns no alignments.")
+                at_last = _is_at_last(output, main_name(output.alignments, decoder), source, rows)
+                sitting = torch.where(at_last, sitting + 1, 0)
+                ended = ended | (sitting >= attention_stop)
             stopped[rows] = ended
             staying = (~ended & (len(outputs) < remaining)).nonzero()[:, 0]
             if len(staying) < len(rows):
                 rows, remaining, values = rows[staying], remaining[staying], values[staying]
+                sitting = sitting[staying]
                 memory, state = tree.reorder(memory, staying), tree.reorder(state, staying)
             if len(rows):
                 inputs = _inputs_after(values, rows, len(outputs), inputs, feed)
     return _trajectories(outputs, lengths.tolist(), stopped.tolist())
+
+
+def _is_at_last(output: DecoderOutput, name: str, source: SearchSource | None, rows: Tensor) -> Bool[Tensor, " R"]:
+    """Whether the attention of this name has its largest weight at the last position of each row's source."""
+    weights = output.alignments[name].mean(1)
+    positions = torch.arange(weights.shape[1], device=weights.device)
+    last = positions[-1:] if source is None or source.mask is None else (positions * source.mask[rows]).amax(1)
+    return weights.argmax(1) == last
 
 
 def _values_of(output: DecoderOutput, inputs: Tensor) -> Tensor:

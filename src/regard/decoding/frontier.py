@@ -49,7 +49,7 @@ class Frontier:
     ) -> None:
         count = tree.rows(memory)
         device = next(tree.leaves(memory)).device
-        self._named, self._items, self._source = decoder, items, _checked(source, count, device)
+        self._named, self._items, self._source = decoder, items, checked_source(source, count, device)
         self.decoder, memory = with_fast_steps(decoder, memory, count * width)
         width = 1 if begins_alike and self.decoder is not decoder else width
         self.memory, self.width, self.eos = memory, width, eos
@@ -204,7 +204,7 @@ def widened(rows: Tensor, width: int, value: float) -> Tensor:
     return rows if rows.shape[-1] >= width else pad(rows, (0, width - rows.shape[-1]), value=value)
 
 
-def _checked(source: SearchSource | None, count: int, device: torch.device) -> SearchSource | None:
+def checked_source(source: SearchSource | None, count: int, device: torch.device) -> SearchSource | None:
     """The source on the device of the search.
 
     Raises:

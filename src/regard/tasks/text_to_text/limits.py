@@ -40,8 +40,9 @@ def within(
         weights: the sums of a hypothesis's main attention, (S,), if the penalty reads them.
 
     A search has room for `limit` symbols and the end symbol. A hypothesis that has not ended there has one symbol too
-    many, which is cut off. Of the hypotheses of a search that are then equal only one is kept, and finished ones stay
-    in front. All samples are kept. Those that minimum Bayes risk has chosen keep their order and their scores.
+    many, which is cut off; its score then has no processors, only the penalty. Of the hypotheses of a search that are
+    then equal only one is kept, and finished ones stay in front. All samples are kept. Those that minimum Bayes risk
+    has chosen keep their order and their scores.
     """
     penalty = penalty_of(options) if options.method == "beam" else NoPenalty()
     too_long = [h for h in hypotheses if h.stop_reason == "length" and len(h.tokens) > limit]
