@@ -40,7 +40,7 @@ def allowed(room):
     if room == "record":
         return GROUND | set(ORDER[: ORDER.index("losses")]) | {"viz"}
     if room == "testing":
-        return GROUND | set(ORDER[: ORDER.index("training")])
+        return GROUND | set(ORDER[: ORDER.index("training")]) | {"config"}
     if room in ORDER:
         below = set(ORDER[: ORDER.index(room)])
         beside = BESIDE | {"pretrained"} if ORDER.index(room) >= ORDER.index("training") else set()
