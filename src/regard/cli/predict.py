@@ -163,15 +163,15 @@ def predict(
     chunks = enumerate(inputs.chunks(rows, one_by_one=terminal))
     with (
         processes.joined(loaded.device),
-        processes.held(lambda: results(output)) as stream,
+        processes.held(lambda: results(output)) as target,
         closing(in_order(chunks, answer)) as answered,
     ):
         for answers in answered:
             for each in answers:
                 _warn(each.warning, strict=strict)
-                print(each.text, file=stream)
-            if stream is not None:
-                stream.flush()
+                print(each.text, file=target)
+            if target is not None:
+                target.flush()
 
 
 def _predicted(model: AbstractModel[Any], rows: Sequence[Row], field: str | None, *, alignments: bool) -> Sequence[Any]:

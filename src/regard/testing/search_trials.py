@@ -123,7 +123,9 @@ def _constraints(draw: random.Random, settings: Search, limit: int) -> Constrain
     has_beam = settings.method == "beam" and settings.beam > 1
     kinds = ["prefix", "exclude", *(["include"] if has_beam else [])]
     kind = draw.choice(kinds)
-    return Constraints(prefix=phrase) if kind == "prefix" else Constraints(**{kind: [phrase]})
+    if kind == "prefix":
+        return Constraints(prefix=phrase)
+    return Constraints(include=[phrase]) if kind == "include" else Constraints(exclude=[phrase])
 
 
 def run_trial(trial: SearchTrial) -> bool:
@@ -208,7 +210,8 @@ def _check(
     require(ranks == sorted(ranks), f"{what}: hypotheses are not in order: {ranks}.")
     for h, again in zip(found, forced, strict=True):
         ended = h.stop_reason == "eos"
-        right = h.tokens.tolist().count(EOS) == ended and (not ended or h.tokens[-1] == EOS)
+        tokens_of = h.tokens.tolist()
+        right = tokens_of.count(EOS) == ended and (not ended or tokens_of[-1] == EOS)
         require(right, f"{what}: {h.tokens.tolist()} stops by {h.stop_reason}.")
         same = math.isclose(h.log_probability, again.log_probability, abs_tol=TOLERANCE)
         require(same, f"{what}: log-probability {h.log_probability}, teacher-forced {again.log_probability}.")
