@@ -11,10 +11,11 @@ from regard.attention import CausalWindow, Mechanism, SlidingWindow, bahdanau, m
 from regard.attention.alignments import SoftmaxAlignment
 from regard.attention.reads import ProjectedSum
 from regard.attention.scores import RotaryDotScore, ScaledDotScore
-from regard.layers import FeedForward, Residual, TokenEmbedding, TokenHead
+from regard.layers import FeedForward, GatedFeedForward, Residual, TokenEmbedding, TokenHead
 from regard.layers.items import ItemDraws, drawing, sites
 from regard.models import (
     EncoderDecoder,
+    TransformerOptions,
     sublayers,
     transformer_decoder,
     transformer_encoder,
@@ -95,6 +96,21 @@ def assert_same(model, items, tolerance, count):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 5e-6)])
 def test_a_training_pass_is_that_of_the_modules_with_the_same_dropout(options, items, dtype, tolerance):
     assert_same(translation(dtype, **options), items, tolerance, 2 * (2 + 3))
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ({"activation": "gelu", "projection_bias": True, "norm_epsilon": 1e-2}, 10),
+        ({"activation": "silu", "activation_dropout": 0.4}, 10),
+        ({"activation": "swiglu", "initialisation": "xavier"}, 10),
+        ({"attention_dropout": 0.3}, 4),  # on weights, which operations do not keep: feed-forward only
+        ({"query_key_norm": True}, 4),
+    ],
+    ids=str,
+)
+def test_options_of_transformers_are_computed_or_left_to_the_modules(options, count):
+    assert_same(translation(options=TransformerOptions(**options)), True, 1e-10, count)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +204,9 @@ X = torch.zeros(2, 10, D)
         (FEED_FORWARD, (Residual(D), FeedForward(D, 32)), None),
         (FEED_FORWARD, (Residual(D), Louder(D, 32)), "Louder"),
         (FEED_FORWARD, (Residual(D), with_option(FeedForward(D, 32))), "does not know the sharpness"),
-        (FEED_FORWARD, (Residual(D), FeedForward(D, 32, activation="gelu")), "gelu"),
+        (FEED_FORWARD, (Residual(D), FeedForward(D, 32, activation="gelu")), None),
+        (FEED_FORWARD, (Residual(D), GatedFeedForward(D, 32)), None),
+        (FEED_FORWARD, (Residual(D), with_option(GatedFeedForward(D, 32))), "does not know the sharpness"),
         (FEED_FORWARD, (with_option(Residual(D)), FeedForward(D, 32)), "does not know the sharpness of residual"),
         (MEMORY, (attention(),), None),
         (MEMORY, (bahdanau(query_size=D, memory_size=D, size=D),), "AdditiveScore"),

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard import ops
-from regard.errors import ShapeError
+from regard.errors import ShapeError, UnsupportedError
 from regard.ops import plain
 from regard.ops.sublayer import numba as kernels
 from regard.ops.sublayer import refuse
@@ -31,11 +31,13 @@ def weights(dtype, *shapes):
     return [draw(*shape, dtype=dtype, seed=10 * i) / shape[-1] ** 0.5 for i, shape in enumerate(shapes)]
 
 
-def feed_forward(dtype, *, masked=True, norm_first=True):
-    tensors = [draw(B, T, D, dtype=dtype), *weights(dtype, (D,), (D,), (F, D), (F,), (D, F), (D,))]
+def feed_forward(dtype, *, masked=True, norm_first=True, activation="relu"):
+    gate = weights(dtype, (F, D), (F,)) if activation == "swiglu" else []
+    tensors = [draw(B, T, D, dtype=dtype), *weights(dtype, (D,), (D,), (F, D), (F,), (D, F), (D,)), *gate]
     masks = (mask_of(B, T, D, dtype=dtype), mask_of(B, T, F, dtype=dtype, seed=1)) if masked else (None, None)
     options = {"p": 0.3 if masked else 0.0, "norm_first": norm_first, "epsilon": 1e-3}
-    return lambda *given: ops.feed_forward_sublayer(*given, *masks, **options), tensors
+    options["activation"], rest = activation, () if gate else (None, None)
+    return lambda *given: ops.feed_forward_sublayer(*given, *rest, *masks, **options), tensors
 
 
 def self_attention(dtype, *, biased=True, norm_first=True, causal=False, groups=2, turned=False, steps=T, masked=True):
@@ -74,6 +76,9 @@ def cross_attention(dtype, *, biased=True, norm_first=True, positions=7):
 CASES = {
     "feed-forward": feed_forward,
     "feed-forward without dropout": partial(feed_forward, masked=False),
+    "feed-forward, gelu": partial(feed_forward, activation="gelu"),
+    "feed-forward, silu": partial(feed_forward, activation="silu", masked=False),
+    "feed-forward, swiglu": partial(feed_forward, activation="swiglu"),
     "self-attention": self_attention,
     "self-attention, causal": partial(self_attention, causal=True),
     "self-attention, turned": partial(self_attention, causal=True, turned=True, masked=False),
@@ -123,7 +128,7 @@ def test_second_derivatives_are_those_of_torchs_operations(name):
         torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-8 * max(float(theirs.abs().max()), 0.01))
 
 
-@pytest.mark.parametrize("name", ["feed-forward", "self-attention", "cross-attention"])
+@pytest.mark.parametrize("name", ["feed-forward", "feed-forward, swiglu", "self-attention", "cross-attention"])
 def test_gradients_are_made_only_where_they_are_needed(name):
     function, tensors = CASES[name](torch.float64)
     everything = results(function, tensors)[1:]
@@ -210,3 +215,14 @@ def test_autocast_and_transforms_take_torchs_operations():
 def test_weights_that_do_not_fit_are_shown(call, name):
     with pytest.raises(ShapeError, match=name):
         call(torch.zeros(2, 3, 4), torch.zeros(4, 4))
+
+
+def test_a_gate_and_its_activation_belong_together():
+    x, w = torch.zeros(2, 3, 4), torch.zeros(4, 4)
+    with pytest.raises(UnsupportedError, match="must be one of relu, gelu"):
+        ops.feed_forward_sublayer(x, w[0], w[0], w, None, w, None, activation="tanh")
+    for options in ({"activation": "swiglu"}, {"gate_weight": w}):
+        with pytest.raises(UnsupportedError, match="A gate belongs to"):
+            ops.feed_forward_sublayer(x, w[0], w[0], w, None, w, None, **options)
+    with pytest.raises(ShapeError, match="gate_weight"):
+        ops.feed_forward_sublayer(x, w[0], w[0], w, None, w, None, gate_weight=w[:2], activation="swiglu")

@@ -20,7 +20,7 @@ from regard.attention.mechanism import Mechanism
 from regard.attention.reads import ProjectedSum
 from regard.attention.scores import RotaryDotScore, ScaledDotScore
 from regard.attention.verbs import AbstractAttention
-from regard.layers import FeedForward, Residual
+from regard.layers import FeedForward, GatedFeedForward, Residual
 from regard.layers.dropout import drop_mask
 from regard.layers.eligibility import DROPOUTS, ineligible
 from regard.layers.positions import position_angles
@@ -34,6 +34,7 @@ Sublayers = tuple[Implementation, ...]
 FUSED = "one operation"
 OPTIONS: dict[type, frozenset[str]] = {
     FeedForward: frozenset({"inner", "outer", "dropout", "activation"}),
+    GatedFeedForward: frozenset({"gate", "inner", "outer", "dropout"}),
     Residual: frozenset({"first", "norm", "dropout"}),
     Mechanism: frozenset({"sources", "score", "window", "alignment", "read", "narrow"}),
     ScaledDotScore: frozenset(
@@ -183,7 +184,12 @@ def _attend_to_source(
     return output, None
 
 
-def _feed(residual: Residual, feed_forward: FeedForward, x: Tensor) -> Tensor:
+def _feed(residual: Residual, feed_forward: FeedForward | GatedFeedForward, x: Tensor) -> Tensor:
+    gate, activation = None, "swiglu"
+    if isinstance(feed_forward, FeedForward):
+        activation = feed_forward.activation
+    else:
+        gate = feed_forward.gate
     inner, outer, dropout = feed_forward.inner, feed_forward.outer, feed_forward.dropout
     # masks are drawn in the order in which the modules would be called
     inner_mask = drop_mask(dropout, x.new_empty(()).expand(*x.shape[:2], inner.out_features))
@@ -195,9 +201,12 @@ def _feed(residual: Residual, feed_forward: FeedForward, x: Tensor) -> Tensor:
         inner.bias,
         outer.weight,
         outer.bias,
+        None if gate is None else gate.weight,
+        None if gate is None else gate.bias,
         drop_mask(residual.dropout, x),
         inner_mask,
         p=0.0 if inner_mask is None else dropout.p,
+        activation=activation,
         **_norm_options(residual),
     )
 
@@ -265,8 +274,10 @@ def _refuse_cross_attention(
 def _refuse_feed_forward(residual: Residual, feed_forward: Any, x: Any) -> str | None:
     if (reason := _refuse_residual(residual, x)) is not None:
         return reason
-    kinds: list[tuple[Any, str, tuple[type, ...]]] = [(feed_forward, "feed_forward", (FeedForward,))]
-    if type(feed_forward) is FeedForward:
+    kinds: list[tuple[Any, str, tuple[type, ...]]] = [(feed_forward, "feed_forward", (FeedForward, GatedFeedForward))]
+    if type(feed_forward) is GatedFeedForward:
+        kinds.append((feed_forward.gate, "feed_forward.gate", (nn.Linear,)))
+    if type(feed_forward) in (FeedForward, GatedFeedForward):
         kinds += [
             (feed_forward.inner, "feed_forward.inner", (nn.Linear,)),
             (feed_forward.outer, "feed_forward.outer", (nn.Linear,)),
@@ -274,7 +285,7 @@ def _refuse_feed_forward(residual: Residual, feed_forward: Any, x: Any) -> str |
         ]
     if (reason := _refuse_modules(kinds)) is not None:
         return reason
-    if feed_forward.activation != "relu":
+    if type(feed_forward) is FeedForward and feed_forward.activation not in ("relu", "gelu", "silu"):
         return f"it does not know the activation {feed_forward.activation}"
     return None if feed_forward.outer.out_features == len(residual.norm.weight) else "its width changes"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.errors import ShapeError
+from regard.errors import ShapeError, UnsupportedError
 from regard.ops.choose import Implementation, choose
 from regard.ops.eligibility import (
     refuse_autocast,
@@ -34,35 +34,52 @@ def feed_forward_sublayer(
     inner_bias: Tensor | None,
     outer_weight: Tensor,
     outer_bias: Tensor | None,
+    gate_weight: Tensor | None = None,
+    gate_bias: Tensor | None = None,
     mask: Float[Tensor, "B T D"] | None = None,
     inner_mask: Float[Tensor, "B T F"] | None = None,
     *,
     p: float = 0.0,
+    activation: str = "relu",
     epsilon: float = 1e-5,
     norm_first: bool = True,
 ) -> Float[Tensor, "B T D"]:
-    """x + m ⊙ f(norm(x)) or norm(x + m ⊙ f(x)), with f(n) = W₂ (m₁ ⊙ relu(W₁ n + b₁)) + b₂.
+    """x + m ⊙ f(norm(x)) or norm(x + m ⊙ f(x)), with f(n) = W₂ (m₁ ⊙ φ(W₁ n + b₁)) + b₂.
+
+    Gated: f(n) = W₂ (m₁ ⊙ φ(W_g n + b_g) ⊙ (W₁ n + b₁)) + b₂.
 
     Args:
         norm_weight, norm_bias: of the layer norm.
-        inner_weight, inner_bias, outer_weight, outer_bias: W₁, b₁, W₂, b₂.
+        inner_weight, inner_bias, outer_weight, outer_bias: W₁ (F, D), b₁, W₂ (D, F), b₂.
+        gate_weight, gate_bias: W_g (F, D) and b_g, only with `swiglu`.
         mask, inner_mask: m and m₁, the masks of dropout; None without.
         p: of the dropout m₁, which is 0 or 1 / (1 - p).
+        activation: φ: `relu`, `gelu`, `silu`, or `swiglu`, a gated silu.
         epsilon: is added to the variance in the layer norm.
         norm_first: which of the two forms: pre-norm or post-norm.
 
     Raises:
         ShapeError: for sizes that do not fit together.
+        UnsupportedError: for another activation, a gate without `swiglu` or the opposite.
 
-    Source: Vaswani et al. 2017 (arXiv 1706.03762), sections 3.1 and 3.3.
+    Source: Vaswani et al. 2017 (arXiv 1706.03762), sections 3.1 and 3.3; gated: Shazeer 2020 (arXiv 2002.05202).
     """
     size, hidden = x.shape[-1], inner_weight.shape[0]
     if inner_weight.shape[1] != size or outer_weight.shape != (size, hidden):
         raise _unfit({"x": ("B T D", x), "inner_weight": ("F D", inner_weight), "outer_weight": ("D F", outer_weight)})
+    if activation not in reference.ACTIVATIONS:
+        raise UnsupportedError(f"activation={activation!r} must be one of {', '.join(reference.ACTIVATIONS)}.")
+    if (gate_weight is not None) != (activation == "swiglu"):
+        raise UnsupportedError("A gate belongs to activation='swiglu', and to no other.")
+    if gate_weight is not None and (
+        gate_weight.shape != inner_weight.shape or (gate_bias is None) != (inner_bias is None)
+    ):
+        raise _unfit({"inner_weight": ("F D", inner_weight), "gate_weight": ("F D", gate_weight)})
     inputs = (
-        x, norm_weight, norm_bias, inner_weight, inner_bias, outer_weight, outer_bias, mask, inner_mask
+        x, norm_weight, norm_bias, inner_weight, inner_bias, outer_weight, outer_bias, gate_weight, gate_bias, mask,
+        inner_mask,
     )  # fmt: skip
-    options = {"p": p, "epsilon": epsilon, "norm_first": norm_first}
+    options: dict[str, Any] = {"p": p, "activation": activation, "epsilon": epsilon, "norm_first": norm_first}
     return choose(FEED_FORWARD_SUBLAYER, *inputs, **options).function(*inputs, **options)
 
 
@@ -200,10 +217,17 @@ def _refuse_shape(x: Any) -> str | None:
 
 
 def _feed_forward(
-    x: Tensor, norm_weight: Tensor, norm_bias: Tensor, *given: Any, p: float = 0.0, **options: Any
+    x: Tensor,
+    norm_weight: Tensor,
+    norm_bias: Tensor,
+    *given: Any,
+    p: float = 0.0,
+    activation: str = "relu",
+    **options: Any,
 ) -> Tensor:
-    *weights, mask, inner_mask = (*given, None, None)[:6]
-    return run(FeedForward(p), x, norm_weight, norm_bias, mask, (*weights, inner_mask), **options)
+    *weights, mask, inner_mask = (*given, *[None] * 4)[:8]
+    inner = FeedForward(p, activation)
+    return run(inner, x, norm_weight, norm_bias, mask, (*weights, inner_mask), **options)
 
 
 def _self_attention(

@@ -9,9 +9,12 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn.functional import layer_norm, linear
+from torch.nn.functional import gelu, layer_norm, linear, silu
 
 from regard.ops.dot_attention import reference
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "gelu": gelu, "silu": silu, "swiglu": silu}
+"""φ, by name; `swiglu` is gated."""
 
 
 def feed_forward_sublayer(
@@ -22,17 +25,22 @@ def feed_forward_sublayer(
     inner_bias: Tensor | None,
     outer_weight: Tensor,
     outer_bias: Tensor | None,
+    gate_weight: Tensor | None = None,
+    gate_bias: Tensor | None = None,
     mask: Tensor | None = None,
     inner_mask: Tensor | None = None,
     *,
     p: float = 0.0,
+    activation: str = "relu",
     epsilon: float = 1e-5,
     norm_first: bool = True,
 ) -> Tensor:
-    """f(n) = W₂ (m₁ ⊙ relu(W₁ n + b₁)) + b₂."""
+    """f(n) = W₂ (m₁ ⊙ h) + b₂ with h = φ(W₁ n + b₁) or, gated, φ(W_g n + b_g) ⊙ (W₁ n + b₁)."""
+    function = ACTIVATIONS[activation]
 
     def change(n: Tensor) -> Tensor:
-        hidden = linear(n, inner_weight, inner_bias).relu()
+        hidden = linear(n, inner_weight, inner_bias)
+        hidden = function(hidden) if gate_weight is None else function(linear(n, gate_weight, gate_bias)) * hidden
         return linear(hidden if inner_mask is None else hidden * inner_mask, outer_weight, outer_bias)
 
     return around(change, x, norm_weight, norm_bias, mask, epsilon, norm_first)
