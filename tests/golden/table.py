@@ -20,6 +20,7 @@ VERSIONS = {
     "speechbrain": "speechbrain 1.1.2",
     "tensorflow_addons": "tensorflow-addons 0.23.0",
     "torch_nn": "torch 2.13.0",
+    "transformers": "transformers 4.57.1",
     "x_transformers": "x-transformers 2.31.10",
     "zhang_forward": "jxzhanggg/nonparaSeq2seqVC_code 4c03a6b",
 }

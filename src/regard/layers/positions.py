@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from regard.errors import ShapeError
+from regard.errors import ShapeError, UnsupportedError
 from regard.layers.dropout import Dropout
 from regard.shapes import Float, Int
 
@@ -33,18 +33,23 @@ class SinusoidalPositions(nn.Module):
 
     Args:
         size: D.
+        layout: `interleaved`, as above, or `half`, all sines before all cosines, as Marian has them.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.5.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, layout: Literal["interleaved", "half"] = "interleaved") -> None:
         super().__init__()
+        if layout not in ("interleaved", "half"):
+            raise UnsupportedError(f"layout={layout!r} must be 'interleaved' or 'half'.")
         self.size = size
+        self.layout = layout
 
     def forward(self, positions: Int[Tensor, "*rows"], like: Tensor) -> Float[Tensor, "*rows D"]:
         """Vectors of positions, of any shape, with the floating type of `like`."""
         angles = position_angles(positions, self.size)
-        pairs = torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
+        parts = angles.sin(), angles.cos()
+        pairs = torch.stack(parts, -1).flatten(-2) if self.layout == "interleaved" else torch.cat(parts, -1)
         return pairs[..., : self.size].to(like.dtype)
 
 

@@ -39,6 +39,7 @@ from regard.models.transformer_language_model import (
 )
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState
 from regard.models.transformer_options import TransformerOptions, initialise
+from regard.models.weights import from_marian, from_torch_transformer
 
 __all__ = [
     "AbstractLanguageModel",
@@ -80,6 +81,8 @@ __all__ = [
     "TransformerLanguageModel",
     "TransformerOptions",
     "TransformerState",
+    "from_marian",
+    "from_torch_transformer",
     "hierarchical_attention",
     "initialise",
     "negative_log_likelihood",

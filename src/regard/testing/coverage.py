@@ -14,6 +14,7 @@ from regard import attention, layers, losses, models, ops
 from regard.layers import twin
 from regard.testing.cases import CASES, MECHANISMS, PARTS
 
+_LOADED = "its own tests compare it with the program whose weights it reads"
 _TWIN = "made from a layer for a search; its own tests compare the two"
 ASSEMBLIES: dict[Any, str] = {
     attention.peers.ClampedForwardAlignment: "it breaks laws of padding by design; ESPnet's numbers test it",
@@ -22,6 +23,8 @@ ASSEMBLIES: dict[Any, str] = {
     models.EnsembleEncoder: "encoders, each of which has its own cases; the tests of ensembles compare it with them",
     ops.largest: "a choice without derivatives, which has its own tests",
     ops.plain: "a switch, which has its own tests",
+    models.from_marian: _LOADED,
+    models.from_torch_transformer: _LOADED,
     models.initialise: "it draws weights, which its own tests look at",
     models.negative_log_likelihood: "a sum over batches, which has its own tests",
     models.register_entry_points: "its own test needs two processes",

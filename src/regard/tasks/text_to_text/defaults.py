@@ -41,7 +41,8 @@ class Numbers:
         size, large_size: of encoder and decoder, for files below `LARGE` and from there on.
         layers, large_layers: of encoder and decoder, if they are Transformers.
         learning_rate, large_learning_rate: the rate after warm-up; None where the default of the key is right.
-        batch_tokens, batch_growth: symbols of a batch at the reference, and the exponent of their growth.
+        batch_tokens, batch_growth, least_batch_tokens: symbols of a batch at the reference, the exponent of their
+            growth, the fewest.
         steps, steps_growth, least_steps: optimiser steps at the reference, the exponent of their growth, the fewest.
         dropout, decay, least_dropout, most_dropout: dropout at the reference, its decrease for ten times as many
             symbols, and its range.
@@ -55,6 +56,7 @@ class Numbers:
     large_learning_rate: float | None = None
     batch_tokens: int
     batch_growth: float = 0.5
+    least_batch_tokens: int = 1
     steps: int
     steps_growth: float = 0.37
     least_steps: int
@@ -73,6 +75,7 @@ TRANSFORMER = Numbers(
     learning_rate=0.002,
     large_learning_rate=0.0007,
     batch_tokens=150,
+    least_batch_tokens=150,
     steps=4_500,
     least_steps=2_400,
     dropout=0.15,
@@ -115,7 +118,7 @@ def resolve(
     rate = numbers.large_learning_rate if is_large else numbers.learning_rate
     if rate is not None and config.training.schedule != "noam":
         open_.choose("training.learning_rate", rate)
-    symbols = two_digits(numbers.batch_tokens * growth**numbers.batch_growth)
+    symbols = max(two_digits(numbers.batch_tokens * growth**numbers.batch_growth), numbers.least_batch_tokens)
     batch_tokens = open_.choose("training.batch_tokens", symbols)
     batches = len(bucket(source, target, batch_tokens=batch_tokens, seed=config.seed, epoch=0))
     goal = max(numbers.steps * growth**numbers.steps_growth, numbers.least_steps)
