@@ -144,7 +144,8 @@ class DataConfig(Section):
             return self
         if self.num_columns > 1:
             raise ConfigError("an input of several columns has symbols of its own", ("joint_vocabulary",))
-        for (name, source), (_, target) in zip(self.source, self.target, strict=True):
+        for name in SideConfig.model_fields:
+            source, target = getattr(self.source, name), getattr(self.target, name)
             if source != target:
                 raise ConfigError(
                     f"source and target differ in {name} ({source!r} and {target!r}), so they have no joint "
