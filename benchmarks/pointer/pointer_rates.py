@@ -1,10 +1,11 @@
 """CPU time of training steps and searches of a model with a pointer, beside those of the same model without one.
 
     python benchmarks/pointer/pointer_rates.py [--tokens 8000] [--size 256] [--sentences 32] [--length 20] [--rounds 15]
+                                               [--architecture transformer]
 
 Both take turns on the same random sentences, a fifth of whose symbols the vocabulary lacks: the loss with label
-smoothing 0.1 and its gradients; beam search (beam 5) and greedy search, with outputs of fixed length. Prints medians and
-the median ratio.
+smoothing 0.1 and its gradients; beam search (beam 5) and greedy search, with outputs of fixed length. Prints medians
+and the median ratio.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from regard.config.tasks.text_to_text import RecurrentConfig
+from regard.config.tasks.text_to_text import ModelConfig, RecurrentConfig, TransformerConfig
 from regard.data import BOS, EOS
 from regard.decoding import Search, search
 from regard.models import EncoderDecoder
@@ -32,11 +33,17 @@ WARMUP = 3
 """Rounds that are not timed."""
 
 
-def model(size: int, tokens: int, *, pointer: bool) -> EncoderDecoder:
-    """A recurrent model with additive attention and input feeding."""
-    sides = {"size": size, "embedding_size": size // 2, "dropout": 0.0}
-    values = {"encoder": {**sides, "layers": 1}, "decoder": {**sides, "input_feeding": True}}
-    config = RecurrentConfig(**values, attention={"recipe": "bahdanau", "size": size}, pointer={} if pointer else None)
+def model(architecture: str, size: int, tokens: int, *, pointer: bool) -> EncoderDecoder:
+    """A recurrent model with additive attention and input feeding, or a Transformer of three layers and four heads."""
+    config: ModelConfig
+    if architecture == "transformer":
+        side = {"size": size, "layers": 3, "heads": 4, "dropout": 0.0}
+        config = TransformerConfig(encoder=side, decoder=side, pointer={} if pointer else None)
+    else:
+        sides = {"size": size, "embedding_size": size // 2, "dropout": 0.0}
+        values = {"encoder": {**sides, "layers": 1}, "decoder": {**sides, "input_feeding": True}}
+        attention = {"recipe": "bahdanau", "size": size}
+        config = RecurrentConfig(**values, attention=attention, pointer={} if pointer else None)
     torch.manual_seed(0)
     built = build_model(config, num_source=tokens, num_target=tokens)
     with torch.no_grad():
@@ -49,6 +56,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     for name, value in (("tokens", 8000), ("size", 256), ("sentences", 32), ("length", 20), ("rounds", 15)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--architecture", choices=("recurrent", "transformer"), default="recurrent")
     options = parser.parse_args()
     torch.set_num_threads(1)
     keep_memory()
@@ -59,7 +67,8 @@ def main() -> None:
     extension = torch.arange(int(lacking.sum(1).max())) < lacking.sum(1, keepdim=True)
     targets[:, ::5] = source_ids[:, ::5]
     plain_targets = targets.where(targets < options.tokens, 3)
-    models = [model(options.size, options.tokens, pointer=pointer) for pointer in (False, True)]
+    sizes = options.architecture, options.size, options.tokens
+    models = [model(*sizes, pointer=pointer) for pointer in (False, True)]
     copying: list[dict[str, Tensor]] = [{}, {"source_ids": source_ids, "extension": extension}]
 
     def train(number: int) -> None:
