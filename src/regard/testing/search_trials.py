@@ -12,11 +12,10 @@ from typing import Any
 
 import torch
 
-from regard.config.combinations import READ_WITH, STREAM_EXCLUSIONS, excluded
-from regard.config.search import Search
 from regard.decoding import (
     Constraints,
     Hypothesis,
+    Search,
     SearchSource,
     rerank,
     rescore,
@@ -68,6 +67,10 @@ VALUES: Mapping[str, Sequence[Any]] = {
 """By key of `Search`, the values that are drawn beside the default."""
 
 
+BESIDE: Mapping[str, str] = {"beta": "coverage_penalty", "diversity": "num_groups", "patience": "stop"}
+"""Keys that are read only beside another one."""
+
+
 @dataclass(frozen=True, slots=True)
 class SearchTrial:
     """A search that is not refused.
@@ -97,8 +100,8 @@ def draw_trial(number: int) -> SearchTrial:
     case = draw.choice(sorted(CASES))
     for refused in itertools.count():
         options = {"method": draw.choice(VALUES["method"])}
-        for name in sorted(set(VALUES) - {"method"}, key=lambda name: (name in READ_WITH, name)):
-            chance = 2 * CHANCE * (READ_WITH[name][0] in options) if name in READ_WITH else CHANCE
+        for name in sorted(set(VALUES) - {"method"}, key=lambda name: (name in BESIDE, name)):
+            chance = 2 * CHANCE * (BESIDE[name] in options) if name in BESIDE else CHANCE
             if draw.random() < chance:
                 options[name] = draw.choice(VALUES[name])
         if "num_groups" in options:
@@ -162,8 +165,7 @@ def run_trial(trial: SearchTrial) -> bool:
         require(ours == theirs, f"{what}: {ours} in a batch and {theirs} alone.")
         for a, c in zip(found, alone, strict=True):
             require(math.isclose(a.score, c.score, abs_tol=1e-7), f"{what}: scores {a.score} and {c.score}.")
-    if excluded(options, STREAM_EXCLUSIONS) is None:
-        _check_stream(subject, trial, options, together)
+    _check_stream(subject, trial, options, together)
     if trial.weight is not None:
         second = rescore(decoder, subject.prepare([1, 0] if trial.number % 2 else [0, 1]), reverse(together), bos=BOS)
         for before, after in zip(together, rerank(together, second, weight=trial.weight), strict=True):
@@ -224,7 +226,13 @@ def _check_stream(
     subject: DecoderSubject, trial: SearchTrial, options: Search, together: Sequence[Sequence[Hypothesis]]
 ) -> None:
     said: dict[int, list[int]] = {}
-    for increment in stream(options=options, **_arguments(subject, trial, [0, 1])):
+    try:
+        increments = stream(options=options, **_arguments(subject, trial, [0, 1]))
+    except ConfigError:
+        has_one = options.method != "mbr" and options.num_best == 1 and options.num_groups == 1
+        require(not has_one, f"trial {trial.number}: a search for one output is not streamed.")
+        return
+    for increment in increments:
         said.setdefault(increment.sentence, []).extend(increment.tokens.tolist())
     for b, found in enumerate(together):
         expected = found[0].tokens.tolist()
