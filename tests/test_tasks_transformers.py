@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -23,6 +24,7 @@ from regard.models import EncoderDecoder, RecurrentDecoder, TransformerDecoder, 
 from regard.models.peers import AnnotatedLayerNorm
 from regard.tasks import explain, load, train
 from regard.tasks.text_to_text.architectures import build_model
+from regard.tasks.text_to_text.defaults import resolve
 from regard.tasks.text_to_text.task import TextToTextTask
 from regard.tasks.text_to_text.trainee import smoothing_over_all
 from regard.training.schedule import Schedule
@@ -439,3 +441,27 @@ def test_texts_beyond_learned_positions_are_refused_and_outputs_end_there(tmp_pa
     assert len(fits.tokens) <= 10
     assert not refused.text
     assert "at most 11" in refused.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("units", "size", "layers", "dropout"), [("character", 128, 3, 0.15), ("sentencepiece", 256, 4, 0.4)]
+)
+def test_sizes_and_steps_of_transformers_follow_from_the_data(
+    units: str, size: int, layers: int, dropout: float
+) -> None:
+    def plan(count: int, **model: Any) -> Any:
+        data = {"train": Path(), "target": {"units": units}}
+        given = TextToTextConfig(data=data, model={"architecture": "transformer", **model})
+        return resolve(given, np.full(count, 8), np.full(count, 8))
+
+    small, large = plan(3_600), plan(500_000)
+    for side in (small.config.model.encoder, small.config.model.decoder):
+        assert (side.size, side.layers, side.dropout) == (size, layers, dropout)
+    assert (large.config.model.encoder.size, large.config.model.decoder.layers) == (512, 6)
+    assert large.config.training.learning_rate == 0.0007 < small.config.training.learning_rate
+    assert plan(200).config.training.batch_tokens >= 150
+    assert plan(200).steps >= 2_300
+    heads = plan(3_600, encoder={"heads": 6}).config.model.encoder
+    assert heads.size % 12 == 0
+    given = plan(3_600, decoder={"size": 64, "layers": 1}).config.model.decoder
+    assert (given.size, given.layers) == (64, 1)

@@ -82,6 +82,19 @@ TRANSFORMER = Numbers(
     most_dropout=0.3,
 )
 """For Transformer decoders."""
+PIECES_TRANSFORMER = Numbers(
+    layers=4,
+    large_layers=6,
+    learning_rate=0.001,
+    large_learning_rate=0.0007,
+    batch_tokens=500,
+    least_batch_tokens=500,
+    steps=5_000,
+    least_steps=2_400,
+    dropout=0.42,
+    most_dropout=0.4,
+)
+"""For Transformer decoders of pieces of words: as in the literature on small translation data, not tuned here."""
 PIECES: tuple[KeyPath, ...] = (("data", "source", "vocabulary_size"), ("data", "target", "vocabulary_size"))
 """Keys that follow from the texts if they are null and pieces are learned (`regard.data.pieces`)."""
 
@@ -108,7 +121,7 @@ def resolve(
     num_symbols = int(np.maximum(source, target).sum())
     growth, is_large = max(num_symbols, 1) / REFERENCE, num_symbols >= LARGE
     is_transformer = isinstance(config.model.decoder, TransformerSideConfig)
-    numbers = TRANSFORMER if is_transformer else RECURRENT
+    numbers = _of_transformers(config) if is_transformer else RECURRENT
     open_ = OpenKeys(config, dict(chosen))
     for name in ("encoder", "decoder"):
         _choose_size(open_, name, is_large)
@@ -127,16 +140,22 @@ def resolve(
     return Plan(open_, amount, f"of up to {batch_tokens:,} symbols", "training.batch_tokens", steps_per_epoch)
 
 
+def _of_transformers(config: TextToTextConfig) -> Numbers:
+    """The numbers of Transformers, which depend on what a symbol of the outputs is."""
+    return PIECES_TRANSFORMER if config.data.target.units in ("sentencepiece", ("sentencepiece",)) else TRANSFORMER
+
+
 def _choose_size(open_: OpenKeys[TextToTextConfig], name: str, is_large: bool) -> None:
     """Chooses the size of encoder or decoder, of a Transformer a multiple of its heads, and its layers."""
     side = getattr(open_.given.model, name)
     if not isinstance(side, TransformerSideConfig):
         open_.choose(f"model.{name}.size", RECURRENT.large_size if is_large else RECURRENT.size)
         return
-    size = TRANSFORMER.large_size if is_large else TRANSFORMER.size
+    numbers = _of_transformers(open_.given)
+    size = numbers.large_size if is_large else numbers.size
     multiple = 2 * side.heads
     open_.choose(f"model.{name}.size", max(size // multiple, 1) * multiple)
-    open_.choose(f"model.{name}.layers", TRANSFORMER.large_layers if is_large else TRANSFORMER.layers)
+    open_.choose(f"model.{name}.layers", numbers.large_layers if is_large else numbers.layers)
 
 
 def adopt(config: TextToTextConfig, resolved: TextToTextConfig) -> TextToTextConfig:
