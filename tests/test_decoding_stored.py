@@ -8,7 +8,7 @@ from torch import nn
 
 from regard import tree
 from regard.attention import bahdanau
-from regard.decoding import Search, SimpleDecoder, search
+from regard.decoding import Search, SimpleDecoder, search, stream
 from regard.errors import ConfigError, UnsupportedError
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import (
@@ -160,3 +160,16 @@ def test_decoders_without_stored_weights_are_refused():
         search(model, memory, Search(weights="int8"), bos=BOS, eos=EOS, max_length=3)
     with pytest.raises(ConfigError, match="weights"):
         Search(weights="int4")
+
+
+def test_a_streamed_search_stores_its_weights_too():
+    model = weighty(transformer())
+    told = {"bos": BOS, "eos": EOS, "max_length": 6}
+    ends = []
+    for options in (Search(beam=3), Search(beam=3, weights="int8")):
+        memory = model.prepare(source(2))
+        streamed = [step.hypothesis for step in stream(model, memory, options, **told) if step.hypothesis is not None]
+        found = search(model, memory, options, **told)
+        assert sorted(h.log_probability for h in streamed) == sorted(each[0].log_probability for each in found)
+        ends.append([h.log_probability for h in streamed])
+    assert ends[0] != ends[1]
