@@ -47,13 +47,13 @@ class Frontier:
         items: Tensor | None = None,
         source: SearchSource | None = None,
         generator: Generator | None = None,
-        weights: Storage = "float32",
+        storage: Storage = "float32",
     ) -> None:
         count = tree.rows(memory)
         device = next(tree.leaves(memory)).device
         self._named, self._items, self._source = decoder, items, checked_source(source, count, device)
-        self.storage = weights
-        with storing(weights):
+        self.storage = storage
+        with storing(storage):
             self.decoder, memory = with_fast_steps(decoder, memory, count * width)
         width = 1 if begins_alike and self.decoder is not decoder else width
         self.memory, self.width, self.eos = memory, width, eos

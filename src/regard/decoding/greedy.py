@@ -104,6 +104,6 @@ def greedy_steps(
         alignment=alignment,
         items=items,
         source=source,
-        weights=options.weights,
+        storage=options.weights,
         streaming=streaming,
     )

@@ -34,7 +34,7 @@ def roll_out(
     items: Tensor | None = None,
     source: SearchSource | None = None,
     generator: Generator | None = None,
-    weights: Storage = "float32",
+    storage: Storage = "float32",
     streaming: bool = False,
 ) -> Steps:
     """`width` hypotheses per sentence, best first; `choose` picks tokens (R,) from log-probabilities (R, N).
@@ -59,7 +59,7 @@ def roll_out(
         items=items,
         source=source,
         generator=generator,
-        weights=weights,
+        storage=storage,
     )
     totals = torch.zeros(count, width, dtype=frontier.precision, device=remaining.device)
     lengths = torch.zeros_like(frontier.nodes)
