@@ -134,7 +134,7 @@ def programs(model: Any, sources: torch.Tensor, beam: int, steps: int, threads: 
     mine, pad = ours(model), model.config.pad_token_id
     options = Search(beam=beam, length_penalty="none", min_length=steps)
 
-    def run_ours() -> list[list[int]]:
+    def run_ours(options: Search = options) -> list[list[int]]:
         with torch.inference_mode():
             memory = mine.prepare(sources, None)
             found = search(mine.decoder, memory, options, bos=pad, eos=EOS, max_length=steps)
@@ -154,6 +154,7 @@ def programs(model: Any, sources: torch.Tensor, beam: int, steps: int, threads: 
         return [row[1:].tolist() for row in found]
 
     made: dict[str, Callable[[], Any]] = {"regard": run_ours, "transformers": run_generate}
+    made["regard int8"] = lambda: run_ours(options.replace(weights="int8"))
     words = [[f"t{index}" for index in row] for row in sources.tolist()]
     for precision in ("float32", "int8"):
         folder = tempfile.mkdtemp()

@@ -156,6 +156,12 @@ class Search(Section, metaclass=_Called):
         "torch's global generator gives one",
     )
 
+    weights: Literal["float32", "int8"] = Field(
+        default="float32",
+        description="how the decoder's matrices are stored during a search: as they are, or rounded to 8 bits, which "
+        "is faster on a CPU and less exact",
+    )
+
     @model_validator(mode="after")
     def _agree(self, info: ValidationInfo) -> Self:
         judged = self.model_fields_set if info.context is None else self.model_fields_set & info.context

@@ -138,6 +138,7 @@ def beam_steps(
         keep_weights=any(map(uses_weights, (penalty, *processors))),
         items=items,
         source=source,
+        storage=options.weights,
     )
     least = MinimumLengths(min_length, options.min_length, memory)
     scores, nodes = yield from _search(frontier, options, remaining, least, penalty, processors, banks, streaming)

@@ -14,6 +14,7 @@ from regard.decoding.processor import SearchSource, SearchState
 from regard.decoding.result import main_name
 from regard.errors import RegardError, ShapeError, UnsupportedError
 from regard.models.contract import Decoder, Tree
+from regard.ops.linear.storage import Storage, stores_bytes, storing
 from regard.shapes import describe
 
 
@@ -46,11 +47,14 @@ class Frontier:
         items: Tensor | None = None,
         source: SearchSource | None = None,
         generator: Generator | None = None,
+        storage: Storage = "float32",
     ) -> None:
         count = tree.rows(memory)
         device = next(tree.leaves(memory)).device
         self._named, self._items, self._source = decoder, items, checked_source(source, count, device)
-        self.decoder, memory = with_fast_steps(decoder, memory, count * width)
+        self.storage = storage
+        with storing(storage):
+            self.decoder, memory = with_fast_steps(decoder, memory, count * width)
         width = 1 if begins_alike and self.decoder is not decoder else width
         self.memory, self.width, self.eos = memory, width, eos
         self.state = self.decoder.initial_state(memory, width)
@@ -78,7 +82,8 @@ class Frontier:
         Raises:
             ShapeError, UnsupportedError, RegardError: for an output that cannot be searched.
         """
-        output, self.state = self.decoder.step(self.inputs, self.memory, self.state, **self._arguments)
+        with storing(self.storage):  # what is packed at its first use
+            output, self.state = self.decoder.step(self.inputs, self.memory, self.state, **self._arguments)
         result = output.log_probabilities
         if result is None:
             raise UnsupportedError(
@@ -221,9 +226,17 @@ def checked_source(source: SearchSource | None, count: int, device: torch.device
 
 
 def with_fast_steps(decoder: Decoder, memory: Tree, rows: int) -> tuple[Decoder, Tree]:
-    """The decoder's twin for so many rows and the memory for it, or both as they are."""
+    """The decoder's twin for so many rows and the memory for it, or both as they are.
+
+    Raises:
+        UnsupportedError: if weights shall be stored as bytes, and the decoder has no such twin.
+    """
     for_search = getattr(type(decoder), "for_search", None)
     if for_search is None or "step" in getattr(decoder, "__dict__", {}):
+        if stores_bytes():
+            raise UnsupportedError(
+                f"decoding.weights: int8 needs a decoder with `for_search`; {type(decoder).__name__} has its own steps."
+            )
         return decoder, memory
     twin: tuple[Decoder, Tree] = for_search(decoder, memory, rows)
     return twin

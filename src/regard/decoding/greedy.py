@@ -104,5 +104,6 @@ def greedy_steps(
         alignment=alignment,
         items=items,
         source=source,
+        storage=options.weights,
         streaming=streaming,
     )

@@ -15,6 +15,7 @@ from regard.decoding.processor import Processor, SearchSource, process, uses_wei
 from regard.decoding.result import Hypothesis, StopReason
 from regard.decoding.steps import Ended, Progress, Steps
 from regard.models.contract import Decoder, Tree
+from regard.ops.linear.storage import Storage
 
 
 def roll_out(
@@ -33,6 +34,7 @@ def roll_out(
     items: Tensor | None = None,
     source: SearchSource | None = None,
     generator: Generator | None = None,
+    storage: Storage = "float32",
     streaming: bool = False,
 ) -> Steps:
     """`width` hypotheses per sentence, best first; `choose` picks tokens (R,) from log-probabilities (R, N).
@@ -57,6 +59,7 @@ def roll_out(
         items=items,
         source=source,
         generator=generator,
+        storage=storage,
     )
     totals = torch.zeros(count, width, dtype=frontier.precision, device=remaining.device)
     lengths = torch.zeros_like(frontier.nodes)

@@ -126,6 +126,7 @@ def drawing_steps(
         items=items,
         source=source,
         generator=generator if options.seed is None else torch.Generator(device).manual_seed(seed),
+        storage=options.weights,
         streaming=streaming,
     )
 

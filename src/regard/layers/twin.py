@@ -14,6 +14,7 @@ from regard.layers.eligibility import ineligible
 from regard.layers.output import TokenHead
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.ops.eligibility import refuse_autocast, refuse_kernels
+from regard.ops.linear.storage import stores_bytes
 from regard.ops.log_softmax import log_softmax
 from regard.shapes import Float
 
@@ -35,7 +36,7 @@ def twin(module: ModuleT, rows: int) -> ModuleT:
 
 def refuse(rows: int = MIN_ROWS) -> str | None:
     """Why steps of so many rows have no twin, whatever the module, or None."""
-    if rows < MIN_ROWS:
+    if rows < MIN_ROWS and not stores_bytes():
         return "weights that are packed save a single row nothing"
     if (reason := refuse_kernels() or refuse_autocast()) is not None:
         return reason

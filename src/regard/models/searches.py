@@ -10,10 +10,13 @@ import torch
 from torch import nn
 
 from regard.attention.contract import Tree
+from regard.errors import UnsupportedError
 from regard.layers import twin
 from regard.models.fused import search, transformer_search
 from regard.ops.choose import Implementation, choose, loaded
 from regard.ops.eligibility import StandIn, refuse_device, refuse_types
+from regard.ops.linear import refuse_bytes
+from regard.ops.linear.storage import stores_bytes
 
 
 def refuse_packed(decoder: nn.Module, memory: Tree = None, rows: int = twin.MIN_ROWS) -> str | None:
@@ -22,7 +25,17 @@ def refuse_packed(decoder: nn.Module, memory: Tree = None, rows: int = twin.MIN_
         return reason
     if all(refuse_device("cpu", weight) or refuse_types(weight) for weight in decoder.parameters()):
         return "weights are packed on the CPU, in float32 and float64"
-    return None
+    return refuse_stored(decoder)
+
+
+def refuse_stored(decoder: nn.Module) -> str | None:
+    """Why a decoder's weights cannot be stored as a search wants them, or None."""
+    return refuse_bytes(*decoder.parameters()) if stores_bytes() else None
+
+
+def _refuse_own(decoder: Any, *inputs: Any) -> str | None:
+    reason: str | None = refuse_stored(decoder) or decoder._ineligible_for_search(*inputs)
+    return reason
 
 
 def _share(decoder: nn.Module, memory: Tree, rows: int) -> tuple[search.SearchTwin, search.SearchMemory]:
@@ -46,17 +59,24 @@ def _call(decoder: nn.Module, memory: Tree, rows: int) -> tuple[nn.Module, Tree]
 PACKED = (Implementation("packed", _pack, refuse_packed), Implementation("step", _call))
 """From decoder, memory and the number of rows to what takes the steps, and the memory for it."""
 SHARED = (
-    Implementation("shared", _share, lambda decoder, *inputs: decoder._ineligible_for_search(*inputs)),
+    Implementation("shared", _share, _refuse_own),
     *PACKED,
 )
 """The same for recurrent decoders."""
 CACHED = (
-    Implementation("cached", _cache, lambda decoder, *inputs: decoder._ineligible_for_search(*inputs)),
+    Implementation("cached", _cache, _refuse_own),
     *PACKED,
 )
 """The same for Transformers with a source."""
 _LANGUAGE = "regard.models.fused.language_search"
-CACHED_LANGUAGE = (Implementation("cached", loaded(_LANGUAGE, "take"), loaded(_LANGUAGE, "refuse")), *PACKED)
+CACHED_LANGUAGE = (
+    Implementation(
+        "cached",
+        loaded(_LANGUAGE, "take"),
+        lambda model, *inputs: refuse_stored(model) or loaded(_LANGUAGE, "refuse")(model, *inputs),
+    ),
+    *PACKED,
+)
 """The same for decoder-only Transformers."""
 DESCRIPTIONS = {
     "cached": "in searches all layers are one call, and keys and values stay where they were written",
@@ -67,8 +87,19 @@ DESCRIPTIONS = {
 
 
 def take(paths: tuple[Implementation, ...], decoder: nn.Module, memory: Tree, rows: int) -> tuple[Any, Any]:
-    """What takes the steps of a search of so many rows, and the memory for it."""
-    taken: tuple[Any, Any] = choose(paths, decoder, memory, rows).function(decoder, memory, rows)
+    """What takes the steps of a search of so many rows, and the memory for it.
+
+    Raises:
+        UnsupportedError: if weights shall be stored as bytes, and the path is `step`, which stores none.
+    """
+    path = choose(paths, decoder, memory, rows)
+    if stores_bytes() and path is paths[-1]:
+        reasons = (other.refuse(decoder, memory, rows) for other in paths[:-1])
+        raise UnsupportedError(
+            f"decoding.weights: int8 is for decoders whose weights are packed; {type(decoder).__name__} takes its own "
+            f"steps: {', and '.join(dict.fromkeys(filter(None, reasons)))}."
+        )
+    taken: tuple[Any, Any] = path.function(decoder, memory, rows)
     return taken
 
 

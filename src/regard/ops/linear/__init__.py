@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from regard.ops.choose import Implementation, choose
+from regard.errors import UnsupportedError
+from regard.ops.choose import Implementation, choose, loaded
+from regard.ops.eligibility import refuse_device, refuse_kernels, refuse_numba, refuse_types
 from regard.ops.linear import autograd, onednn, reference
+from regard.ops.linear.storage import stores_bytes
 from regard.shapes import Float
+
+BYTES = "regard.ops.linear.numba"
 
 LINEAR = (
     Implementation("onednn", onednn.linear, onednn.refuse),
@@ -57,6 +64,8 @@ def outer(left: Float[Tensor, "M N"], right: Float[Tensor, "M K"], *, bfloat16: 
 class Product:
     """x Wᵀ for many x of as many rows; without autograd.
 
+    Within `storage.storing("int8")` the weight is stored as bytes.
+
     Args:
         weight: (N, K). A transposed one is not packed: that would cost more than dozens of products gain.
         rows: of x.
@@ -65,6 +74,9 @@ class Product:
 
     def __init__(self, weight: Tensor, rows: int, *, bfloat16: bool = False) -> None:
         self.bfloat16 = bfloat16
+        self.of_bytes = byte_product(weight) if stores_bytes() and not bfloat16 else None
+        if self.of_bytes is not None:
+            return
         self.weight = weight.detach().bfloat16() if bfloat16 else weight.detach()
         packs = weight.is_contiguous()
         with torch.no_grad():
@@ -79,9 +91,33 @@ class Product:
         self, x: Float[Tensor, "*rows K"], bias: Float[Tensor, " N"] | None = None
     ) -> Float[Tensor, "*rows N"]:
         """x Wᵀ + b."""
+        if self.of_bytes is not None:
+            product: Tensor = self.of_bytes(x, bias)
+            return product
         if self.bfloat16:
             return _multiply_bfloat16(x, self.weight, bias, packed=self.packed)
         return (onednn.linear if self.packed else reference.linear)(x, self.weight, bias)
+
+
+def refuse_bytes(*weights: Tensor) -> str | None:
+    """Why products have no weights of bytes (`storing`), or None."""
+    return (
+        refuse_kernels(*weights)
+        or refuse_numba(BYTES, *weights)
+        or refuse_device("cpu", *weights)
+        or refuse_types(*weights, types=(torch.float32,))
+    )
+
+
+def byte_product(weight: Tensor) -> Any:
+    """x Wᵀ + b with the weight as bytes.
+
+    Raises:
+        UnsupportedError: if there are no kernels for it.
+    """
+    if (reason := refuse_bytes(weight)) is not None:
+        raise UnsupportedError(f"weights: int8 is impossible here: {reason}.")
+    return loaded(BYTES, "ByteProduct")(weight)
 
 
 def _multiply_bfloat16(x: Tensor, weight: Tensor, bias: Tensor | None, *, packed: bool = False) -> Tensor:

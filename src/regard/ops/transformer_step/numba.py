@@ -20,7 +20,9 @@ from torch import Tensor
 from regard.ops.compiled import called, compiled
 from regard.ops.compiled.elementary import power, sigmoid
 from regard.ops.compiled.order import largest
-from regard.ops.compiled.tiles import gathered_products, gathered_sum, products
+from regard.ops.compiled.tiles import byte_products, gathered_products, gathered_sum, products
+from regard.ops.linear.numba import quantise, quantise_row, scale_sums
+from regard.ops.linear.storage import stores_bytes
 from regard.ops.threads import parallel_for
 from regard.ops.transformer_step.layers import AbstractLayerSteps, Affine, AttentionWeights, LayerWeights, Present
 
@@ -43,11 +45,22 @@ class LayerSteps(AbstractLayerSteps):
         layout, layers = self.layout, self.weights
         kind = layers[0].inner.weight.dtype
         every = [_maps(layer) for layer in layers]
-        self.kept = [map.weight.detach() for maps in every for map in maps if map is not None]
+        matrices = [[None if map is None else map.weight.detach() for map in maps] for maps in every]
+        self.kept: list[Any] = [matrices]
+        self.scales, self.shifts = np.empty((0, 0), np.float32), np.empty((0, 0), np.int32)
+        if stores_bytes():
+            # bytes in the place of the matrices, and scales and shifts of all outputs of a layer side by side
+            stored = [[None if matrix is None else quantise(matrix) for matrix in row] for row in matrices]
+            matrices = [[None if weight is None else weight.values for weight in row] for row in stored]
+            present = [[weight for weight in row if weight is not None] for row in stored]
+            self.scales = torch.stack([torch.cat([weight.scales for weight in row]) for row in present]).numpy()
+            self.shifts = torch.stack([torch.cat([weight.shifts for weight in row]) for row in present]).numpy()
+            self.kept.append(stored)
         self.matrices = np.array(
-            [[0 if map is None else map.weight.detach().data_ptr() for map in maps] for maps in every]
+            [[0 if matrix is None else matrix.data_ptr() for matrix in row] for row in matrices], np.int64
         )
         self.sizes = np.array([(0, 0) if map is None else map.weight.shape for map in every[0]], np.int64)
+        self.outputs = np.cumsum([0, *self.sizes[:, 0]])
         vectors = [_vectors(layer, maps) for layer, maps in zip(layers, every, strict=True)]
         self.at = np.cumsum([0, *(len(part) for part in vectors[0])])
         self.vectors = torch.stack([torch.cat(parts) for parts in vectors]).detach().to(kind).numpy()
@@ -102,6 +115,9 @@ class LayerSteps(AbstractLayerSteps):
             self.factors,
             self.epsilons,
             self.flags,
+            self.scales,
+            self.shifts,
+            self.outputs,
             x.numpy(),
             self.buffers.keys.numpy(),
             self.buffers.values.numpy(),
@@ -155,6 +171,9 @@ def _step(
     factors: Any,
     epsilons: Any,
     flags: Any,
+    scales: Any,
+    shifts: Any,
+    outputs: Any,
     x: Any,
     keys: Any,
     values: Any,
@@ -174,6 +193,8 @@ def _step(
 ) -> None:
     """x (R, D) through all layers, rows `unit`·start to `unit`·stop.
 
+    Matrices are bytes if there are scales and shifts (L, ·), which begin at `outputs`.
+
     matrices (L, 9) are addresses, with `sizes` (9, 2); vectors (L, ·) begin at `at`; source (L, 2) are addresses of
     keys and values (B, S, W).
     """
@@ -192,6 +213,9 @@ def _step(
     gate = np.empty((block, sizes[GATE, 0]), x.dtype)
     alpha = np.empty((max(heads, cross_heads), max(steps, positions)), x.dtype)
     unmasked, unturned, unbiased = np.empty(0, mask.dtype), turn[:0], np.empty((0, 0), x.dtype)
+    unscaled, unshifted = np.empty(0, np.float32), np.empty(0, np.int32)
+    units = np.empty((block, max(width, wide, hidden) if len(scales) else 0), np.uint8)
+    sums = np.empty((block, max(width, wide, hidden, keys.shape[2]) if len(scales) else 0), np.int32)
     for low in range(unit * start, min(unit * stop, count), block):
         rows = min(block, count - low, unit * stop - low)
         here = x[low : low + rows]
@@ -199,13 +223,16 @@ def _step(
         for layer in range(len(matrices)):
             matrix, vector = matrices[layer], vectors[layer]
             biases = bias[layer] if len(bias) else unbiased
+            scale = scales[layer] if len(scales) else unscaled
+            shift = shifts[layer] if len(shifts) else unshifted
+            stored = (scale, shift, outputs, units, sums)
             # self-attention: q (rows, H·D), and k and v (rows, G·D) into the slots of this step
             norm, epsilon = NORMS, epsilons[layer, 0]
             _enter(here, vector, at, norm, epsilon, is_pre, u)
             new_keys, new_values = keys[layer, slot : slot + rows], values[layer, slot : slot + rows]
-            _linear(u, rows, matrix, sizes, vector, at, QUERY, query)
-            _linear(u, rows, matrix, sizes, vector, at, KEY, new_keys)
-            _linear(u, rows, matrix, sizes, vector, at, VALUE, new_values)
+            _linear(u, rows, matrix, sizes, vector, at, QUERY, query, stored)
+            _linear(u, rows, matrix, sizes, vector, at, KEY, new_keys, stored)
+            _linear(u, rows, matrix, sizes, vector, at, VALUE, new_values, stored)
             _place(query, rows, heads, size, normalised, turn, interleaved, factors[layer, 0])
             _place(new_keys, rows, groups, size, normalised, turn, interleaved, one)
             from_keys, from_values = np.int64(keys[layer].ctypes.data), np.int64(values[layer].ctypes.data)
@@ -215,14 +242,14 @@ def _step(
                     query[r], heads, groups, size, slots[low + r], begins[low + r], steps, biases, unmasked, from_keys,
                     from_values, keys.shape[2] * each, weights, context[r],
                 )  # fmt: skip
-            _linear(context, rows, matrix, sizes, vector, at, OUTPUT, change)
+            _linear(context, rows, matrix, sizes, vector, at, OUTPUT, change, stored)
             _leave(here, change, vector, at, norm, epsilon, is_pre)
             norm += 2
             # the source: its keys and values are the same for all rows of a sentence
             if crosses:
                 epsilon = epsilons[layer, 1]
                 _enter(here, vector, at, norm, epsilon, is_pre, u)
-                _linear(u, rows, matrix, sizes, vector, at, CROSS_QUERY, query)
+                _linear(u, rows, matrix, sizes, vector, at, CROSS_QUERY, query, stored)
                 _place(query, rows, cross_heads, cross_size, cross_normalised, unturned, interleaved, factors[layer, 1])
                 step = cross_groups * cross_size * each
                 for r in range(rows):
@@ -233,7 +260,7 @@ def _step(
                         mask[b] if len(mask) else unmasked, source[layer, 0] + b * positions * step,
                         source[layer, 1] + b * positions * step, step, weights, context[r],
                     )  # fmt: skip
-                _linear(context, rows, matrix, sizes, vector, at, CROSS_OUTPUT, change)
+                _linear(context, rows, matrix, sizes, vector, at, CROSS_OUTPUT, change, stored)
                 if at[CROSS_OUTPUT + 1] > at[CROSS_OUTPUT]:
                     # a row that attends to nothing gets zeros, not the bias
                     for r in range(rows):
@@ -248,30 +275,44 @@ def _step(
             # feed-forward
             epsilon = epsilons[layer, (norm - NORMS) // 2]
             _enter(here, vector, at, norm, epsilon, is_pre, u)
-            _linear(u, rows, matrix, sizes, vector, at, INNER, inner)
+            _linear(u, rows, matrix, sizes, vector, at, INNER, inner, stored)
             if sizes[GATE, 0]:
-                _linear(u, rows, matrix, sizes, vector, at, GATE, gate)
+                _linear(u, rows, matrix, sizes, vector, at, GATE, gate, stored)
                 _activate(gate, rows, activation)
                 for r in range(rows):
                     for i in range(hidden):
                         inner[r, i] *= gate[r, i]
             else:
                 _activate(inner, rows, activation)
-            _linear(inner, rows, matrix, sizes, vector, at, OUTER, change)
+            _linear(inner, rows, matrix, sizes, vector, at, OUTER, change, stored)
             _leave(here, change, vector, at, norm, epsilon, is_pre)
 
 
 @called
-def _linear(x: Any, rows: int, matrix: Any, sizes: Any, vector: Any, at: Any, number: int, out: Any) -> None:
-    """out = x Wᵀ + b of the first rows, with the matrix of this number."""
-    outputs, size = sizes[number]
-    products(x.ctypes.data, x.shape[1], rows, matrix[number], size, 0, outputs, out.ctypes.data, out.shape[1], x)
-    if at[number + 1] > at[number]:
-        b = vector[at[number] : at[number + 1]]
+def _linear(
+    x: Any, rows: int, matrix: Any, sizes: Any, vector: Any, at: Any, number: int, out: Any, stored: Any
+) -> None:
+    """out = x Wᵀ + b of the first rows, with the matrix of this number, which may be of bytes (`ops.linear.numba`)."""
+    count, size = sizes[number]
+    scales, shifts, outputs, units, sums = stored
+    bias = vector[at[number] : at[number + 1]]
+    if len(scales):
+        low, high = outputs[number], outputs[number] + count
+        factors = np.empty(rows, scales.dtype)
+        for r in range(rows):
+            factors[r] = quantise_row(x[r, :size], units[r, :size])
+        byte_products(
+            units.ctypes.data, units.shape[1], rows, matrix[number], size, 0, count, sums.ctypes.data, sums.shape[1]
+        )
+        for r in range(rows):
+            scale_sums(sums[r, :count], factors[r], scales[low:high], shifts[low:high], bias, out[r, :count])
+        return
+    products(x.ctypes.data, x.shape[1], rows, matrix[number], size, 0, count, out.ctypes.data, out.shape[1], x)
+    if len(bias):
         for r in range(rows):
             y = out[r]
-            for n in range(outputs):
-                y[n] += b[n]
+            for n in range(count):
+                y[n] += bias[n]
 
 
 @called

@@ -1,0 +1,175 @@
+"""Searches with weights of 8 bits: close to those of the weights themselves, and the same in any batch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from regard import tree
+from regard.attention import bahdanau
+from regard.decoding import Search, SimpleDecoder, search, stream
+from regard.errors import ConfigError, UnsupportedError
+from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
+from regard.models import (
+    Encoded,
+    PointerDecoder,
+    RecurrentDecoder,
+    searches,
+    transformer_decoder,
+    transformer_language_model,
+)
+from regard.models.bridge import Bridge
+from regard.ops.eligibility import refuse_numba
+from regard.ops.linear import Product
+from regard.ops.linear.storage import storing
+
+pytestmark = pytest.mark.skipif(refuse_numba("regard.ops.linear.numba") is not None, reason="the products are compiled")
+B, S, D, N, BOS, EOS = 6, 5, 32, 60, 1, 2
+
+
+def weighty(module):
+    torch.manual_seed(3)
+    for name, parameter in module.named_parameters():
+        nn.init.normal_(parameter, 1.0 if "norm.weight" in name else 0.0, 0.25)
+    return module.eval()
+
+
+def recurrent():
+    mechanism = bahdanau(query_size=D, memory_size=D, size=D)
+    stack = RecurrentStack(RecurrentDecoder.input_size(D, D, attention=mechanism), D, cell="gru")
+    bridge = Bridge(RecurrentStack(D, D // 2, bidirectional=True), stack, "zero")
+    return RecurrentDecoder(TokenEmbedding(N, D), stack, TokenHead(D, N), bridge, attention=mechanism)
+
+
+def transformer(**options):
+    sizes = {"memory_size": D, "num_layers": 2, "num_heads": 4, "feed_forward_size": 48}
+    return transformer_decoder(TokenEmbedding(N, D), TokenHead(D, N), **sizes | options)
+
+
+DECODERS = {
+    "recurrent": recurrent,
+    "pointer": lambda: PointerDecoder(recurrent()),
+    "transformer": transformer,
+    "other cross-attention": lambda: transformer(positions="relative"),
+    "gated": lambda: transformer(norm="post", positions="rotary", num_key_value_heads=2),
+    "language model": lambda: transformer_language_model(
+        TokenEmbedding(N, D, padding=None), TokenHead(D, N), num_layers=2, num_heads=4, feed_forward_size=48
+    ),
+}
+
+
+def source(rows=B):
+    torch.manual_seed(2)
+    ids = torch.randint(3, N, (B, S))
+    return Encoded(torch.randn(B, S, D)[:rows], None, source_ids=ids[:rows])
+
+
+def prepare(name, model, rows=B):
+    encoded = source(rows)
+    return model.prepare(Encoded(encoded.source_ids) if name == "language model" else encoded)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 7])
+@pytest.mark.parametrize("size", [3, 64, 200])
+def test_a_product_with_bytes_is_as_close_as_its_roundings(rows, size):
+    torch.manual_seed(rows)
+    x, weight, bias = torch.randn(rows, size) * 5, torch.randn(37, size), torch.randn(37)
+    with torch.no_grad(), storing("int8"):
+        product = Product(weight, rows)
+        found = product(x, bias)
+    # each factor is off by half of its scale at most
+    scales = x.abs().amax(1, keepdim=True) / 127, weight.abs().amax(1) / 127
+    bound = 0.5 * scales[0] * weight.abs().sum(1) + 0.5 * scales[1] * x.abs().sum(1, keepdim=True)
+    bound = bound + 0.25 * size * scales[0] * scales[1] + 1e-4
+    error = (found - (x @ weight.T + bias)).abs()
+    assert (error <= bound).all()
+    assert error.max() > 1e-5  # the weights are rounded
+    for row in range(rows):  # by itself a row is what it is among others
+        torch.testing.assert_close(product(x[row : row + 1], bias)[0], found[row], rtol=0, atol=0)
+
+
+def test_numbers_that_are_none_are_not_lost():
+    x = torch.randn(4, 40)
+    x[1, 3], x[2, 5] = torch.nan, torch.inf
+    with torch.no_grad(), storing("int8"):
+        found = Product(torch.randn(9, 40), 4)(x)
+        nothing = Product(torch.zeros(9, 40), 4)(torch.zeros(4, 40))
+    assert found[1:3].isnan().all()
+    assert found[[0, 3]].isfinite().all()
+    assert (nothing == 0).all()
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_steps_with_bytes_are_close(name):
+    model = weighty(DECODERS[name]())
+    said = {}
+    with torch.inference_mode():
+        memory = prepare(name, model)
+        for storage in ("float32", "int8"):
+            with storing(storage):
+                twin, kept = model.for_search(memory, 2 * B)
+                state, outputs = twin.initial_state(kept, 2), []
+                draw = torch.Generator().manual_seed(4)
+                for _ in range(5):
+                    inputs = torch.randint(3, N, (2 * B,), generator=draw)
+                    output, state = twin.step(inputs, kept, state)
+                    outputs.append(output.log_probabilities.exp())
+            said[storage] = torch.stack(outputs)
+    differences = (said["int8"] - said["float32"]).abs()
+    assert 1e-5 < differences.max() < 0.1
+
+
+@pytest.mark.parametrize("name", ["transformer", "gated"])
+def test_all_layers_in_one_call_round_as_packed_products_do(name):
+    model = weighty(DECODERS[name]())
+    said = []
+    with torch.inference_mode():
+        for paths, storage in ((searches.CACHED, "int8"), (searches.PACKED, "int8"), (searches.PACKED, "float32")):
+            with storing(storage):
+                twin, memory = searches.take(paths, model, model.prepare(source()), B)
+                state = twin.initial_state(memory)
+                for _ in range(3):
+                    output, state = twin.step(torch.full((B,), 7), memory, state)
+            said.append(output.log_probabilities)
+    cached, packed, exact = said
+    assert (cached - packed).abs().max() < 0.3 * (packed - exact).abs().max()
+
+
+@pytest.mark.parametrize("options", [Search(beam=3), Search(beam=1), Search(method="sampling", num_best=2, seed=3)])
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_sentence_alone_is_as_in_a_batch(name, options):
+    model = weighty(DECODERS[name]())
+    told = {"bos": BOS, "eos": EOS, "max_length": 6}
+    stored = options.replace(weights="int8")
+    found = search(model, prepare(name, model), stored, **told)
+    exact = search(model, prepare(name, model), options, **told)
+    alone = search(model, prepare(name, model, 1), stored, **told)[0]
+    assert [h.tokens.tolist() for h in alone] == [h.tokens.tolist() for h in found[0]]
+    scores = [[h.log_probability for sentence in each for h in sentence] for each in (found, exact)]
+    assert scores[0] != scores[1]
+
+
+def test_decoders_without_stored_weights_are_refused():
+    simple = SimpleDecoder(lambda source: (source, source), lambda ids, memory, state: (torch.zeros(1, 5), state))
+    with pytest.raises(UnsupportedError, match="weights: int8 needs a decoder with `for_search`; SimpleDecoder"):
+        search(simple, torch.zeros(1, 2), Search(weights="int8"), bos=0, eos=1, max_length=3)
+    model = weighty(transformer()).double()
+    memory = model.prepare(tree.map(lambda x: x.double() if x.is_floating_point() else x, source()))
+    with pytest.raises(UnsupportedError, match=r"int8 is for decoders whose weights are packed.*float32"):
+        search(model, memory, Search(weights="int8"), bos=BOS, eos=EOS, max_length=3)
+    with pytest.raises(ConfigError, match="weights"):
+        Search(weights="int4")
+
+
+def test_a_streamed_search_stores_its_weights_too():
+    model = weighty(transformer())
+    told = {"bos": BOS, "eos": EOS, "max_length": 6}
+    ends = []
+    for options in (Search(beam=3), Search(beam=3, weights="int8")):
+        memory = model.prepare(source(2))
+        streamed = [step.hypothesis for step in stream(model, memory, options, **told) if step.hypothesis is not None]
+        found = search(model, memory, options, **told)
+        assert sorted(h.log_probability for h in streamed) == sorted(each[0].log_probability for each in found)
+        ends.append([h.log_probability for h in streamed])
+    assert ends[0] != ends[1]
