@@ -13,16 +13,17 @@ that of `regard align --references` on 500 sentences that were not trained on.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from regard.tasks import load
+from regard.data import AlignmentErrors, alignment_errors, read_links
+from regard.tasks import TextToText, load
 
 COUNTS = {"train": 6000, "dev": 200, "test": 500}
 KINDS = {"noun": 40, "adjective": 20, "verb": 20, "adverb": 8, "determiner": 2}
@@ -125,17 +126,16 @@ def configuration(arguments: argparse.Namespace, folder: Path) -> Path:
     return path
 
 
-def errors(model: Path, folder: Path, *options: str, part: str = "test") -> dict[str, float]:
-    """What `regard align` prints about the test sentences, or the held-out ones."""
-    arguments = [sys.executable, "-m", "regard", "align", str(model), str(folder / f"{part}.tsv"), "--json"]
-    references = ["--references", str(folder / f"{part}.links")]
-    done = subprocess.run([*arguments, *references, *options], check=True, capture_output=True, text=True)
-    return dict(json.loads(done.stdout))
+def errors(model: TextToText, folder: Path, part: str = "test", **options: Any) -> AlignmentErrors:
+    """What `regard align --references` prints about the test sentences, or the held-out ones."""
+    rows = [line.split("\t") for line in (folder / f"{part}.tsv").read_text().splitlines()]
+    found = model.align([(source, target) for source, target in rows], **options)
+    return alignment_errors([each.links() for each in found], read_links(folder / f"{part}.links"))
 
 
-def shown(name: str, found: dict[str, float]) -> str:
+def shown(name: str, found: AlignmentErrors) -> str:
     """A row of a table."""
-    rates = (f"{100 * found[key]:.1f}" for key in ("error_rate", "precision", "recall"))
+    rates = (f"{100 * rate:.1f}" for rate in (found.error_rate, found.precision, found.recall))
     return f"| {name} | {' | '.join(rates)} |"
 
 
@@ -156,7 +156,7 @@ def main() -> None:
         write(folder, seed=7)
     path = configuration(arguments, folder)
     run = folder / path.stem
-    train = [sys.executable, "-m", "regard", "train", str(path), "--output", str(run), "--overwrite"]
+    train = [sys.executable, "-m", "regard", "train", str(path), "--output", str(run)]
     subprocess.run(train, check=True)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     model = load(run, device="cpu")
@@ -166,17 +166,16 @@ def main() -> None:
     print(f"CPU seconds of the training: {used.ru_utime + used.ru_stime:.0f}")
     print(f"sequence error rate: {100 * evaluation.metrics['sequence_error_rate']:.1f} %")
     print("| alignment | AER % | precision % | recall % |\n|---|---|---|---|")
-    print(shown("as predictions show it", errors(run, folder)))
-    print(shown("with the end symbol", errors(run, folder, "--end-symbol")))
+    print(shown("as predictions show it", errors(model, folder)))
+    print(shown("with the end symbol", errors(model, folder, end_symbol=True)))
     if arguments.architecture == "transformer":
-        names = [f"cross.{number}" for number in range(3)]
-        choices = [["--layer", layer] for layer in (*names, "mean")]
-        choices += [["--layer", layer, "--head", str(head)] for layer in names for head in range(4)]
-        held_out = {tuple(choice): errors(run, folder, *choice, part="dev")["error_rate"] for choice in choices}
-        for choice in choices[:4]:
-            print(shown(f"`{' '.join(choice)}`", errors(run, folder, *choice)))
-        best = min(held_out, key=lambda choice: held_out[choice])
-        print(shown(f"best of layers and heads on `dev`: `{' '.join(best)}`", errors(run, folder, *best)))
+        names = [*(f"cross.{number}" for number in range(3)), "mean"]
+        for name in names:
+            print(shown(f"layer {name}", errors(model, folder, layer=name)))
+        choices = [(name, head) for name in names for head in (None, *range(4))]
+        best = min(choices, key=lambda each: errors(model, folder, "dev", layer=each[0], head=each[1]).error_rate)
+        found = errors(model, folder, layer=best[0], head=best[1])
+        print(shown(f"layer {best[0]}, head {best[1]}: the best of all on `dev`", found))
 
 
 def _texts(model: object, folder: Path) -> list[tuple[object, str]]:
