@@ -175,7 +175,8 @@ def main() -> None:
         choices = [(name, head) for name in names for head in (None, *range(4))]
         best = min(choices, key=lambda each: errors(model, folder, "dev", layer=each[0], head=each[1]).error_rate)
         found = errors(model, folder, layer=best[0], head=best[1])
-        print(shown(f"layer {best[0]}, head {best[1]}: the best of all on `dev`", found))
+        heads = "all heads" if best[1] is None else f"head {best[1]}"
+        print(shown(f"layer {best[0]}, {heads}: the best on `dev`", found))
 
 
 def _texts(model: object, folder: Path) -> list[tuple[object, str]]:
