@@ -68,6 +68,12 @@ def test_a_piece_that_is_only_a_blank_belongs_to_the_word_after_it() -> None:
         units.words(["▁a▁b"])
 
 
+def test_symbols_between_separators_are_words_even_with_blanks_in_them() -> None:
+    side = Field.build(SideConfig(units="separator", separator=";"), ["new york;paris"])
+    text = "new york; paris"
+    assert side.words(side.split(text), text).texts == ("new york", "paris")
+
+
 def test_no_word_is_part_of_two_columns() -> None:
     config = SideConfig(units=["character", "separator"], separator=";")
     side = Field.build(config, ["go\tV;PST", "to be\tV"], num_columns=2)

@@ -264,3 +264,37 @@ def test_outputs_that_a_pointer_copies_are_scored_as_copies() -> None:
     assert target[0] == len(field.vocabulary)
     (forced,) = force_align(own.module.decoder, memory, [target], bos=BOS, eos=EOS)
     assert copied.log_probability == pytest.approx(forced.log_probability, abs=1e-5)
+
+
+def transformer(**options: object) -> TextToText:
+    torch.manual_seed(0)
+    layers = {"size": 8, "layers": 2, "heads": 2, **options}
+    config = TextToTextConfig(
+        data={"train": "x.tsv", "max_length": 12},
+        model={"architecture": "transformer", "encoder": layers, "decoder": layers},
+    )
+    field = Field.build(config.data.source, [text for pair in PAIRS for text in pair])
+    return TextToText.build(config, field, field)
+
+
+def test_layers_of_a_transformer_are_chosen_by_name() -> None:
+    own = transformer()
+    whole = own.predict(["ab ca"])[0]
+    names = ["cross.0", "cross.1"]
+    assert list(whole.alignments) == names
+    found = {layer: own.align(PAIRS, layer=layer) for layer in (None, *names, "mean")}
+    for first, last, shown, mean in zip(found["cross.0"], found["cross.1"], found[None], found["mean"], strict=True):
+        close(shown, last)
+        torch.testing.assert_close((first.alignment + last.alignment) / 2, mean.alignment)
+        assert not torch.allclose(first.alignment, last.alignment)
+    close(own.align(PAIRS[2:3], layer="cross.0", head=1)[0], own.align(PAIRS, layer="cross.0", head=1)[2])
+
+
+def test_learned_positions_limit_both_sides_of_a_pair() -> None:
+    own = transformer(positions="learned", max_positions=13)
+    pairs = [("ab", "ab"), ("a" * 13, "b"), ("b", "a" * 13), ("a" * 12, "b" * 12)]
+    found = own.align(pairs)
+    close(found[0], own.align(pairs[:1])[0])
+    assert [bool(each.warnings) for each in found] == [False, True, True, False]
+    assert "13 symbols, but an output may have at most 12" in found[2].warnings[0]
+    assert "13 symbols, but an input may have at most 12" in found[1].warnings[0]

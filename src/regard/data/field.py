@@ -28,6 +28,8 @@ PLAIN_UNITS: dict[str, type[Units]] = {
     "whitespace": WhitespaceUnits,
     "byte": ByteUnits,
 }
+RUNS = (CharacterUnits, WordUnits, ByteUnits, WhitespaceUnits, SentencePieceUnits)
+"""Units whose words, with a text, are its runs of characters between blanks."""
 SEPARATOR, SENTENCEPIECE = "separator", "sentencepiece"
 
 
@@ -156,13 +158,16 @@ class Field:
             tokens: symbols, without the end symbol.
             text: the raw text that they were split from; None if a model wrote them.
         """
-        numbers = self.units.words(tokens, None if text is None else self.normalisation(text))
-        symbols: list[list[str]] = [[] for _ in range(max(numbers, default=-1) + 1)]
+        normalised = None if text is None else self.normalisation(text)
+        numbers = self.units.words(tokens, normalised)
+        count, index = max(numbers, default=-1) + 1, np.array(numbers, dtype=np.int64)
+        if normalised is not None and isinstance(self.units, RUNS) and len(found := normalised.split()) == count:
+            return Words(tuple(found), index)
+        symbols: list[list[str]] = [[] for _ in range(count)]
         for token, number in zip(tokens, numbers, strict=True):
             if number >= 0:
                 symbols[number].append(token)
-        texts = (self.units.join(each).strip() for each in symbols)
-        return Words(tuple(texts), np.array(numbers, dtype=np.int64))
+        return Words(tuple(self.units.join(each).strip() for each in symbols), index)
 
     def save(self, folder: Path | str, name: str) -> None:
         """Writes `name.json` and, for sentencepiece, `name.model`."""

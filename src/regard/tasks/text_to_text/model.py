@@ -425,8 +425,9 @@ class TextToText(AbstractModel[TextToTextConfig]):
         texts = [(pair.source, pair.target) if isinstance(pair, Pair) else pair for pair in pairs]
         inputs, outputs = [pair[0] for pair in texts], [pair[1] for pair in texts]
         longest = self.config.decoding.max_source_length or MAX_SOURCE_RATIO * self.config.data.max_length
-        sources = [_capped(self.source.encode(text), longest) for text in inputs]
-        targets = [_capped(self.target.encode(text), longest, "output") for text in outputs]
+        limits = [min(longest, self._most(part)) for part in (self.module.encoder, self.module.decoder)]
+        sources = [_capped(self.source.encode(text), limits[0]) for text in inputs]
+        targets = [_capped(self.target.encode(text), limits[1], "output") for text in outputs]
         extensions = [self._extension(text, encoding) for text, encoding in zip(inputs, sources, strict=True)]
         ids = [self._scored(*each) for each in zip(targets, extensions, strict=True)]
         warnings = []
