@@ -16,7 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention as imported_by_name
 from torch.profiler import ProfilerActivity, profile
 from torch.utils.checkpoint import checkpoint
 
-from regard import ConfigError, ShapeError, UnsupportedError, record_attention
+from regard import ConfigError, ShapeError, UnsupportedError, ops, record_attention
 from regard.layers.recorders import active
 from regard.record import Seen
 from regard.record import weights as weighing
@@ -159,6 +159,17 @@ def test_every_way_to_the_function_is_seen():
     with record_attention(model) as seen, torch.no_grad():
         model(draw(1, 2, 3, 4))
     assert [*seen] == ["Model.0", "Model.1", "Model.2", "Model.3"]
+
+
+def test_an_operation_of_this_library_is_seen_where_a_module_calls_it():
+    class Model(nn.Module):
+        def forward(self, x):
+            return ops.dot_attention(x, x, x)
+
+    model, x = Model(), draw(2, 5, 3, 4)  # (B, T, H, D)
+    with record_attention(model) as seen, torch.no_grad():
+        model(x)
+    close(seen["Model"], softmax_of(x.transpose(1, 2), x.transpose(1, 2), scale=1.0))
 
 
 def helper(x):

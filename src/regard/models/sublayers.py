@@ -20,7 +20,7 @@ from regard.attention.mechanism import Mechanism
 from regard.attention.reads import ProjectedSum
 from regard.attention.scores import RotaryDotScore, ScaledDotScore
 from regard.attention.verbs import AbstractAttention
-from regard.layers import FeedForward, GatedFeedForward, Residual
+from regard.layers import FeedForward, GatedFeedForward, Residual, recorders
 from regard.layers.dropout import drop_mask
 from regard.layers.eligibility import DROPOUTS, ineligible
 from regard.layers.positions import position_angles
@@ -152,6 +152,8 @@ def _attend_to_self(
         causal=mechanism.window.extent_of(x.shape[1]) == "past",
         **_norm_options(residual),
     )
+    if recorders.wanted(mechanism):
+        _report(mechanism, residual, x, mask=mask)
     return output, None
 
 
@@ -181,7 +183,24 @@ def _attend_to_source(
         scale=score.scale * mechanism.alignment.softmax_factor,
         **_norm_options(residual),
     )
+    if recorders.wanted(mechanism):
+        _report(mechanism, residual, x, memory)
     return output, None
+
+
+def _report(
+    mechanism: Mechanism, residual: Residual, x: Tensor, memory: Memory | None = None, *, mask: Tensor | None = None
+) -> None:
+    """Gives recorders the weights of a sublayer, which keeps none: they are computed beside it.
+
+    Args:
+        memory: of cross-attention; prepared from the inputs if None.
+    """
+    with torch.no_grad(), recorders.silent():
+        inner = residual.enter(x)
+        memory = mechanism.prepare(inner, mask=mask) if memory is None else memory
+        weights = mechanism(inner, memory, alignment=True)[0].alignment
+    recorders.report(mechanism, weights)
 
 
 def _feed(residual: Residual, feed_forward: FeedForward | GatedFeedForward, x: Tensor) -> Tensor:
@@ -324,7 +343,9 @@ def _refuse_mechanism(attention: Any, extents: tuple[str, ...], num_positions: i
     if type(read) is not ProjectedSum:
         return f"it knows no {type(read).__name__}"
     comparison = score.comparison()
-    reason = declarations.ineligible(attention.parts, comparison, extents=extents, num_positions=num_positions)
+    reason = declarations.ineligible(
+        attention.parts, comparison, extents=extents, num_positions=num_positions, reports=True
+    )
     if reason is not None:
         return reason
     content = _content(score)
@@ -345,7 +366,8 @@ def _refuse_mechanism(attention: Any, extents: tuple[str, ...], num_positions: i
 def _refuse_modules(modules: list[tuple[Any, str, tuple[type, ...]]]) -> str | None:
     """Why one of these modules, by name and known types, has to be called, or None."""
     for module, name, kinds in modules:
-        if (reason := ineligible(module, name, *kinds) or _unknown(module, name)) is not None:
+        # attention reports its weights (`_report`)
+        if (reason := ineligible(module, name, *kinds, reports=True) or _unknown(module, name)) is not None:
             return reason
     return None
 

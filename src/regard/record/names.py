@@ -6,6 +6,7 @@ model there. So no module is wrapped, and none has a hook.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from types import CodeType, FrameType
@@ -20,6 +21,7 @@ Site = tuple[tuple[CodeType, int], ...]
 """From where in a module's method attention was called: the code and the instruction of each function in between."""
 _PASSED = (__file__.removesuffix("names.py"), torch.overrides.__file__)
 """Frames of these files are no part of a site: how many there are depends on who else records."""
+_LIBRARY = __file__.removesuffix("record/names.py".replace("/", os.sep))
 
 
 class Names:
@@ -49,7 +51,10 @@ class Names:
         return id(module._parameters) in self._parts
 
     def caller(self) -> tuple[nn.Module, Site] | None:
-        """The module of the model in whose method this is called, and from where there; None outside of the model."""
+        """The module of the model in whose method this is called, and from where there.
+
+        None outside of the model, and in a module of this library, which reports its weights (`layers.recorders`).
+        """
         frame: FrameType | None = sys._getframe(1)
         site: list[tuple[CodeType, int]] = []
         while frame is not None:
@@ -57,7 +62,8 @@ class Names:
                 site.append((frame.f_code, frame.f_lasti))
                 first = _first_argument(frame)
                 if isinstance(first, nn.Module) and id(first._parameters) in self._names:
-                    return first, tuple(site)
+                    # the library's own code reports what its kernels compute
+                    return None if frame.f_code.co_filename.startswith(_LIBRARY) else (first, tuple(site))
             frame = frame.f_back
         return None
 
