@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.decoding.constraint import NONE, Constraints, Phrases
+from regard.decoding.frontier import widened
 from regard.ops import largest
 from regard.shapes import Bool, Float, Int
 
@@ -79,11 +80,14 @@ class Banks:
         bank = torch.where(contained, lengths, reached).sum(-1).view(count, -1)
         summed = (totals.view(-1, 1) + values).masked_fill(totals.view(-1, 1) == -inf, -inf).view(count, -1)
 
+        summed, bank = widened(summed, width, -inf), widened(bank, width, 0)  # a small vocabulary may have fewer
+
         chosen = allocate(summed, bank, width)
+        new_totals, chosen = summed.gather(1, chosen), chosen.clamp(max=len(totals[0]) * candidates.shape[1] - 1)
         parents = chosen // candidates.shape[1]
         contained = contained.view(count, -1, contained.shape[-1])
         contained = contained.gather(1, chosen[..., None].expand(-1, -1, contained.shape[-1]))
-        return summed.gather(1, chosen), candidates.view(count, -1).gather(1, chosen), parents, contained
+        return new_totals, candidates.view(count, -1).gather(1, chosen), parents, contained
 
 
 def allocate(totals: Float[Tensor, "B M"], bank: Int[Tensor, "B M"], count: int) -> Int[Tensor, "B C"]:

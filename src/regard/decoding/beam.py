@@ -237,6 +237,8 @@ def _search(
                 before = penalty.score(_candidates(totals, length - 1, frontier)).view(len(frontier), groups, -1)
                 unfinished = torch.where(stranded, widened(before, width, -inf), unfinished)
                 last = torch.where(stranded, widened(frontier.nodes.view_as(before), width, ROOT), last)
+            unfinished, order = unfinished.sort(dim=2, descending=True, stable=True)  # a penalty may rank otherwise
+            last = last.gather(2, order)
             left = frontier.sentences[leaving]
             final[left] = torch.cat([finished, unfinished], 2)[leaving]
             final_nodes[left] = torch.cat([finished_nodes, last], 2)[leaving]
