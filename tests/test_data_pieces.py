@@ -141,7 +141,8 @@ def test_both_sides_of_an_autoencoder_have_one_number(pairs: Path) -> None:
     config = from_preset("text-to-text", [*settings, "data.autoencode=true"]).config
     data = read_data(config.data)
     assert data.source is data.target
-    assert data.config.source == data.config.target
+    source = data.config.source.model_dump()
+    assert source == data.config.target.model_dump(include=set(source))
     assert set(data.chosen) == {
         "data.dev_fraction",
         "data.source.vocabulary_size",

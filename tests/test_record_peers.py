@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import pytest
@@ -15,9 +17,18 @@ TARGETS = torch.randint(5, 50, (2, 6), generator=torch.Generator().manual_seed(1
 MASK = torch.arange(9) < torch.tensor([9, 6])[:, None]
 
 
+def installed(package: str) -> Any:
+    """The module of a package, or a skip; folders of goldens have such names, too."""
+    try:
+        version(package)
+    except PackageNotFoundError:
+        pytest.skip(f"{package} is not installed")
+    return import_module(package.replace("-", "_"))
+
+
 @pytest.fixture(scope="module")
 def transformers() -> Any:
-    return pytest.importorskip("transformers", reason="transformers is not installed")
+    return installed("transformers")
 
 
 def sharpened(model: Any) -> Any:
@@ -140,7 +151,7 @@ def test_grouped_heads_of_llama_are_seen(transformers):
 
 
 def test_x_transformers_shows_what_its_plain_attention_keeps():
-    peer = pytest.importorskip("x_transformers", reason="x-transformers is not installed")
+    peer = installed("x-transformers")
 
     def make(**options: Any) -> Any:
         layers = peer.Decoder(dim=32, depth=2, heads=4, **options)
@@ -160,7 +171,7 @@ def test_x_transformers_shows_what_its_plain_attention_keeps():
 
 
 def test_an_encoder_and_a_decoder_of_x_transformers_are_seen():
-    peer = pytest.importorskip("x_transformers", reason="x-transformers is not installed")
+    peer = installed("x-transformers")
     sides = {
         f"{side}_{key}": value
         for side in ("enc", "dec")

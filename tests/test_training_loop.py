@@ -420,11 +420,14 @@ def test_every_key_of_the_configuration_is_read(tmp_path: Path) -> None:
             seen.add(name)
             return getattr(self._settings, name)
 
-    for i, schedule in enumerate(["plateau", "cosine"]):
-        settings: Any = Spy(config(epochs=1, schedule=schedule, scheduled_sampling=0.1, sequence_teacher_forcing=0.9))
+    for i, schedule in enumerate(["plateau", "cosine", "noam"]):
+        rate = TextTrainingConfig.model_fields["learning_rate"].default
+        feedback = {"scheduled_sampling": 0.1, "sequence_teacher_forcing": 0.9}
+        settings: Any = Spy(config(epochs=1, schedule=schedule, learning_rate=rate, **feedback))
         train(
             ToyTrainee(settings), settings, tmp_path / str(i), seed=1, select="symbol_error_rate",
             console=Console(file=StringIO()),
         )  # fmt: skip
-    others = {"alignment_losses", "batch_tokens", "compile", "label_smoothing", "reinforce", "start_from"}  # the task's
+    others = {"alignment_losses", "batch_tokens", "compile", "label_smoothing", "label_smoothing_others", "reinforce",
+              "start_from"}  # the task's  # fmt: skip
     assert set(TextTrainingConfig.model_fields) - seen == others
