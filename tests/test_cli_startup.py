@@ -96,3 +96,9 @@ def test_a_few_words_and_many_give_the_same_outputs_and_scores(tmp_path):
     np.testing.assert_allclose(
         [one["log_probability"] for one in few], [one["log_probability"] for one in many], atol=1e-4
     )
+
+
+def test_weights_of_8_bits_load_the_kernels_for_a_single_word_too():
+    printed, modules = after("from regard.cli import run\nrun(['predict', '-m', 'g2p-en', '--weights', 'int8', 'cat'])")
+    assert printed == "cat\tK AE T"
+    assert "numba" in modules

@@ -162,18 +162,17 @@ def _not_for(flag: str, task: str, others: Iterable[str]) -> str:
 def kernels_for(model: AbstractModel[Any], inputs: Sequence[Any]) -> Iterator[None]:
     """Inside the block, compiled kernels are not loaded for a few texts only, as loading takes most of a second.
 
+    They are for weights of 8 bits, which nothing else multiplies.
+
     Args:
         inputs: all inputs that this process handles.
     """
     from regard.ops.eligibility import only_loaded_kernels
 
-    few = model.input_kind == "text" and sum(map(len, inputs)) * _beam(model) <= SMALL_WORK
-    with only_loaded_kernels() if few else nullcontext():
+    decoding = model.config.decoding
+    few = model.input_kind == "text" and sum(map(len, inputs)) * int(getattr(decoding, "width", 1)) <= SMALL_WORK
+    with only_loaded_kernels() if few and getattr(decoding, "weights", None) != "int8" else nullcontext():
         yield
-
-
-def _beam(model: AbstractModel[Any]) -> int:
-    return int(getattr(model.config.decoding, "width", 1))
 
 
 def described(name: str) -> str | None:
