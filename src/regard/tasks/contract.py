@@ -15,6 +15,7 @@ from regard.config import Config
 from regard.data import Findings, Vocabulary
 from regard.errors import DataError, UnsupportedError
 from regard.tasks.fingerprints import fingerprint, training_files
+from regard.tasks.open_keys import adopted, open_keys
 from regard.tasks.plan import Plan
 from regard.training import Trainee
 
@@ -304,9 +305,9 @@ class AbstractTask(ABC, Generic[ConfigT]):
     def resolve(self, config: ConfigT, material: Any, report: Any) -> Plan[ConfigT]:
         """The configuration with values for the keys that it leaves open."""
 
-    @abstractmethod
     def adopt(self, config: ConfigT, resolved: ConfigT) -> ConfigT:
         """A configuration whose open keys have the values that a former run resolved them to."""
+        return adopted(config, resolved, open_keys(config))
 
     @abstractmethod
     def build(self, config: ConfigT, material: Any, *, name: str) -> AbstractModel[ConfigT]:

@@ -50,12 +50,16 @@ class OpenKeys(Generic[ConfigT]):
 
 
 def open_keys(config: Config) -> list[KeyPath]:
-    """The keys that follow from the data and are not set."""
-    return [
+    """The keys that follow from the data and are not set, and the held-out share if there is no held-out file."""
+    paths: list[KeyPath] = [
         key.path
         for key in keys(type(config), config.model_dump()).values()
         if key.follows_from_data and not is_set(config, key.path)
     ]
+    data: Any = config.data
+    if "dev_fraction" in type(data).model_fields and data.dev is None and data.dev_fraction is None:
+        paths.append(("data", "dev_fraction"))
+    return paths
 
 
 def adopted(config: ConfigT, resolved: ConfigT, paths: Iterable[KeyPath]) -> ConfigT:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from regard.config.tasks.documents import DocumentsConfig
 from regard.data import bucket
-from regard.tasks.open_keys import OpenKeys, adopted, open_keys, two_digits
+from regard.tasks.open_keys import OpenKeys, two_digits
 from regard.tasks.plan import Plan, choose_steps, falling_dropout
 
 REFERENCE = 500_000
@@ -57,11 +57,3 @@ def resolve(
     steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS)
     amount = f"{int(kept.sum()):,} documents, {num_words:,} words"
     return Plan(open_, amount, f"of up to {batch_words:,} words", "training.batch_words", steps_per_epoch)
-
-
-def adopt(config: DocumentsConfig, resolved: DocumentsConfig) -> DocumentsConfig:
-    """A configuration whose open keys have the values that a former run resolved them to."""
-    paths = open_keys(config)
-    if config.data.dev is None and config.data.dev_fraction is None:
-        paths.append(("data", "dev_fraction"))
-    return adopted(config, resolved, paths)

@@ -12,7 +12,7 @@ from regard.models import DocumentClassifier
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.documents.build import build_classifier
 from regard.tasks.documents.checking import check_documents
-from regard.tasks.documents.defaults import adopt, resolve
+from regard.tasks.documents.defaults import resolve
 from regard.tasks.documents.model import FIELD, LABELS, DocumentModel
 from regard.tasks.documents.reading import TrainingData, empty_field, read_data
 from regard.tasks.documents.trainee import DocumentTrainee, check_weights
@@ -65,10 +65,6 @@ class DocumentsTask(AbstractTask[DocumentsConfig]):
         """Chooses batches, steps and dropout by the number of words."""
         words = material.train_words
         return resolve(config, words.num_words, words.num_sentences, chosen=material.chosen)
-
-    def adopt(self, config: DocumentsConfig, resolved: DocumentsConfig) -> DocumentsConfig:
-        """A configuration whose open keys have the values that a former run resolved them to."""
-        return adopt(config, resolved)
 
     def build(self, config: DocumentsConfig, material: TrainingData, *, name: str) -> DocumentModel:
         """An untrained model for the words and labels of the training documents."""

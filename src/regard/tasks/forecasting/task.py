@@ -18,7 +18,6 @@ from regard.tasks.forecasting.model import FACTS, LINEAR, SCALE, Forecaster, che
 from regard.tasks.forecasting.network import ForecastNetwork, build_network
 from regard.tasks.forecasting.reading import SeriesData, read_material
 from regard.tasks.forecasting.trainee import ForecastTrainee
-from regard.tasks.open_keys import adopted, open_keys
 from regard.tasks.plan import Plan
 from regard.tasks.teaching import check_teachable
 
@@ -77,10 +76,6 @@ class ForecastingTask(AbstractTask[ForecastingConfig]):
     def resolve(self, config: ForecastingConfig, material: SeriesData, report: Findings) -> Plan[ForecastingConfig]:
         """Chooses windows, batches and steps by step and number of the rows."""
         return resolve(config, material)
-
-    def adopt(self, config: ForecastingConfig, resolved: ForecastingConfig) -> ForecastingConfig:
-        """A configuration whose open keys have the values that a former run resolved them to."""
-        return adopted(config, resolved, open_keys(config))
 
     def build(self, config: ForecastingConfig, material: SeriesData, *, name: str) -> Forecaster:
         """An untrained model for the targets of the series."""

@@ -14,7 +14,7 @@ from regard.tasks.labelling.model import Tagger
 from regard.tasks.labelling.network import Labeller
 from regard.tasks.labelling.reading import LabellingMaterial, check, read_material
 from regard.tasks.labelling.trainee import LabellingTrainee
-from regard.tasks.open_keys import OpenKeys, adopted, open_keys, two_digits
+from regard.tasks.open_keys import OpenKeys, two_digits
 from regard.tasks.plan import Plan, choose_steps
 
 DRAFT_SYMBOLS = 8
@@ -66,10 +66,6 @@ class LabellingTask(AbstractTask[LabellingConfig]):
         steps_per_epoch = choose_steps(keys, batches=batches, steps=goal, validations=VALIDATIONS)
         amount = f"{len(lengths):,} sentences, {int(lengths.sum()):,} tokens"
         return Plan(keys, amount, f"of up to {batch_tokens:,} tokens", "training.batch_tokens", steps_per_epoch)
-
-    def adopt(self, config: LabellingConfig, resolved: LabellingConfig) -> LabellingConfig:
-        """A configuration whose open keys have the values that a former run resolved them to."""
-        return adopted(config, resolved, open_keys(config))
 
     def build(self, config: LabellingConfig, material: LabellingMaterial, *, name: str) -> Tagger:
         """An untrained model for the vocabularies of the sentences."""

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from regard.config.tasks.language_modelling import LanguageModellingConfig, RecurrentLanguageConfig
 from regard.tasks.language_modelling.build import parts_of
-from regard.tasks.open_keys import OpenKeys, adopted, open_keys, two_digits
+from regard.tasks.open_keys import OpenKeys, two_digits
 from regard.tasks.plan import Plan, choose_steps, falling_dropout
 
 REFERENCE = 100_000
@@ -58,11 +58,3 @@ def resolve(
     steps_per_epoch = choose_steps(open_, batches=batches, steps=goal, validations=VALIDATIONS)
     batch = f"of up to {batch_size:,} windows of {training.window:,} tokens"
     return Plan(open_, f"{num_tokens:,} tokens", batch, "training.batch_size", steps_per_epoch)
-
-
-def adopt(config: LanguageModellingConfig, resolved: LanguageModellingConfig) -> LanguageModellingConfig:
-    """A configuration whose open keys have the values that a former run resolved them to."""
-    paths = open_keys(config)
-    if config.data.dev is None and config.data.dev_fraction is None:
-        paths.append(("data", "dev_fraction"))
-    return adopted(config, resolved, paths)

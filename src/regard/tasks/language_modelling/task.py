@@ -13,7 +13,7 @@ from regard.models import AbstractLanguageModel
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.language_modelling.build import build_model
-from regard.tasks.language_modelling.defaults import adopt, resolve
+from regard.tasks.language_modelling.defaults import resolve
 from regard.tasks.language_modelling.model import LanguageModel
 from regard.tasks.language_modelling.reading import check, chosen, paths, read_text
 from regard.tasks.language_modelling.trainee import TextTrainee
@@ -61,10 +61,6 @@ class LanguageModellingTask(AbstractTask[LanguageModellingConfig]):
     ) -> Plan[LanguageModellingConfig]:
         """Chooses sizes, batches and steps by the number of tokens."""
         return resolve(config, material.train.num_tokens, chosen=chosen(config.data, material))
-
-    def adopt(self, config: LanguageModellingConfig, resolved: LanguageModellingConfig) -> LanguageModellingConfig:
-        """A configuration whose open keys have the values that a former run resolved them to."""
-        return adopt(config, resolved)
 
     def build(self, config: LanguageModellingConfig, material: RunningText, *, name: str) -> LanguageModel:
         """An untrained model for the vocabulary of the text."""

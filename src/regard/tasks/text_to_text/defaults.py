@@ -162,6 +162,4 @@ def adopt(config: TextToTextConfig, resolved: TextToTextConfig) -> TextToTextCon
     """A configuration whose open keys have the values that a former run resolved them to."""
     paths = open_keys(config)
     paths += [path for path in PIECES if value_of(config, path) is None and learns_pieces(value_of(config, path[:-1]))]
-    if config.data.dev is None and config.data.dev_fraction is None:
-        paths.append(("data", "dev_fraction"))
     return adopted(config, resolved, paths)
