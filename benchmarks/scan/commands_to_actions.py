@@ -2,8 +2,8 @@
 
     python benchmarks/scan/commands_to_actions.py FOLDER_OF_SCAN OUTPUT
 
-Of each split (simple, length, addprim_jump) a `train.SPLIT.tsv`, a `test.SPLIT.tsv`, and a `dev.SPLIT.tsv` with a twentieth
-of the training commands, never one of a single word: `jump` is all that training on addprim_jump has of that word.
+Of each split (simple, length, addprim_jump) a `train.SPLIT.tsv`, a `test.SPLIT.tsv`, and a `dev.SPLIT.tsv` with a
+twentieth of the training commands, never one of a single word: `jump` is all that training on addprim_jump has of it.
 """
 
 from __future__ import annotations
