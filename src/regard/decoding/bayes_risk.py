@@ -13,6 +13,7 @@ from torch import Generator, Tensor
 from regard.config.search import Search, UtilityName
 from regard.decoding.constraint import Constraints
 from regard.decoding.processor import Processor, SearchSource
+from regard.decoding.request import Request
 from regard.decoding.result import Hypothesis
 from regard.decoding.sampling import drawing_steps
 from regard.decoding.steps import exhausted
@@ -59,21 +60,23 @@ def mbr_search(
         raise ConfigError(f"Minimum Bayes risk is method mbr; got method={options.method!r}.", ("decoding", "method"))
     drawn = exhausted(
         drawing_steps(
-            decoder,
-            memory,
+            Request(
+                decoder=decoder,
+                memory=memory,
+                bos=bos,
+                eos=eos,
+                max_length=max_length,
+                alignment=alignment,
+                processors=processors,
+                items=items,
+                source=source,
+                min_length=min_length,
+                unk=unk,
+                constraints=constraints,
+                generator=generator,
+            ),
             options,
             options.num_samples,
-            bos=bos,
-            eos=eos,
-            max_length=max_length,
-            alignment=alignment,
-            processors=processors,
-            items=items,
-            source=source,
-            min_length=min_length,
-            unk=unk,
-            constraints=constraints,
-            generator=generator,
         )
     )
     return minimum_bayes_risk(drawn, utility=options.utility, num_best=options.num_best, text=text)

@@ -13,11 +13,12 @@ from regard.config.search import Search
 from regard.decoding.banks import Banks
 from regard.decoding.constraint import Constraints, checked
 from regard.decoding.frontier import Frontier, MinimumLengths, length_limits, widened
-from regard.decoding.greedy import greedy_search
+from regard.decoding.greedy import greedy_steps
 from regard.decoding.history import ROOT, History
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import AbstractPenalty, Candidates, penalty_of, require_source
 from regard.decoding.processor import Processor, SearchSource, process, uses_weights
+from regard.decoding.request import Request
 from regard.decoding.result import Hypothesis, StopReason
 from regard.decoding.steps import Ended, Progress, Steps, exhausted
 from regard.errors import ConfigError
@@ -62,86 +63,57 @@ def beam_search(
         raise ConfigError(
             f"Beam search is method beam; got method={options.method!r}. Call search.", ("decoding", "method")
         )
-    if options.beam == 1:
-        return greedy_search(
-            decoder,
-            memory,
-            options,
-            bos=bos,
-            eos=eos,
-            max_length=max_length,
-            alignment=alignment,
-            penalty=penalty,
-            processors=processors,
-            items=items,
-            source=source,
-            min_length=min_length,
-            unk=unk,
-            constraints=constraints,
-        )
+    steps = greedy_steps if options.beam == 1 else beam_steps
     return exhausted(
-        beam_steps(
-            decoder,
-            memory,
+        steps(
+            Request(
+                decoder=decoder,
+                memory=memory,
+                bos=bos,
+                eos=eos,
+                max_length=max_length,
+                alignment=alignment,
+                penalty=penalty,
+                processors=processors,
+                items=items,
+                source=source,
+                min_length=min_length,
+                unk=unk,
+                constraints=constraints,
+            ),
             options,
-            bos=bos,
-            eos=eos,
-            max_length=max_length,
-            alignment=alignment,
-            penalty=penalty,
-            processors=processors,
-            items=items,
-            source=source,
-            min_length=min_length,
-            unk=unk,
-            constraints=constraints,
         )
     )
 
 
-def beam_steps(
-    decoder: Decoder,
-    memory: Tree,
-    options: Search,
-    *,
-    bos: int,
-    eos: int,
-    max_length: int | Tensor,
-    alignment: bool = False,
-    penalty: AbstractPenalty | None = None,
-    processors: Sequence[Processor] = (),
-    items: Tensor | None = None,
-    source: SearchSource | None = None,
-    min_length: int | Tensor | None = None,
-    unk: int | None = None,
-    constraints: Sequence[Constraints | None] | None = None,
-    streaming: bool = False,
-) -> Steps:
+def beam_steps(request: Request, options: Search) -> Steps:
     """Beam search with a beam of 2 or more, step by step."""
-    if tree.rows(memory) == 0:
+    if tree.rows(request.memory) == 0:
         return list
-    penalty = penalty or penalty_of(options)
-    require_source(penalty, source)
-    remaining = length_limits(max_length, memory)
-    rows = checked(constraints, len(remaining), eos=eos, limits=remaining)
-    processors = processors_of(options, processors, unk=unk, constraints=rows, device=remaining.device)
+    penalty = request.penalty or penalty_of(options)
+    require_source(penalty, request.source)
+    remaining = length_limits(request.max_length, request.memory)
+    rows = checked(request.constraints, len(remaining), eos=request.eos, limits=remaining)
+    processors = processors_of(options, request.processors, unk=request.unk, constraints=rows, device=remaining.device)
     banks = Banks(rows, remaining.device) if rows is not None and any(row.include for row in rows) else None
     frontier = Frontier(
-        decoder,
-        memory,
-        bos=bos,
-        eos=eos,
+        request.decoder,
+        request.memory,
+        bos=request.bos,
+        eos=request.eos,
         width=options.beam,
         begins_alike=options.num_groups == 1,
-        alignment=alignment,
+        alignment=request.alignment,
         keep_tokens=bool(processors) or banks is not None,
         keep_weights=any(map(uses_weights, (penalty, *processors))),
-        items=items,
-        source=source,
+        items=request.items,
+        source=request.source,
         storage=options.weights,
     )
-    least = MinimumLengths(min_length, options.min_length, memory)
-    scores, nodes = yield from _search(frontier, options, remaining, least, penalty, processors, banks, streaming)
+    least = MinimumLengths(request.min_length, options.min_length, request.memory)
+    scores, nodes = yield from _search(
+        frontier, options, remaining, least, penalty, processors, banks, request.streaming
+    )
     best = _best(options, remaining)
 
     def read() -> list[list[Hypothesis]]:

@@ -11,11 +11,10 @@ from regard.config.search import Search
 from regard.decoding.bayes_risk import Texts, mbr_search
 from regard.decoding.beam import beam_search
 from regard.decoding.constraint import Constraints
-from regard.decoding.penalty import AbstractPenalty
+from regard.decoding.penalty import AbstractPenalty, refuse_penalty
 from regard.decoding.processor import Processor, SearchSource
 from regard.decoding.result import Hypothesis
 from regard.decoding.sampling import sample
-from regard.errors import ConfigError
 from regard.models.contract import Decoder, Tree
 
 
@@ -73,10 +72,7 @@ def search(
     """
     options = Search() if options is None else options
     if options.method != "beam":
-        if penalty is not None:
-            raise ConfigError(
-                f"A penalty ranks the hypotheses of method beam; got method={options.method!r}.", ("decoding", "method")
-            )
+        refuse_penalty(penalty, options)
         drawn = sample if options.method == "sampling" else partial(mbr_search, text=text)
         return drawn(
             decoder,

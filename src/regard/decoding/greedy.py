@@ -12,6 +12,7 @@ from regard.decoding.frontier import MinimumLengths, length_limits
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import AbstractPenalty, penalty_of, require_source
 from regard.decoding.processor import Processor, SearchSource
+from regard.decoding.request import Request
 from regard.decoding.result import Hypothesis
 from regard.decoding.rollout import roll_out
 from regard.decoding.steps import Steps, exhausted
@@ -41,69 +42,50 @@ def greedy_search(
 
     Args and Raises: as in `search`. A beam other than 1 is an error.
     """
+    options = Search(beam=1) if options is None else options
     return exhausted(
         greedy_steps(
-            decoder,
-            memory,
+            Request(
+                decoder=decoder,
+                memory=memory,
+                bos=bos,
+                eos=eos,
+                max_length=max_length,
+                alignment=alignment,
+                penalty=penalty,
+                processors=processors,
+                items=items,
+                source=source,
+                min_length=min_length,
+                unk=unk,
+                constraints=constraints,
+            ),
             options,
-            bos=bos,
-            eos=eos,
-            max_length=max_length,
-            alignment=alignment,
-            penalty=penalty,
-            processors=processors,
-            items=items,
-            source=source,
-            min_length=min_length,
-            unk=unk,
-            constraints=constraints,
         )
     )
 
 
-def greedy_steps(
-    decoder: Decoder,
-    memory: Tree,
-    options: Search | None = None,
-    *,
-    bos: int,
-    eos: int,
-    max_length: int | Tensor,
-    alignment: bool = False,
-    penalty: AbstractPenalty | None = None,
-    processors: Sequence[Processor] = (),
-    items: Tensor | None = None,
-    source: SearchSource | None = None,
-    min_length: int | Tensor | None = None,
-    unk: int | None = None,
-    constraints: Sequence[Constraints | None] | None = None,
-    streaming: bool = False,
-) -> Steps:
+def greedy_steps(request: Request, options: Search) -> Steps:
     """Greedy search, step by step."""
-    options = Search(beam=1) if options is None else options
     if options.method != "beam" or options.beam != 1:
         got = f"beam={options.beam}" if options.method == "beam" else f"method={options.method!r}"
         raise ConfigError(f"Greedy search is beam=1; got {got}. Call search.", ("decoding", "beam"))
-    penalty = penalty or penalty_of(options)
-    require_source(penalty, source)
-    limits = length_limits(max_length, memory)
+    penalty = request.penalty or penalty_of(options)
+    require_source(penalty, request.source)
+    limits = length_limits(request.max_length, request.memory)
     rows = checked(
-        constraints, len(limits), eos=eos, limits=limits, greedy="greedy search (beam 1) has only one hypothesis"
+        request.constraints,
+        len(limits),
+        eos=request.eos,
+        limits=limits,
+        greedy="greedy search (beam 1) has only one hypothesis",
     )
     return roll_out(
-        decoder,
-        memory,
+        request,
         lambda log_probabilities, frontier: largest(log_probabilities, 1)[1],
         penalty,
-        processors_of(options, processors, unk=unk, constraints=rows, device=limits.device),
+        processors_of(options, request.processors, unk=request.unk, constraints=rows, device=limits.device),
         width=1,
-        min_length=MinimumLengths(min_length, options.min_length, memory),
-        bos=bos,
-        eos=eos,
-        max_length=max_length,
-        alignment=alignment,
-        items=items,
-        source=source,
+        min_length=MinimumLengths(request.min_length, options.min_length, request.memory),
         storage=options.weights,
-        streaming=streaming,
     )

@@ -147,6 +147,18 @@ class CoveragePenalty(AbstractPenalty):
         return self.ranking.bound(log_probability, length, max_length)
 
 
+def refuse_penalty(penalty: AbstractPenalty | None, options: Search) -> None:
+    """Refuses a penalty where nothing is ranked.
+
+    Raises:
+        ConfigError: for another method than beam.
+    """
+    if penalty is not None and options.method != "beam":
+        raise ConfigError(
+            f"A penalty ranks the hypotheses of method beam; got method={options.method!r}.", ("decoding", "method")
+        )
+
+
 def penalty_of(options: Search) -> AbstractPenalty:
     """The penalty that the options name.
 

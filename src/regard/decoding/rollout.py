@@ -11,31 +11,23 @@ from torch import Generator, Tensor
 from regard import tree
 from regard.decoding.frontier import Frontier, MinimumLengths, length_limits, widened
 from regard.decoding.penalty import AbstractPenalty, Candidates
-from regard.decoding.processor import Processor, SearchSource, process, uses_weights
+from regard.decoding.processor import Processor, process, uses_weights
+from regard.decoding.request import Request
 from regard.decoding.result import Hypothesis, StopReason
 from regard.decoding.steps import Ended, Progress, Steps
-from regard.models.contract import Decoder, Tree
 from regard.ops.linear.storage import Storage
 
 
 def roll_out(
-    decoder: Decoder,
-    memory: Tree,
+    request: Request,
     choose: Callable[[Tensor, Frontier], Tensor],
     penalty: AbstractPenalty,
     processors: Sequence[Processor],
     *,
     width: int,
     min_length: MinimumLengths,
-    bos: int,
-    eos: int,
-    max_length: int | Tensor,
-    alignment: bool,
-    items: Tensor | None = None,
-    source: SearchSource | None = None,
     generator: Generator | None = None,
     storage: Storage = "float32",
-    streaming: bool = False,
 ) -> Steps:
     """`width` hypotheses per sentence, best first; `choose` picks tokens (R,) from log-probabilities (R, N).
 
@@ -43,21 +35,21 @@ def roll_out(
 
     A hypothesis for which every token is impossible stops, with `stop_reason` "length". If streamed, `width` is 1.
     """
-    count = tree.rows(memory)
+    count, eos = tree.rows(request.memory), request.eos
     if count == 0:
         return list
-    remaining = length_limits(max_length, memory)
+    remaining = length_limits(request.max_length, request.memory)
     frontier = Frontier(
-        decoder,
-        memory,
-        bos=bos,
+        request.decoder,
+        request.memory,
+        bos=request.bos,
         eos=eos,
         width=width,
-        alignment=alignment,
+        alignment=request.alignment,
         keep_tokens=bool(processors),
         keep_weights=any(map(uses_weights, (penalty, *processors))),
-        items=items,
-        source=source,
+        items=request.items,
+        source=request.source,
         generator=generator,
         storage=storage,
     )
@@ -94,7 +86,7 @@ def roll_out(
         leaving = ~going.any(1)
         if not bool(leaving.any()):
             frontier.move(rows, tokens, last)
-            if streaming:
+            if request.streaming:
                 yield _progress(frontier)
             continue
         left = frontier.sentences[leaving]
@@ -108,13 +100,13 @@ def roll_out(
             )
         )
         nodes[left] = last[leaving]
-        if streaming:
+        if request.streaming:
             yield Ended(frontier.history, left, *(x[left, 0] for x in (nodes, scores, ended)))
         staying = (~leaving).nonzero()[:, 0]
         frontier.move(rows[staying], tokens[staying], last[staying], staying)
         totals, lengths, going, last, remaining = (x[staying] for x in (totals, lengths, going, last, remaining))
         weights = None if weights is None else weights[staying]
-        if streaming and len(frontier):
+        if request.streaming and len(frontier):
             yield _progress(frontier)
     scores, order = scores.sort(dim=1, descending=True, stable=True)
     nodes, ended = nodes.gather(1, order), ended.gather(1, order)

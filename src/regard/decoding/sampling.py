@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Generator, Tensor
@@ -12,8 +13,9 @@ from regard.config.search import Search
 from regard.decoding.constraint import Constraints, checked
 from regard.decoding.frontier import Frontier, MinimumLengths, length_limits
 from regard.decoding.options import processors_of
-from regard.decoding.penalty import NoPenalty
+from regard.decoding.penalty import NoPenalty, refuse_penalty
 from regard.decoding.processor import Processor, SearchSource
+from regard.decoding.request import Request
 from regard.decoding.result import Hypothesis
 from regard.decoding.rollout import roll_out
 from regard.decoding.steps import Steps, exhausted
@@ -63,71 +65,51 @@ def sample(
         raise ConfigError(f"Sampling is method sampling; got method={options.method!r}.", ("decoding", "method"))
     return exhausted(
         drawing_steps(
-            decoder,
-            memory,
+            Request(
+                decoder=decoder,
+                memory=memory,
+                bos=bos,
+                eos=eos,
+                max_length=max_length,
+                alignment=alignment,
+                processors=processors,
+                items=items,
+                source=source,
+                min_length=min_length,
+                unk=unk,
+                constraints=constraints,
+                generator=generator,
+            ),
             options,
             options.num_best,
-            bos=bos,
-            eos=eos,
-            max_length=max_length,
-            alignment=alignment,
-            processors=processors,
-            items=items,
-            source=source,
-            min_length=min_length,
-            unk=unk,
-            constraints=constraints,
-            generator=generator,
         )
     )
 
 
-def drawing_steps(
-    decoder: Decoder,
-    memory: Tree,
-    options: Search,
-    width: int,
-    *,
-    bos: int,
-    eos: int,
-    max_length: int | Tensor,
-    alignment: bool = False,
-    processors: Sequence[Processor] = (),
-    items: Tensor | None = None,
-    source: SearchSource | None = None,
-    min_length: int | Tensor | None = None,
-    unk: int | None = None,
-    constraints: Sequence[Constraints | None] | None = None,
-    generator: Generator | None = None,
-    streaming: bool = False,
-) -> Steps:
+def drawing_steps(request: Request, options: Search, width: int) -> Steps:
     """Draws `width` samples per sentence, as `sample`, whatever the method of the options; step by step."""
+    memory, generator = request.memory, request.generator
+    refuse_penalty(request.penalty, options)
     if options.seed is not None and generator is not None:
         raise ConfigError("Give a seed or a generator, not both.", ("decoding", "seed"))
     device = next(tree.leaves(memory)).device
     seed = options.seed
     if seed is None:
         seed = int(torch.randint(2**31, (), generator=generator, device=device if generator else "cpu"))
-    items = items_of(memory, items)
-    limits = length_limits(max_length, memory)
-    rows = checked(constraints, len(limits), eos=eos, limits=limits, greedy="samples are drawn one by one")
+    items = items_of(memory, request.items)
+    limits = length_limits(request.max_length, memory)
+    rows = checked(
+        request.constraints, len(limits), eos=request.eos, limits=limits, greedy="samples are drawn one by one"
+    )
     return roll_out(
-        decoder,
-        memory,
+        replace(request, items=items),
         chooser(options, width, items, seed),
         NoPenalty(),
-        processors_of(options, processors, unk=unk, constraints=rows, device=device),
+        processors_of(options, request.processors, unk=request.unk, constraints=rows, device=device),
         width=width,
-        min_length=MinimumLengths(min_length, options.min_length, memory),
-        bos=bos,
-        eos=eos,
-        max_length=max_length,
-        alignment=alignment,
-        items=items,
-        source=source,
+        min_length=MinimumLengths(request.min_length, options.min_length, memory),
         generator=generator if options.seed is None else torch.Generator(device).manual_seed(seed),
         storage=options.weights,
-        streaming=streaming,
     )
 
 

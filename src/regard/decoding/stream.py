@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,6 +16,7 @@ from regard.decoding.constraint import Constraints
 from regard.decoding.greedy import greedy_steps
 from regard.decoding.penalty import AbstractPenalty
 from regard.decoding.processor import Processor, SearchSource
+from regard.decoding.request import Request
 from regard.decoding.result import Hypothesis, StopReason
 from regard.decoding.sampling import drawing_steps
 from regard.decoding.steps import Ended, Progress, Steps
@@ -85,27 +85,26 @@ def stream(
     options = Search() if options is None else options
     if (refused := excluded(options, STREAM_EXCLUSIONS)) is not None:
         raise ConfigError(refused[1], ("decoding", refused[0]))
-    arguments: dict[str, Any] = {
-        "bos": bos,
-        "eos": eos,
-        "max_length": max_length,
-        "alignment": alignment,
-        "processors": processors,
-        "items": items,
-        "source": source,
-        "min_length": min_length,
-        "unk": unk,
-        "constraints": constraints,
-        "streaming": True,
-    }
+    request = Request(
+        decoder=decoder,
+        memory=memory,
+        bos=bos,
+        eos=eos,
+        max_length=max_length,
+        alignment=alignment,
+        penalty=penalty,
+        processors=processors,
+        items=items,
+        source=source,
+        min_length=min_length,
+        unk=unk,
+        constraints=constraints,
+        streaming=True,
+    )
     if options.method == "sampling":
-        if penalty is not None:
-            raise ConfigError(
-                "A penalty ranks the hypotheses of method beam; got method='sampling'.", ("decoding", "method")
-            )
-        return _increments(drawing_steps(decoder, memory, options, options.num_best, **arguments))
-    search = greedy_steps if options.beam == 1 else beam_steps
-    return _increments(search(decoder, memory, options, penalty=penalty, **arguments))
+        return _increments(drawing_steps(request, options, options.num_best))
+    steps = greedy_steps if options.beam == 1 else beam_steps
+    return _increments(steps(request, options))
 
 
 def _increments(steps: Steps) -> Iterator[Increment]:
