@@ -196,6 +196,11 @@ X = torch.zeros(2, 10, D)
             (Residual(D), attention(score=RotaryDotScore(D, D, D, num_heads=2, layout="half"))),
             "no product of complex numbers",
         ),
+        (
+            SELF_ATTENTION,
+            (Residual(D), multi_head(query_size=D, memory_size=D, size=D, positions="rotary", normalised=True)),
+            "NormalisedDotScore",
+        ),
         (SELF_ATTENTION, (Residual(D), attention(read=ProjectedSum(D, D, num_heads=2, output_size=32))), "widths"),
         (SELF_ATTENTION, (without_weights(Residual(D)), attention()), "no weight or no bias"),
         (CROSS_ATTENTION, (Residual(D), attention(), X, None), None),

@@ -349,6 +349,8 @@ def _refuse_mechanism(attention: Any, extents: tuple[str, ...], num_positions: i
     if reason is not None:
         return reason
     content = _content(score)
+    if type(content) is not ScaledDotScore:
+        return f"it knows no {type(content).__name__}"
     linear = (nn.Linear,)
     return _refuse_modules(
         [
