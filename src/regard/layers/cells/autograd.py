@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from regard.layers.cells import packed as steps
 from regard.layers.cells.cell import State, ineligible_layer, name_of, parameters
 from regard.layers.cells.packed import KERNELS, LayerSpec
 from regard.layers.packing import Packing
+from regard.ops import second_order
 from regard.ops.eligibility import refuse_kernels, refuse_numba
 from regard.ops.linear import onednn
 
@@ -98,11 +100,8 @@ class _Layer(torch.autograd.Function):
         spec, (x, *flat) = ctx.spec, ctx.saved_tensors
         needs_x, *needs = ctx.needs_input_grad[1:]
         if torch.is_grad_enabled():
-            needed = [tensor for tensor, need in zip((x, *flat), (needs_x, *needs), strict=True) if need]
-            gradients = iter(
-                torch.autograd.grad(reference(spec, x, *flat), needed, (grad_outputs, *grad_final), create_graph=True)
-            )
-            return None, *(next(gradients) if need else None for need in (needs_x, *needs))
+            layer, grads = partial(reference, spec), (grad_outputs, *grad_final)
+            return None, *second_order.gradients(layer, (x, *flat), (needs_x, *needs), grads)
         packed = spec.packing.pack(x)
         if not ctx.tapes:
             steps.forward(spec, packed, flat, ctx.tapes)

@@ -13,6 +13,7 @@ from regard.models.fused import reference
 from regard.models.fused.graphs import RECORDERS, Recordings, Tensors
 from regard.models.fused.plan import Plan, Weights
 from regard.models.fused.steps import PASSES, AbstractPass, Results
+from regard.ops import second_order
 
 
 def all_steps(
@@ -75,16 +76,11 @@ class _AllSteps(torch.autograd.Function):
 
 def _differentiable(ctx: Any, inputs: Tensors, grad_results: Tensors) -> list[Tensor | None]:
     """The gradients of the inputs, as a part of the graph."""
-    needs = ctx.needs_input_grad[3:]
-    needed: Any = [x for x, need in zip(inputs, needs, strict=True) if need]
-    results = reference.steps(ctx.plan, ctx.num_masks, inputs)
-    pairs = [(x, grad_x) for x, grad_x in zip(results, grad_results, strict=True) if grad_x is not None]
-    gradients = iter(
-        torch.autograd.grad(
-            [x for x, _ in pairs], needed, [grad_x for _, grad_x in pairs], create_graph=True, allow_unused=True
-        )
-    )
-    return [next(gradients) if need else None for need in needs]
+
+    def steps(*inputs: Any) -> Results:
+        return reference.steps(ctx.plan, ctx.num_masks, inputs)
+
+    return second_order.gradients(steps, inputs, ctx.needs_input_grad[3:], grad_results)
 
 
 def _forward(plan: Plan, num_masks: int, inputs: Sequence[Any]) -> tuple[AbstractPass, Results]:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import ShapeError
+from regard.ops import second_order
 from regard.ops.linear import Product, linear, outer
 from regard.ops.linear_cross_entropy import reference
 
@@ -77,17 +78,18 @@ class _Loss(torch.autograd.Function):
         gradients, inputs = saved[:3], saved[3:]
         if torch.is_grad_enabled():
             # create_graph: the formula in torch's operations, whose gradients can be differentiated again
-            needed = [x for x, gradient in zip(inputs, gradients) if gradient is not None]
-            features, weight, bias, targets, never = inputs
-            loss, _ = reference.linear_cross_entropy(
-                features, weight, bias, targets, never=never, smoothing=ctx.smoothing
-            )
-            results = iter(torch.autograd.grad(loss, needed, grad_loss, create_graph=True))
+            def loss(features: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor]:
+                targets, never = inputs[3:]
+                return reference.linear_cross_entropy(
+                    features, weight, bias, targets, never=never, smoothing=ctx.smoothing
+                )[:1]
+
+            results = second_order.gradients(loss, inputs[:3], ctx.needs_input_grad[:3], [grad_loss])
         else:
             # in place where no other pass will read them: the weight's gradient is as large as the weight
             multiply = torch.mul if _keeps_graph() else Tensor.mul_
-            results = (multiply(gradient, grad_loss) for gradient in gradients if gradient is not None)
-        return *(None if gradient is None else next(results) for gradient in gradients), None, None, None
+            results = [None if gradient is None else multiply(gradient, grad_loss) for gradient in gradients]
+        return *results, None, None, None
 
 
 def _in_blocks(

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.ops import second_order
 from regard.ops.precision import without_autocast
 
 Tensors = Sequence[Any]
@@ -135,11 +136,12 @@ def _backward(ctx: Any, given: Tensors, kept: Tensors, needs: Sequence[bool], gr
 
 def _differentiable(ctx: Any, given: Tensors, needs: Sequence[bool], grad_y: Tensor) -> list[Tensor | None]:
     """The gradients as a part of the graph."""
-    needed = [tensor for tensor, need in zip(given, needs, strict=True) if need]
     epsilon, norm_first = ctx.options
-    y = ctx.inner.reference(given[:4], given[4:], epsilon=epsilon, norm_first=norm_first)
-    gradients = iter(torch.autograd.grad(y, needed, grad_y, create_graph=True, allow_unused=True))
-    return [next(gradients) if need else None for need in needs]
+
+    def sublayer(*given: Any) -> tuple[Tensor]:
+        return (ctx.inner.reference(given[:4], given[4:], epsilon=epsilon, norm_first=norm_first),)
+
+    return second_order.gradients(sublayer, given, needs, [grad_y])
 
 
 def when(need: bool, gradient: Callable[[], Tensor]) -> Tensor | None:
