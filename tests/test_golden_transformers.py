@@ -13,7 +13,7 @@ import laws
 from golden import archive
 from regard.decoding import greedy_search
 from regard.errors import DataError, UnsupportedError
-from regard.layers import SinusoidalPositions
+from regard.layers import LearnedPositions, SinusoidalPositions
 from regard.models import EncoderDecoder
 from regard.models.weights import from_marian, from_torch_transformer
 
@@ -107,9 +107,13 @@ def spoken_by_torch(parts: Any, source: Tensor, mask: Tensor, inputs: Tensor, po
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor", "ignore:The PyTorch API of nested")
 @pytest.mark.parametrize("norm_first", [True, False])
-@pytest.mark.parametrize(("activation", "bias"), [("relu", True), ("gelu", True), ("relu", False)])
+@pytest.mark.parametrize(
+    # torch keeps a module as activation in the encoder only: its decoder has relu then
+    ("activation", "bias"),
+    [("relu", True), ("gelu", True), ("relu", False), (nn.GELU(), True)],
+)
 @pytest.mark.parametrize("positions", [True, False])
-def test_torchs_transformer_says_the_same(norm_first: bool, activation: str, bias: bool, positions: bool) -> None:
+def test_torchs_transformer_says_the_same(norm_first: bool, activation: Any, bias: bool, positions: bool) -> None:
     parts = plain_torch(norm_first=norm_first, activation=activation, bias=bias, layer_norm_eps=1e-3)
     model = from_torch_transformer(
         *parts, positions="sinusoidal" if positions else None, scaled_embeddings=positions
@@ -144,3 +148,22 @@ def test_tied_outputs_stay_tied_and_other_layers_are_refused() -> None:
         from_torch_transformer(transformer, source, target, output)
     with pytest.raises(UnsupportedError, match="tanh"):
         from_torch_transformer(*plain_torch(activation=torch.tanh))
+    with pytest.raises(UnsupportedError, match="gelu with approximate=tanh"):
+        from_torch_transformer(*plain_torch(activation=nn.GELU(approximate="tanh")))
+    transformer, source, target, output = plain_torch()
+    transformer.decoder.layers[1].norm1.eps = 0.1
+    with pytest.raises(UnsupportedError, match="TransformerDecoder differ in activation, layer_norm_eps"):
+        from_torch_transformer(transformer, source, target, output)
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor", "ignore:The PyTorch API of nested")
+def test_positions_may_be_a_module_with_weights() -> None:
+    parts, learned = plain_torch(), LearnedPositions(9, SIZE)
+    model = from_torch_transformer(*parts, positions=learned, scaled_embeddings=False).eval()
+    assert model.encoder.embedding.positions is model.decoder.embedding.positions is learned
+    source, mask, inputs = torch.randint(1, N, (2, 6)), torch.ones(2, 6, dtype=torch.bool), torch.randint(1, M, (2, 5))
+    transformer, *embeddings, output = parts
+    sides = [embed(ids) + learned.table.weight[: ids.shape[1]] for embed, ids in zip(embeddings, (source, inputs))]
+    causal = nn.Transformer.generate_square_subsequent_mask(5)
+    theirs = output(transformer(*sides, tgt_mask=causal)).log_softmax(-1)
+    torch.testing.assert_close(model(source, inputs, mask=mask).log_probabilities, theirs, **CLOSE)

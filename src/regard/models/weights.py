@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import DataError, UnsupportedError
-from regard.layers import SinusoidalPositions, TokenEmbedding, TokenHead
+from regard.layers import Norm, SinusoidalPositions, TokenEmbedding, TokenHead
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.transformer import TransformerDecoder, TransformerEncoder, transformer_decoder, transformer_encoder
 from regard.models.transformer_options import TransformerOptions
@@ -59,12 +59,14 @@ ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Sizes:
-    """What a Transformer of another program is built like; each of its layers is alike."""
+class _Side:
+    """What the encoder or the decoder of another program is built like; its layers are alike."""
 
     num_layers: int
     num_heads: int
     feed_forward_size: int
+    norm: Norm
+    options: TransformerOptions
 
 
 def from_torch_transformer(
@@ -86,13 +88,13 @@ def from_torch_transformer(
         transformer: with ReLU or GELU, norms before or after the sublayers, with biases or without.
         source, target: the embeddings; the padding's vectors are copied as they are.
         output: the output layer; it shares the target's matrix if `output.weight is target.weight`.
-        positions: what is added to embeddings (`PositionedEmbedding`).
+        positions: what is added to embeddings (`PositionedEmbedding`); a module is shared by both sides.
         scaled_embeddings: whether embeddings are multiplied by √D.
         never: ids that are never predicted, as padding and the beginning of a sentence.
         dropout: of embeddings and sublayers in later training.
 
     Raises:
-        UnsupportedError: for another activation.
+        UnsupportedError: for another activation, or a side whose layers differ.
         DataError: for weights that do not fit, such as those of layers of a user's own.
 
     >>> from torch import nn
@@ -101,32 +103,12 @@ def from_torch_transformer(
     >>> model(torch.tensor([[4, 5]]), torch.tensor([[1, 4, 6]])).log_probabilities.shape
     torch.Size([1, 3, 7])
     """
-    first: Any = transformer.encoder.layers[0]
-    activation = getattr(first.activation, "__name__", type(first.activation).__name__).lower()
-    options = TransformerOptions(
-        activation=_activation(activation),  # type: ignore[arg-type]
-        norm_epsilon=first.norm1.eps,
-        final_norm=True,
-        scaled_embeddings=scaled_embeddings,
-        projection_bias=first.self_attn.in_proj_bias is not None,
-    )
-    sides: list[_Sizes] = []
-    for side in (transformer.encoder, transformer.decoder):
-        layer: Any = side.layers[0]
-        sides.append(
-            _Sizes(
-                num_layers=len(side.layers),
-                num_heads=layer.self_attn.num_heads,
-                feed_forward_size=layer.linear1.out_features,
-            )
-        )
+    sides = [_torch_side(side, scaled_embeddings) for side in (transformer.encoder, transformer.decoder)]
     tied = output.weight is target.weight
     model = _build(
         (source.num_embeddings, target.num_embeddings),
         transformer.d_model,
         sides,
-        options,
-        norm="pre" if first.norm_first else "post",
         positions=positions,
         tied=tied,
         never=never,
@@ -169,10 +151,12 @@ def from_marian(
         projection_bias=True,
     )
     sides = [
-        _Sizes(
+        _Side(
             num_layers=config[f"{side}_layers"],
             num_heads=config[f"{side}_attention_heads"],
             feed_forward_size=config[f"{side}_ffn_dim"],
+            norm="post",
+            options=options,
         )
         for side in ("encoder", "decoder")
     ]
@@ -186,8 +170,6 @@ def from_marian(
         (len(source), len(target)),
         config["d_model"],
         sides,
-        options,
-        norm="post",
         positions=SinusoidalPositions(config["d_model"], layout="half"),
         tied=True,
         never=never,
@@ -206,10 +188,8 @@ SIDES = ("encoder", "decoder")
 def _build(
     vocabularies: tuple[int, int],
     size: int,
-    sides: Sequence[_Sizes],
-    options: TransformerOptions,
+    sides: Sequence[_Side],
     *,
-    norm: Literal["pre", "post"],
     positions: nn.Module | Literal["sinusoidal"] | None,
     tied: bool,
     never: Sequence[int],
@@ -218,19 +198,51 @@ def _build(
     """The modules, with weights that are still random."""
     embeddings = [TokenEmbedding(count, size, padding=None, unknown=min(3, count - 1)) for count in vocabularies]
     head = TokenHead(size, vocabularies[1], tied=embeddings[1] if tied else None, never=never)
-    around: dict[str, Any] = {"norm": norm, "dropout": dropout, "options": options}
-    encoder, decoder = (
-        {"num_layers": side.num_layers, "num_heads": side.num_heads, "feed_forward_size": side.feed_forward_size}
-        for side in sides
-    )
+    encoder, decoder = ({field.name: getattr(side, field.name) for field in fields(side)} for side in sides)
     built = (
-        transformer_encoder(embeddings[0], **encoder, **around),  # type: ignore[arg-type]
-        transformer_decoder(embeddings[1], head, memory_size=size, **decoder, **around),  # type: ignore[arg-type]
+        transformer_encoder(embeddings[0], dropout=dropout, **encoder),
+        transformer_decoder(embeddings[1], head, memory_size=size, dropout=dropout, **decoder),
     )
     for part in built:
         if positions != "sinusoidal":
             part.embedding._modules["positions"] = positions
     return EncoderDecoder(*built)
+
+
+def _torch_side(side: Any, scaled_embeddings: bool) -> _Side:
+    """What `nn.TransformerEncoder` or `nn.TransformerDecoder` is built like."""
+    kinds = {
+        (_torch_activation(layer.activation), layer.norm1.eps, layer.norm_first, layer.self_attn.num_heads)
+        for layer in side.layers
+    }
+    if len(kinds) > 1:
+        raise UnsupportedError(
+            f"The layers of {type(side).__name__} differ in activation, layer_norm_eps, norm_first or heads; here all "
+            "layers of a side are alike."
+        )
+    ((activation, epsilon, norm_first, num_heads),) = kinds
+    first = side.layers[0]
+    options = TransformerOptions(
+        activation=activation,  # type: ignore[arg-type]
+        norm_epsilon=epsilon,
+        final_norm=side.norm is not None,
+        scaled_embeddings=scaled_embeddings,
+        projection_bias=first.self_attn.in_proj_bias is not None,
+    )
+    return _Side(
+        num_layers=len(side.layers),
+        num_heads=num_heads,
+        feed_forward_size=first.linear1.out_features,
+        norm="pre" if norm_first else "post",
+        options=options,
+    )
+
+
+def _torch_activation(activation: Any) -> str:
+    """The name of a function or a module; of `nn.GELU` only the exact one is known."""
+    name = getattr(activation, "__name__", type(activation).__name__).lower()
+    approximate = getattr(activation, "approximate", "none")
+    return _activation(name if approximate == "none" else f"{name} with approximate={approximate}")
 
 
 def _activation(name: str) -> str:
@@ -270,6 +282,8 @@ def _load(model: EncoderDecoder, theirs: Mapping[str, Tensor], names: Names) -> 
     unread = set(theirs)
     with torch.no_grad():
         for name, parameter in model.named_parameters(remove_duplicate=False):
+            if ".embedding.positions." in name:  # the caller's
+                continue
             module, _, kind = name.rpartition(".")
             their_name = f"{names.get(module, module)}.{kind}"
             tensor = theirs.get(their_name)
