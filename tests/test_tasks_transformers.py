@@ -137,6 +137,10 @@ def test_initialisations_are_those_of_their_sources() -> None:
     assert 0.97 * limit < weights("xavier")[3].abs().max() < limit
     assert 0.97 * limit / 2 < weights("depth_scaled")[3].abs().max() < limit / 2
     assert weights("small")[0].std().item() == pytest.approx((2 / (5 * 64)) ** 0.5, rel=0.05)
+    small = both(size=64, heads=2, feed_forward_size=256, initialisation="small")
+    layer = build_model(small, num_source=N, num_target=N).encoder.layers[0]
+    for matrix in (layer.feed_forward.inner, layer.feed_forward.outer):  # of D and 4·D features
+        assert matrix.weight.std().item() == pytest.approx((2 / (64 + 256)) ** 0.5, rel=0.05)
     assert weights("default")[0].abs().max() < 0.126  # torch's own: 1 / √D
 
 

@@ -335,7 +335,7 @@ def transformer_encoder(
         EncoderLayer(size, attention(), feed_forward_size=feed_forward_size, **around, **options.of_layers)
         for _ in range(num_layers)
     ]
-    initialise(layers, options.initialisation)
+    initialise(layers, size, options.initialisation)
     return TransformerEncoder(embedding, layers, positions=added, **around, **options.of_stack)
 
 
@@ -391,7 +391,7 @@ def transformer_decoder(
         )
         for _ in range(num_layers)
     ]
-    initialise(layers, options.initialisation)
+    initialise(layers, size, options.initialisation)
     return TransformerDecoder(
         embedding, layers, head, positions=added, continuous=continuous, **around, **options.of_stack
     )

@@ -314,5 +314,5 @@ def transformer_language_model(
         )
         for _ in range(num_layers)
     ]
-    initialise(layers, options.initialisation)
+    initialise(layers, size, options.initialisation)
     return TransformerLanguageModel(embedding, layers, head, positions=added, **around, **options.of_stack)

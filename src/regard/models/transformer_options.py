@@ -72,24 +72,25 @@ class TransformerOptions:
 DEFAULT_OPTIONS = TransformerOptions()
 
 
-def initialise(layers: Sequence[nn.Module], initialisation: Initialisation) -> None:
+def initialise(layers: Sequence[nn.Module], size: int, initialisation: Initialisation) -> None:
     """Draws the weights of all linear maps W (out, in) of the layers; their biases become 0.
 
     default: nothing is drawn again.
     xavier: uniform between ±√(6 / (in + out)), which the authors of the Transformer have in their code.
-    small: normal with variance 2 / (5·in), as if every matrix were one of D and 4·D features.
+    small: normal with variance 2 / (5·D), as if every matrix were one of D and 4·D features.
     depth_scaled: as xavier, in layer l (from 1) divided by √l, so that deep models with layer norms after the sublayers
     train.
 
     Args:
         layers: in order.
+        size: D.
         initialisation: see above.
 
     Source: Glorot & Bengio 2010, equation 16; small: Nguyen & Salazar 2019 (arXiv 1910.05895), section 2.2;
     depth_scaled: Zhang, Titov & Sennrich 2019 (arXiv 1908.11365), equation 8 with α = 1.
 
     >>> layers = [nn.Linear(4, 4), nn.Linear(4, 4)]
-    >>> initialise(layers, "depth_scaled")
+    >>> initialise(layers, 4, "depth_scaled")
     >>> bool(layers[1].weight.abs().max() < (6 / 8 / 2) ** 0.5)
     True
     """
@@ -104,7 +105,7 @@ def initialise(layers: Sequence[nn.Module], initialisation: Initialisation) -> N
             if not isinstance(module, nn.Linear):
                 continue
             if initialisation == "small":
-                nn.init.normal_(module.weight, std=math.sqrt(2 / (5 * module.in_features)))
+                nn.init.normal_(module.weight, std=math.sqrt(2 / (5 * size)))
             else:
                 depth = number if initialisation == "depth_scaled" else 1
                 nn.init.xavier_uniform_(module.weight, gain=depth**-0.5)
