@@ -444,8 +444,9 @@ def test_what_does_not_fit_is_refused():
     plain = transformer_core(TOKENS)
     with pytest.raises(UnsupportedError, match=r"'cross.2' is none of the decoder's alignments"):
         PointerDecoder(plain, alignment="cross.2")
-    with pytest.raises(UnsupportedError, match="there is no head 2: the attention has 2 heads"):
-        PointerDecoder(plain, alignment_head=2)
+    for head in (2, -1):
+        with pytest.raises(UnsupportedError, match=f"there is no head {head}: the attention has 2 heads"):
+            PointerDecoder(plain, alignment_head=head)
 
 
 def test_a_pointer_leaves_the_given_decoder_as_it_was():

@@ -114,7 +114,7 @@ class PointerDecoder(nn.Module):
             )
         inner = attention.attention if isinstance(attention, Projected) else attention
         count = getattr(getattr(inner, "score", None), "num_heads", None)
-        if alignment_head is not None and count is not None and alignment_head >= count:
+        if alignment_head is not None and count is not None and not 0 <= alignment_head < count:
             heads = "1 head" if count == 1 else f"{count} heads"
             raise UnsupportedError(f"there is no head {alignment_head}: the attention has {heads}, counted from 0")
         if memory_size is None:
