@@ -32,8 +32,6 @@ def field(**options: object) -> Field:
 @pytest.mark.parametrize("units", SETTINGS)
 @pytest.mark.parametrize("text", [*TEXTS, " the  mat ", "unbekannt 日本 x"])
 def test_words_are_what_stands_between_blanks_whatever_the_units(units: str, text: str) -> None:
-    if units == "sentencepiece":
-        text = text.replace("\u00a0", " ")  # no blank for sentencepiece unless a model says so
     side = field(**SETTINGS[units])
     tokens = side.split(text)
     words = side.words(tokens, text)
@@ -64,6 +62,7 @@ def test_a_piece_that_is_only_a_blank_belongs_to_the_word_after_it() -> None:
     assert isinstance(units, SentencePieceUnits)
     assert units.words(["▁", "ca", "t", "▁", "▁s", "at", "▁"]) == [0, 0, 0, 1, 1, 1, -1]
     assert units.words(["x", "▁"]) == [0, -1]
+    assert units.words(["▁c", "a\u00a0b", "▁c"], "ca\u00a0b c") == [0, 0, 1]  # a piece of two words
     with pytest.raises(UnsupportedError, match="'▁a▁b' has parts of several words"):
         units.words(["▁a▁b"])
 
@@ -107,6 +106,8 @@ def test_possible_links_have_three_spellings_and_tasks_a_form_of_their_own(tmp_p
     (tmp_path / "numbered").write_text("0001 1 1 S\n1 2 3 P 0.5\n3 4 1\n")
     numbered = read_links(tmp_path / "numbered")
     assert [str(each) for each in numbered] == ["0-0 1?2", "", "3-0"]
+    longer = read_links(tmp_path / "numbered", num_pairs=4)
+    assert [str(each) for each in longer] == ["0-0 1?2", "", "3-0", ""]
 
 
 @pytest.mark.parametrize(
@@ -116,6 +117,7 @@ def test_possible_links_have_three_spellings_and_tasks_a_form_of_their_own(tmp_p
         ("0-0\n", 1, "links:1: the link 0-0 has a number below 1"),
         ("1 1 1 S\n1 0 1 S\n", 0, "links:2: expected `pair source output S`, counted from 1; got '1 0 1 S'"),
         ("1 1 1 S\n0-0\n", 0, "links:2: expected `pair source output S`"),
+        ("1 1 1 S\n999999999 1 1 S\n", 0, "links:2: expected `pair source output S`"),  # more than memory holds
     ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, text: str, first: int, message: str) -> None:

@@ -14,7 +14,7 @@ from regard.errors import DataError
 Link = tuple[int, int]
 """The number of a word of the source and that of a word of the output, both from 0."""
 LINK = re.compile(r"(\d{1,9})([-?pP])(\d{1,9})")
-NUMBERED = re.compile(r"\s*(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})(?:\s+([SP]))?(?:\s+[\d.]+)?\s*")
+NUMBERED = re.compile(r"\s*(\d{1,7})\s+(\d{1,9})\s+(\d{1,9})(?:\s+([SP]))?(?:\s+[\d.]+)?\s*")
 NONE: frozenset[Link] = frozenset()
 
 
@@ -62,7 +62,7 @@ def parse_links(text: str, *, place: str = "links", first: int = 0) -> Links:
     return Links(frozenset(sure), frozenset(possible))
 
 
-def read_links(path: Path | str, *, first: int = 0) -> list[Links]:
+def read_links(path: Path | str, *, first: int = 0, num_pairs: int | None = None) -> list[Links]:
     """The links of a file whose line n belongs to pair n, or of one with a link per line.
 
     The second form is `pair source output S` (or `P` for possible), with everything counted from 1, as in the shared
@@ -71,17 +71,18 @@ def read_links(path: Path | str, *, first: int = 0) -> list[Links]:
     Args:
         path: the file.
         first: as in `parse_links`, for the first form.
+        num_pairs: how many pairs there are, for the second form, which does not say; up to the last link if None.
 
     Raises:
         DataError: for a file that cannot be read, or a line that has neither form.
     """
     lines = Lines(path)
     if len(lines) and NUMBERED.fullmatch(next((line for line in lines if line.strip()), "")):
-        return _numbered(lines)
+        return _numbered(lines, num_pairs)
     return [parse_links(line, place=f"{path}:{number}", first=first) for number, line in enumerate(lines, start=1)]
 
 
-def _numbered(lines: Lines) -> list[Links]:
+def _numbered(lines: Lines, num_pairs: int | None) -> list[Links]:
     sure: dict[int, set[Link]] = {}
     possible: dict[int, set[Link]] = {}
     for number, line in enumerate(lines, start=1):
@@ -94,7 +95,7 @@ def _numbered(lines: Lines) -> list[Links]:
             )
         kind = possible if match[4] == "P" else sure
         kind.setdefault(int(match[1]), set()).add((int(match[2]) - 1, int(match[3]) - 1))
-    last = max((*sure, *possible), default=0)
+    last = max((*sure, *possible), default=0) if num_pairs is None else num_pairs
     return [Links(frozenset(sure.get(n, ())), frozenset(possible.get(n, ()))) for n in range(1, last + 1)]
 
 

@@ -162,9 +162,13 @@ class SentencePieceUnits:
     def words(self, tokens: Sequence[str], text: str | None = None) -> list[int]:
         """As `Units.words`: a piece that begins with `▁` begins a word; `▁` by itself belongs to the word after it.
 
+        With the text, so does what stands behind another blank, as U+00A0, which pieces keep as a character.
+
         Raises:
             UnsupportedError: for a piece of several words, which some models have (`split_by_whitespace`).
         """
+        if text is not None and (found := _words_of(text, tokens)) is not None:
+            return found
         numbers, number, is_open = [], -1, False
         for token in tokens:
             if BLANK in token.lstrip(BLANK):
@@ -179,6 +183,26 @@ class SentencePieceUnits:
 
     def __reduce__(self) -> tuple[type[SentencePieceUnits], tuple[bytes]]:
         return type(self), (self.model,)
+
+
+def _words_of(text: str, tokens: Sequence[str]) -> list[int] | None:
+    """The number of the run of the text that each piece is of.
+
+    None if pieces do not have the text's characters, which some models replace, or one is of several runs.
+    """
+    numbers = [number for number, word in enumerate(text.split()) for _ in word]
+    written = ["".join(token.replace(BLANK, " ").split()) for token in tokens]
+    if "".join(written) != "".join(text.split()):
+        return None
+    found, start = [], 0
+    for characters in written:
+        spanned = set(numbers[start : start + len(characters)])
+        start += len(characters)
+        if len(spanned) > 1:
+            return None
+        after = numbers[start] if start < len(numbers) else -1
+        found.append(spanned.pop() if spanned else after)
+    return found
 
 
 def _interruptible(work: Callable[[], None]) -> None:
