@@ -133,6 +133,11 @@ def test_references_give_the_error_rate(model: str, capsys: pytest.CaptureFixtur
     Path("ones.links").write_text("\n".join([ones[0], "", *ones[1:]]))
     assert run(["align", model, "p.tsv", "--references", "ones.links", "--first", "1"]) == 0
     assert "alignment error rate 0.00%" in capsys.readouterr().out
+    # a link per line: nothing says that the last pairs have none
+    numbers = [[int(n) + 1 for n in link.split("-")] for link in links[0].split()]
+    Path("numbered").write_text("".join(f"1 {s} {t} S\n" for s, t in numbers))
+    assert run(["align", model, "p.tsv", "--references", "numbered"]) == 0
+    assert f"reference: {len(numbers)} sure" in capsys.readouterr().out
 
 
 def test_files_of_the_training_give_no_error_rate(model: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,6 +185,10 @@ def test_both_directions_are_joined(method: str | None, model: str, capsys: pyte
         (["p.tsv", "--format", "tsv", "--reverse", "b.links"], "--reverse joins links"),
         (["p.tsv", "--symmetrise", "union"], "add --reverse"),
         (["p.tsv", "--json"], "add --references"),
+        (["p.tsv", "--first", "1"], "--first is for the numbers in references: add --references"),
+        (["p.tsv", "--threshold", "0.3", "-o", "x.npz"], "--threshold chooses links, and npz has all weights"),
+        (["p.tsv", "--references", "bad", "--scores"], "links are written to a file only: add --output"),
+        (["p.tsv", "--references", "bad", "--format", "jsonl"], "links are written to a file only: add --output"),
         (["p.tsv", "--references", "short"], "short: links of 1 lines, but p.tsv:4 needs 4"),
         (["p.tsv", "--references", "far"], "far:3: the link 0-2, counted from 0, is not of p.tsv:3, whose input has 2"),
         (["p.tsv", "--references", "bad"], "bad:2: expected links such as 0-0"),
@@ -193,7 +202,7 @@ def test_both_directions_are_joined(method: str | None, model: str, capsys: pyte
         (["blank.tsv"], "blank.tsv: the file has no pairs"),
         (["p.tsv", "--head", "2"], "alignment_head is 2, but attention has 2 heads"),
         (["p.tsv", "--threshold", "2"], "threshold must be a weight above 0 and at most 1; got 2"),
-        (["unknown.tsv", "--strict"], "not in the training data"),
+        (["unknown.tsv", "--strict"], "unknown.tsv:1 ('aq'): not in the training data"),
     ],
 )
 def test_wrong_arguments_and_files_are_named(

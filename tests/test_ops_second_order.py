@@ -64,7 +64,9 @@ def test_inputs_that_depend_on_each_other_count_once(case, node):
 
 def test_an_output_without_a_gradient_and_an_input_that_needs_none_are_left_out():
     x, y = (torch.tensor([value], requires_grad=True) for value in (2.0, 3.0))
-    found = second_order.gradients(lambda a, b, _: (a * b, a), (x, y, None), (True, False, False), (torch.ones(1), None))
+    found = second_order.gradients(
+        lambda a, b, _: (a * b, a), (x, y, None), (True, False, False), (torch.ones(1), None)
+    )
     assert found[1:] == [None, None]
     torch.testing.assert_close(found[0], torch.tensor([3.0]))
     (again,) = torch.autograd.grad(found[0], y)

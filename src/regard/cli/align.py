@@ -96,7 +96,8 @@ def align(
     if output_fields is not None and len(output_fields) > 1:
         raise RegardError(f"--target-field {target_field}: give one column; an output cannot have several.")
     kind = format or SUFFIXES.get(output.suffix.lower() if output else "", "pharaoh")
-    _refuse(kind, output, scores=scores, reverse=reverse, symmetrise=symmetrise, references=references, json_=json_)
+    flags = {"scores": scores, "reverse": reverse, "symmetrise": symmetrise, "json_": json_, "first": first}
+    _refuse(kind, output, **flags, references=references, format=format, threshold=threshold)
     path = file or source
     assert path is not None
     check_output(output, overwrite=overwrite)
@@ -154,8 +155,16 @@ def _refuse(kind: str, output: Path | None, **flags: Any) -> None:
         raise RegardError(f"--reverse joins links, and {kind} has weights: use --format pharaoh or jsonl.")
     if flags["symmetrise"] is not None and flags["reverse"] is None:
         raise RegardError("--symmetrise joins links of two directions: add --reverse.")
-    if flags["json_"] and flags["references"] is None:
+    if flags["references"] is not None:
+        if output is None and (flags["scores"] or flags["format"] is not None):
+            raise RegardError("With --references links are written to a file only: add --output FILE.")
+        return
+    if flags["json_"]:
         raise RegardError("--json is for the error rate: add --references FILE.")
+    if flags["first"]:
+        raise RegardError("--first is for the numbers in references: add --references FILE.")
+    if flags["threshold"] is not None and kind in ("json", "npz"):
+        raise RegardError(f"--threshold chooses links, and {kind} has all weights: use another format.")
 
 
 def _lines(everything: Iterator[Any], kind: str, *, scores: bool, threshold: float | None) -> Iterator[str]:
@@ -274,7 +283,7 @@ class Judge:
         from regard.data import read_links
 
         self.path = path
-        self.references = read_links(path, first=first)
+        self.references = read_links(path, first=first, num_pairs=pairs[len(pairs) - 1].line)
         self.found: list[list[tuple[int, int]]] = []
         self.lines: list[int] = []
         _check_count(path, self.references, pairs)

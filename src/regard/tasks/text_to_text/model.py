@@ -435,9 +435,10 @@ class TextToText(AbstractModel[TextToTextConfig]):
             unknown = [token for token, number in zip(target.tokens, scored) if number == UNKNOWN]
             warnings.append((*self._warnings(source, extension), *self._reasons(target, unknown, "output")))
         if strict:
-            for number, reasons in enumerate(warnings, start=1):
+            for number, (pair, reasons) in enumerate(zip(pairs, warnings, strict=True), start=1):
                 if reasons:
-                    raise DataError(f"pair {number} ({inputs[number - 1]!r:.60}): {'; '.join(reasons)}")
+                    place = pair.place if isinstance(pair, Pair) else f"pair {number}"
+                    raise DataError(f"{place} ({inputs[number - 1]!r:.60}): {'; '.join(reasons)}")
         if layer is None and head is None:
             layer, head = self._shown(self.config.decoding)
         kinds = {"words": words, "end_symbol": end_symbol}
