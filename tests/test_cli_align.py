@@ -171,6 +171,22 @@ def test_both_directions_are_joined(method: str | None, model: str, capsys: pyte
     assert [json.loads(line)["links"] for line in capsys.readouterr().out.splitlines()] == expected
 
 
+def test_a_pair_that_cannot_be_read_has_no_links_and_stops_nothing(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = saved(Path("other").absolute(), seed=5)
+    Path("long.tsv").write_text(f"{LINES[0]}\n{'c' * 5000} b\tb c\tx\nb\t{'c' * 5000}\tx\n")
+    Path("r.links").write_text("0-0\n0-0 1-1\n0-0\n")
+    assert run(["align", model, "long.tsv", "--references", "r.links", "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert (figures["pairs"], figures["num_links"], figures["num_sure"]) == (3, 2, 4)
+    for reverse in (other, "r.links"):
+        assert run(["align", model, "long.tsv", "--reverse", reverse, "--symmetrise", "union"]) == 0
+        first, *rest = capsys.readouterr().out.splitlines()
+        assert first
+        assert rest == ["", ""]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

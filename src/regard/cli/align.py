@@ -121,7 +121,7 @@ def align(
                 found = loaded.align(chunk, layer=layer, head=head, **choices)
             matrices = [each.hard(threshold=threshold) for each in found]
             if other is not None:
-                matrices = other.joined(chunk, matrices, choices, threshold)
+                matrices = other.joined(chunk, found, matrices, choices, threshold)
             for pair, each, matrix in zip(chunk, found, matrices, strict=True):
                 if each.warnings:
                     say(f"{pair.place}: {'; '.join(each.warnings)}")
@@ -232,14 +232,22 @@ class Reverse:
             _check_count(name, self.file, pairs)
 
     def joined(
-        self, pairs: Sequence[Any], matrices: Sequence[Any], choices: dict[str, Any], threshold: float | None
+        self,
+        pairs: Sequence[Any],
+        aligned: Sequence[AlignedPair],
+        matrices: Sequence[Any],
+        choices: dict[str, Any],
+        threshold: float | None,
     ) -> list[Any]:
-        """The links (T, S) of both directions."""
+        """The links (T, S) of both directions; a pair that one of them cannot read has none of it."""
         from regard.decoding import symmetrise
 
-        found = self._matrices(pairs, matrices, choices, threshold)
+        found = self._matrices(pairs, aligned, matrices, choices, threshold)
         joined = []
-        for pair, forward, backward in zip(pairs, matrices, found, strict=True):
+        for pair, each, forward, backward in zip(pairs, aligned, matrices, found, strict=True):
+            if not each.is_read:
+                joined.append(forward)
+                continue
             if forward.shape != backward.T.shape:
                 steps, positions = forward.shape
                 raise DataError(
@@ -250,17 +258,23 @@ class Reverse:
         return joined
 
     def _matrices(
-        self, pairs: Sequence[Any], matrices: Sequence[Any], choices: dict[str, Any], threshold: float | None
+        self,
+        pairs: Sequence[Any],
+        aligned: Sequence[AlignedPair],
+        matrices: Sequence[Any],
+        choices: dict[str, Any],
+        threshold: float | None,
     ) -> Iterator[Any]:
         if self.model is not None:
             swapped = self.model.align([(pair.target, pair.source) for pair in pairs], **choices)
-            yield from (each.hard(threshold=threshold) for each in swapped)
+            for each, forward in zip(swapped, matrices, strict=True):
+                yield each.hard(threshold=threshold) if each.is_read else forward.new_zeros(forward.T.shape)
             return
         assert self.file is not None
-        for pair, forward in zip(pairs, matrices, strict=True):
+        for pair, each, forward in zip(pairs, aligned, matrices, strict=True):
             steps, positions = forward.shape
             backward = forward.new_zeros(positions, steps)
-            for first, second in self.file[pair.line - 1].sure:
+            for first, second in self.file[pair.line - 1].sure if each.is_read else ():
                 if first >= steps or second >= positions:
                     raise DataError(
                         f"{self.name}:{pair.line}: the link {first}-{second} is not of {pair.place}, whose output has "
@@ -297,7 +311,7 @@ class Judge:
         for pair, each, links in aligned:
             rows, columns = len(each.tokens) - each.end_symbol, len(each.source_tokens) - each.end_symbol
             reference = self.references[pair.line - 1]
-            for source, target in reference.sure | reference.possible:
+            for source, target in reference.sure | reference.possible if each.is_read else ():
                 if source >= columns or target >= rows:
                     raise DataError(
                         f"{self.path}:{pair.line}: the link {source}-{target}, counted from 0, is not of {pair.place}, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,11 @@ class AlignedPair:
     log_probability: float
     end_symbol: bool = False
     warnings: tuple[str, ...] = ()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the pair could be read; otherwise it has no words and no links."""
+        return not math.isnan(self.log_probability)
 
     def __repr__(self) -> str:
         parts = [repr(self.text), f"links {pharaoh(self.links())!r}", f"log_probability={self.log_probability:.4f}"]
