@@ -49,9 +49,6 @@ def dot_attention(
     causal: bool = False,
 ) -> Tensor:
     """As the reference."""
-    if causal and support is not None:
-        # the kernels take a mask or the causal one, not both: the triangle joins the support
-        support, causal = support & support.new_ones(query.shape[1], keys.shape[1]).tril(), False
     differentiable = torch.is_grad_enabled() and any(x.requires_grad for x in (query, keys, values))
     # a compiler differentiates the kernels itself
     if not differentiable or torch.compiler.is_compiling():
@@ -61,6 +58,9 @@ def dot_attention(
 
 def attend(query: Tensor, keys: Tensor, values: Tensor, support: Tensor | None, scale: float, causal: bool) -> Tensor:
     """The context (B, T, H, V). A query without support attends everywhere, and its context is set to 0."""
+    if causal and support is not None:
+        # torch does not promise to take a mask and the causal one: the triangle joins the support
+        support, causal = support & support.new_ones(query.shape[1], keys.shape[1]).tril(), False
     # `enable_gqa` shares keys and values alike; where their groups differ, both are repeated for every head
     heads = query.shape[2]
     if keys.shape[2] != values.shape[2]:
