@@ -65,6 +65,15 @@ def test_a_greedy_search_of_marian_speaks_as_transformers_does() -> None:
         assert hypothesis.tokens.tolist() == expected
 
 
+def test_marians_output_layer_may_have_a_matrix_of_its_own() -> None:
+    tied, golden, config = marian(torch.float32)
+    own = torch.randn_like(golden.weights["model.shared.weight"])
+    model = from_marian({**golden.weights, "lm_head.weight": own}, config)
+    torch.testing.assert_close(model.decoder.head.projection.weight, own)
+    torch.testing.assert_close(model.decoder.embedding.embedding.table.weight, golden.weights["model.shared.weight"])
+    assert tied.decoder.head.projection.weight is tied.decoder.embedding.embedding.table.weight
+
+
 def test_weights_of_marian_that_do_not_fit_are_named() -> None:
     _, golden, config = marian(torch.float32)
     missing = dict(golden.weights)

@@ -1,4 +1,4 @@
-"""Output layers: from a decoder's features to what it says."""
+"""Output layers: from a decoder's features to log-probabilities."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TokenHead(nn.Module):
         num_tokens: N.
         tied: an embedding whose matrix is used as W (Press & Wolf 2017); where its width is not D, a linear map
             without bias brings the features there.
-        never: ids that are never said, as padding and the beginning of a sentence: log-probability -inf.
+        never: ids that are never predicted, as padding and the beginning of a sentence: log-probability -inf.
     """
 
     never: Tensor
@@ -59,7 +59,7 @@ class TokenHead(nn.Module):
         *,
         smoothing: float = 0.0,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """The sums of `losses.cross_entropy` of what `forward` says, by `ops.linear_cross_entropy`."""
+        """The sums of `losses.cross_entropy` of the outputs of `forward`, by `ops.linear_cross_entropy`."""
         never = None if self.says_all else self.never
         weight, bias = self.projection.weight, self.projection.bias
         return linear_cross_entropy(self.adapter(features), weight, bias, targets, mask, never, smoothing=smoothing)
@@ -77,7 +77,7 @@ class TokenHead(nn.Module):
 
     @property
     def is_plain(self) -> bool:
-        """Whether only its weights make what it says, so that nothing but the adapter has to be called."""
+        """Whether its outputs follow from its weights, so that only the adapter has to be called."""
         return (
             ineligible(self, "head", TokenHead) is None
             and ineligible(self.projection, "head.projection", nn.Linear) is None

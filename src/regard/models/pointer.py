@@ -293,7 +293,7 @@ class PointerDecoder(nn.Module):
         return lost + (1 - weights.sum(-1, keepdim=True)).clamp(min=0)
 
     def _output(self, output: DecoderOutput, inputs: Tensor, memory: PointerMemory, alignment: bool) -> DecoderOutput:
-        """What the pointer says, from what the core says."""
+        """The pointer's output, from that of the core."""
         vocabulary = self.head(output.values)
         mixture = self._mixture(output, inputs, memory, vocabulary.dtype)
         return DecoderOutput(

@@ -164,14 +164,15 @@ def from_marian(
     source, target = (theirs.get(f"{side}.embed_tokens.weight", theirs.get("shared.weight")) for side in SIDES)
     if source is None or target is None:
         raise DataError("The weights of a Marian model have model.shared.weight, or embed_tokens.weight of each side.")
-    theirs |= {"source.weight": source, "target.weight": target, "output.weight": target}
+    output = theirs.get("lm_head.weight", target)
+    theirs |= {"source.weight": source, "target.weight": target, "output.weight": output}
     theirs["output.bias"] = theirs.pop("final_logits_bias", target.new_zeros(len(target))).flatten()
     model = _build(
         (len(source), len(target)),
         config["d_model"],
         sides,
         positions=SinusoidalPositions(config["d_model"], layout="half"),
-        tied=True,
+        tied=torch.equal(output, target),
         never=never,
         dropout=dropout,
     )

@@ -58,8 +58,8 @@ def record_attention(
         A mapping from names to weights (B, H, T, S), which also holds after the `with`.
 
     Raises:
-        UnsupportedError: for a model, or a part of it, that `torch.compile` or `torch.jit` compiled: its kernels say no
-            weights. Record the module from which it was made.
+        UnsupportedError: for a model, or a part of it, that `torch.compile` or `torch.jit` compiled: its kernels keep
+            no weights. Record the module from which it was made.
         ConfigError: for an option that cannot be.
 
     Warns:

@@ -1,4 +1,4 @@
-"""What the sublayers of a Transformer need beside matrix products, backward.
+"""The backward pass of a Transformer's sublayers, beside its matrix products.
 
     layer norm:  x̂ = (x - μ) / σ,  y = w x̂ + b
                  u = w grad_y,  grad_x = (u - mean(u) - x̂ mean(u x̂)) / σ
