@@ -102,7 +102,9 @@ def refuse(decoder: Any, layer: type, memory: Any = None) -> str | None:
         described(decoder, layer)
     except Ineligible as error:
         return str(error)
-    return None
+    # keys and values are read where they stand, as numbers of the weights' type
+    prepared = memory if isinstance(memory, tuple) else ()
+    return refuse_types(*weights[:1], *(tensor for part in prepared for tensor in (part.score, part.read)))
 
 
 @dataclass(frozen=True, slots=True)
