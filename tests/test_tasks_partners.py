@@ -142,6 +142,25 @@ def test_an_input_that_the_reranker_cannot_read_keeps_its_order_with_a_warning(t
     assert [p.text for p in (one, *one.alternatives)] == [p.text for p in (plain, *plain.alternatives)]
 
 
+def test_a_reranker_of_few_positions_leaves_what_is_longer_as_it_is(tmp_path):
+    side = {"size": 8, "heads": 2, "layers": 1, "positions": "learned", "max_positions": 6}
+    config = TextToTextConfig(
+        data={"train": "x.tsv", "max_length": 5},
+        model={"architecture": "transformer", "encoder": side, "decoder": side},
+    )
+    first = made(0)
+    save(TextToText.build(config, first.source, first.target), tmp_path / "second")
+    unread = ("the reranker cannot read it",)
+    for limit, text, warned in ((5, "ab", False), (5, "abcdef", True), (9, "ab", True)):
+        search = first.config.decoding.replace(
+            reranker=tmp_path / "second", beam=3, num_best=3, max_length=limit, min_length=limit, unknown_penalty=99.0
+        )
+        (one,) = first.predict([text], search=search)
+        (plain,) = first.predict([text], search=search.replace(reranker=None))
+        assert one.warnings == unread * warned
+        assert ([o.score for o in (one, *one.alternatives)] == [o.score for o in (plain, *plain.alternatives)]) == warned
+
+
 def test_a_model_that_writes_from_right_to_left_is_read_from_left_to_right():
     forward, backward = made(0, max_length=7), made(0, direction="right_to_left", max_length=7)
     kinds = set()
