@@ -116,8 +116,8 @@ def with_fast_steps(decoder: Any, memory: Tree, rows: int) -> tuple[Any, Any]:
                 f"decoding.weights: int8 needs a decoder with `for_search`; {type(decoder).__name__} has its own steps."
             )
         return decoder, memory
-    twin: tuple[Any, Any] = for_search(decoder, memory, rows)
-    return twin
+    taken: tuple[Any, Any] = for_search(decoder, memory, rows)
+    return taken
 
 
 def explain(paths: tuple[Implementation, ...], decoder: nn.Module, rows: int, device: str) -> str:
