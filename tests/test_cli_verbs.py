@@ -166,12 +166,28 @@ def test_predict_prints_input_tab_output(tasks, capsys):
 
 
 def test_predict_passes_on_the_search_options_that_were_given(tasks):
-    options = ["--beam", "3", "--length-penalty", "none", "--alpha", "0", "--max-length", "9", "--batch-tokens", "99"]
+    options = ["--beam", "3", "--alpha", "0", "--max-length", "9", "--batch-tokens", "99"]
     assert run(["predict", "-m", "m", *options, "--num-best", "2", "ab"]) == 0
     assert tasks.model.calls[0][1] == {
-        "alignment": False, "num_best": 2, "beam": 3, "length_penalty": "none", "alpha": 0.0, "max_length": 9,
+        "alignment": False, "num_best": 2, "beam": 3, "alpha": 0.0, "max_length": 9,
         "batch_tokens": 99,
     }  # fmt: skip
+
+
+def test_the_text_of_a_flag_is_no_yaml_unless_it_is_a_list_or_quoted(tasks):
+    flags = ["--beam", "2", "--prefix", "12: no # x", "--exclude", "NO", "--include", "[a, '1']"]
+    assert run(["predict", "-m", "m", *flags, "ab"]) == 0
+    assert run(["predict", "-m", "m", "--prefix", "'12'", "ab"]) == 0
+    first, second = (options for _, options in tasks.model.calls)
+    assert (first["prefix"], first["exclude"], first["include"]) == ("12: no # x", "NO", ("a", "1"))
+    assert second["prefix"] == "12"
+
+
+def test_a_list_that_is_divided_among_flags_is_refused_and_one_number_replaces_another(tasks, capsys):
+    assert run(["predict", "-m", "m", "--exclude", "SH", "--exclude=CH", "ab"]) == 2
+    assert "--exclude is given 2 times; give it once, with a list: --exclude '[a, b]'" in capsys.readouterr().err
+    assert run(["predict", "-m", "m", "--beam", "3", "--beam", "4", "ab"]) == 0
+    assert tasks.model.calls[0][1]["beam"] == 4
 
 
 def test_a_flag_of_another_task_or_method_is_refused_by_name(tasks, capsys, monkeypatch):

@@ -26,7 +26,7 @@ from regard.decoding.frontier import Frontier
 from regard.decoding.history import History
 
 torch.set_num_threads(1)
-PENALTIES = [("none", 0.0), ("average", 0.0), ("gnmt", 0.0), ("gnmt", 0.6), ("gnmt", 1.0), ("gnmt", 2.0)]
+PENALTIES = [("none", 0.6), ("average", 0.6), ("gnmt", 0.0), ("gnmt", 0.6), ("gnmt", 1.0), ("gnmt", 2.0)]
 
 
 def consistent(decoder, memory, hypotheses, eos, options=None):

@@ -221,6 +221,23 @@ def test_the_bound_of_a_coverage_penalty_never_changes_a_result_and_saves_steps(
     assert steps["early"] < steps["late"]
 
 
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_penalty_of_the_callers_ranks_beside_the_coverage_penalty_of_the_options(beam):
+    batch = sources(3, 2)
+    decoder = HistoryDecoder(6, 2)
+    decoder.main_attention = "main"
+    told = {"bos": BOS, "eos": EOS, "max_length": 8, "source": source_of(batch)}
+    scores = []
+    for options, penalty in (
+        ({"coverage_penalty": "summary", "length_penalty": "none"}, None),
+        ({"coverage_penalty": "summary"}, NoPenalty()),
+        ({}, NoPenalty()),
+    ):
+        found = search(decoder, decoder.prepare(batch), Search(beam=beam, **options), penalty=penalty, **told)
+        scores.append([h.score for ranked in found for h in ranked])
+    assert scores[0] == scores[1] != scores[2]
+
+
 def test_coverage_counts_real_positions_only_and_stays_finite_where_there_is_no_weight():
     weights = torch.tensor([[[0.5, 0.0, 2.0, 0.0], [1.0, 1.0, 1.0, 0.0]]], dtype=torch.float64)
     mask = torch.tensor([[[True, True, True, False]]])

@@ -13,6 +13,7 @@ from regard.errors import ConfigError, UnsupportedError
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import (
     Encoded,
+    EnsembleDecoder,
     PointerDecoder,
     RecurrentDecoder,
     searches,
@@ -136,7 +137,10 @@ def test_all_layers_in_one_call_round_as_packed_products_do(name):
     assert (cached - packed).abs().max() < 0.3 * (packed - exact).abs().max()
 
 
-@pytest.mark.parametrize("options", [Search(beam=3), Search(beam=1), Search(method="sampling", num_best=2, seed=3)])
+@pytest.mark.parametrize(
+    "options",
+    [Search(beam=3), Search(beam=8, eos_threshold=1.5), Search(beam=1), Search(method="sampling", num_best=2, seed=3)],
+)
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_sentence_alone_is_as_in_a_batch(name, options):
     model = weighty(DECODERS[name]())
@@ -146,6 +150,8 @@ def test_a_sentence_alone_is_as_in_a_batch(name, options):
     exact = search(model, prepare(name, model), options, **told)
     alone = search(model, prepare(name, model, 1), stored, **told)[0]
     assert [h.tokens.tolist() for h in alone] == [h.tokens.tolist() for h in found[0]]
+    for one, other in zip(alone, found[0], strict=True):  # rounded to the same bytes
+        assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
     scores = [[h.log_probability for sentence in each for h in sentence] for each in (found, exact)]
     assert scores[0] != scores[1]
 
@@ -154,6 +160,10 @@ def test_decoders_without_stored_weights_are_refused():
     simple = SimpleDecoder(lambda source: (source, source), lambda ids, memory, state: (torch.zeros(1, 5), state))
     with pytest.raises(UnsupportedError, match="weights: int8 needs a decoder with `for_search`; SimpleDecoder"):
         search(simple, torch.zeros(1, 2), Search(weights="int8"), bos=0, eos=1, max_length=3)
+    pair = EnsembleDecoder([weighty(transformer()), simple])
+    memory = pair.prepare([source(), torch.zeros(B, 2)])
+    with pytest.raises(UnsupportedError, match="weights: int8 needs a decoder with `for_search`; SimpleDecoder"):
+        search(pair, memory, Search(weights="int8"), bos=BOS, eos=EOS, max_length=3)
     model = weighty(transformer()).double()
     memory = model.prepare(tree.map(lambda x: x.double() if x.is_floating_point() else x, source()))
     with pytest.raises(UnsupportedError, match=r"int8 is for decoders whose weights are packed.*float32"):

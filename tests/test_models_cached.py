@@ -170,6 +170,20 @@ def test_searches_find_the_same(make, options):
             torch.testing.assert_close(one.alignments, other.alignments)
 
 
+def test_keys_of_another_type_than_the_weights_are_not_read_as_theirs():
+    model = decoder().float()
+    encoded = tree.map(lambda x: x.float() if x.is_floating_point() else x, source(2))
+    with torch.inference_mode():
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            memory = model.prepare(encoded)
+        assert memory[0].score.dtype == torch.bfloat16
+        assert "all inputs alike" in model._ineligible_for_search(memory, 4)
+    told = {"bos": BOS, "eos": EOS, "max_length": 6}
+    found, expected = (search(each, memory, Search(beam=2), **told) for each in (model, Slow(model)))
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours[0].log_probability == pytest.approx(theirs[0].log_probability, abs=0.05)
+
+
 def test_a_state_stays_valid_whatever_follows():
     model = decoder()
     with torch.inference_mode():

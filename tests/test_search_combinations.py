@@ -104,7 +104,12 @@ def test_the_table_refuses_what_it_says_and_nothing_else():
     """Every key with every method, and every pair of keys, is refused exactly if a line of the table says so."""
     given = {name: next(v for v in values if v != default(name)) for name, values in VALUES.items() if name != "method"}
     given |= {"beam": 6, "num_samples": 50, "stop": "patience"}
-    needed = {"beta": {"coverage_penalty": "gnmt"}, "diversity": {"num_groups": 2}, "patience": {"stop": "patience"}}
+    needed = {
+        "alpha": {"length_penalty": "gnmt"},
+        "beta": {"coverage_penalty": "gnmt"},
+        "diversity": {"num_groups": 2},
+        "patience": {"stop": "patience"},
+    }
     assert set(needed) == {name for name in READ_WITH if name in Search.model_fields}
     for method in METHODS:
         for name in given:
@@ -114,7 +119,9 @@ def test_the_table_refuses_what_it_says_and_nothing_else():
         for method in METHODS:
             options = {**needed.get(first, {}), **needed.get(second, {}), first: given[first], second: given[second]}
             reads = all(method in READ_BY.get(name, METHODS) for name in options)
+            reads &= all(options.items() >= needed.get(name, {}).items() for name in (first, second))
             assert accepted(**{**even(method), **options}, method=method) == reads, options
+    assert not accepted(alpha=0.5, length_penalty="average")
     assert not accepted(beta=0.5)
     assert not accepted(diversity=0.1)
     assert not accepted(patience=2.0)

@@ -136,10 +136,35 @@ def test_an_input_that_the_reranker_cannot_read_keeps_its_order_with_a_warning(t
     partner = first._partners[tmp_path / "second", first.device]
     nothing = partner.source.encode("")
     partner.source = SimpleNamespace(encode=lambda text: nothing)
-    (one,) = first.predict(["ab"], search=search)
-    (plain,) = first.predict(["ab"], search=Search(beam=4, num_best=3))
-    assert one.warnings == ("the reranker cannot read it",)
-    assert [p.text for p in (one, *one.alternatives)] == [p.text for p in (plain, *plain.alternatives)]
+    drawn = {"method": "sampling", "num_best": 60, "seed": 1, "max_length": 4, "temperature": 2.0}
+    for settings in ({"beam": 4, "num_best": 3}, drawn):
+        (one,) = first.predict(["ab"], search=first.config.decoding.replace(reranker=search.reranker, **settings))
+        (plain,) = first.predict(["ab"], search=first.config.decoding.replace(**settings))
+        assert one.warnings == ("the reranker cannot read it",)
+        assert [p.text for p in (one, *one.alternatives)] == [p.text for p in (plain, *plain.alternatives)]
+    ended = [p.stop_reason == "eos" for p in (one, *one.alternatives)]
+    assert sorted(ended, reverse=True) != ended  # samples stay in the order of their scores
+
+
+def test_a_reranker_of_few_positions_leaves_what_is_longer_as_it_is(tmp_path):
+    side = {"size": 8, "heads": 2, "layers": 1, "positions": "learned", "max_positions": 6}
+    config = TextToTextConfig(
+        data={"train": "x.tsv", "max_length": 5},
+        model={"architecture": "transformer", "encoder": side, "decoder": side},
+    )
+    first = made(0)
+    save(TextToText.build(config, first.source, first.target), tmp_path / "second")
+    unread = ("the reranker cannot read it",)
+    for limit, text, warned in ((5, "ab", False), (5, "abcdef", True), (9, "ab", True)):
+        search = first.config.decoding.replace(
+            reranker=tmp_path / "second", beam=3, num_best=3, max_length=limit, min_length=limit, unknown_penalty=99.0
+        )
+        (one,) = first.predict([text], search=search)
+        (plain,) = first.predict([text], search=search.replace(reranker=None))
+        assert one.warnings == unread * warned
+        assert (
+            [o.score for o in (one, *one.alternatives)] == [o.score for o in (plain, *plain.alternatives)]
+        ) == warned
 
 
 def test_a_model_that_writes_from_right_to_left_is_read_from_left_to_right():

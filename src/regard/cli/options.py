@@ -50,6 +50,17 @@ class SettingsCommand(TyperCommand):
         own = super().get_params(ctx)
         return [*own[:-1], *_flags(), *own[-1:]]  # --help comes last
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the arguments; a list that is divided among several flags is refused, as only the last would count."""
+        *_, given = self.make_parser(ctx).parse_args(args=list(args))
+        for flag in _flags():
+            if given.count(flag) > 1 and flag.name in _lists():
+                name = f"--{_dashed(flag.name)}"
+                raise ConfigError(
+                    f"{name} is given {given.count(flag)} times; give it once, with a list: {name} '[a, b]'."
+                )
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Runs the verb, which finds the flags in its context."""
         values = {flag.name: ctx.params.pop(flag.name) for flag in _flags()}
@@ -58,23 +69,36 @@ class SettingsCommand(TyperCommand):
 
 
 def settings(context: typer.Context) -> Mapping[str, str]:
-    """The flags of `SettingsCommand` that are given: text in YAML by key of `decoding`."""
+    """The flags of `SettingsCommand` that are given: by key of `decoding`, a text, or in YAML what is none."""
     given: dict[str, str] = context.meta[SETTINGS]
     return given
 
 
 @cache
-def _flags() -> list[Any]:
-    """The options of a command that typer makes of them."""
+def _keys() -> Mapping[str, Key]:
+    """The keys of `decoding` of every task, by name."""
     from regard.config.keys import keys
     from regard.config.tasks import SCHEMAS
 
-    flags: dict[str, inspect.Parameter] = {}
+    found: dict[str, Key] = {}
     for schema in SCHEMAS.values():
         for path, key in keys(schema).items():
             section, name = str(path[0]), str(path[-1])
             if len(path) == 2 and section == "decoding" and not name.startswith("validation_"):
-                flags.setdefault(name, _flag(name, key))
+                found.setdefault(name, key)
+    return found
+
+
+@cache
+def _lists() -> frozenset[str]:
+    """Names of keys that may hold several values."""
+    return frozenset(name for name, key in _keys().items() if "list" in key.expected)
+
+
+@cache
+def _flags() -> list[Any]:
+    """The options of a command that typer makes of them."""
+    flags = {name: _flag(name, key) for name, key in _keys().items()}
 
     def verb(**_: str | None) -> None: ...
 
@@ -127,9 +151,20 @@ def _told(config: Any, settings: Mapping[str, str]) -> Any:
     for name, text in settings.items():
         if name not in type(section).model_fields:
             raise ConfigError(_not_for(f"--{_dashed(name)}", config.task, map(_dashed, type(section).model_fields)))
+        if _is_plain_text(name, text):
+            values[name] = text
+            continue
         origin = f"--{_dashed(name)} {text}"
         values[name] = parse(text, origin=origin, folder=Path.cwd(), lines=False).values
     return config.model_copy(update={"decoding": changed(section, "decoding", values)})
+
+
+def _is_plain_text(name: str, text: str) -> bool:
+    """Whether a flag's value is a text as it stands, and not YAML, in which `NO`, `12` and `a: b` are no texts."""
+    key = _keys()[name]
+    is_list = name in _lists() and text.lstrip().startswith("[")
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    return any(member.type is str for member in key.members) and not (key.may_be_null or is_list or is_quoted)
 
 
 def accepted(model: AbstractModel[Any], method: str, flags: Mapping[str, Any]) -> dict[str, Any]:

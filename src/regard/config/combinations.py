@@ -21,6 +21,7 @@ READ_BY: Mapping[str, tuple[Method, ...]] = {
     **dict.fromkeys(("num_samples", "utility"), ("mbr",)),
 }
 READ_WITH: Mapping[str, tuple[str, tuple[Any, ...]]] = {
+    "alpha": ("length_penalty", ("gnmt",)),
     "beta": ("coverage_penalty", ("gnmt", "summary")),
     "diversity": ("num_groups", ()),
     "patience": ("stop", ("patience",)),

@@ -90,7 +90,7 @@ def beam_steps(request: Request, options: Search) -> Steps:
     """Beam search with a beam of 2 or more, step by step."""
     if tree.rows(request.memory) == 0:
         return list
-    penalty = request.penalty or penalty_of(options)
+    penalty = penalty_of(options, request.penalty)
     require_source(penalty, request.source)
     remaining = length_limits(request.max_length, request.memory)
     rows = checked(request.constraints, len(remaining), eos=request.eos, limits=remaining)

@@ -11,11 +11,12 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from regard import tree
-from regard.decoding.frontier import checked_source, length_limits, with_fast_steps
+from regard.decoding.frontier import checked_source, length_limits
 from regard.decoding.processor import SearchSource
 from regard.decoding.result import main_name
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from regard.models.contract import Decoder, DecoderOutput, Tree
+from regard.models.searches import with_fast_steps
 from regard.shapes import Bool, Float, describe
 
 Feed = Callable[[Tensor, Tensor, int], Tensor]

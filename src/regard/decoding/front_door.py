@@ -49,7 +49,8 @@ def search(
         eos: the id that ends a sentence.
         max_length: the largest number of tokens, including the end of sentence: a number, or (B,), one per sentence.
         alignment: whether hypotheses have their alignments, a row per token; a decoder without attention has none.
-        penalty: ranks hypotheses instead of the options' `length_penalty`; for method beam only.
+        penalty: ranks hypotheses instead of the options' `length_penalty`, beside their `coverage_penalty`; for method
+            beam only.
         processors: change the log-probabilities of the next token, in order, after the blocking of n-grams.
         items: (B,) numbers from 0 to 2⁶³ − 1, by which samples differ for the same seed (`sample`); if None, the
             sentences are numbered from 0.

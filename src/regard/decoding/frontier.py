@@ -14,7 +14,8 @@ from regard.decoding.processor import SearchSource, SearchState
 from regard.decoding.result import main_name
 from regard.errors import RegardError, ShapeError, UnsupportedError
 from regard.models.contract import Decoder, Tree
-from regard.ops.linear.storage import Storage, stores_bytes, storing
+from regard.models.searches import with_fast_steps
+from regard.ops.linear.storage import Storage, storing
 from regard.shapes import describe
 
 
@@ -223,23 +224,6 @@ def checked_source(source: SearchSource | None, count: int, device: torch.device
     if source.mask is not None and source.mask.dtype != torch.bool:
         raise ShapeError(f"source.mask must be bool, True at real positions; got {source.mask.dtype}.")
     return SearchSource(*(None if x is None else x.to(device) for x in (source.ids, source.mask)))
-
-
-def with_fast_steps(decoder: Decoder, memory: Tree, rows: int) -> tuple[Decoder, Tree]:
-    """The decoder's twin for so many rows and the memory for it, or both as they are.
-
-    Raises:
-        UnsupportedError: if weights shall be stored as bytes, and the decoder has no such twin.
-    """
-    for_search = getattr(type(decoder), "for_search", None)
-    if for_search is None or "step" in getattr(decoder, "__dict__", {}):
-        if stores_bytes():
-            raise UnsupportedError(
-                f"decoding.weights: int8 needs a decoder with `for_search`; {type(decoder).__name__} has its own steps."
-            )
-        return decoder, memory
-    twin: tuple[Decoder, Tree] = for_search(decoder, memory, rows)
-    return twin
 
 
 class MinimumLengths:

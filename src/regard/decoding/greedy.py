@@ -70,7 +70,7 @@ def greedy_steps(request: Request, options: Search) -> Steps:
     if options.method != "beam" or options.beam != 1:
         got = f"beam={options.beam}" if options.method == "beam" else f"method={options.method!r}"
         raise ConfigError(f"Greedy search is beam=1; got {got}. Call search.", ("decoding", "beam"))
-    penalty = request.penalty or penalty_of(options)
+    penalty = penalty_of(options, request.penalty)
     require_source(penalty, request.source)
     limits = length_limits(request.max_length, request.memory)
     rows = checked(

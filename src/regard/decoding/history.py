@@ -59,7 +59,7 @@ class History:
             for name in levels[0]
         }
         auxiliary = {name: values.cpu() for name, values in auxiliary.items()}
-        totals = log_probabilities[anywhere].double().masked_fill_(~real, 0).sum(1).tolist()
+        totals = log_probabilities[anywhere].cpu().double().masked_fill_(~real.cpu(), 0).sum(1).tolist()
         chosen = path[real]
         sequences, costs = (values[chosen].cpu().split(lengths) for values in (tokens, log_probabilities))
         return [

@@ -159,14 +159,17 @@ def refuse_penalty(penalty: AbstractPenalty | None, options: Search) -> None:
         )
 
 
-def penalty_of(options: Search) -> AbstractPenalty:
+def penalty_of(options: Search, ranking: AbstractPenalty | None = None) -> AbstractPenalty:
     """The penalty that the options name.
+
+    Args:
+        ranking: in place of their `length_penalty`.
 
     >>> penalty_of(Search(length_penalty="average"))
     AveragePenalty()
     """
     penalties = {"none": NoPenalty(), "average": AveragePenalty(), "gnmt": GnmtPenalty(options.alpha)}
-    ranking: AbstractPenalty = penalties[options.length_penalty]
+    ranking = penalties[options.length_penalty] if ranking is None else ranking
     kind = options.coverage_penalty
     return ranking if kind == "none" else CoveragePenalty(ranking, kind, options.beta)
 

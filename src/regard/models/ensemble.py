@@ -12,6 +12,7 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import pad
 
 from regard.errors import ConfigError, ShapeError, UnsupportedError
+from regard.models import searches
 from regard.models.contract import Decoder, DecoderOutput, Encoded, Tree
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.shapes import Bool, Int, describe
@@ -118,7 +119,7 @@ class EnsembleDecoder(nn.Module):
 
     def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[EnsembleDecoder, tuple[Tree, ...]]:
         """An ensemble of the members' twins for searches, and the memories for them."""
-        pairs = [searched(member, each, num_rows) for member, each in zip(self.members, memory)]
+        pairs = [searches.with_fast_steps(member, each, num_rows) for member, each in zip(self.members, memory)]
         if all(twin is member for (twin, _), member in zip(pairs, self.members)):
             return self, tuple(each for _, each in pairs)
         twins = EnsembleDecoder(
@@ -241,15 +242,6 @@ class EnsembleEncoderDecoder(EncoderDecoder):
         if source_ids is not None:
             encoded = tuple(replace(each, source_ids=source_ids, extension=extension) for each in encoded)
         return self.decoder.prepare(encoded)
-
-
-def searched(decoder: Decoder, memory: Tree, rows: int) -> tuple[Any, Tree]:
-    """A decoder's twin for searches of so many rows (`for_search`) and the memory for it, or both as they are."""
-    for_search = getattr(type(decoder), "for_search", None)
-    if for_search is None or "step" in getattr(decoder, "__dict__", {}):
-        return decoder, memory
-    twin: tuple[Any, Tree] = for_search(decoder, memory, rows)
-    return twin
 
 
 def _given(alignment: bool, generator: Generator | None) -> dict[str, Any]:

@@ -103,6 +103,23 @@ def take(paths: tuple[Implementation, ...], decoder: nn.Module, memory: Tree, ro
     return taken
 
 
+def with_fast_steps(decoder: Any, memory: Tree, rows: int) -> tuple[Any, Any]:
+    """A decoder's twin for searches of so many rows (`for_search`) and the memory for it, or both as they are.
+
+    Raises:
+        UnsupportedError: if weights shall be stored as bytes, and the decoder has no such twin.
+    """
+    for_search = getattr(type(decoder), "for_search", None)
+    if for_search is None or "step" in getattr(decoder, "__dict__", {}):
+        if stores_bytes():
+            raise UnsupportedError(
+                f"decoding.weights: int8 needs a decoder with `for_search`; {type(decoder).__name__} has its own steps."
+            )
+        return decoder, memory
+    taken: tuple[Any, Any] = for_search(decoder, memory, rows)
+    return taken
+
+
 def explain(paths: tuple[Implementation, ...], decoder: nn.Module, rows: int, device: str) -> str:
     """Which of the paths a search of so many rows takes on a type of device, and why not those before it."""
     weight = next(decoder.parameters())

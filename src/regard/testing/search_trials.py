@@ -53,7 +53,7 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "attention_stop": (1, 2, 3),
     "no_repeat_ngram_size": (1, 2, 3),
     "repetition_penalty": (1.2, 3.0),
-    "unknown_penalty": (0.5, math.inf),
+    "unknown_penalty": (0.5, 1000.0),
     "num_samples": (1, 7, 40),
     "utility": ("bleu", "exact_match", "edit_distance"),
     "temperature": (1e-9, 0.5, 2.0, 1e9),

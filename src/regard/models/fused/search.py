@@ -29,6 +29,7 @@ from regard.models.outputs import output_of
 from regard.ops.choose import steps_for
 from regard.ops.eligibility import refuse_device, refuse_numba, refuse_types
 from regard.ops.linear import linear
+from regard.ops.linear.storage import stores_bytes
 
 TOKENS_PER_ROW = 2
 """A vocabulary of at most so many tokens a row is multiplied as a whole."""
@@ -72,7 +73,8 @@ def refuse(decoder: Any, memory: Any = None, rows: int = MIN_ROWS) -> str | None
     read = None if memory is None else memory.attention.read
     if (reason := refuse_device("cpu", *weights) or refuse_types(*weights, read)) is not None:
         return reason
-    if memory is not None and (rows < MIN_ROWS or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu")):
+    is_single = rows < MIN_ROWS and not stores_bytes()  # with bytes a single row is rounded as in a batch
+    if memory is not None and (is_single or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu")):
         return "single rows, gradients and autocast are left to the decoder"
     return refuse_numba("regard.ops.attend.numba")
 
@@ -92,7 +94,8 @@ class SearchTwin:
         self.first = memory.first_state
         self.attends_first = decoder.order == "attend_then_recur"
         self.back = stack.layers[0].input_size - embedding.size
-        few = _is_table(embedding) and embedding.table.num_embeddings <= TOKENS_PER_ROW * rows
+        # products with bytes are not those with all tokens' vectors: the number of rows must not choose between them
+        few = not stores_bytes() and _is_table(embedding) and embedding.table.num_embeddings <= TOKENS_PER_ROW * rows
         self.vectors = embedding.table.weight if few else None
         self.cells = [
             STEPS[stack.cell](layer, rows, *(() if index else (self.back, self.vectors)))

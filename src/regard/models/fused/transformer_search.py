@@ -42,6 +42,7 @@ from regard.layers.eligibility import DROPOUTS, drops, ineligible
 from regard.layers.positions import BlockedSinusoidalPositions, SinusoidalPositions, position_angles
 from regard.layers.twin import twin
 from regard.models.contract import DecoderOutput
+from regard.models.fused.search import SearchMemory
 from regard.models.naming import named
 from regard.models.outputs import output_of
 from regard.models.transformer_layers import DecoderLayer
@@ -59,13 +60,6 @@ from regard.ops.transformer_step.layers import (
 
 MODULE = "regard.ops.transformer_step.numba"
 _ADDED = (SinusoidalPositions, BlockedSinusoidalPositions, LearnedPositions, ScaledPositions)
-
-
-@dataclass(frozen=True, slots=True)
-class SearchMemory:
-    """Which of the first sentences those are that remain, (B,); the twin keeps the rest."""
-
-    sentences: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +96,9 @@ def refuse(decoder: Any, layer: type, memory: Any = None) -> str | None:
         described(decoder, layer)
     except Ineligible as error:
         return str(error)
-    return None
+    # keys and values are read where they stand, as numbers of the weights' type
+    prepared = memory if isinstance(memory, tuple) else ()
+    return refuse_types(*weights[:1], *(tensor for part in prepared for tensor in (part.score, part.read)))
 
 
 @dataclass(frozen=True, slots=True)

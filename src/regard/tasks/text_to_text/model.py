@@ -658,10 +658,14 @@ class TextToText(AbstractModel[TextToTextConfig]):
         penalty = None
         if decoding.method == "beam":  # the second model's weights are not compared
             penalty = penalty_of(decoding.model_copy(update={"coverage_penalty": "none"}))
-        weights = (0.0 if others is None else decoding.reranker_weight for others in rescored)
+        options: dict[str, Any] = {
+            "weight": decoding.reranker_weight,
+            "penalty": penalty,
+            "num_best": decoding.num_best,
+        }
         reranked = [
-            rerank([ranked], [others or ranked], weight=weight, penalty=penalty, num_best=decoding.num_best)[0]
-            for ranked, others, weight in zip(found, rescored, weights, strict=True)
+            ranked[: decoding.num_best] if others is None else rerank([ranked], [others], **options)[0]
+            for ranked, others in zip(found, rescored, strict=True)
         ]
         return reranked, [others is None for others in rescored]
 

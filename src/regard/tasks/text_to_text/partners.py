@@ -105,18 +105,21 @@ def scored_by(
         outputs: for each, texts, and whether they have ended.
 
     Returns:
-        For each source the hypotheses, or None if the model cannot read it.
+        For each source the hypotheses, or None if the model cannot read it or one of its outputs.
     """
     encodings = [model.source.encode(text) for text in sources]
     extensions = [model._extension(text, encoding) for text, encoding in zip(sources, encodings, strict=True)]
     results: list[list[Hypothesis] | None] = [None] * len(sources)
-    readable = [i for i, encoding in enumerate(encodings) if encoding.tokens]
+    longest, most = model._most(model.module.encoder), model._most(model.module.decoder)
+    readable, given = [], []
+    for i, encoding in enumerate(encodings):
+        hypotheses = [_hypothesis(model, text, has_ended, extensions[i]) for text, has_ended in outputs[i]]
+        if 0 < len(encoding.tokens) <= longest and all(len(h.tokens) <= most + 1 for h in hypotheses):
+            readable.append(i)
+            given.append(hypotheses)
     if not readable:
         return results
     memory = model._memory(*pad([encodings[i].ids for i in readable], end=EOS), [extensions[i] for i in readable])
-    given = []
-    for i in readable:
-        given.append([_hypothesis(model, text, has_ended, extensions[i]) for text, has_ended in outputs[i]])
     for i, ranked in zip(readable, rescore(model.module.decoder, memory, given, bos=BOS), strict=True):
         results[i] = ranked
     return results

@@ -164,7 +164,7 @@ class TextTrainee:
         """The configuration's search with another beam, for one output; without groups, stop criteria and
         constraints, which need theirs, and without other models."""
         alone = {"num_best": 1, "num_groups": 1, "stop": "optimal", "prefix": "", "include": (), "exclude": ()}
-        alone |= {"ensemble": (), "reranker": None}
+        alone |= {"ensemble": (), "ensemble_weights": None, "ensemble_alignment": None, "reranker": None}
         return self.config.decoding.replace(method="beam", beam=beam, **alone)
 
     def _evaluate(self) -> Evaluation:

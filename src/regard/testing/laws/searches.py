@@ -14,7 +14,7 @@ from regard.testing.assertion import equally_wide, require, require_close
 from regard.testing.decoder_subject import DecoderSubject
 
 MAX_LENGTH = 7
-PENALTIES = (("none", 0.0), ("average", 0.0), ("gnmt", 0.6), ("gnmt", 1.0), ("gnmt", 2.0))
+PENALTIES = (("none", 0.6), ("average", 0.6), ("gnmt", 0.6), ("gnmt", 1.0), ("gnmt", 2.0))
 VARIETIES: tuple[dict[str, Any], ...] = ({}, {"min_length": 4, "length_penalty": "average"})
 """Options of the searches that are compared: for short outputs, and for long ones, whose hypotheses change places."""
 WIDEST = 1000
