@@ -122,14 +122,26 @@ def _told(config: Any, settings: Mapping[str, str]) -> Any:
     """The configuration with other values of `decoding`."""
     from regard.config.changed import changed
     from regard.config.document import parse
+    from regard.config.keys import keys
 
     section, values = config.decoding, {}
+    by_name = keys(type(section))
     for name, text in settings.items():
         if name not in type(section).model_fields:
             raise ConfigError(_not_for(f"--{_dashed(name)}", config.task, map(_dashed, type(section).model_fields)))
+        if _is_text(by_name[name,], text):
+            values[name] = text
+            continue
         origin = f"--{_dashed(name)} {text}"
         values[name] = parse(text, origin=origin, folder=Path.cwd(), lines=False).values
     return config.model_copy(update={"decoding": changed(section, "decoding", values)})
+
+
+def _is_text(key: Key, text: str) -> bool:
+    """Whether the value of a flag is a text as it stands, such as 3 or `a: b`; a list and what is quoted are YAML."""
+    if str not in (member.type for member in key.members) or text[:1] in ("[", '"', "'"):
+        return False
+    return not (key.may_be_null and text == "null")
 
 
 def accepted(model: AbstractModel[Any], method: str, flags: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,6 +39,8 @@ MULTI_HEAD = "multi_head"
 """The recipe whose options are keys of a Transformer's sections."""
 NEVER = (PAD, BOS)
 """Ids that are never predicted."""
+LEAST_WEIGHT = 1e-12
+"""The weight with which a pointer copies what its attention gives none."""
 
 
 def build_model(
@@ -122,7 +124,13 @@ def _pointing(
     if pointer is None:
         return decoder
     try:
-        return PointerDecoder(decoder, alignment=pointer.layer, alignment_head=pointer.head, memory_size=memory_size)
+        return PointerDecoder(
+            decoder,
+            alignment=pointer.layer,
+            alignment_head=pointer.head,
+            memory_size=memory_size,
+            least_weight=LEAST_WEIGHT,
+        )
     except UnsupportedError as error:
         key = "layer" if pointer.layer is not None and pointer.layer in str(error) else "head"
         raise ConfigError(str(error), ("model", "pointer", key)) from None
