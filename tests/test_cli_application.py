@@ -130,6 +130,17 @@ def test_debug_behind_two_dashes_is_text(capsys):
     assert "'--debug'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("bahdanu", "Did you mean 'bahdanau'?"), ("copyng", "Did you mean 'copying'?"), ("qqqq", "`regard list` has the")],
+)
+def test_a_name_that_nothing_has_is_told_the_most_similar_one(name, hint, capsys):
+    assert run(["info", name]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith(f"There is no folder and no shipped model {name!r}")
+    assert hint in message
+
+
 def test_warnings_are_lines_without_code(monkeypatch):
     original = warnings.formatwarning
     for words, line in (

@@ -192,3 +192,12 @@ def described(name: str) -> str | None:
     from regard import tasks
 
     return None if Path(name).exists() else tasks.describe(name)
+
+
+def hint_of(name: str) -> str:
+    """The recipe, part or preset with the most similar name, or where the names are."""
+    from regard import tasks
+    from regard.config.spelling import did_you_mean, nearest
+
+    similar = nearest(name, [known for _, known, _ in tasks.catalogue()])
+    return did_you_mean(similar).capitalize() if similar else "`regard list` has the recipes, parts and presets, too."
