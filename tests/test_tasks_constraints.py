@@ -242,7 +242,7 @@ def test_a_list_says_what_its_entries_are():
 def test_a_configuration_file_has_the_same_keys(tmp_path):
     file = tmp_path / "a.yaml"
     file.write_text("data: {train: a.tsv}\ndecoding:\n  include: [Haus, Tür]\n  beta: 0.5\n")
-    with pytest.raises(ConfigError, match=r"a.yaml:2:1: decoding: beta is 0.5, but it is not read where"):
+    with pytest.raises(ConfigError, match=r"a.yaml:4:3: decoding.beta: beta is 0.5, but it is not read where"):
         load(file)
     decoding = load(file, ["decoding.coverage_penalty=gnmt"]).config.decoding
     assert decoding.include == ("Haus", "Tür")

@@ -142,9 +142,12 @@ def _embedding(num_tokens: int, size: int, dropout: float, shared: TokenEmbeddin
     if shared is None:
         return embedding
     if shared.table.weight.shape != embedding.table.weight.shape:
+        ours, theirs, what = shared.table.num_embeddings, num_tokens, "symbols"
+        if shared.size != size:  # of drafts the numbers of symbols mean nothing
+            ours, theirs, what = shared.size, size, "features"
         raise ConfigError(
-            f"shared_embeddings: the encoder embeds {shared.table.num_embeddings:,} symbols in {shared.size} features, "
-            f"the decoder {num_tokens:,} in {size}; they must be equal",
+            f"shared_embeddings: the embedding of the encoder has {ours:,} {what}, that of the decoder {theirs:,}; "
+            "they must be equal",
             ("model", "shared_embeddings"),
         )
     embedding.table.weight = shared.table.weight
