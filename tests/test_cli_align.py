@@ -238,6 +238,17 @@ def test_wrong_arguments_and_files_are_named(
     assert not list(Path().glob(".*"))
 
 
+@pytest.mark.parametrize("flag", ["--references", "--reverse"])
+def test_links_of_more_lines_than_there_are_pairs_are_refused(
+    flag: str, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("long").write_text("0-0\n\n0-0\n0-0\n\n0?0\n")
+    assert run(["align", model, "p.tsv", flag, "long"]) == 2
+    assert "long:6: links of no pair; the last pair is p.tsv:4." in capsys.readouterr().err
+    Path("blanks").write_text("0-0\n\n0-0\n0-0\n\n\n")
+    assert run(["align", model, "p.tsv", flag, "blanks"]) == 0
+
+
 def test_other_directions_with_other_words_and_models_that_do_not_align_are_refused(
     model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

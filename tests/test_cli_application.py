@@ -6,12 +6,13 @@ import os
 import resource
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
 import regard
-from regard.cli import run
+from regard.cli import main, run
 from regard.data.synthetic import generate
 
 VERBS = ["train", "evaluate", "predict", "align", "plot", "info", "explain", "list", "bench", "data"]
@@ -129,6 +130,30 @@ def test_debug_behind_two_dashes_is_text(capsys):
     assert "'--debug'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("bahdanu", "Did you mean 'bahdanau'?"), ("copyng", "Did you mean 'copying'?"), ("qqqq", "`regard list` has the")],
+)
+def test_a_name_that_nothing_has_is_told_the_most_similar_one(name, hint, capsys):
+    assert run(["info", name]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith(f"There is no folder and no shipped model {name!r}")
+    assert hint in message
+
+
+def test_warnings_are_lines_without_code(monkeypatch):
+    original = warnings.formatwarning
+    for words, line in (
+        (["--version"], "warning: a thing\n"),
+        (["--version", "--debug"], "a.py:1: UserWarning: a thing"),
+    ):
+        monkeypatch.setattr(warnings, "formatwarning", original)
+        monkeypatch.setattr(sys, "argv", ["regard", *words])
+        with pytest.raises(SystemExit):
+            main()
+        assert warnings.formatwarning("a thing", UserWarning, "a.py", 1).startswith(line)
+
+
 ENDLESS = """
 import sys, types
 tasks = types.ModuleType("regard.tasks")
@@ -188,6 +213,9 @@ def test_checking_data_reports_findings_and_fails_where_training_makes_no_sense(
     Path("empty.tsv").write_text("\tx\n" * 30)
     assert run(["data", "check", "it's.tsv", "empty.tsv"]) == 2
     assert "error: " in capsys.readouterr().out
+    sizes = ["--set", "model.architecture=transformer", "--set", "model.encoder={size: 30, heads: 4}"]
+    assert run(["data", "check", "it's.tsv", *sizes]) == 2
+    assert "size is 30; it must be a multiple of heads (4)" in capsys.readouterr().err
     assert run(["data", "check", "a", "b", "c"]) == 2
     assert run(["data", "check"]) == 2
     assert run(["data", "check", "a.yaml", "--preset", "g2p"]) == 2

@@ -128,10 +128,10 @@ def test_an_alias_bomb_is_refused_before_it_grows(written):
          "write 'on' in quotes to mean the word"),
         ("decoding: {length_penalty: null}", "2:28: decoding.length_penalty: expected one of none, average, gnmt; "
          "got null; did you mean 'none'?"),
-        ("decoding: {beam: 1, num_best: 3}", "2:1: decoding: num_best is 3, but greedy search (beam 1) "
+        ("decoding: {beam: 1, num_best: 3}", "2:21: decoding.num_best: num_best is 3, but greedy search (beam 1) "
          "finds only one output; raise beam"),
         ("decoding: {min_length: 5, max_length: 3}",
-         "2:1: decoding: min_length is 5, above max_length 3; lower it or raise max_length"),
+         "2:12: decoding.min_length: min_length is 5, above max_length 3; lower it or raise max_length"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_says_what_was_expected_and_what_came(written, text, message):

@@ -100,7 +100,8 @@ def test_a_file_is_judged_as_a_whole_and_may_keep_the_beam_under_sampling(tmp_pa
     with pytest.raises(ConfigError) as caught:
         load(file)
     assert str(caught.value) == (
-        f"{file}:2:1: decoding: temperature is 0.5, but only methods sampling and mbr read it, and method is beam"
+        f"{file}:4:3: decoding.temperature: temperature is 0.5, but only methods sampling and mbr read it, and "
+        "method is beam"
     )
     decoding = load(file, ["decoding.method=sampling"]).config.decoding
     assert (decoding.beam, decoding.temperature) == (3, 0.5)

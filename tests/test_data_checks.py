@@ -211,6 +211,19 @@ def test_symbols_that_occur_once_are_counted_with_examples() -> None:
     assert "2 distinct, 2 in all" in str(rare)
 
 
+def test_the_blank_that_sentencepiece_puts_before_every_text_is_not_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("sentencepiece")
+    monkeypatch.chdir(tmp_path)
+    texts = [f"{a}{b}{c}" for a in "abcd" for b in "efgh" for c in "ijkl"]
+    Path("pieces.tsv").write_text("".join(f"{text}\tx\n" for text in texts))
+    source = Field.build(SideConfig(units="sentencepiece", vocabulary_size=14), texts)
+    assert source.split(texts[0])[0] == "▁"
+    found = check(open_pairs("pieces.tsv"), None, source, Field.build(SideConfig(), ["x"]))
+    assert "every source" not in str(found)
+
+
 def test_what_every_source_begins_or_ends_with_is_warned_of() -> None:
     rows = [(f"< w {a} >", f"{a} .") for a, _ in CLEAN]
     found = report([*rows, ("", "x .")])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -362,6 +363,28 @@ def test_the_loss_of_impossible_targets_is_infinite_and_of_others_finite():
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_least_weight_makes_what_attention_leaves_out_possible_and_nothing_else(monkeypatch, smoothing):
+    local = partial(luong, query_size=SIZE, memory_size=MEMORY, local="monotonic", reach=1)
+    monkeypatch.setitem(MECHANISMS, "local", local)
+    model = make("local")
+    decoder, inputs = model["decoder"], torch.ones(3, 1, dtype=torch.long)
+    memory = decoder.prepare(encoding(model)(SOURCES))
+    before = decoder(inputs, memory).log_probabilities
+    assert (before[0, 0, TOKENS:] == -math.inf).any()
+    decoder.least_weight = 1e-12
+    after = decoder(inputs, memory).log_probabilities
+    present = memory.extension[:, None]
+    assert ((after[..., TOKENS:] > -math.inf) == present).all()
+    laws.close(after.exp(), before.exp())
+    targets = TOKENS + present[:, 0].int().argmax(-1, keepdim=True)
+    mask = present.any(-1)
+    loss, likelihood = decoder.cross_entropy(inputs, memory, targets, mask, smoothing=smoothing)
+    loss.backward()
+    assert likelihood.isfinite()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+
+
 def test_a_subclass_has_the_loss_of_its_own_outputs():
     class Certain(PointerDecoder):
         def forward(self, *arguments, **options):
@@ -442,7 +465,7 @@ def test_what_does_not_fit_is_refused():
         with pytest.raises(UnsupportedError, match="attention over one source"):
             PointerDecoder(RecurrentDecoder(*parts, **options))
     plain = transformer_core(TOKENS)
-    with pytest.raises(UnsupportedError, match=r"'cross.2' is none of the decoder's alignments"):
+    with pytest.raises(UnsupportedError, match=r"'cross.2' is none of the decoder's alignments: cross.0, cross.1\."):
         PointerDecoder(plain, alignment="cross.2")
     for head in (2, -1):
         with pytest.raises(UnsupportedError, match=f"there is no head {head}: the attention has 2 heads"):

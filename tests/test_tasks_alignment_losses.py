@@ -327,8 +327,8 @@ def test_one_head_of_one_attention_is_supervised() -> None:
     ("section", "values", "message"),
     [
         ("training", {"supervision_head": 0}, "supervision_head has no effect without supervision"),
-        ("training", {"supervision": 1.0, "supervision_layer": "cross"}, "alignment_layer is 'cross'"),
-        ("training", {"supervision": 1.0, "supervision_head": 1}, "alignment_head is 1, but attention has one head"),
+        ("training", {"supervision": 1.0, "supervision_layer": "cross"}, "supervision_layer is 'cross'"),
+        ("training", {"supervision": 1.0, "supervision_head": 1}, "supervision_head is 1, but attention has one head"),
         ("decoding", {"alignment_layer": "cross.1"}, "alignment_layer is 'cross.1', but the alignments are attention"),
         ("decoding", {"alignment_head": 3}, "alignment_head is 3, but attention has one head"),
         ("data", {"alignment_units": "word"}, "alignment_units has no effect without alignments"),

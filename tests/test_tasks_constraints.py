@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
 import regard
 from regard.cli import run
+from regard.cli.options import load as load_with
 from regard.config import load
+from regard.config.keys import keys
 from regard.config.tasks.text_to_text import DecodingConfig, SideConfig, TextToTextConfig
 from regard.data import EOS, Field
 from regard.decoding import Search
@@ -205,12 +208,41 @@ def test_lines_of_a_file_have_constraints_of_their_own(tmp_path, capsys):
     assert f"{file}:3: must: constraints: prefix is a text; got 3" in capsys.readouterr().err
     assert run(["predict", "-m", str(tmp_path / "model"), "--constraints", "must", "ab"]) == 2
     assert "--constraints names a field of JSONL inputs" in capsys.readouterr().err
+    out = tmp_path / "out.jsonl"
+    assert run([*command, "--constraints", "mist", "-o", str(out)]) == 2
+    assert f"{file}: --constraints mist: no line has this field; did you mean 'must'?" in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3", "3"),
+        ("no", "no"),
+        ("a: b", "a: b"),
+        ("# 3", "# 3"),
+        ("- 3", "- 3"),
+        ("'3'", "3"),
+        ("[a, '3']", ("a", "3")),
+    ],
+)
+def test_texts_of_flags_need_no_quotes(tmp_path, text, value):
+    save(untrained(), tmp_path / "model")
+    loaded = load_with(str(tmp_path / "model"), "cpu", {"exclude": text, "alignment_layer": "null"})
+    assert loaded.config.decoding.exclude == value
+    assert loaded.config.decoding.alignment_layer is None
+
+
+def test_a_list_says_what_its_entries_are():
+    with pytest.raises(ConfigError, match="expected a list of which each entry is a number above 0, or null"):
+        DecodingConfig(ensemble=Path("b")).replace(ensemble_weights=[1, -1])
+    assert keys(DecodingConfig)["include",].expected == "text or a list of these"
 
 
 def test_a_configuration_file_has_the_same_keys(tmp_path):
     file = tmp_path / "a.yaml"
     file.write_text("data: {train: a.tsv}\ndecoding:\n  include: [Haus, Tür]\n  beta: 0.5\n")
-    with pytest.raises(ConfigError, match=r"a.yaml:2:1: decoding: beta is 0.5, but it is not read where"):
+    with pytest.raises(ConfigError, match=r"a.yaml:4:3: decoding.beta: beta is 0.5, but it is not read where"):
         load(file)
     decoding = load(file, ["decoding.coverage_penalty=gnmt"]).config.decoding
     assert decoding.include == ("Haus", "Tür")

@@ -167,6 +167,17 @@ def test_a_reranker_of_few_positions_leaves_what_is_longer_as_it_is(tmp_path):
         ) == warned
 
 
+def test_symbols_that_the_reranker_does_not_know_are_warned_of(tmp_path):
+    first, second = made(0), made(4, symbols="abcdx")
+    save(second, tmp_path / "second")
+    search = first.config.decoding.replace(reranker=tmp_path / "second", beam=4, exclude=["e", "f"])
+    known, unknown = first.predict(["abcd", "fa"], search=search)
+    assert known.warnings == ()
+    assert unknown.warnings == ("the reranker reads as <unk>: 'f'",)
+    (output,) = first.predict(["abcd"], search=search.replace(prefix="ae", exclude=["f"]))
+    assert output.warnings == ("the reranker reads as <unk>: 'e'",)
+
+
 def test_a_model_that_writes_from_right_to_left_is_read_from_left_to_right():
     forward, backward = made(0, max_length=7), made(0, direction="right_to_left", max_length=7)
     kinds = set()
@@ -264,6 +275,14 @@ def test_models_that_do_not_belong_together_are_refused_with_what_differs(tmp_pa
         "  target: the vocabulary: only the first has 'e', 'f'; only the other has 'x', 'y'\n"
         "  target: the direction: first left_to_right, other right_to_left"
     )
+    lower = made(1, name="lower")
+    lower.source = Field.build(SideConfig(units="separator", separator=";", case="lower"), ["a;b"])
+    with pytest.raises(ConfigError) as caught:
+        ensemble([first, lower])
+    assert str(caught.value).splitlines()[1:3] == [
+        "  source: the case: keep, lower",
+        "  source: the units: character, separator (separator ';')",
+    ]
     with pytest.raises(ConfigError, match=r"nowhere is not a saved model"):
         first.predict(["a"], search=first.config.decoding.replace(ensemble=tmp_path / "nowhere"))
     with pytest.raises(ConfigError, match=r"nowhere is not a saved model"):
@@ -273,10 +292,10 @@ def test_models_that_do_not_belong_together_are_refused_with_what_differs(tmp_pa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ensemble_weights": (1.0, 2.0)}, r"ensemble_weights is \(1.0, 2.0\), but it is not read where ensemble is"),
+        ({"ensemble_weights": (1.0, 2.0)}, r"weights is \[1.0, 2.0\], but it is not read where ensemble is \[\]"),
         ({"ensemble": ("b",), "ensemble_weights": (1.0,)}, "ensemble_weights has 1 numbers, but with this model there"),
         ({"ensemble": ("b",), "ensemble_alignment": 2}, "ensemble_alignment is 2, but the last model is number 1"),
-        ({"reranker_weight": 0.2}, "reranker_weight is 0.2, but it is not read where reranker is None"),
+        ({"reranker_weight": 0.2}, "reranker_weight is 0.2, but it is not read where reranker is null"),
         ({"reranker": "b", "beam": 1}, "reranker is b, but there is only one hypothesis to rank; raise beam"),
         ({"reranker": "b", "method": "sampling"}, "there is only one hypothesis to rank"),
         ({"reranker": "b", "method": "mbr"}, "reranker is b, but minimum Bayes risk ranks by the expected utility"),

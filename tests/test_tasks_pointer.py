@@ -231,6 +231,24 @@ def test_free_runs_feed_what_was_copied_as_unknown() -> None:
     torch.testing.assert_close(free, forced)
 
 
+@pytest.mark.parametrize(
+    ("attention", "training"),
+    [
+        ({"recipe": "stepwise_monotonic"}, {}),
+        ({"recipe": "luong", "local": "monotonic", "reach": 1}, {}),
+        ({"recipe": "show_attend_tell", "hard": True}, {"reinforce": {"weight": 1.0}}),
+    ],
+)
+def test_unknown_words_that_attention_gives_no_weight_have_a_finite_loss(attention: Any, training: Any) -> None:
+    model = untrained(configured(model={"attention": attention}, **training))
+    teaching = trainee(model, ("a b a b Ulm Bonn a b", "Bonn Ulm Bonn"), ("a a Jena", "Jena Jena"))
+    loss = teaching.loss(teaching.batch([0, 1]), step=1, generator=torch.Generator())
+    loss.total.backward()
+    assert loss.total.isfinite()
+    assert teaching.places([1, 0]) == ["pairs.tsv:2", "pairs.tsv:1"]
+    assert all(p.grad.isfinite().all() for p in model.module.parameters() if p.grad is not None)
+
+
 def test_coverage_is_a_recipe_and_a_loss() -> None:
     attention = {"recipe": "coverage", "size": 8}
     model = untrained(configured(model={"attention": attention}, alignment_losses={"coverage": 1.0}))

@@ -207,7 +207,7 @@ def test_shared_embeddings_are_one_matrix() -> None:
     table = module.encoder.embedding.embedding.table.weight
     assert module.decoder.embedding.embedding.table.weight is table
     assert module.decoder.head.projection.weight is table
-    with pytest.raises(ConfigError, match="embeds 8 symbols in 8 features, the decoder 9"):
+    with pytest.raises(ConfigError, match="of the encoder has 8 symbols, that of the decoder 9"):
         build_model(tied, num_source=N, num_target=N + 1)
 
 
@@ -256,6 +256,15 @@ def test_a_draft_refuses_what_would_have_no_effect(tmp_path: Path) -> None:
         drafted(tmp_path, config(shared_embeddings=True))
     assert caught.value.path == ("model", "shared_embeddings")
     drafted(tmp_path, config(shared_embeddings=True), {"joint_vocabulary": True})
+    unequal = config({"size": 8}, {"size": 16}, shared_embeddings=True)
+    with pytest.raises(ConfigError, match="of the encoder has 8 features, that of the decoder 16"):
+        drafted(tmp_path, unequal, {"joint_vocabulary": True})
+    with pytest.raises(ValueError, match=r"differ in vocabulary_size \(30 and null\)"):
+        drafted(
+            tmp_path,
+            config(),
+            {"joint_vocabulary": True, "source": {"units": "word", "vocabulary_size": 30}, "target": {"units": "word"}},
+        )
     hard = {"recipe": "show_attend_tell", "hard": True}
     with pytest.raises(ConfigError, match="would stay random") as caught:
         drafted(tmp_path, config(attention=hard))

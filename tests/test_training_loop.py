@@ -263,6 +263,22 @@ def test_what_is_not_finite_stops_training_and_names_step_and_batch(tmp_path: Pa
     assert (tmp_path / "checkpoints/latest").read_text() == "step-00000004\n"
 
 
+def test_a_batch_that_is_not_finite_is_named_by_files_and_lines_if_they_are_known(tmp_path: Path) -> None:
+    class Broken(ToyTrainee):
+        def loss(self, batch: Mapping[str, Any], *, step: int, generator: torch.Generator) -> Loss:
+            loss = super().loss(dict(batch), step=step, generator=generator)
+            return Loss(loss.total * math.nan, loss.count)
+
+        def places(self, description: Any) -> list[str]:
+            return [f"train.tsv:{index + 1}" for index in description]
+
+    trainee = Broken(config())
+    first = trainee.descriptions(0)[0]
+    with pytest.raises(RegardError) as info:
+        run(tmp_path, trainee)
+    assert f"  batch of {len(first)}: train.tsv:{first[0] + 1}, " in str(info.value)
+
+
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_half_precision_learns_with_float32_weights(tmp_path: Path, precision: str) -> None:
     trainee = ToyTrainee(config())

@@ -131,6 +131,14 @@ def test_the_end_symbol_can_be_left_out_and_the_weight_on_it_is_told():
     assert "</s> left out: 45.0% of the weight lay on it" in caption(figure)
 
 
+def test_a_caption_below_a_short_alignment_does_not_cross_the_colour_bar():
+    (seen,) = read(Prediction([[0.75, 0.25], [0.0, 1.0]], ["a"], ["x"]), end_symbol=False)
+    figure = draw([seen])
+    figure.canvas.draw()
+    (words,) = (text for text in figure.texts if "left out" in text.get_text())
+    assert not words.get_window_extent().overlaps(figure.axes[-1].get_window_extent())
+
+
 def test_leaving_out_an_end_symbol_without_tokens_warns_that_it_does_nothing():
     with pytest.warns(UserWarning, match="nothing without tokens"):
         read(np.eye(2), end_symbol=False)

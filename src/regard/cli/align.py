@@ -207,8 +207,11 @@ def _save(pairs: Sequence[AlignedPair], path: Path) -> None:
 
 
 def _check_count(path: Path | str, links: Sequence[Any], pairs: Sequence[Any]) -> None:
-    """Refuses a file of links with fewer lines than that of the pairs."""
+    """Refuses a file of links with fewer lines than that of the pairs, or with links after the last pair."""
     last = pairs[len(pairs) - 1]
+    for line, further in enumerate(links[last.line :], start=last.line + 1):
+        if further.sure or further.possible:
+            raise DataError(f"{path}:{line}: links of no pair; the last pair is {last.place}.")
     if len(links) < last.line:
         raise DataError(f"{path}: links of {len(links):,} lines, but {last.place} needs {last.line:,}.")
 

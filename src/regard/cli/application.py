@@ -15,7 +15,7 @@ from regard.cli import align, bench, data, evaluate, explain, info, plot, predic
 from regard.cli import list as catalogue
 from regard.cli.failure import report
 from regard.cli.options import SettingsCommand
-from regard.cli.standard import hush, prepare_streams, say, show, standard_output
+from regard.cli.standard import hush, plain_warnings, prepare_streams, say, show, standard_output
 
 INTERRUPTED, UNREAD = 130, 141
 
@@ -67,6 +67,8 @@ application.add_typer(data.application)
 
 def main() -> NoReturn:
     """Runs the command line of this process and exits with its status."""
+    if "--debug" not in sys.argv:
+        plain_warnings()
     status = run(sys.argv[1:])
     gc.freeze()  # else the last garbage collection visits all objects of torch, a sixth of the time of a short command
     sys.exit(status)

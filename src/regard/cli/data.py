@@ -101,6 +101,7 @@ def _check(configuration: Configuration) -> int:
 
     config = configuration.config
     task = task_of(config)
+    task.draft(config)  # reports mistakes of the model before the data are read, as in training
     material = task.read(config)
     report = task.check(config, material)
     show(report)

@@ -11,6 +11,7 @@ import typer
 
 from regard.cli import options
 from regard.cli.standard import show
+from regard.errors import RegardError
 
 
 def info(
@@ -24,7 +25,12 @@ def info(
     if not json_ and (text := options.described(model)) is not None:
         show(text)
         return
-    loaded = options.load(model, "cpu")
+    try:
+        loaded = options.load(model, "cpu")
+    except RegardError as error:
+        if Path(model).exists():
+            raise
+        raise RegardError(f"{error} {options.hint_of(model)}") from None
     information = {**loaded.information(), **_training(model)}
     if json_:
         show(json.dumps({**information, "card": loaded.card}, ensure_ascii=False, default=str))

@@ -146,12 +146,14 @@ def _told(config: Any, settings: Mapping[str, str]) -> Any:
     """The configuration with other values of `decoding`."""
     from regard.config.changed import changed
     from regard.config.document import parse
+    from regard.config.keys import keys
 
     section, values = config.decoding, {}
+    by_name = keys(type(section))
     for name, text in settings.items():
         if name not in type(section).model_fields:
             raise ConfigError(_not_for(f"--{_dashed(name)}", config.task, map(_dashed, type(section).model_fields)))
-        if _is_plain_text(name, text):
+        if _is_text(by_name[name,], text):
             values[name] = text
             continue
         origin = f"--{_dashed(name)} {text}"
@@ -159,12 +161,12 @@ def _told(config: Any, settings: Mapping[str, str]) -> Any:
     return config.model_copy(update={"decoding": changed(section, "decoding", values)})
 
 
-def _is_plain_text(name: str, text: str) -> bool:
-    """Whether a flag's value is a text as it stands, and not YAML, in which `NO`, `12` and `a: b` are no texts."""
-    key = _keys()[name]
-    is_list = name in _lists() and text.lstrip().startswith("[")
+def _is_text(key: Key, text: str) -> bool:
+    """Whether the value of a flag is a text as it stands, such as NO, 3 or `a: b`; a list and what is quoted are YAML."""
+    if str not in (member.type for member in key.members) or text.startswith("["):
+        return False
     is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
-    return any(member.type is str for member in key.members) and not (key.may_be_null or is_list or is_quoted)
+    return not is_quoted and not (key.may_be_null and text == "null")
 
 
 def accepted(model: AbstractModel[Any], method: str, flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,3 +217,12 @@ def described(name: str) -> str | None:
     from regard import tasks
 
     return None if Path(name).exists() else tasks.describe(name)
+
+
+def hint_of(name: str) -> str:
+    """The recipe, part or preset with the most similar name, or where the names are."""
+    from regard import tasks
+    from regard.config.spelling import did_you_mean, nearest
+
+    similar = nearest(name, [known for _, known, _ in tasks.catalogue()])
+    return did_you_mean(similar).capitalize() if similar else "`regard list` has the recipes, parts and presets, too."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -160,6 +160,8 @@ def predict(
     from regard.training import processes
     from regard.training.ordering import in_order
 
+    if extra:
+        rows = _with_field(rows, str(constraints), name)
     chunks = enumerate(inputs.chunks(rows, one_by_one=terminal))
     with (
         processes.joined(loaded.device),
@@ -172,6 +174,23 @@ def predict(
                 print(each.text, file=target)
             if target is not None:
                 target.flush()
+
+
+def _with_field(rows: Iterable[Row], field: str, name: str) -> Iterator[Row]:
+    """The same rows.
+
+    Raises:
+        DataError: after the last one, if none has the field.
+    """
+    from regard.config.spelling import suggestion
+
+    there: dict[str, None] = {}
+    for row in rows:
+        if isinstance(row.kept, dict) and field not in there:
+            there |= dict.fromkeys(row.kept)
+        yield row
+    if there and field not in there:
+        raise DataError(f"{name}: --constraints {field}: no line has this field; {suggestion(field, there)}")
 
 
 def _predicted(model: AbstractModel[Any], rows: Sequence[Row], field: str | None, *, alignments: bool) -> Sequence[Any]:

@@ -6,6 +6,7 @@ import io
 import math
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,6 +26,11 @@ def show(text: object) -> None:
     """Prints a result to stdout at once, so that a full disk is noticed here."""
     with standard_output():
         print(text, flush=True)
+
+
+def plain_warnings() -> None:
+    """Makes Python's warnings lines without the file and the line of code that warned."""
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
 
 
 def prepare_streams() -> None:

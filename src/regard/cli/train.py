@@ -53,7 +53,10 @@ def _configuration(config: Path | None, preset: str | None, overrides: list[str]
     from regard.config import from_preset, load, presets
 
     if config is not None and preset is not None:
-        raise ConfigError("Give a configuration file or --preset, not both; --set changes keys of either.")
+        raise ConfigError(
+            f"Give a configuration file ({config}) or --preset, not both; --set changes keys of either. A value with "
+            "blanks needs quotes: --set 'model.attention={recipe: luong}'."
+        )
     if config is not None:
         return load(config, overrides)
     if preset is None:

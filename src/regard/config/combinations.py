@@ -170,8 +170,15 @@ def refusal_of(search: Any, judged: Collection[str], defaults: Mapping[str, Any]
         value, present = getattr(search, name), getattr(search, other)
         reads = present in values if values else present != defaults[other]
         if name in judged and value != defaults[name] and not reads:
-            return name, f"{name} is {value}, but it is not read where {other} is {present}"
+            return name, f"{name} is {_shown(value)}, but it is not read where {other} is {_shown(present)}"
     return excluded(search, EXCLUSIONS)
+
+
+def _shown(value: Any) -> str:
+    """A value as a configuration has it."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
+    return "null" if value is None else str(value)
 
 
 def excluded(search: Any, exclusions: tuple[Exclusion, ...]) -> tuple[str, str] | None:

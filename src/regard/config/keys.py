@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 from regard.config.place import KeyPath
 
+OF_THESE = "a list of these"
 _NOUNS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a file name"}
 
 
@@ -44,7 +45,7 @@ class Member:
         if get_origin(self.type) is tuple:
             items = get_args(self.type)
             if items[-1] is Ellipsis:
-                return "a list of these"
+                return OF_THESE
             item = _members(items[0], ())[0]
             return f"a list of {len(items)} numbers{_range(item.limits)}"
         return f"{_NOUNS.get(self.type, self.type)}{_range(self.limits)}"
@@ -102,6 +103,9 @@ class Key:
         'a whole number of at least 1, or null'
         """
         words = list(dict.fromkeys(map(str, self.members)))
+        if words[0] == OF_THESE:
+            entries = Key((), tuple(_members(get_args(self.members[0].type)[0], ())), self.field)
+            words[0] = f"a list of which each entry is {entries.expected}"
         comma = "," if " " in words[0] else ""
         return f"{', '.join(words[:-1])}{comma} or {words[-1]}" if len(words) > 1 else words[0]
 

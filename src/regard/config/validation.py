@@ -152,7 +152,11 @@ def _problem(
     if detail["type"] == "extra_forbidden":
         return Problem(entry.key, path, f"{UNKNOWN}; {_other_key(path, entry.override, known)}", entry.override)
     if detail["type"] == "value_error":
-        return Problem(entry.key, path, str(detail["ctx"]["error"]), entry.override)
+        error = detail["ctx"]["error"]
+        key_path = (*path, *getattr(error, "path", ()))
+        if key_path in entries:  # the key of the section that the error is about
+            path, entry = key_path, entries[key_path]
+        return Problem(entry.key, path, str(error), entry.override)
     if key is None:
         return Problem(entry.value, path, detail["msg"], entry.override)
     if detail["type"] == "union_tag_invalid":

@@ -66,7 +66,7 @@ class TsvPairs(LinePairs):
             message += (
                 "\n  Are the columns separated by tabs? For texts without an output, set data.autoencode=true."
                 "\n  For two parallel files, set data.train={source: …, target: …} in training, or use --source and"
-                "\n  --target of regard evaluate."
+                "\n  --target of regard evaluate and regard align."
             )
         return message
 

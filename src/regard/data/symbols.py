@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from regard.data.columns import ColumnUnits
 from regard.data.finding import NUM_EXAMPLES, Finding
 from regard.data.pairs import shorten
+from regard.data.pieces import BLANK, SentencePieceUnits
 from regard.data.survey import Affix, SideSurvey, Survey
 from regard.data.units import CharacterUnits
 
@@ -123,6 +124,8 @@ def _characters(side: SideSurvey) -> Iterator[tuple[str, str]]:
 def _affix(split: Survey, side: SideSurvey, affix: Affix, verb: str) -> Iterator[Finding]:
     if not affix.symbols or affix.num_texts < FEW_TEXTS:
         return
+    if set(affix.symbols) == {BLANK} and isinstance(side.field.units, SentencePieceUnits):
+        return  # sentencepiece adds a blank before every text, and here no piece joins it with a letter
     shown = " ".join(map(repr, affix.symbols[:NUM_EXAMPLES])) + " …" * (len(affix.symbols) > NUM_EXAMPLES)
     text = f"every {side.name} of {split.name} {verb} with {shown}, which carries no information"
     if side.name == "source":

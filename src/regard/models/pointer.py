@@ -86,6 +86,8 @@ class PointerDecoder(nn.Module):
             show it.
         alignment_head: the head of attention whose weights copy, counted from 0; None for the mean of all.
         memory_size: M; that of the attention's values if None.
+        least_weight: Σ α_j of a source symbol counts as at least so much. If above 0, symbols that attention gives no
+            weight (sparse or hard alignments, windows) stay possible, so that the loss is finite.
 
     Source: See, Liu & Manning 2017 (arXiv 1704.04368), section 2.2, where o is the cell's state, here
     the attentional output that follows from it. From a Transformer's cross-attention: Enarvi et al. 2020
@@ -103,14 +105,16 @@ class PointerDecoder(nn.Module):
         alignment: str | None = None,
         alignment_head: int | None = None,
         memory_size: int | None = None,
+        least_weight: float = 0.0,
     ) -> None:
         super().__init__()
         name = core.main_attention if alignment is None else alignment
         attention = None if core.continuous else _attention(core, name)
         if attention is None or isinstance(attention, Parallel):
+            names = ", ".join(_names(core))
+            further = "" if alignment is None else f", and {alignment!r} is none of the decoder's alignments: {names}"
             raise UnsupportedError(
-                "A pointer copies tokens by one alignment: it needs attention over one source"
-                f"""{"" if alignment is None else f", and {alignment!r} is none of the decoder's alignments"}."""
+                f"A pointer copies tokens by one alignment: it needs attention over one source{further}."
             )
         inner = attention.attention if isinstance(attention, Projected) else attention
         count = getattr(getattr(inner, "score", None), "num_heads", None)
@@ -126,6 +130,7 @@ class PointerDecoder(nn.Module):
         self.main_attention = name
         self.needed: str | bool = True if isinstance(core, RecurrentDecoder) else name
         self.alignment_head = alignment_head
+        self.least_weight = least_weight
         self.is_normalised = attention.is_normalised
         embedding = self.embedding
         size = embedding.size if isinstance(core, TransformerDecoder) else core.stack.size
@@ -279,6 +284,9 @@ class PointerDecoder(nn.Module):
         kept = weights.masked_fill(~memory.copyable[:, None], 0)
         rest = self._rest(weights, kept).view(odds.shape)
         mass = torch.zeros_like(kept).scatter_add(-1, memory.first[:, None].expand_as(kept), kept)
+        if self.least_weight:
+            can_copy = (memory.copyable & memory.is_first)[:, None]
+            mass = torch.where(can_copy, mass.clamp(min=self.least_weight), mass)
         return Mixture(
             log_add(generate, copy + safe_log(rest)),
             copy + safe_log(mass).view(*odds.shape[:-1], mass.shape[-1]),
@@ -309,6 +317,13 @@ def _attention(core: RecurrentDecoder | TransformerDecoder, name: str) -> Abstra
         return core.attention if name == "attention" or core.main_attention == name else None
     layers = {f"cross.{index}": layer.cross_attention for index, layer in enumerate(core.layers)}
     return layers.get(name.removesuffix(".0") if name not in layers else name)
+
+
+def _names(core: RecurrentDecoder | TransformerDecoder) -> list[str]:
+    """The names of the alignments that `_attention` knows."""
+    if isinstance(core, RecurrentDecoder):
+        return [] if core.attention is None else [core.main_attention]
+    return [f"cross.{index}" for index in range(len(core.layers))]
 
 
 def _features_of(core: Any) -> Any:

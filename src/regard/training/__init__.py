@@ -12,7 +12,7 @@ from regard.training.feedback import (
     scheduled_sampling_probability,
     sequence_teacher_forcing_mask,
 )
-from regard.training.trainee import DivisibleTrainee, Loss, Trainee, Validation
+from regard.training.trainee import DivisibleTrainee, Loss, PlacedTrainee, Trainee, Validation
 
 if TYPE_CHECKING:
     from regard.training.loop import train
@@ -24,6 +24,7 @@ __all__ = [
     "DivisibleTrainee",
     "Loss",
     "Outcome",
+    "PlacedTrainee",
     "RunState",
     "StopReason",
     "Trainee",

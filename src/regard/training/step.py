@@ -21,7 +21,10 @@ from regard.training.accumulation import LocalBatch
 from regard.training.device import move
 from regard.training.exchange import Exchange
 from regard.training.precision import Precision
-from regard.training.trainee import DivisibleTrainee, Loss, Trainee
+from regard.training.trainee import DivisibleTrainee, Loss, PlacedTrainee, Trainee
+
+SHOWN = 8
+"""The most items of a batch that a message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ class Stepper:
         norm = self.exchange.norm(gradients)
         figures = _plain(sums, norm)
         if figures.skipped and not self.precision.may_overflow:
-            raise _not_finite(figures, sums, descriptions, step)
+            raise _not_finite(figures, sums, descriptions, step, self._trainee)
         if self._clip_norm is not None and figures.gradient_norm > self._clip_norm:
             clip_grads_with_norm_(self._parameters, self._clip_norm, norm)
         self.precision.step(self.optimizer)
@@ -158,11 +161,13 @@ def _plain(sums: list[dict[str, Tensor]], norm: Tensor) -> Figures:
     return Figures(loss, count, metrics, gradient_norm, skipped=not finite)
 
 
-def _not_finite(figures: Figures, sums: list[dict[str, Tensor]], descriptions: list[Any], step: int) -> RegardError:
+def _not_finite(
+    figures: Figures, sums: list[dict[str, Tensor]], descriptions: list[Any], step: int, trainee: Trainee
+) -> RegardError:
     broken = [d for d, entry in zip(descriptions, sums) if not math.isfinite(entry["loss"].item())]
     is_loss = not math.isfinite(figures.loss)
     what = f"The loss is {figures.loss}" if is_loss else f"The gradient's norm is {figures.gradient_norm}"
-    shown = "\n".join(f"  batch {description!r:.500}" for description in broken or descriptions)
+    shown = "\n".join(f"  batch {_items(description, trainee)}" for description in broken or descriptions)
     if is_loss and not broken:
         shown = "  batch: in another process, which reports it too"
     return RegardError(
@@ -170,3 +175,11 @@ def _not_finite(figures: Figures, sums: list[dict[str, Tensor]], descriptions: l
         "  Look at these items first. If they are correct, lower training.learning_rate, set training.clip_norm or "
         "lengthen training.warmup_steps."
     )
+
+
+def _items(description: Any, trainee: Trainee) -> str:
+    """The items of a batch, by file and line if the trainee knows them."""
+    if not isinstance(trainee, PlacedTrainee):
+        return f"{description!r:.500}"
+    places = trainee.places(description)
+    return f"of {len(places):,}: {', '.join(places[:SHOWN])}{', …' if len(places) > SHOWN else ''}"

@@ -101,6 +101,15 @@ class Trainee(Protocol):
 
 
 @runtime_checkable
+class PlacedTrainee(Trainee, Protocol):
+    """A trainee that knows where its items stand."""
+
+    def places(self, description: Any) -> Sequence[str]:
+        """File and line of each item of a batch."""
+        ...
+
+
+@runtime_checkable
 class DivisibleTrainee(Trainee, Protocol):
     """A trainee whose batches can be divided among processes, and whose random draws belong to items.
 

@@ -69,7 +69,8 @@ def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float =
     if heads is not None:
         axes = figure.add_axes(_within(page, 0.35 + heads.margin, lower, *heads.size))
         _small_multiples(axes, heads, shade, type_)
-    bar = figure.add_axes(_within(page, beside, first.top + head, 0.12, min(max(first.down.length, 1.2), 3.0)))
+    bar_length = min(max(first.down.length, 1.2), 3.0)
+    bar = figure.add_axes(_within(page, beside, first.top + head, 0.12, bar_length))
     _colour_bar(figure, bar, shade, items, highest, largest=largest)
     if len(panels) == 1:
         figure.axes[0].set_xlabel("source", fontsize=POINTS, color=FAINT)
@@ -79,7 +80,10 @@ def draw(items: Sequence[Aligned], *, title: str | None = None, highest: float =
     if title:
         set_text(figure.text(left, 1.0, type_.drawable(title), fontsize=POINTS + 3, color=INK, va="top"), type_)
     if caption:
-        below = figure.text(left, 0.28 / page[1], type_.drawable(caption), fontsize=POINTS - 1, color=FAINT, va="top")
+        top = max(page[1] - 0.28, first.top + head + bar_length + 0.12)  # below the colour bar, too
+        below = figure.text(
+            left, 1 - top / page[1], type_.drawable(caption), fontsize=POINTS - 1, color=FAINT, va="top"
+        )
         set_text(below, type_)
     return figure
 

@@ -147,9 +147,9 @@ class DataConfig(Section):
         for name in SideConfig.model_fields:
             source, target = getattr(self.source, name), getattr(self.target, name)
             if source != target:
+                values = " and ".join("null" if value is None else repr(value) for value in (source, target))
                 raise ConfigError(
-                    f"source and target differ in {name} ({source!r} and {target!r}), so they have no joint "
-                    "vocabulary; make them equal",
+                    f"source and target differ in {name} ({values}), so they have no joint vocabulary; make them equal",
                     ("joint_vocabulary",),
                 )
         return self

@@ -39,6 +39,8 @@ MULTI_HEAD = "multi_head"
 """The recipe whose options are keys of a Transformer's sections."""
 NEVER = (PAD, BOS)
 """Ids that are never predicted."""
+LEAST_WEIGHT = 1e-12
+"""The weight with which a pointer copies what its attention gives none."""
 
 
 def build_model(
@@ -122,7 +124,13 @@ def _pointing(
     if pointer is None:
         return decoder
     try:
-        return PointerDecoder(decoder, alignment=pointer.layer, alignment_head=pointer.head, memory_size=memory_size)
+        return PointerDecoder(
+            decoder,
+            alignment=pointer.layer,
+            alignment_head=pointer.head,
+            memory_size=memory_size,
+            least_weight=LEAST_WEIGHT,
+        )
     except UnsupportedError as error:
         key = "layer" if pointer.layer is not None and pointer.layer in str(error) else "head"
         raise ConfigError(str(error), ("model", "pointer", key)) from None
@@ -134,9 +142,12 @@ def _embedding(num_tokens: int, size: int, dropout: float, shared: TokenEmbeddin
     if shared is None:
         return embedding
     if shared.table.weight.shape != embedding.table.weight.shape:
+        ours, theirs, what = shared.table.num_embeddings, num_tokens, "symbols"
+        if shared.size != size:  # of drafts the numbers of symbols mean nothing
+            ours, theirs, what = shared.size, size, "features"
         raise ConfigError(
-            f"shared_embeddings: the encoder embeds {shared.table.num_embeddings:,} symbols in {shared.size} features, "
-            f"the decoder {num_tokens:,} in {size}; they must be equal",
+            f"shared_embeddings: the embedding of the encoder has {ours:,} {what}, that of the decoder {theirs:,}; "
+            "they must be equal",
             ("model", "shared_embeddings"),
         )
     embedding.table.weight = shared.table.weight

@@ -59,7 +59,7 @@ from regard.tasks.text_to_text.constraints import encoded as constraints_in_ids
 from regard.tasks.text_to_text.copying import padded
 from regard.tasks.text_to_text.evaluation import Evaluation, Scored
 from regard.tasks.text_to_text.limits import least_symbols, symbol_limits, within
-from regard.tasks.text_to_text.partners import ensemble_of, load_partner, scored_by
+from regard.tasks.text_to_text.partners import ensemble_of, load_partner, scored_by, unknown_to
 from regard.viz import plot_alignment
 
 MAX_SOURCE_RATIO = 10
@@ -179,6 +179,10 @@ class TextToText(AbstractModel[TextToTextConfig]):
                 found, unread = self._reranked(found, [(inputs[i], asked.extensions[i]) for i in batch], decoding)
                 more = ("the reranker cannot read it",)
                 warnings = [(*each, *more * is_unread) for each, is_unread in zip(warnings, unread, strict=True)]
+                reranker = self._partner(decoding.reranker, "reranker")
+                for position, i in enumerate(batch):
+                    texts = [self._text(self._read(h).tokens.tolist(), asked.extensions[i]) for h in found[position]]
+                    warnings[position] += unknown_to(reranker, inputs[i], texts)
             for i, kept, each in zip(batch, found, warnings, strict=True):
                 ranked = [self._predicted(asked, i, hypothesis, each, decoding) for hypothesis in kept]
                 results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
@@ -679,11 +683,14 @@ class TextToText(AbstractModel[TextToTextConfig]):
 
     def _warnings(self, encoding: Encoding, extension: Extension | None) -> tuple[str, ...]:
         """What the user should know of an input; a symbol that a pointer can copy may be unknown."""
-        unknown = encoding.unknown
-        if unknown and extension is not None:
-            fixed = (token for token, number in zip(encoding.tokens, extension.ids) if number == UNCOPYABLE)
-            unknown = self.source.vocabulary.unknown(fixed)
-        return self._reasons(encoding, unknown, "input")
+        return self._reasons(encoding, self._unknown(encoding, extension), "input")
+
+    def _unknown(self, encoding: Encoding, extension: Extension | None) -> Sequence[str]:
+        """The unknown symbols of an input that no pointer can copy."""
+        if not encoding.unknown or extension is None:
+            return encoding.unknown
+        fixed = (token for token, number in zip(encoding.tokens, extension.ids) if number == UNCOPYABLE)
+        return self.source.vocabulary.unknown(fixed)
 
     def _reasons(self, encoding: Encoding, unknown: Sequence[str], side: str) -> tuple[str, ...]:
         """Why a text cannot be handled as it is."""

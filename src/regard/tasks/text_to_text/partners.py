@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from regard.data import BOS, EOS, Field
+from regard.data import BOS, EOS, UNKNOWN, Field
 from regard.data.field import described
 from regard.decoding import Hypothesis, rescore
 from regard.errors import ConfigError, RegardError
@@ -76,9 +77,13 @@ def _differences(first: TextToText, other: TextToText) -> Sequence[str]:
 def _differences_of_fields(ours: Field, theirs: Field) -> Sequence[str]:
     found = []
     if ours.normalisation != theirs.normalisation:
-        found.append(f"the normalisation: {ours.normalisation}, {theirs.normalisation}")
+        found += [
+            f"the {name}: {value}, {getattr(theirs.normalisation, name)}"
+            for name, value in asdict(ours.normalisation).items()
+            if value != getattr(theirs.normalisation, name)
+        ]
     if (units := described(ours.units)) != (other := described(theirs.units)):
-        found.append(f"the units: {units}, {other}")
+        found.append(f"the units: {_listed(units)}, {_listed(other)}")
     if ours.vocabulary.symbols != theirs.vocabulary.symbols:
         mine, its = dict.fromkeys(ours.vocabulary.symbols), dict.fromkeys(theirs.vocabulary.symbols)
         lacking = {
@@ -92,6 +97,14 @@ def _differences_of_fields(ours: Field, theirs: Field) -> Sequence[str]:
         ]
         found.append(f"the vocabulary: {'; '.join(parts) or 'the symbols have another order'}")
     return found
+
+
+def _listed(units: Mapping[str, Any]) -> str:
+    """Units with their options, in words."""
+    if "columns" in units:
+        return ", then ".join(map(_listed, units["columns"]))
+    kind, *options = (str(value) if name == "units" else f"{name} {value!r}" for name, value in units.items())
+    return f"{kind} ({', '.join(options)})" if options else kind
 
 
 def scored_by(
@@ -123,6 +136,23 @@ def scored_by(
     for i, ranked in zip(readable, rescore(model.module.decoder, memory, given, bos=BOS), strict=True):
         results[i] = ranked
     return results
+
+
+def unknown_to(model: TextToText, source: str, outputs: Sequence[str]) -> tuple[str, ...]:
+    """A warning of the symbols of an input and its outputs that a reranker does not know, if there are any."""
+    encoding = model.source.encode(source)
+    extension = model._extension(source, encoding)
+    unknown = dict.fromkeys(model._unknown(encoding, extension))
+    for text in outputs:
+        hypothesis = _hypothesis(model, text, False, extension)
+        symbols = model.target.split(text)
+        ids = hypothesis.tokens.tolist()[:: -1 if model.is_reversed else 1]
+        unknown |= dict.fromkeys(symbol for symbol, number in zip(symbols, ids, strict=True) if number == UNKNOWN)
+    unknown.pop(model.target.vocabulary.symbols[UNKNOWN], None)
+    if not unknown:
+        return ()
+    shown = ", ".join(map(repr, [*unknown][:SHOWN]))
+    return (f"the reranker reads as <unk>: {shown}{', …' if len(unknown) > SHOWN else ''}",)
 
 
 def _hypothesis(model: TextToText, text: str, has_ended: bool, extension: Any) -> Hypothesis:

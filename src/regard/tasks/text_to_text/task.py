@@ -181,7 +181,8 @@ def _check_attentions(config: TextToTextConfig, module: EncoderDecoder) -> None:
                     raise ConfigError("the model has no attention")
                 chosen_heads(alignments, module.decoder, **options)
             except ConfigError as error:
-                raise ConfigError(str(error), (*path, f"{name}_{key}")) from None
+                message = str(error).replace("alignment_", f"{name}_", 1)
+                raise ConfigError(message, (*path, f"{name}_{key}")) from None
 
 
 def _check_direction(config: TextToTextConfig) -> None:

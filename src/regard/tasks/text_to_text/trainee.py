@@ -78,6 +78,7 @@ class TextTrainee:
         self.module = model.module
         self.config = model.config
         self.items = model.items(dev)
+        self._pairs = train
         self.train, self.dev = EncodedPairs(train, model), EncodedPairs(dev, model)
         lengths = self.train.lengths
         longest, shortest = np.maximum(*lengths), np.minimum(*lengths)
@@ -120,6 +121,10 @@ class TextTrainee:
             rows = np.asarray(description, dtype=np.int64)
             batch["reference"] = self.links.pad(rows, batch["targets"].shape[1], batch["source"].shape[1])
         return batch
+
+    def places(self, description: Any) -> Sequence[str]:
+        """File and line of each pair."""
+        return [self._pairs[int(index)].place for index in description]
 
     def divide(self, description: Any, count: int) -> Sequence[Any]:
         """Every `count`-th row: rows of a batch have similar lengths, and neighbours the most similar."""
