@@ -13,13 +13,14 @@ import torch
 from regard import Search, load
 from regard.cli import run
 from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
-from regard.data import BOS, EOS, Field, Pair
+from regard.data import BOS, EOS, UNKNOWN, Field, Pair
 from regard.decoding import GnmtPenalty, NoPenalty, force_align, main_alignment
 from regard.decoding.penalty import Candidates
 from regard.errors import ConfigError, DataError
 from regard.tasks import TextToText, ensemble
 from regard.tasks.store import save
 from regard.tasks.text_to_text.links import TrainingLinks
+from regard.tasks.text_to_text.partners import scored_by, unknown_to
 from regard.tasks.text_to_text.trainee import EncodedPairs
 
 torch.set_num_threads(1)
@@ -46,7 +47,8 @@ def made(seed, *, size=8, recipe="bahdanau", symbols="abcdef", direction="left_t
 def forced(model, source, output, ended):
     """The log-probability of an output by a teacher-forced pass over one sentence."""
     ids = torch.tensor([[*model.source.encode(source).ids.tolist(), EOS]])
-    target = model.target.encode(output).ids.tolist()
+    first, *others = [model.target.encode(part).ids.tolist() for part in output.split("<unk>")]
+    target = [*first, *(number for part in others for number in (UNKNOWN, *part))]
     target = [*(target[::-1] if model.is_reversed else target), *[EOS] * ended]
     (h,) = force_align(model.module.decoder, model.module.prepare(ids), [target], bos=BOS, eos=EOS)
     return h.log_probability, len(target)
@@ -176,6 +178,18 @@ def test_symbols_that_the_reranker_does_not_know_are_warned_of(tmp_path):
     assert unknown.warnings == ("the reranker reads as <unk>: 'f'",)
     (output,) = first.predict(["abcd"], search=search.replace(prefix="ae", exclude=["f"]))
     assert output.warnings == ("the reranker reads as <unk>: 'e'",)
+
+
+def test_an_unknown_symbol_of_an_output_is_one_for_the_reranker():
+    model = made(0)
+    ((first, _),) = scored_by(model, ["ab"], [[("a<unk>d", True), ("a", True)]])
+    assert first.tokens.tolist() == [
+        *model.target.vocabulary.ids(["a"]),
+        UNKNOWN,
+        *model.target.vocabulary.ids("d"),
+        EOS,
+    ]
+    assert unknown_to(model, "ab", ["a<unk>d"]) == ()
 
 
 def test_a_model_that_writes_from_right_to_left_is_read_from_left_to_right():

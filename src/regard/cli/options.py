@@ -162,7 +162,7 @@ def _told(config: Any, settings: Mapping[str, str]) -> Any:
 
 
 def _is_text(key: Key, text: str) -> bool:
-    """Whether the value of a flag is a text as it stands, such as NO, 3 or `a: b`; a list and what is quoted are YAML."""
+    """Whether a flag is a text as it stands, such as NO, 3 or `a: b`; lists and what is quoted are YAML."""
     if str not in (member.type for member in key.members) or text.startswith("["):
         return False
     is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""

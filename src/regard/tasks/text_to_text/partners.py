@@ -12,6 +12,7 @@ import torch
 
 from regard.data import BOS, EOS, UNKNOWN, Field
 from regard.data.field import described
+from regard.data.vocabulary import SPECIALS
 from regard.decoding import Hypothesis, rescore
 from regard.errors import ConfigError, RegardError
 from regard.models import EnsembleEncoderDecoder
@@ -145,19 +146,28 @@ def unknown_to(model: TextToText, source: str, outputs: Sequence[str]) -> tuple[
     unknown = dict.fromkeys(model._unknown(encoding, extension))
     for text in outputs:
         hypothesis = _hypothesis(model, text, False, extension)
-        symbols = model.target.split(text)
+        symbols = _symbols(model, text)
         ids = hypothesis.tokens.tolist()[:: -1 if model.is_reversed else 1]
         unknown |= dict.fromkeys(symbol for symbol, number in zip(symbols, ids, strict=True) if number == UNKNOWN)
-    unknown.pop(model.target.vocabulary.symbols[UNKNOWN], None)
+    unknown.pop(SPECIALS[UNKNOWN], None)
     if not unknown:
         return ()
     shown = ", ".join(map(repr, [*unknown][:SHOWN]))
     return (f"the reranker reads as <unk>: {shown}{', …' if len(unknown) > SHOWN else ''}",)
 
 
+def _symbols(model: TextToText, text: str) -> list[str]:
+    """The symbols of an output, in which what stands for an unknown symbol is one, whatever the units."""
+    symbols, unknown = list(model.target.split(text)), SPECIALS[UNKNOWN]
+    if unknown in symbols or unknown not in text:
+        return symbols
+    first, *others = text.split(unknown)
+    return [*model.target.split(first), *(each for part in others for each in (unknown, *model.target.split(part)))]
+
+
 def _hypothesis(model: TextToText, text: str, has_ended: bool, extension: Any) -> Hypothesis:
     """A text as the model writes it, without scores."""
-    symbols = model.target.split(text)
+    symbols = _symbols(model, text)
     if model.extended is not None and extension is not None:
         ids = model.extended.ids(symbols, extension)
     else:
