@@ -146,6 +146,17 @@ def test_torchs_transformer_says_the_same(norm_first: bool, activation: Any, bia
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor", "ignore:The PyTorch API of nested")
+def test_weights_of_64_bits_keep_them() -> None:
+    parts = [part.double() for part in plain_torch()]
+    model = from_torch_transformer(*parts, positions=None, scaled_embeddings=False).eval()
+    source, inputs = torch.tensor([[3, 4, 5]]), torch.tensor([[1, 4]])
+    theirs = spoken_by_torch(parts, source, torch.ones(1, 3, dtype=torch.bool), inputs, False, 1.0)
+    with torch.no_grad():
+        said = model.decoder(inputs, model.prepare(source)).log_probabilities
+    torch.testing.assert_close(said, theirs, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor", "ignore:The PyTorch API of nested")
 def test_tied_outputs_stay_tied_and_other_layers_are_refused() -> None:
     transformer, source, target, output = plain_torch()
     output.weight = target.weight

@@ -309,6 +309,8 @@ def test_models_that_do_not_belong_together_are_refused_with_what_differs(tmp_pa
         ({"ensemble_weights": (1.0, 2.0)}, r"weights is \[1.0, 2.0\], but it is not read where ensemble is \[\]"),
         ({"ensemble": ("b",), "ensemble_weights": (1.0,)}, "ensemble_weights has 1 numbers, but with this model there"),
         ({"ensemble": ("b",), "ensemble_alignment": 2}, "ensemble_alignment is 2, but the last model is number 1"),
+        ({"ensemble": ("b",), "alignment_head": 0}, "alignment_head has no effect with an ensemble"),
+        ({"ensemble": ("b",), "alignment_layer": "mean"}, "alignment_layer has no effect with an ensemble"),
         ({"reranker_weight": 0.2}, "reranker_weight is 0.2, but it is not read where reranker is null"),
         ({"reranker": "b", "beam": 1}, "reranker is b, but there is only one hypothesis to rank; raise beam"),
         ({"reranker": "b", "method": "sampling"}, "there is only one hypothesis to rank"),

@@ -82,7 +82,8 @@ def from_torch_transformer(
 ) -> EncoderDecoder:
     """A `torch.nn.Transformer` with the layers around it, which it does not have itself, as our modules.
 
-    The outputs are log softmax of the output layer, equal up to rounding. Weights are copied.
+    The outputs are log softmax of the output layer, equal up to rounding. Weights are copied, to float32 unless all are
+    float64.
 
     Args:
         transformer: with ReLU or GELU, norms before or after the sublayers, with biases or without.
@@ -275,12 +276,14 @@ def _names(model: EncoderDecoder, *tables: tuple[Names, str]) -> dict[str, str]:
 
 
 def _load(model: EncoderDecoder, theirs: Mapping[str, Tensor], names: Names) -> EncoderDecoder:
-    """The model with these weights; a bias that they do not have is 0.
+    """The model with these weights, in float32 or, as they are, in float64; a bias that they do not have is 0.
 
     Raises:
         DataError: for a weight that is missing, of another shape, or left over.
     """
     unread = set(theirs)
+    if all(tensor.dtype == torch.float64 for tensor in theirs.values()):
+        model.double()
     with torch.no_grad():
         for name, parameter in model.named_parameters(remove_duplicate=False):
             if ".embedding.positions." in name:  # the caller's

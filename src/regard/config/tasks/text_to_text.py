@@ -413,6 +413,13 @@ class DecodingConfig(Search):
                 f"ensemble_weights has {len(weights)} numbers, but with this model there are {len(self.members) + 1}",
                 ("ensemble_weights",),
             )
+        for name in ("alignment_layer", "alignment_head"):
+            if self.members and getattr(self, name) is not None:
+                raise ConfigError(
+                    f"{name} has no effect with an ensemble, whose models have attentions of their own; "
+                    "ensemble_alignment chooses the model whose alignment is shown",
+                    (name,),
+                )
         if (shown := self.ensemble_alignment) is not None and shown > len(self.members):
             raise ConfigError(
                 f"ensemble_alignment is {shown}, but the last model is number {len(self.members)}",
