@@ -14,7 +14,7 @@ from rich.console import Console
 
 from regard.data import synthetic
 from regard.tasks import TextToText, train
-from regard.tasks.text_to_text.trainee import alignment_figures
+from regard.tasks.text_to_text.trainee import alignment_figures, highest_focus
 from regard.training import Validation
 from regard.training import train as run_loop
 from regard.training.diagnosis import Diagnosis
@@ -88,6 +88,18 @@ def test_attention_that_stays_on_few_positions_while_the_loss_falls_is_told_once
 def test_relative_coverage_is_a_share_of_what_the_steps_can_cover(alignment: Any, coverage: float) -> None:
     prediction = SimpleNamespace(alignment=torch.tensor(alignment))
     assert alignment_figures([prediction])["relative_coverage"] == pytest.approx(coverage)  # type: ignore[list-item]
+
+
+def test_a_sharp_head_is_an_alignment_though_the_mean_of_heads_is_spread() -> None:
+    sharp, spread = torch.eye(4), torch.full((4, 4), 0.25)
+    predictions = [SimpleNamespace(alignments={"cross.0": torch.stack([spread, sharp]), "cross.1": spread[None]})] * 2
+    assert highest_focus(predictions) == 1.0  # type: ignore[arg-type]
+    assert highest_focus([SimpleNamespace(alignments={"attention": spread[None]})]) is None  # type: ignore[list-item]
+    assert highest_focus([SimpleNamespace(alignments={})]) is None  # type: ignore[list-item]
+    for focus, warnings in ((1.0, 0), (0.25, 1)):
+        diagnosis = Diagnosis()
+        told = [diagnosis.observe(figures(3.0 * 0.8**n, 0.4), focus=focus) for n in range(9)]
+        assert sum(map(len, told)) == warnings
 
 
 @pytest.mark.parametrize("crippled", [True, False])

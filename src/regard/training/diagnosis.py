@@ -35,9 +35,13 @@ class Diagnosis:
     highest_coverage: float = 0.0
     given: list[str] = field(default_factory=list)
 
-    def observe(self, metrics: Mapping[str, float]) -> list[str]:
-        """The warnings after a validation, if any."""
-        loss, focus = metrics.get(TIE_BREAKERS[0]), metrics.get("focus_rate")
+    def observe(self, metrics: Mapping[str, float], *, focus: float | None = None) -> list[str]:
+        """The warnings after a validation, if any.
+
+        Args:
+            focus: the highest focus rate of a head (`Validation.focus`); if None, that of the metrics counts.
+        """
+        loss, focus = metrics.get(TIE_BREAKERS[0]), metrics.get("focus_rate") if focus is None else focus
         self.validations += 1
         if loss is None or focus is None:
             return []

@@ -47,12 +47,15 @@ class Validation:
         samples: lines of text to show.
         concern: a sentence, if the outputs show that the model cannot be right: all empty, or all the same.
         pictures: file names, each with a function that writes the picture to a path.
+        focus: of attention with several heads, the focus rate of the head that has the highest; that of the metrics is
+            of the mean of heads, which is spread although each may be sharp.
     """
 
     metrics: Mapping[str, float]
     samples: Sequence[str] = ()
     pictures: Sequence[tuple[str, Callable[[Path], object]]] = ()
     concern: str | None = None
+    focus: float | None = None
 
 
 class Trainee(Protocol):

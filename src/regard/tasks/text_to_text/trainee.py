@@ -163,7 +163,8 @@ class TextTrainee:
             for number, prediction in enumerate(predictions[: training.samples])
             if prediction.alignment is not None and prediction.alignment.numel()
         ]
-        return Validation(metrics, [sample_line(entry) for entry in shown], pictures, concern(evaluation.scored))
+        samples = [sample_line(entry) for entry in shown]
+        return Validation(metrics, samples, pictures, concern(evaluation.scored), highest_focus(predictions))
 
     def _search(self, beam: int) -> Search:
         """The configuration's search with another beam, for one output; without groups, stop criteria and
@@ -267,6 +268,16 @@ def alignment_figures(predictions: Sequence[Prediction]) -> dict[str, float]:
         "relative_coverage": _relative_coverage,
     }
     return {name: float(np.mean([measure(a) for a in alignments])) for name, measure in measures.items()}
+
+
+def highest_focus(predictions: Sequence[Prediction]) -> float | None:
+    """The mean focus rate of the head, of any layer, in which it is highest; None if all attention has one head."""
+    rates: dict[tuple[str, int], list[float]] = {}
+    for prediction in predictions:
+        for name, heads in prediction.alignments.items():
+            for head in range(len(heads) if heads.numel() else 0):
+                rates.setdefault((name, head), []).append(float(health.focus_rate(heads[head])))
+    return max(float(np.mean(each)) for each in rates.values()) if len(rates) > 1 else None
 
 
 def _relative_coverage(alignment: torch.Tensor) -> float:
