@@ -36,14 +36,16 @@ def allowed(room):
     if room in GROUND:
         return GROUND
     if room in BESIDE:
-        return GROUND | BESIDE | {"pretrained", "presets", "__init__"}
+        return GROUND | BESIDE | {"audio", "pretrained", "presets", "__init__"}
+    if room == "audio":
+        return GROUND | {"ops"}
     if room == "record":
         return GROUND | set(ORDER[: ORDER.index("losses")]) | {"viz"}
     if room == "testing":
         return GROUND | set(ORDER[: ORDER.index("training")]) | {"config"}
     if room in ORDER:
         below = set(ORDER[: ORDER.index(room)])
-        beside = BESIDE | {"pretrained"} if ORDER.index(room) >= ORDER.index("training") else set()
+        beside = BESIDE | {"audio", "pretrained"} if ORDER.index(room) >= ORDER.index("training") else set()
         beside = beside | ({"testing"} if room == "bench" else {"config"} if room == "decoding" else set())
         front = {"__init__"} if room in ("tasks", "bench", "cli", "training", "serve") else set()
         return GROUND | below | beside | front
@@ -106,6 +108,7 @@ def test_imports_run_one_way():
         ("viz", "def plot():\n    from regard.decoding import Prediction"),
         ("testing", "from regard.tasks import load"),
         ("layers", "from . import recurrent"),
+        ("audio", "from regard.layers import Dropout"),
     ],
 )
 def test_an_import_against_the_order_is_noticed(room, line):
@@ -114,7 +117,7 @@ def test_an_import_against_the_order_is_noticed(room, line):
 
 def test_every_room_has_its_place_in_the_order():
     rooms = {path.name for path in ROOT.iterdir() if (path / "__init__.py").exists()}
-    assert rooms - {*ORDER, *BESIDE, "record", "testing", "pretrained", "presets"} == set()
+    assert rooms - {*ORDER, *BESIDE, "audio", "record", "testing", "pretrained", "presets"} == set()
 
 
 MAY_SET = {"__init__", "__init_subclass__", "reset_parameters", "__post_init__"}
@@ -199,7 +202,7 @@ def modules():
             yield importlib.import_module(found.name)
 
 
-SPOKEN = {"ops", "layers", "attention", "losses", "models", "decoding", "testing"}
+SPOKEN = {"ops", "layers", "attention", "losses", "models", "decoding", "testing", "audio"}
 
 
 def undocumented():

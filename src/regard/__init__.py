@@ -6,8 +6,8 @@
 'AH T EH N SH AH N'
 
 The rooms: `regard.attention` (mechanisms), `regard.layers`, `regard.models`, `regard.losses`, `regard.decoding`,
-`regard.training`, `regard.tasks`, `regard.data`, `regard.config`, `regard.health`, `regard.viz`, `regard.record`,
-`regard.testing`.
+`regard.training`, `regard.tasks`, `regard.data`, `regard.audio`, `regard.config`, `regard.health`, `regard.viz`,
+`regard.record`, `regard.testing`.
 """
 
 from __future__ import annotations

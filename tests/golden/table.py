@@ -10,6 +10,16 @@ VERSIONS = {
     "coqui": "coqui-tts 0.28.0",
     "entmax": "entmax 1.3",
     "espnet": "espnet 202511",
+    "front_ends/bshall": "bshall/Tacotron 6fee34a",
+    "front_ends/coqui": "coqui-tts 0.28.0",
+    "front_ends/coqui-ln": "coqui-tts 0.28.0",
+    "front_ends/espnet": "espnet 202511",
+    "front_ends/hifi-gan": "jik876/hifi-gan 4769534",
+    "front_ends/keithito": "keithito/tacotron d26c763",
+    "front_ends/nvidia": "NVIDIA/tacotron2 185cd24",
+    "front_ends/rayhane": "Rayhane-mamah/Tacotron-2 ab5cb08",
+    "front_ends/regard": "librosa 0.11.0",
+    "front_ends/speechbrain": "speechbrain 1.1.2",
     "ibm_seq2seq": "IBM/pytorch-seq2seq f146087",
     "joeynmt": "joeynmt 2.3.0",
     "keras": "keras 3.15.1",
@@ -42,7 +52,9 @@ def differences(path) -> list[str]:
 def main() -> None:
     print("| Original | Mechanism | Outputs | Gradients |\n|---|---|---|---|")
     for path in sorted(FOLDER.glob("*/*.npz")):
-        print(f"| {VERSIONS[path.parent.name]} | `{path.parent.name}/{path.stem}` | {' | '.join(differences(path))} |")
+        name = f"{path.parent.name}/{path.stem}"
+        original = VERSIONS.get(name) or VERSIONS[path.parent.name]
+        print(f"| {original} | `{name}` | {' | '.join(differences(path))} |")
 
 
 if __name__ == "__main__":

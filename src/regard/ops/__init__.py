@@ -12,6 +12,7 @@ from regard.ops.dot_attention import DOT_ATTENTION, dot_attention
 from regard.ops.dropout import DROPOUT, dropout
 from regard.ops.entmax import ENTMAX, entmax
 from regard.ops.forward import forward_alignment
+from regard.ops.griffin_lim import GRIFFIN_LIM, griffin_lim
 from regard.ops.hardmax import hardmax
 from regard.ops.largest import LARGEST, largest
 from regard.ops.linear import LINEAR, linear
@@ -49,6 +50,7 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "entmax": ENTMAX,
     "expected_monotonic_alignment": EXPECTED_MONOTONIC_ALIGNMENT,
     "feed_forward_sublayer": FEED_FORWARD_SUBLAYER,
+    "griffin_lim": GRIFFIN_LIM,
     "largest": LARGEST,
     "linear": LINEAR,
     "linear_cross_entropy": LINEAR_CROSS_ENTROPY,
@@ -89,6 +91,7 @@ __all__ = [
     "explain",
     "feed_forward_sublayer",
     "forward_alignment",
+    "griffin_lim",
     "hard_monotonic_alignment",
     "hardmax",
     "largest",

@@ -1,0 +1,44 @@
+"""Sound: files, spectrograms as published systems have them, and sound from spectrograms.
+
+    sound ──► FrontEnd.mel ──► a model ──► FrontEnd.mel_to_magnitudes ──► griffin_lim ──► sound
+
+A `FrontEnd` is what a spectrogram is of; `FRONT_ENDS` has those of published systems by name.
+"""
+
+from regard.audio.compression import Compression, decibels, logarithm
+from regard.audio.emphasis import de_emphasis, pre_emphasis
+from regard.audio.filters import hertz_to_mel, mel_filters, mel_to_hertz
+from regard.audio.front_end import FrontEnd
+from regard.audio.inverse import least_squares, pseudo_inverse
+from regard.audio.phases import griffin_lim
+from regard.audio.resampling import resample
+from regard.audio.silence import find_endpoint, sounding, trim_silence
+from regard.audio.statistics import Standardisation
+from regard.audio.synthetic import SyntheticSpeech, synthetic_speech
+from regard.audio.table import FRONT_ENDS
+from regard.audio.wave import read_wave, write_wave
+
+__all__ = [
+    "FRONT_ENDS",
+    "Compression",
+    "FrontEnd",
+    "Standardisation",
+    "SyntheticSpeech",
+    "de_emphasis",
+    "decibels",
+    "find_endpoint",
+    "griffin_lim",
+    "hertz_to_mel",
+    "least_squares",
+    "logarithm",
+    "mel_filters",
+    "mel_to_hertz",
+    "pre_emphasis",
+    "pseudo_inverse",
+    "read_wave",
+    "resample",
+    "sounding",
+    "synthetic_speech",
+    "trim_silence",
+    "write_wave",
+]

@@ -1,0 +1,146 @@
+"""Sounds in files: WAV, and with soundfile FLAC and whatever else libsndfile reads."""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.audio import riff
+from regard.audio.resampling import resample
+from regard.errors import DataError, ShapeError
+from regard.lazy import optional
+from regard.shapes import Float, describe
+
+Report = Callable[[str], None]
+
+
+def read_wave(
+    path: str | os.PathLike[str], sample_rate: int | None = None, *, report: Report | None = None
+) -> tuple[Float[Tensor, " samples"], int]:
+    """The samples of a file in [-1, 1], float32, one channel, and their rate.
+
+    WAV files of PCM or floats are read without any package; others (FLAC, OGG, compressed WAV) need soundfile.
+    Channels are averaged. Samples of another rate than the one that is asked for are resampled.
+
+    Args:
+        sample_rate: in Hz; None: the file's own.
+        report: is told what was changed in the sound (channels, sample rate), in a sentence that names the file;
+            None: it is a warning.
+
+    Raises:
+        DataError: for a file that is missing, is no sound, or has no samples or a number that is not finite.
+        UnsupportedError: if the file needs soundfile and that is not installed.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = write_wave(Path(folder) / "tone.wav", torch.full((400,), 0.25), 8000)
+    ...     samples, rate = read_wave(path)
+    >>> samples[:3], rate
+    (tensor([0.2500, 0.2500, 0.2500]), 8000)
+    """
+    path, report = Path(path), report or _warn
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: the sound cannot be read: {error.strerror}.") from None
+    channels, rate = _decoded(content, path)
+    if not len(channels):
+        raise DataError(f"{path}: the file has no samples.")
+    if not np.isfinite(channels).all():
+        where = int(np.flatnonzero(~np.isfinite(channels).all(1))[0])
+        raise DataError(f"{path}: sample {where + 1:,} is {channels[where].tolist()}; samples are finite numbers.")
+    if channels.shape[1] > 1:
+        report(f"{path}: {channels.shape[1]} channels are averaged to one.")
+    samples = torch.from_numpy(channels.mean(1) if channels.shape[1] > 1 else channels[:, 0].copy())
+    if sample_rate is None or rate == sample_rate:
+        return samples, rate
+    lost = f"; it has nothing above {rate / 2:,.0f} Hz" if rate < sample_rate else ""
+    report(f"{path}: resampled from {rate:,} Hz to {sample_rate:,} Hz{lost}.")
+    return resample(samples, rate, sample_rate), sample_rate
+
+
+def write_wave(
+    path: str | os.PathLike[str],
+    samples: Float[Tensor, " samples"],
+    sample_rate: int,
+    *,
+    loud: Literal["scale", "clip"] = "scale",
+) -> Path:
+    """Writes a sound with 16 bits a sample: a WAV file, or by soundfile a FLAC file if the name ends in `.flac`.
+
+    The file appears complete or not at all.
+
+    Args:
+        samples: in [-1, 1].
+        loud: what happens to a sound that goes beyond: all of it is scaled down, or the peaks are cut.
+
+    Returns:
+        The path.
+
+    Raises:
+        ShapeError: for samples that are not (N,) real numbers.
+        DataError: for samples that are not finite, another suffix, or a file that cannot be written.
+        UnsupportedError: for a FLAC file if soundfile is not installed.
+    """
+    path = Path(path)
+    if samples.dim() != 1 or not samples.is_floating_point():
+        shown = describe({"samples": ("N", samples)})
+        raise ShapeError(f"write_wave writes one sound of real numbers, (N,).\n{shown}")
+    if not bool(samples.isfinite().all()):
+        where = int((~samples.isfinite()).nonzero()[0])
+        raise DataError(f"{path}: sample {where + 1:,} is {float(samples[where])}; samples are finite numbers.")
+    suffix = path.suffix.lower()
+    if suffix not in (".wav", ".flac"):
+        raise DataError(f"{path}: sounds are written as .wav or .flac; got {path.suffix or 'no suffix'!r}.")
+    numbers = samples.detach().cpu().double().numpy()
+    largest = np.abs(numbers).max(initial=0.0)
+    if loud == "scale" and largest > 1:
+        numbers = numbers / largest
+    content = riff.encode(numbers, sample_rate) if suffix == ".wav" else _flac(numbers, sample_rate)
+    partial = path.with_name(path.name + ".part")
+    try:
+        partial.write_bytes(content)
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise DataError(f"{path}: the sound cannot be written: {error.strerror}.") from None
+    return path
+
+
+def _decoded(content: bytes, path: Path) -> tuple[NDArray[Any], int]:
+    if content[:4] in (b"RIFF", b"RF64"):
+        try:
+            return riff.decode(content, path)
+        except riff.UnreadableFormat as unreadable:
+            purpose = f"{path}: {unreadable} needs"
+    elif not content:
+        raise DataError(f"{path}: the file is empty.")
+    else:
+        purpose = f"{path}: a file that is not WAV needs"
+    soundfile = optional("soundfile", purpose, extra="audio")
+    try:
+        samples, rate = soundfile.read(io.BytesIO(content), dtype="float32", always_2d=True)
+    except soundfile.SoundFileError as error:
+        raise DataError(f"{path}: not a sound that can be read: {error}") from None
+    return samples, int(rate)
+
+
+def _flac(numbers: NDArray[Any], sample_rate: int) -> bytes:
+    soundfile = optional("soundfile", "Writing FLAC files needs", extra="audio")
+    file = io.BytesIO()
+    whole = np.clip(np.rint(numbers * 32768), -32768, 32767).astype(np.int16)
+    soundfile.write(file, whole, sample_rate, format="FLAC", subtype="PCM_16")
+    return file.getvalue()
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=3)
