@@ -37,9 +37,9 @@ def options(front_end, **changes):
 
 
 def inputs(front_end, lengths, dtype=torch.float64):
-    magnitudes = torch.cat([front_end.magnitudes(chirp(4000, dtype))[:n] for n in lengths])
-    phases = 6 * torch.rand(magnitudes.shape, generator=torch.Generator().manual_seed(0), dtype=dtype)
-    return magnitudes, torch.tensor(lengths), phases, front_end.window.to(dtype)
+    magnitudes = torch.cat([front_end.magnitudes(chirp(4000))[:n] for n in lengths])
+    phases = 6 * torch.rand(magnitudes.shape, generator=torch.Generator().manual_seed(0), dtype=magnitudes.dtype)
+    return magnitudes.to(dtype), torch.tensor(lengths), phases.to(dtype), front_end.window.to(dtype)
 
 
 def error(front_end, sound, magnitudes):

@@ -66,6 +66,7 @@ def _numbers(body: bytes, kind: int, channels: int, bits: int, path: Path) -> ND
     if channels == 0:
         raise DataError(f"{path}: the WAV file has no channels.")
     body = body[: len(body) - len(body) % (channels * bits // 8)]
+    samples: NDArray[Any]
     if kind == FLOAT:
         samples = np.frombuffer(body, f"<f{bits // 8}").astype(np.float32)
     elif bits == 8:

@@ -49,8 +49,8 @@ def synthetic_speech(
     count = len(text)
     durations = (sample_rate * (0.06 + 0.06 * torch.rand(count, generator=generator))).round().long().tolist()
     around = round(silence * sample_rate)
-    pieces, intervals, at = [torch.zeros(around)], [], around
-    angle = 0.0
+    pieces, at, angle = [torch.zeros(around)], around, 0.0
+    intervals: list[tuple[float, float]] = []
     for index, (character, size) in enumerate(zip(text, durations, strict=True)):
         height = pitch * (1 - 0.3 * index / max(count, 1))
         fade = torch.sin(math.pi * (torch.arange(size) + 0.5) / size).sqrt()

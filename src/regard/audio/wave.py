@@ -47,24 +47,24 @@ def read_wave(
     >>> samples[:3], rate
     (tensor([0.2500, 0.2500, 0.2500]), 8000)
     """
-    path, report = Path(path), report or _warn
+    file, tell = Path(path), report or _warn
     try:
-        content = path.read_bytes()
+        content = file.read_bytes()
     except OSError as error:
-        raise DataError(f"{path}: the sound cannot be read: {error.strerror}.") from None
-    channels, rate = _decoded(content, path)
+        raise DataError(f"{file}: the sound cannot be read: {error.strerror}.") from None
+    channels, rate = _decoded(content, file)
     if not len(channels):
-        raise DataError(f"{path}: the file has no samples.")
+        raise DataError(f"{file}: the file has no samples.")
     if not np.isfinite(channels).all():
         where = int(np.flatnonzero(~np.isfinite(channels).all(1))[0])
-        raise DataError(f"{path}: sample {where + 1:,} is {channels[where].tolist()}; samples are finite numbers.")
+        raise DataError(f"{file}: sample {where + 1:,} is {channels[where].tolist()}; samples are finite numbers.")
     if channels.shape[1] > 1:
-        report(f"{path}: {channels.shape[1]} channels are averaged to one.")
+        tell(f"{file}: {channels.shape[1]} channels are averaged to one.")
     samples = torch.from_numpy(channels.mean(1) if channels.shape[1] > 1 else channels[:, 0].copy())
     if sample_rate is None or rate == sample_rate:
         return samples, rate
     lost = f"; it has nothing above {rate / 2:,.0f} Hz" if rate < sample_rate else ""
-    report(f"{path}: resampled from {rate:,} Hz to {sample_rate:,} Hz{lost}.")
+    tell(f"{file}: resampled from {rate:,} Hz to {sample_rate:,} Hz{lost}.")
     return resample(samples, rate, sample_rate), sample_rate
 
 
@@ -91,29 +91,29 @@ def write_wave(
         DataError: for samples that are not finite, another suffix, or a file that cannot be written.
         UnsupportedError: for a FLAC file if soundfile is not installed.
     """
-    path = Path(path)
+    file = Path(path)
     if samples.dim() != 1 or not samples.is_floating_point():
         shown = describe({"samples": ("N", samples)})
         raise ShapeError(f"write_wave writes one sound of real numbers, (N,).\n{shown}")
     if not bool(samples.isfinite().all()):
         where = int((~samples.isfinite()).nonzero()[0])
-        raise DataError(f"{path}: sample {where + 1:,} is {float(samples[where])}; samples are finite numbers.")
-    suffix = path.suffix.lower()
+        raise DataError(f"{file}: sample {where + 1:,} is {float(samples[where])}; samples are finite numbers.")
+    suffix = file.suffix.lower()
     if suffix not in (".wav", ".flac"):
-        raise DataError(f"{path}: sounds are written as .wav or .flac; got {path.suffix or 'no suffix'!r}.")
+        raise DataError(f"{file}: sounds are written as .wav or .flac; got {file.suffix or 'no suffix'!r}.")
     numbers = samples.detach().cpu().double().numpy()
     largest = np.abs(numbers).max(initial=0.0)
     if loud == "scale" and largest > 1:
         numbers = numbers / largest
     content = riff.encode(numbers, sample_rate) if suffix == ".wav" else _flac(numbers, sample_rate)
-    partial = path.with_name(path.name + ".part")
+    partial = file.with_name(file.name + ".part")
     try:
         partial.write_bytes(content)
-        os.replace(partial, path)
+        os.replace(partial, file)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise DataError(f"{path}: the sound cannot be written: {error.strerror}.") from None
-    return path
+        raise DataError(f"{file}: the sound cannot be written: {error.strerror}.") from None
+    return file
 
 
 def _decoded(content: bytes, path: Path) -> tuple[NDArray[Any], int]:
