@@ -10,6 +10,7 @@ VERSIONS = {
     "coqui": "coqui-tts 0.28.0",
     "entmax": "entmax 1.3",
     "espnet": "espnet 202511",
+    "hifi_gan": "jik876/hifi-gan 4769534",
     "ibm_seq2seq": "IBM/pytorch-seq2seq f146087",
     "joeynmt": "joeynmt 2.3.0",
     "keras": "keras 3.15.1",
