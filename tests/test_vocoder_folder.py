@@ -11,6 +11,7 @@ import zipfile
 from importlib import metadata
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import safetensors.torch
@@ -272,6 +273,54 @@ def test_a_vocoder_says_what_other_mel_spectrograms_have_otherwise():
         "n_fft: 1024 here, 2048 there",
         "floor: 1e-05 here, 1e-10 there",
     ]
+
+
+HIFI_GAN = {
+    "sample_rate": 22050,
+    "n_fft": 1024,
+    "win_length": 1024,
+    "hop_length": 256,
+    "num_mels": 80,
+    "f_min": 0.0,
+    "f_max": 8000.0,
+    "pre_emphasis": 0.0,
+    "power": 1.0,
+    "filter_norm": "area",
+    "peak": None,
+}
+LOGARITHM = {"floor": 1e-5, "scale": 1.0, "offset": 0.0, "minimum": None, "maximum": None}
+
+
+def front_end(compression=LOGARITHM, **changes):
+    return SimpleNamespace(**HIFI_GAN | changes, compression=SimpleNamespace(**compression))
+
+
+def test_the_form_of_a_front_end_is_compared_with_that_of_the_vocoder():
+    assert MelForm.of(front_end()) == MelForm()
+    other = MelForm.of(front_end(LOGARITHM | {"floor": 1e-8}, f_max=None))
+    assert MelForm().differences(other) == ["f_max: 8000.0 here, 11025.0 there", "floor: 1e-05 here, 1e-08 there"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pre_emphasis": 0.97}, "has pre_emphasis 0.97, not 0"),
+        ({"power": 2.0}, "has power 2.0, not 1"),
+        ({"filter_norm": "sum"}, "has filter_norm 'sum', not 'area'"),
+        ({"peak": 0.999}, "has peak 0.999, not None"),
+        (
+            {"compression": LOGARITHM | {"scale": 0.4, "minimum": 0}},
+            "scale 0.4, not 1; compression.minimum 0, not None",
+        ),
+        (
+            {"compression": LOGARITHM | {"offset": 1.0, "maximum": 4}},
+            "offset 1.0, not 0; compression.maximum 4, not None",
+        ),
+    ],
+)
+def test_front_ends_that_are_no_logarithms_of_magnitudes_are_refused(change, message):
+    with pytest.raises(ConfigError, match=message):
+        MelForm.of(front_end(**change))
 
 
 def saved(value):

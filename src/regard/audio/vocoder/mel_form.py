@@ -74,6 +74,33 @@ class MelForm:
         return [f"{name}: {mine!r} here, {theirs!r} there" for name, (mine, theirs) in pairs.items() if mine != theirs]
 
     @classmethod
+    def of(cls, front_end: Any) -> MelForm:
+        """The form of a front end's mel spectrograms, before any standardisation.
+
+        Args:
+            front_end: what has the attributes of a `FrontEnd`. Centring, padding and the smallest magnitude may be
+                anything: they move the frames by half a hop, or change what nobody hears.
+
+        Raises:
+            ConfigError: for a front end whose mel spectrograms are no logarithms of magnitudes of the sound as it is;
+                the text names what is otherwise.
+        """
+        wanted = {"pre_emphasis": 0, "power": 1, "filter_norm": "area", "peak": None}
+        compressed = {"scale": 1, "offset": 0, "minimum": None, "maximum": None}
+        found = {name: (getattr(front_end, name), value) for name, value in wanted.items()}
+        for name, value in compressed.items():
+            found[f"compression.{name}"] = (getattr(front_end.compression, name), value)
+        if other := [f"{name} {value!r}, not {wish!r}" for name, (value, wish) in found.items() if value != wish]:
+            raise ConfigError(
+                f"A vocoder reads natural logarithms of mel magnitudes; this front end has {'; '.join(other)}."
+            )
+        names = ("sample_rate", "n_fft", "win_length", "hop_length", "num_mels", "f_min")
+        top = front_end.sample_rate / 2 if front_end.f_max is None else front_end.f_max
+        return cls(
+            **{name: getattr(front_end, name) for name in names}, f_max=float(top), floor=front_end.compression.floor
+        )
+
+    @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> MelForm:
         """The form that `to_json` wrote.
 

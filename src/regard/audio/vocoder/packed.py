@@ -110,7 +110,7 @@ class _Convolution:
         x, padding, start = _surrounded(span, margin)
         stop = start + x.shape[-1] + 2 * padding - 2 * margin
         other = residual.cut(start, stop).x
-        options = ([0, padding], [1, 1], self.dilation, 1, "add", None, None, [], None)
+        options: tuple[Any, ...] = ([0, padding], [1, 1], self.dilation, 1, "add", None, None, [], None)
         if into:
             result = _accumulate.binary(other, x, self.weight, self.bias, *options)
         else:
