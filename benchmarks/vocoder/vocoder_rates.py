@@ -64,7 +64,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--chunks", type=int, nargs="+", default=[64])
+    parser.add_argument("--chunks", type=int, nargs="+", default=[64, 128])
     return parser.parse_args()
 
 

@@ -138,21 +138,21 @@ def load_vocoder(folder: Path | str, *, device: str | torch.device = "cpu") -> V
     _check_files(folder, header)
     config = _config(folder / CONFIG)
     try:
-        generator = Generator(GeneratorOptions.from_json(config["generator"]))
+        generator = Generator.without_weights(GeneratorOptions.from_json(config["generator"]))
         mel = MelForm.from_json(config["mel"])
-    except (ConfigError, TypeError) as error:
+    except (ConfigError, TypeError, RuntimeError, OverflowError) as error:
         raise DataError(f"{folder / CONFIG}: {error}\n  {DAMAGED}") from None
     expected = {name: tensor.shape for name, tensor in generator.state_dict().items()}
-    shapes = {name: tensor.shape for name, tensor in weights.items()}
+    shapes = {name: tensor.shape for name, tensor in weights.items() if tensor.is_floating_point()}
     if wrong := [name for name in {**expected, **shapes} if expected.get(name) != shapes.get(name)]:
         lines = "".join(
             f"\n  {name}: expected {_shape(expected.get(name))}, got {_shape(shapes.get(name))}"
             for name in sorted(wrong)[:12]
         )
         raise DataError(f"{folder / WEIGHTS} does not belong to {folder / CONFIG}:{lines}")
-    generator.load_state_dict(weights)
+    generator.load_state_dict({name: _single(tensor) for name, tensor in weights.items()}, assign=True)
     licence = folder / LICENCE
-    text = licence.read_text(encoding="utf-8") if licence.is_file() else None
+    text = licence.read_text(encoding="utf-8", errors="replace") if licence.is_file() else None
     return Vocoder(generator.to(device), mel, text, {name: str(value) for name, value in config["origin"].items()})
 
 
@@ -174,11 +174,14 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 def _check_files(folder: Path, header: Mapping[str, Any]) -> None:
     """Refuses files other than those that were saved with the weights."""
-    for name, expected in header.get("files", {}).items():
+    files = header.get("files")
+    if not isinstance(files, dict) or CONFIG not in files:
+        raise DataError(f"{folder / WEIGHTS}: the weights do not say what {CONFIG} they were saved with.\n  {DAMAGED}")
+    for name in {CONFIG, LICENCE} & files.keys():
         path = folder / name
         if not path.is_file():
             raise DataError(f"{path}: the file is missing.\n  {DAMAGED}")
-        if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+        if hashlib.sha256(path.read_bytes()).hexdigest() != files[name]:
             raise DataError(f"{path}: the file is not the one that was saved: its checksum is wrong.\n  {DAMAGED}")
 
 
@@ -206,6 +209,11 @@ def _digest(weights: Mapping[str, Tensor]) -> str:
         if value.numel():
             result.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
     return result.hexdigest()
+
+
+def _single(tensor: Tensor) -> Tensor:
+    """Numbers in float32, or float64 as they are."""
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
 def _shape(shape: torch.Size | None) -> str:

@@ -172,6 +172,12 @@ class Generator(nn.Module):
         )
         self.last = _convolution(options.channels >> len(options.upsample_rates), 1, 2 * REACH + 1)
 
+    @classmethod
+    def without_weights(cls, options: GeneratorOptions | None = None) -> Generator:
+        """A generator on the device meta, for `load_state_dict(…, assign=True)`."""
+        with torch.device("meta"):
+            return cls(options)
+
     def forward(
         self, mels: Float[Tensor, "B T M"], lengths: Int[Tensor, " B"] | None = None
     ) -> Float[Tensor, "B samples"]:

@@ -96,7 +96,7 @@ def from_checkpoint(path: Path | str) -> Vocoder:
             needs = "" if file is path else f"\n  {path} needs the config.json that it was trained with beside it."
             raise DataError(f"{file}: cannot be read: {error.strerror or error}.{needs}") from None
     licence = path.with_name("LICENSE")
-    text = licence.read_text(encoding="utf-8") if licence.is_file() else None
+    text = licence.read_text(encoding="utf-8", errors="replace") if licence.is_file() else None
     origin = {"file": path.name, "sha256": _sha256(contents[0])}
     return _vocoder(contents[0], contents[1], text, origin, where=(str(path), str(config)))
 

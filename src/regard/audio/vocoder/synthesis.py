@@ -12,8 +12,8 @@ from regard.audio.vocoder.generator import Generator, Span, check
 from regard.errors import ConfigError
 from regard.shapes import Float, Int
 
-CHUNK_CPU, CHUNK_GPU = 64, 2048
-"""Frames of a part where none are given: what stays in a processor's caches, and what keeps a GPU busy."""
+CHUNK_CPU, CHUNK_GPU = 128, 2048
+"""Frames of a part where none are given: few enough for a processor's caches, enough to keep a GPU busy."""
 
 
 def synthesise(
@@ -34,7 +34,7 @@ def synthesise(
         generator: it is called as if for evaluation; it has no layers that differ in training.
         mels: frames as the vocoder was trained on.
         lengths: the frames of each sentence; None: all T.
-        chunk: the most frames that are computed at once; None: 64 on a CPU, 2,048 elsewhere.
+        chunk: the most frames that are computed at once; None: 128 on a CPU, 2,048 elsewhere.
 
     Returns:
         T · hop_length samples for each sentence, 0 after its end.

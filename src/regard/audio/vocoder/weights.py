@@ -111,7 +111,7 @@ def from_published(weights: Mapping[str, Tensor], options: GeneratorOptions | No
     Traceback (most recent call last):
     regard.errors.DataError: The weights are not those of this generator.
     """
-    generator = Generator(options)
+    generator = Generator.without_weights(options)
     folded, mistakes = dict[str, Tensor](), list[str]()
     unread = set(weights)
     for ours, theirs in published_names(generator.options).items():
@@ -130,7 +130,7 @@ def from_published(weights: Mapping[str, Tensor], options: GeneratorOptions | No
         raise DataError(
             f"The weights are not those of this generator. Do weights and configuration belong together?{lines}{more}"
         )
-    generator.load_state_dict(folded)
+    generator.load_state_dict(folded, assign=True)
     return generator
 
 
