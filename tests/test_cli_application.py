@@ -52,7 +52,14 @@ def test_help_lists_every_verb_with_a_whole_sentence(capsys):
 
 
 @pytest.mark.parametrize(
-    "verb", [*([verb] for verb in VERBS[:-1]), ["data", "cmudict"], ["data", "check"], ["data", "synthetic"]]
+    "verb",
+    [
+        *([verb] for verb in VERBS[:-1]),
+        ["data", "cmudict"],
+        ["data", "check"],
+        ["data", "synthetic"],
+        ["data", "vocoder"],
+    ],
 )
 def test_every_verb_has_an_example(capsys, verb):
     assert run([*verb, "--help"]) == 0

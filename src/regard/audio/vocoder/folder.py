@@ -1,0 +1,220 @@
+"""Vocoders as folders: weights, a description and a licence, and no code."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from regard.audio.vocoder.generator import Generator
+from regard.audio.vocoder.mel_form import MelForm
+from regard.audio.vocoder.options import GeneratorOptions
+from regard.audio.vocoder.synthesis import synthesise
+from regard.errors import ConfigError, DataError, newer_format
+from regard.shapes import Float, Int
+
+WEIGHTS, CONFIG, LICENCE = "model.safetensors", "config.json", "LICENSE"
+FORMAT = 1
+"""The format of `config.json`."""
+HEADER, WEIGHTS_FORMAT = "regard", 2
+"""The key of the header of the weights, and the format that other folders of regard have, too."""
+DAMAGED = "Make the folder again: regard data vocoder FOLDER"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Vocoder:
+    """A generator, and the mel spectrograms that it was trained on.
+
+    Args:
+        generator: without weight norm.
+        mel: the form of its mel spectrograms.
+        licence: the text that its weights came with.
+        origin: where its weights came from, by name: package, version, file, sha256.
+
+    >>> from regard.audio.vocoder import GENERATORS
+    >>> vocoder = Vocoder(Generator(GENERATORS["v2"]), MelForm())
+    >>> vocoder(torch.zeros(1, 4, 80)).shape
+    torch.Size([1, 1024])
+    """
+
+    generator: Generator
+    mel: MelForm
+    licence: str | None = None
+    origin: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        options = self.generator.options
+        for name, value in (("num_mels", options.num_mels), ("hop_length", options.hop_length)):
+            if value != getattr(self.mel, name):
+                raise ConfigError(f"{name} is {value} of the generator and {getattr(self.mel, name)} of its mels.")
+
+    def __call__(
+        self, mels: Float[Tensor, "B T M"], lengths: Int[Tensor, " B"] | None = None, *, chunk: int | None = None
+    ) -> Float[Tensor, "B samples"]:
+        """Samples between -1 and 1 at `mel.sample_rate`, as `synthesise` computes them."""
+        return synthesise(self.generator, mels, lengths, chunk=chunk)
+
+
+def save_vocoder(vocoder: Vocoder, folder: Path | str) -> None:
+    """Writes a vocoder into a new folder: `model.safetensors`, `config.json` and, if it has one, its `LICENSE`.
+
+    The header of the weights has checksums of the weights and of the other files. The folder appears complete or not
+    at all.
+
+    Raises:
+        DataError: if the folder exists and is not empty, or cannot be written.
+    """
+    folder = Path(folder)
+    check_new(folder)
+    config = {
+        "format": FORMAT,
+        "kind": "hifi-gan generator",
+        "generator": vocoder.generator.options.to_json(),
+        "mel": vocoder.mel.to_json(),
+        "origin": dict(vocoder.origin),
+    }
+    files = {CONFIG: (json.dumps(config, indent=1, ensure_ascii=False) + "\n").encode("utf-8")}
+    if vocoder.licence is not None:
+        files[LICENCE] = vocoder.licence.encode("utf-8")
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in vocoder.generator.state_dict().items()}
+    checksums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    header = {"format": WEIGHTS_FORMAT, "sha256": _digest(weights), "files": checksums}
+    files[WEIGHTS] = safetensors.torch.save(weights, {HEADER: json.dumps(header)})
+    partial = folder.absolute().with_name(f".{folder.absolute().name}.regard-partial")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        for name, content in files.items():
+            with (partial / name).open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        if folder.exists():
+            folder.rmdir()
+        os.replace(partial, folder)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise DataError(f"{folder}: cannot be written: {error.strerror or error}.") from error
+
+
+def check_new(folder: Path) -> None:
+    """Refuses a folder that has files, or a file in its place.
+
+    Raises:
+        DataError: for such a folder.
+    """
+    if folder.is_dir():
+        if any(folder.iterdir()):
+            raise DataError(f"{folder} has files already. Choose another folder, or remove it first.")
+    elif folder.exists() or folder.is_symlink():
+        raise DataError(f"{folder} is a file. Choose another name for the folder.")
+
+
+def load_vocoder(folder: Path | str, *, device: str | torch.device = "cpu") -> Vocoder:
+    """A vocoder that `save_vocoder` or `regard data vocoder` wrote.
+
+    Raises:
+        DataError: for files that are missing, damaged, of a newer format, or that do not belong together; the text
+            names the file.
+    """
+    folder = Path(folder)
+    missing = [name for name in (WEIGHTS, CONFIG) if not (folder / name).is_file()]
+    if missing:
+        raise DataError(
+            f"{folder} is not the folder of a vocoder: it has no {' and no '.join(missing)}.\n"
+            "  Make one: regard data vocoder FOLDER"
+        )
+    weights, header = _read(folder / WEIGHTS)
+    _check_files(folder, header)
+    config = _config(folder / CONFIG)
+    try:
+        generator = Generator.without_weights(GeneratorOptions.from_json(config["generator"]))
+        mel = MelForm.from_json(config["mel"])
+    except (ConfigError, TypeError, RuntimeError, OverflowError) as error:
+        raise DataError(f"{folder / CONFIG}: {error}\n  {DAMAGED}") from None
+    expected = {name: tensor.shape for name, tensor in generator.state_dict().items()}
+    shapes = {name: tensor.shape for name, tensor in weights.items() if tensor.is_floating_point()}
+    if wrong := [name for name in {**expected, **shapes} if expected.get(name) != shapes.get(name)]:
+        lines = "".join(
+            f"\n  {name}: expected {_shape(expected.get(name))}, got {_shape(shapes.get(name))}"
+            for name in sorted(wrong)[:12]
+        )
+        raise DataError(f"{folder / WEIGHTS} does not belong to {folder / CONFIG}:{lines}")
+    generator.load_state_dict({name: _single(tensor) for name, tensor in weights.items()}, assign=True)
+    licence = folder / LICENCE
+    text = licence.read_text(encoding="utf-8", errors="replace") if licence.is_file() else None
+    return Vocoder(generator.to(device), mel, text, {name: str(value) for name, value in config["origin"].items()})
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Weights whose checksum is right, and the header."""
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            header = json.loads((file.metadata() or {})[HEADER])
+            number = header["format"]
+            weights = {} if number > WEIGHTS_FORMAT else {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
+        raise DataError(f"{path}: the weights cannot be read ({error}).\n  {DAMAGED}") from error
+    if number > WEIGHTS_FORMAT:
+        raise newer_format(path, number, WEIGHTS_FORMAT)
+    if header.get("sha256") != _digest(weights):
+        raise DataError(f"{path}: the weights are not those that were saved: their checksum is wrong.\n  {DAMAGED}")
+    return weights, header
+
+
+def _check_files(folder: Path, header: Mapping[str, Any]) -> None:
+    """Refuses files other than those that were saved with the weights."""
+    files = header.get("files")
+    if not isinstance(files, dict) or CONFIG not in files:
+        raise DataError(f"{folder / WEIGHTS}: the weights do not say what {CONFIG} they were saved with.\n  {DAMAGED}")
+    for name in {CONFIG, LICENCE} & files.keys():
+        path = folder / name
+        if not path.is_file():
+            raise DataError(f"{path}: the file is missing.\n  {DAMAGED}")
+        if hashlib.sha256(path.read_bytes()).hexdigest() != files[name]:
+            raise DataError(f"{path}: the file is not the one that was saved: its checksum is wrong.\n  {DAMAGED}")
+
+
+def _config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        number = config["format"]
+        if isinstance(number, int) and number > FORMAT:
+            raise newer_format(path, number, FORMAT)
+        if not all(isinstance(config[key], dict) for key in ("generator", "mel", "origin")):
+            raise TypeError("generator, mel and origin must be objects")
+    except DataError:
+        raise
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataError(f"{path}: not the description of a vocoder ({error!r}).\n  {DAMAGED}") from None
+    return dict(config)
+
+
+def _digest(weights: Mapping[str, Tensor]) -> str:
+    """SHA-256 of names, types, shapes and bytes, in the order of the names, as in all files of weights of regard."""
+    result = hashlib.sha256()
+    for name in sorted(weights):
+        value = weights[name]
+        result.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        if value.numel():
+            result.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return result.hexdigest()
+
+
+def _single(tensor: Tensor) -> Tensor:
+    """Numbers in float32, or float64 as they are."""
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def _shape(shape: torch.Size | None) -> str:
+    return "none" if shape is None else str(tuple(shape))
