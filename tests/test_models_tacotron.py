@@ -25,7 +25,7 @@ from regard.losses import (
     stop_loss,
     structural_dissimilarity,
 )
-from regard.models import DecoderOutput
+from regard.models import DecoderOutput, Encoded
 from regard.models.tacotron import (
     FrameHead,
     StopHead,
@@ -307,8 +307,6 @@ def test_the_prenet_sees_the_last_frames_of_a_queue_oldest_first():
         query_cells=CellStack(3 + 4, 3),
         num_fed_frames=5,
     )
-    from regard.models import Encoded
-
     memory = decoder.prepare(Encoded(torch.randn(1, 3, 4)))
     inputs = decoder_inputs(torch.arange(1.0, 19.0).view(1, 3, 6))
     decoder(inputs, memory)
@@ -397,7 +395,7 @@ def test_a_second_decoder_pulls_the_first_ones_attention():
     with pytest.raises(ConfigError, match="more of them in a step"):
         made(num_frames=2, coarse_frames=2)
     with pytest.raises(ShapeError, match="coarse must be"):
-        alignment_consistency(coarse, coarse[:, :, :1], num_frames=2, coarse_frames=3)
+        alignment_consistency(coarse, coarse[:, :, :1], num_frames=2, coarse_frames=2)
 
 
 def test_the_consistency_of_alignments_compares_steps_of_the_same_time():
@@ -539,7 +537,8 @@ PEERS = {
 def imitation(like):
     torch.manual_seed(0)
     build, options = PEERS[like]
-    return build(9, like=like, **COMMON, **options).double().eval()
+    common = COMMON if like != "keithito" else COMMON | {"attention": partial(a.bahdanau, size=4)}
+    return build(9, like=like, **common, **options).double().eval()
 
 
 @pytest.mark.parametrize("like", PEERS)
@@ -678,3 +677,85 @@ def test_a_head_that_reads_no_context_says_the_same_whatever_it_is():
         FrameHead(3, 0, 2, 0)
     with pytest.raises(ConfigError, match="activation='gelu'"):
         FrameHead(3, 0, 2, activation="gelu")
+
+
+def linear(module, x):
+    return x @ module.weight.T + (0 if module.bias is None else module.bias)
+
+
+def attended(energies, memory):
+    weights = energies.softmax(-1)
+    return weights, weights @ memory
+
+
+@torch.no_grad()
+def test_keithitos_decoder_is_its_equations():
+    decoder = imitation("keithito").decoder
+    memory_size = decoder.attention.context_size
+    source = torch.randn(5, memory_size, dtype=torch.float64)
+    memory = decoder.prepare(Encoded(source[None]))
+    inputs = torch.randn(4, 20, dtype=torch.float64)
+    score, (query_cell,), (first, second) = (
+        decoder.attention.score,
+        decoder.query_cells.cells,
+        decoder.output_cells.cells,
+    )
+
+    def gru(stack, x, h):
+        layer, size = stack.layers[0], len(h)
+        w, u, b = layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_l0
+        gates = [slice(k * size, (k + 1) * size) for k in range(3)]
+        reset, update = (torch.sigmoid(w[g] @ x + u[g] @ h + b[g]) for g in gates[:2])
+        return (1 - update) * torch.tanh(w[gates[2]] @ x + u[gates[2]] @ (reset * h) + b[gates[2]]) + update * h
+
+    s, h1, h2 = (torch.zeros(7, dtype=torch.float64) for _ in range(3))
+    context = torch.zeros(memory_size, dtype=torch.float64)
+    output = decoder(inputs[None], memory, alignment=True)
+    for t, x in enumerate(inputs):
+        p = x[-4:]
+        for layer in decoder.prenet.layers:
+            p = torch.relu(linear(layer, p))
+        s = gru(query_cell, torch.cat([p, context]), s)
+        energies = torch.tanh(linear(score.query_projection, s) + linear(score.key_projection, source)) @ score.v[0]
+        weights, context = attended(energies, source)
+        y = linear(decoder.output_cells.projection, torch.cat([s, context]))
+        h1 = gru(first, y, h1)
+        y = y + h1
+        h2 = gru(second, y, h2)
+        y = y + h2
+        same(output.values[0, t], linear(decoder.head.projection, y))
+        same(output.alignments["attention"][0, 0, t], weights)
+
+
+@torch.no_grad()
+def test_rayhanes_decoder_is_its_equations():
+    decoder = imitation("rayhane").decoder
+    decoder.prenet.dropout.p = 0.0
+    memory_size = decoder.attention.context_size
+    source = torch.randn(5, memory_size, dtype=torch.float64)
+    memory = decoder.prepare(Encoded(source[None]))
+    inputs = torch.randn(4, 4, dtype=torch.float64)
+    score = decoder.attention.score
+    states = [[torch.zeros(7, dtype=torch.float64) for _ in range(2)] for _ in range(2)]
+    context, total = torch.zeros(memory_size, dtype=torch.float64), torch.zeros(5, dtype=torch.float64)
+    output = decoder(inputs[None], memory, alignment=True)
+    for t, x in enumerate(inputs):
+        for layer in decoder.prenet.layers:
+            x = torch.relu(linear(layer, x))
+        x = torch.cat([x, context])
+        for number, stack in enumerate(decoder.query_cells.cells):
+            layer, (h, c) = stack.layers[0], states[number]
+            gates = layer.weight_ih_l0 @ x + layer.bias_ih_l0 + layer.weight_hh_l0 @ h + layer.bias_hh_l0
+            i, f, g, o = gates.chunk(4)
+            new = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            x = o.sigmoid() * new.tanh()  # what is handed on, without zoneout
+            states[number] = [0.9 * x + 0.1 * h, 0.9 * new + 0.1 * c]
+        located = nn.functional.conv1d(total[None, None], score.filters.weight, padding=1)[0].T
+        hidden = linear(score.content.query_projection, x) + linear(score.content.key_projection, source)
+        energies = torch.tanh(hidden + located @ score.location_projection[0]) @ score.content.v[0]
+        weights, context = attended(energies, source)
+        total = total + weights
+        said_here = torch.cat([x, context])
+        same(output.values[0, t], linear(decoder.head.projection, said_here))
+        same(output.auxiliary["stop"][0, t], linear(decoder.head.stop.projection, said_here))
+        same(output.alignments["attention"][0, 0, t], weights)

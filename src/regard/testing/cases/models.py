@@ -84,11 +84,8 @@ _ASKED: tuple[tuple[str, Any, dict[str, Any]], ...] = (
         a.forward_attention,
         {"size": 4, "transition_agent": True, "input_size": tiny.NUM_VALUES, "num_filters": 2, "kernel_size": 3},
     ),
-    ("speech, dynamic convolution", a.dynamic_convolution, {"size": 4, "reach": 3}),
-    ("speech, mixture", a.gmm, {"size": 4, "num_components": 2}),
-    ("speech, stepwise", a.stepwise_monotonic, {"size": 4}),
 )
-"""Mechanisms that decoders of speech ask."""
+"""Mechanisms that decoders of speech ask; tests of Tacotron ask with all others."""
 
 _SIZES: dict[str, Any] = {"query_size": tiny.QUERY_SIZE, "memory_size": tiny.MEMORY_SIZE}
 _RECURRENT = (models.RecurrentDecoder, models.Bridge)
@@ -321,7 +318,7 @@ DECODERS: tuple[DecoderCase, ...] = (
         for name, further, options in (
             ("Tacotron 1", 0, {"cell": "gru", "output": 2, "residual": True, "reads_context": False, "stops": False}),
             ("asking with the old state, zoneout", 0, {"query": 0, "output": 2, "zoneout": 0.1}),
-            ("asking with the top state", 2, {"query": 2, "output": 0, "zoneout": 0.1, "zones_output": False}),
+            ("asking with the top state", 0, {"query": 2, "output": 0, "zoneout": 0.1, "zones_output": False}),
             ("a queue of frames", 2, {"num_frames": 3, "num_fed_frames": 5, "cell": "gru_reset_before"}),
         )
     ),
