@@ -648,7 +648,7 @@ def test_a_whole_model_learns_to_say_and_to_stop():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
     assert losses[-1] < losses[0] - 0.3
 

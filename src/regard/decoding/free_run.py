@@ -78,7 +78,7 @@ def free_run(
             one per row. Coqui's Tacotron 1 waits for a quarter as many steps as there are symbols.
         feed: makes the next inputs from the values; they are the values themselves if None. Here known futures are put
             beside them (`torch.cat([values, known[rows, step]], 1)`), or the last of several frames is taken.
-        stop: ends rows by their outputs, as `lambda output: output.auxiliary["stop"][:, 0] > 0`; none if None.
+        stop: ends rows by their outputs, as `stop_at_logit()` and `stop_at_silence(level)` do; none if None.
         attention_stop: ends rows, too, at which the decoder's main attention (mean of heads) has had its largest weight
             at the last source position for so many steps in a row, as after the last sound of an utterance.
         source: its mask says which position of a source is the last; that of the alignments if None.
