@@ -27,7 +27,7 @@ class ProjectedPostnet(nn.Module):
     """y + W net(y) + b: convolutions that are all equally wide, and a linear layer back to frames.
 
     Args:
-        blocks: `ConvolutionBlock`s from F features on.
+        blocks: convolutions (`ConvolutionBlock`) from F features on.
         size: the width of the last block.
         num_features: F.
     """

@@ -20,7 +20,7 @@ class ConvolutionalEncoder(nn.Module):
 
     Args:
         embedding: from ids (B, S) to (B, S, E).
-        convolutions: `ConvolutionBlock`s, one after the other.
+        convolutions: blocks (`ConvolutionBlock`), one after the other.
         stack: over their features; usually a bidirectional `RecurrentStack`.
 
     Source: Shen et al. 2018 (arXiv 1712.05884), section 2.2.
@@ -101,7 +101,7 @@ class CbhgEncoder(nn.Module):
 
 
 class BidirectionalCells(nn.Module):
-    """Two `CellStack`s over a sequence, the second from its end to its beginning: an encoder's layer with zoneout.
+    """Two stacks of cells (`CellStack`) over a sequence, the second from its end: an encoder's layer with zoneout.
 
     Args:
         forward_cells, backward_cells: one for each direction.
