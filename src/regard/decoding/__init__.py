@@ -25,6 +25,7 @@ from regard.decoding.rescore import force_align, rescore
 from regard.decoding.result import Hypothesis, Prediction, chosen_heads, main_alignment
 from regard.decoding.sampling import sample
 from regard.decoding.simple import SimpleDecoder
+from regard.decoding.stops import stop_at_logit, stop_at_silence
 from regard.decoding.stream import Increment, stream
 from regard.decoding.utility import utilities
 from regard.decoding.words import WordAlignment, hard_links, merge_words, symmetrise
@@ -73,6 +74,8 @@ __all__ = [
     "reverse",
     "sample",
     "search",
+    "stop_at_logit",
+    "stop_at_silence",
     "stream",
     "symmetrise",
     "utilities",

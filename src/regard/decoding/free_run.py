@@ -17,7 +17,7 @@ from regard.decoding.result import main_name
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from regard.models.contract import Decoder, DecoderOutput, Tree
 from regard.models.searches import with_fast_steps
-from regard.shapes import Bool, Float, describe
+from regard.shapes import Bool, Float, Int, describe
 
 Feed = Callable[[Tensor, Tensor, int], Tensor]
 """From the values (R, F) of a step, their rows in the batch (R,) and the number of the next step to its inputs (R, I).
@@ -57,6 +57,7 @@ def free_run(
     first: Float[Tensor, "B I"],
     *,
     max_length: int | Tensor,
+    min_length: int | Tensor = 0,
     feed: Feed | None = None,
     stop: Stop | None = None,
     attention_stop: int | None = None,
@@ -73,9 +74,11 @@ def free_run(
         memory: `decoder.prepare(encoded)`, B rows in every leaf.
         first: (B, I), the inputs of the first step: the last observation, or a frame of zeros.
         max_length: the largest number of steps: a number, or (B,), one per row.
+        min_length: the number of steps before which neither `stop` nor `attention_stop` ends a row: a number, or (B,),
+            one per row. Coqui's Tacotron 1 waits for a quarter as many steps as there are symbols.
         feed: makes the next inputs from the values; they are the values themselves if None. Here known futures are put
             beside them (`torch.cat([values, known[rows, step]], 1)`), or the last of several frames is taken.
-        stop: ends rows by their outputs, as `lambda output: output.auxiliary["stop"][:, 0] > 0`; none if None.
+        stop: ends rows by their outputs, as `stop_at_logit()` and `stop_at_silence(level)` do; none if None.
         attention_stop: ends rows, too, at which the decoder's main attention (mean of heads) has had its largest weight
             at the last source position for so many steps in a row, as after the last sound of an utterance.
         source: its mask says which position of a source is the last; that of the alignments if None.
@@ -112,6 +115,7 @@ def free_run(
     outputs: list[tuple[Tensor, DecoderOutput]] = []
     with torch.inference_mode():
         remaining = length_limits(max_length, memory)
+        waiting = _waits(min_length, remaining)
         taker, memory = with_fast_steps(decoder, memory, count)
         state = taker.initial_state(memory)
         rows = torch.arange(count, device=remaining.device)
@@ -130,6 +134,7 @@ def free_run(
                 at_last = _is_at_last(output, main_name(output.alignments, decoder), source, rows)
                 sitting = torch.where(at_last, sitting + 1, 0)
                 ended = ended | (sitting >= attention_stop)
+            ended = ended & (lengths[rows] >= waiting[rows])
             stopped[rows] = ended
             staying = (~ended & (len(outputs) < remaining)).nonzero()[:, 0]
             if len(staying) < len(rows):
@@ -139,6 +144,17 @@ def free_run(
             if len(rows):
                 inputs = _inputs_after(values, rows, len(outputs), inputs, feed)
     return _trajectories(outputs, lengths.tolist(), stopped.tolist())
+
+
+def _waits(min_length: int | Tensor, remaining: Int[Tensor, " B"]) -> Int[Tensor, " B"]:
+    """The number of steps before which each row goes on."""
+    waits = torch.as_tensor(min_length, device=remaining.device)
+    if waits.shape not in ((), remaining.shape) or waits.is_floating_point():
+        raise ShapeError(
+            f"min_length must be a number, or (B={len(remaining)},) integers, one for each row.\n"
+            + describe({"min_length": ("B", waits)})
+        )
+    return waits.expand(remaining.shape)
 
 
 def _is_at_last(output: DecoderOutput, name: str, source: SearchSource | None, rows: Tensor) -> Bool[Tensor, " R"]:

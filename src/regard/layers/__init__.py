@@ -1,9 +1,16 @@
-"""Layers that models are built from: recurrent stacks, embeddings, positions, feed-forward and output layers."""
+"""Layers that models are built from: recurrent stacks, embeddings, positions, convolutions, feed-forward and output
+layers."""
 
+from regard.layers.batch_norm import MaskedBatchNorm
+from regard.layers.cbhg import CBHG
+from regard.layers.cell_stack import CellStack
 from regard.layers.cells.cell import Cell
+from regard.layers.cells.reset_before import ResetBeforeGRU
+from regard.layers.convolution import ConvolutionBlock, MaskedConvolution
 from regard.layers.dropout import Dropout
 from regard.layers.embedding import TokenEmbedding
 from regard.layers.feed_forward import Activation, FeedForward, GatedFeedForward, Norm, Residual, feed_forward
+from regard.layers.highway import Highway
 from regard.layers.output import TokenHead
 from regard.layers.positions import (
     BlockedSinusoidalPositions,
@@ -12,21 +19,31 @@ from regard.layers.positions import (
     ScaledPositions,
     SinusoidalPositions,
 )
+from regard.layers.prenet import Prenet
 from regard.layers.recurrent import RecurrentStack
 from regard.layers.values import QuantileHead, ValueEmbedding, ValueHead
+from regard.layers.zoneout import Zoneout
 
 __all__ = [
+    "CBHG",
     "Activation",
     "BlockedSinusoidalPositions",
     "Cell",
+    "CellStack",
+    "ConvolutionBlock",
     "Dropout",
     "FeedForward",
     "GatedFeedForward",
+    "Highway",
     "LearnedPositions",
+    "MaskedBatchNorm",
+    "MaskedConvolution",
     "Norm",
     "PositionedEmbedding",
+    "Prenet",
     "QuantileHead",
     "RecurrentStack",
+    "ResetBeforeGRU",
     "Residual",
     "ScaledPositions",
     "SinusoidalPositions",
@@ -34,5 +51,6 @@ __all__ = [
     "TokenHead",
     "ValueEmbedding",
     "ValueHead",
+    "Zoneout",
     "feed_forward",
 ]

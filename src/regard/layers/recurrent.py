@@ -36,7 +36,7 @@ class RecurrentStack(nn.Module):
         input_size: F.
         size: D, the state size of one direction.
         num_layers: L.
-        cell: lstm, gru or rnn.
+        cell: lstm, gru, rnn, or gru_reset_before, whose reset gate multiplies the state before the product.
         bidirectional: outputs have 2·D features; only `forward` works then.
         dropout: between layers, in training.
         residual: layers above the first add their input to their output.
@@ -68,12 +68,17 @@ class RecurrentStack(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Input weights Glorot-uniform, recurrent weights orthogonal a gate, biases zero, forget bias one."""
+        """Input weights Glorot-uniform, recurrent weights orthogonal a gate, biases zero, forget bias one.
+
+        The gates of gru_reset_before have biases of one, as in TensorFlow 1.
+        """
         for name, parameter in self.named_parameters():
             if "bias" in name:
                 nn.init.zeros_(parameter)
                 if self.cell == "lstm" and "bias_ih" in name:
                     nn.init.ones_(parameter[self.size : 2 * self.size])
+                if self.cell == "gru_reset_before":
+                    nn.init.ones_(parameter[: 2 * self.size])
             else:
                 for gate in parameter.split(self.size):
                     nn.init.orthogonal_(gate) if "weight_hh" in name else nn.init.xavier_uniform_(gate)

@@ -1,17 +1,20 @@
 """Losses for outputs and alignments."""
 
+from regard.losses.consistency import alignment_consistency
 from regard.losses.coverage import coverage_loss, doubly_stochastic
 from regard.losses.entropy import attention_entropy
 from regard.losses.forward_sum import forward_sum
 from regard.losses.guided_attention import guided_attention
 from regard.losses.reinforce import MovingBaseline, reinforce
+from regard.losses.similarity import structural_dissimilarity
 from regard.losses.supervision import alignment_supervision
-from regard.losses.values import absolute_error, pinball_loss, squared_error
+from regard.losses.values import absolute_error, low_frequency_error, pinball_loss, squared_error, stop_loss
 from regard.ops.linear_cross_entropy.reference import cross_entropy
 
 __all__ = [
     "MovingBaseline",
     "absolute_error",
+    "alignment_consistency",
     "alignment_supervision",
     "attention_entropy",
     "coverage_loss",
@@ -19,7 +22,10 @@ __all__ = [
     "doubly_stochastic",
     "forward_sum",
     "guided_attention",
+    "low_frequency_error",
     "pinball_loss",
     "reinforce",
     "squared_error",
+    "stop_loss",
+    "structural_dissimilarity",
 ]

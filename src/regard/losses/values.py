@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from regard.errors import ShapeError
 from regard.shapes import Bool, Float, Int, describe
@@ -34,7 +35,7 @@ def squared_error(
     >>> total / count
     tensor(2.)
     """
-    errors, observed = _errors(values, targets, mask)
+    errors, observed = observed_errors(values, targets, mask)
     return errors.square().sum(), observed.sum()
 
 
@@ -51,8 +52,67 @@ def absolute_error(
     >>> total / count
     tensor(2.)
     """
-    errors, observed = _errors(values, targets, mask)
+    errors, observed = observed_errors(values, targets, mask)
     return errors.abs().sum(), observed.sum()
+
+
+def low_frequency_error(
+    values: Float[Tensor, "*rows F"], targets: Float[Tensor, "*rows F"], num_low: int, mask: Tensor | None = None
+) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+    """½ Σ |y - ŷ| + ½ (F / L) Σ_{low} |y - ŷ| over the observed numbers, and the count of all of them.
+
+    Divided by the count this is half the mean over all F frequencies and half the mean over the L lowest ones, in which
+    most of speech is: the loss of Tacotron 1's linear spectrograms.
+
+    Args:
+        num_low: L, from 1 to F; `int(3000 / (sample_rate / 2) * F)` in keithito's implementation.
+        values, targets, mask: as in `squared_error`.
+
+    Raises:
+        ShapeError: for sizes or types that do not fit together, or an L that is not from 1 to F.
+
+    Source: keithito/tacotron, `add_loss`; Rayhane Mamah's has 2,000 Hz.
+
+    >>> total, count = low_frequency_error(torch.tensor([[1.0, 5.0]]), torch.zeros(1, 2), 1)
+    >>> total / count
+    tensor(2.)
+    """
+    errors, observed = observed_errors(values, targets, mask)
+    size = errors.shape[-1]
+    if not 1 <= num_low <= size:
+        raise ShapeError(f"num_low={num_low} must be from 1 to F={size}, the number of frequencies.")
+    total = errors.abs().sum() + errors[..., :num_low].abs().sum() * (size / num_low)
+    return total / 2, observed.sum()
+
+
+def stop_loss(
+    logits: Float[Tensor, "B T r"],
+    targets: Float[Tensor, "B T r"],
+    mask: Tensor | None = None,
+    *,
+    positive_weight: float = 1.0,
+) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
+    """-Σ [w y ln σ(x) + (1 - y) ln(1 - σ(x))] over real steps, and the count of the logits.
+
+    Args:
+        logits: x, `auxiliary["stop"]` of a decoder.
+        targets: y, 1 in the last step, as `models.tacotron.stop_targets` gives them.
+        mask: True at real logits: (B, T) for all of a step, or of the logits' shape; all if None.
+        positive_weight: w. A sentence has one last step and hundreds of others, so that a model may learn to stop late;
+            5 is ESPnet's.
+
+    Raises:
+        ShapeError: for sizes or types that do not fit together.
+
+    >>> total, count = stop_loss(torch.zeros(1, 2, 1), torch.tensor([[[0.0], [1.0]]]), positive_weight=5.0)
+    >>> total / count
+    tensor(2.0794)
+    """
+    _, observed = observed_errors(logits, targets, mask)
+    working = torch.promote_types(logits.dtype, torch.float32)
+    x, y = (tensor.to(working).masked_fill(~observed, 0) for tensor in (logits, targets))
+    terms = binary_cross_entropy_with_logits(x, y, reduction="none", pos_weight=x.new_tensor(positive_weight))
+    return terms.masked_fill(~observed, 0).sum(), observed.sum()
 
 
 def pinball_loss(
@@ -87,13 +147,15 @@ def pinball_loss(
             f"quantiles must have a last axis of Q={len(levels)}, the number of levels.\n"
             + describe({"quantiles": ("B T F Q" if quantiles.dim() == 4 else "R F Q", quantiles)})
         )
-    errors, observed = zip(*(_errors(quantile, targets, mask) for quantile in quantiles.unbind(-1)), strict=True)
+    errors, observed = zip(
+        *(observed_errors(quantile, targets, mask) for quantile in quantiles.unbind(-1)), strict=True
+    )
     stacked = torch.stack(errors, -1)
     tau = torch.tensor(levels, dtype=stacked.dtype, device=stacked.device)
     return torch.maximum(tau * stacked, (tau - 1) * stacked).sum(), observed[0].sum() * len(levels)
 
 
-def _errors(values: Tensor, targets: Tensor, mask: Tensor | None) -> tuple[Tensor, Bool[Tensor, "*rows F"]]:
+def observed_errors(values: Tensor, targets: Tensor, mask: Tensor | None) -> tuple[Tensor, Bool[Tensor, "*rows F"]]:
     """y - ŷ, 0 where nothing was observed, and where something was."""
     letters = "B T F" if values.dim() == 3 else "R F"
     shown = {"values": (letters, values), "targets": (letters, targets)}

@@ -8,8 +8,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.attention import Mechanism, Parallel
-from regard.layers import QuantileHead, RecurrentStack, TokenEmbedding, TokenHead, ValueEmbedding, ValueHead
+from regard.attention import AbstractAttention, Mechanism, Parallel
+from regard.layers import (
+    CellStack,
+    Prenet,
+    QuantileHead,
+    RecurrentStack,
+    TokenEmbedding,
+    TokenHead,
+    ValueEmbedding,
+    ValueHead,
+)
 from regard.models import (
     Bridge,
     FixedContext,
@@ -22,6 +31,7 @@ from regard.models import (
     transformer_decoder,
     transformer_language_model,
 )
+from regard.models.tacotron import FrameHead, StopHead, TacotronDecoder
 from regard.testing.source import Source, draw_source
 
 NUM_TOKENS = 4
@@ -112,6 +122,40 @@ def transformer(
         dropout=0.0,
         continuous=continuous,
         **options,
+    ).double()
+
+
+def speech(
+    attention: AbstractAttention,
+    *,
+    query: int = 1,
+    output: int = 1,
+    cell: Any = "lstm",
+    num_frames: int = 1,
+    num_fed_frames: int = 1,
+    reads_context: bool = True,
+    stops: bool = True,
+    size: int = QUERY_SIZE,
+    num_features: int = NUM_VALUES,
+    **states: Any,
+) -> TacotronDecoder:
+    """A decoder of frames of two values, r of them in a step, whose prenet always drops.
+
+    Args:
+        query, output: how many cells come before and after attention.
+        states: further options of both `CellStack`s.
+    """
+    torch.manual_seed(4)
+    context = attention.context_size
+    prenet = Prenet(num_fed_frames * num_features, (5, EMBEDDING_SIZE), drops="always")
+    states = {"cell": cell, **states}
+    before = CellStack(prenet.size + context, size, query, **states) if query else None
+    after = CellStack((size if query else prenet.size) + context, size, output, **states) if output else None
+    heard = context if reads_context else 0
+    stop = StopHead(size, heard, num_frames) if stops else None
+    head = FrameHead(size, heard, num_features, num_frames, stop=stop)
+    return TacotronDecoder(
+        prenet, attention, head, query_cells=before, output_cells=after, num_fed_frames=num_fed_frames
     ).double()
 
 

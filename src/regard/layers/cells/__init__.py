@@ -1,5 +1,7 @@
 """Recurrent cells: what they are (`cell.py`) and how their steps are taken.
 
+`reset_before.py` is the one that torch does not have: a GRU with the reset gate before the product.
+
 `elementary.py`, in operations that every transform of torch knows; `exported.py`, as programs for any length;
 `packed.py`, over whole sequences without padding, with its node of the graph in `autograd.py`; `buffered.py`, in a loop
 of somebody else's that runs backward too; `single.py`, one step of a search.

@@ -3,6 +3,7 @@
     LSTM:  c' = σ(f) c + σ(i) tanh(g),  h' = σ(o) tanh(c')
     GRU:   n = tanh(x_n + σ(r) s_n),  h' = (1 - σ(z)) n + σ(z) h
     RNN:   h' = tanh(x + s)
+    GRU with the reset gate before the product:  n = tanh(x_n + U_n (σ(r) h)), the rest as a GRU's
 
 with the gates x = W_ih x_t + b_ih of the input and s = W_hh h + b_hh of the state. An LSTM's gates are
 i, f, g, o = x + s, a GRU's r = x_r + s_r and z = x_z + s_z, in torch's order.
@@ -15,11 +16,14 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
+from regard.errors import UnsupportedError
+from regard.layers.cells.reset_before import ResetBeforeGRU, reset_before
 from regard.layers.eligibility import ineligible
 from regard.shapes import Float
 
-Cell = Literal["lstm", "gru", "rnn"]
+Cell = Literal["lstm", "gru", "rnn", "gru_reset_before"]
 State = tuple[Tensor, ...]
 """A layer's: (h,) or, of an LSTM, (h, c), each (R, D)."""
 Parameters = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -83,11 +87,34 @@ class RnnCell(AbstractCell):
         return ((x + s).tanh(),)
 
 
-CELLS: dict[str, AbstractCell] = {"lstm": LstmCell(), "gru": GruCell(), "rnn": RnnCell()}
+class ResetBeforeCell(AbstractCell):
+    """Gated recurrent unit whose reset gate multiplies the state before the product.
+
+    Its candidate is no sum of the gates x and s, so only its layer (`ResetBeforeGRU`) takes its steps.
+    """
+
+    layer, num_tensors = ResetBeforeGRU, 1
+
+    def step(self, x: Tensor, state: State, weights: Parameters) -> State:
+        return (reset_before(linear(x, weights[0], weights[2] + weights[3]), state[0], weights[1]),)
+
+    def update(self, x: Tensor, s: Tensor, state: State) -> State:
+        raise UnsupportedError(
+            "A GRU with the reset gate before the product cannot be exported for any length, nor run over padding in "
+            "a program: its candidate is not a sum of gates. Use cell='gru'."
+        )
+
+
+CELLS: dict[str, AbstractCell] = {
+    "lstm": LstmCell(),
+    "gru": GruCell(),
+    "rnn": RnnCell(),
+    "gru_reset_before": ResetBeforeCell(),
+}
 
 
 def name_of(layer: nn.Module) -> str | None:
-    """lstm, gru or rnn, of a layer of torch's; None of any other type."""
+    """The name of a layer's cell in `CELLS`; None of any other type."""
     return next((name for name, cell in CELLS.items() if type(layer) is cell.layer), None)
 
 

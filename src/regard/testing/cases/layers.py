@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 
-from regard import layers
-from regard.models.peers import AnnotatedLayerNorm
+from regard import layers, models
+from regard.models.peers import AnnotatedLayerNorm, FrameStop, ProjectedPostnet
 from regard.testing.cases.case import LayerCase
 from regard.testing.cases.draws import draw, ids
 
@@ -22,8 +24,91 @@ def _stack(**options: Any) -> LayerCase:
     )
 
 
+_MASK = torch.arange(5) < torch.tensor([5, 2, 4])[:, None]
+_NARROW: dict[str, Any] = {"bank_size": 2, "projections": (4,), "highway_size": 3, "num_highways": 1, "size": 2}
+_POSTNETS: tuple[tuple[type, Callable[[], nn.Module]], ...] = (
+    (models.ConvolutionalPostnet, lambda: models.ConvolutionalPostnet(3, 4, num_layers=2)),
+    (models.CbhgPostnet, lambda: models.CbhgPostnet(layers.CBHG(3, num_filters=2, **_NARROW), 6)),
+    (ProjectedPostnet, lambda: ProjectedPostnet([layers.ConvolutionBlock(3, 4, 5, norm="after")], 4, 3)),
+)
+_CELLS: tuple[dict[str, Any], ...] = (
+    {"dropout": 0.1, "dropped": "state"},
+    {"cell": "gru", "num_layers": 2, "residual": True},
+    {"num_layers": 2, "zoneout": 0.2},
+    {"zoneout": 0.2, "zones_output": False},
+)
+
+
+def _cells(**options: Any) -> LayerCase:
+    return LayerCase(
+        f"cells {options}",
+        (layers.CellStack,),
+        lambda: layers.CellStack(3, 4, **options),
+        lambda: (draw(3, 5, 3),),
+        lambda layer, inputs: layer(inputs)[0],
+    )
+
+
 LAYERS: tuple[LayerCase, ...] = (
     *(_stack(cell=cell) for cell in ("lstm", "gru", "rnn")),
+    _stack(cell="gru_reset_before", bidirectional=True),
+    LayerCase(
+        "GRU that resets before the product",
+        (layers.ResetBeforeGRU,),
+        lambda: layers.ResetBeforeGRU(3, 4, bidirectional=True),
+        lambda: (draw(3, 5, 3),),
+        lambda layer, inputs: layer(inputs)[0],
+    ),
+    *(_cells(**options) for options in _CELLS),
+    LayerCase("zoneout", (layers.Zoneout,), lambda: layers.Zoneout(0.3), lambda: (draw(3, 4), draw(3, 4, seed=1))),
+    LayerCase(
+        "convolution with an even kernel",
+        (layers.MaskedConvolution,),
+        lambda: layers.MaskedConvolution(3, 4, 4),
+        lambda: (draw(3, 5, 3), _MASK),
+    ),
+    *(
+        LayerCase(
+            f"convolution block, {options}",
+            (layers.ConvolutionBlock, layers.MaskedBatchNorm),
+            lambda options=options: layers.ConvolutionBlock(3, 4, 3, **options),  # type: ignore[misc]
+            lambda: (draw(3, 5, 3), _MASK),
+        )
+        for options in ({"activation": "tanh"}, {"activation": "none", "norm": "after"}, {"norm": None})
+    ),
+    LayerCase(
+        "batch norm of real positions",
+        (layers.MaskedBatchNorm,),
+        lambda: layers.MaskedBatchNorm(3),
+        lambda: (draw(3, 5, 3), _MASK),
+    ),
+    LayerCase("highway", (layers.Highway,), lambda: layers.Highway(4), lambda: (draw(3, 5, 4),)),
+    *(
+        LayerCase(
+            f"CBHG, {options}",
+            (layers.CBHG,),
+            lambda options=options: layers.CBHG(  # type: ignore[misc]
+                3, num_filters=3, bank_size=2, projections=(4,), num_highways=2, size=2, **options
+            ),
+            lambda: (draw(3, 5, 3), _MASK),
+            lambda layer, inputs, mask: layer(inputs, mask)[0],
+        )
+        for options in (
+            {"highway_size": 3},
+            {"highway_size": 5, "pool": False, "norm": "before", "convolution_bias": False, "map_bias": False},
+            {"highway_size": 3, "cell": "gru_reset_before"},
+        )
+    ),
+    *(
+        LayerCase(
+            f"prenet that drops {drops}",
+            (layers.Prenet,),
+            lambda drops=drops: layers.Prenet(3, (5, 4), drops=drops),  # type: ignore[misc]
+            lambda: (draw(3, 5, 3), ids(3)),
+            lambda layer, frames, seeds: layer(frames, seeds=seeds),
+        )
+        for drops in ("training", "always")
+    ),
     _stack(cell="lstm", num_layers=2, bidirectional=True),
     _stack(cell="gru", num_layers=3, residual=True),
     LayerCase(
@@ -53,6 +138,24 @@ LAYERS: tuple[LayerCase, ...] = (
         lambda: layers.QuantileHead(4, 2, levels=(0.1, 0.3, 0.5, 0.9)),
         lambda: (draw(3, 5, 4),),
         lambda layer, features: layer(features)[1]["quantiles"],
+    ),
+    *(
+        LayerCase(
+            f"postnet {kind.__name__}",
+            (kind,),
+            make,
+            lambda: (draw(3, 5, 3), _MASK),
+        )
+        for kind, make in _POSTNETS
+    ),
+    LayerCase(
+        "head of frames that stops by what it says",
+        (models.FrameHead, FrameStop),
+        lambda: models.FrameHead(4, 0, 2, 3, activation="sigmoid", stop=FrameStop(4, 6, detached=False)),
+        lambda: (draw(3, 5, 4), draw(3, 5, 2)),
+        lambda layer, output, context: torch.cat(
+            [layer(output, context, 2)[0], layer(output, context, 2)[1]["stop"]], -1
+        ),
     ),
     LayerCase(
         "layer norm of the Annotated Transformer",

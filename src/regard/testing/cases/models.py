@@ -7,6 +7,7 @@ from typing import Any
 
 from regard import attention as a
 from regard import layers, models
+from regard.models import tacotron
 from regard.testing import tiny
 from regard.testing.cases.case import ClassifierCase, DecoderCase, EncoderCase
 from regard.testing.cases.mechanisms.location import LOCATION
@@ -33,6 +34,36 @@ ENCODERS: tuple[EncoderCase, ...] = (
             layers.TokenEmbedding(7, 3), layers.RecurrentStack(3, 2, 2, cell="lstm", bidirectional=True)
         ),
     ),
+    EncoderCase(
+        "Tacotron 2's encoder",
+        (tacotron.ConvolutionalEncoder,),
+        lambda: tacotron.ConvolutionalEncoder(
+            layers.TokenEmbedding(7, 3),
+            [layers.ConvolutionBlock(3, 4, 5), layers.ConvolutionBlock(4, 4, 3, norm="after")],
+            layers.RecurrentStack(4, 2, bidirectional=True),
+        ),
+    ),
+    EncoderCase(
+        "Tacotron 2's encoder with zoneout",
+        (tacotron.ConvolutionalEncoder, tacotron.BidirectionalCells),
+        lambda: tacotron.ConvolutionalEncoder(
+            layers.TokenEmbedding(7, 3),
+            [layers.ConvolutionBlock(3, 4, 5)],
+            tacotron.BidirectionalCells(*(layers.CellStack(4, 2, zoneout=0.1) for _ in range(2))),
+        ),
+    ),
+    *(
+        EncoderCase(
+            f"Tacotron 1's encoder, {cell}",
+            (tacotron.CbhgEncoder,),
+            lambda cell=cell: tacotron.CbhgEncoder(  # type: ignore[misc]
+                layers.TokenEmbedding(7, 3),
+                layers.Prenet(3, (4, 3)),
+                layers.CBHG(3, num_filters=4, bank_size=2, projections=(3,), highway_size=3, size=2, cell=cell),
+            ),
+        )
+        for cell in ("gru", "gru_reset_before")
+    ),
     *(
         EncoderCase(
             f"transformer encoder, {positions}",
@@ -44,6 +75,17 @@ ENCODERS: tuple[EncoderCase, ...] = (
         for positions, options in _POSITIONS.items()
     ),
 )
+
+_SPOKEN = (tacotron.TacotronDecoder, tacotron.FrameHead, tacotron.StopHead)
+_ASKED: tuple[tuple[str, Any, dict[str, Any]], ...] = (
+    ("speech, location-sensitive", a.location_sensitive, {**LOCATION, "num_heads": 2}),
+    (
+        "speech, forward attention with an agent",
+        a.forward_attention,
+        {"size": 4, "transition_agent": True, "input_size": tiny.NUM_VALUES, "num_filters": 2, "kernel_size": 3},
+    ),
+)
+"""Mechanisms that decoders of speech ask; tests of Tacotron ask with all others."""
 
 _SIZES: dict[str, Any] = {"query_size": tiny.QUERY_SIZE, "memory_size": tiny.MEMORY_SIZE}
 _RECURRENT = (models.RecurrentDecoder, models.Bridge)
@@ -254,6 +296,38 @@ DECODERS: tuple[DecoderCase, ...] = (
         lambda: models.ChangeDecoder(
             tiny.transformer("post", 1, continuous=True, levels=(0.2, 0.5, 0.8), positions="rotary")
         ),
+    ),
+    *(
+        _of_values(
+            name,
+            _SPOKEN,
+            lambda recipe=recipe, options=options: tiny.speech(  # type: ignore[misc]
+                recipe(**_SIZES, **options), num_frames=2, dropout=0.1
+            ),
+            further_inputs=2,
+        )
+        for name, recipe, options in _ASKED
+    ),
+    *(
+        _of_values(
+            f"speech, {name}",
+            _SPOKEN,
+            lambda options=options: tiny.speech(a.bahdanau(**_SIZES, size=4), **options),  # type: ignore[misc]
+            further_inputs=further,
+        )
+        for name, further, options in (
+            ("Tacotron 1", 0, {"cell": "gru", "output": 2, "residual": True, "reads_context": False, "stops": False}),
+            ("asking with the old state, zoneout", 0, {"query": 0, "output": 2, "zoneout": 0.1}),
+            ("asking with the top state", 0, {"query": 2, "output": 0, "zoneout": 0.1, "zones_output": False}),
+            ("a queue of frames", 2, {"num_frames": 3, "num_fed_frames": 5, "cell": "gru_reset_before"}),
+        )
+    ),
+    _of_values(
+        "speech of two sources",
+        _SPOKEN,
+        lambda: tiny.speech(_two_sources(False), num_frames=2, num_fed_frames=2),
+        tiny.pairs_of_sources,
+        further_inputs=2,
     ),
     *(
         DecoderCase(

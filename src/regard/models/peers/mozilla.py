@@ -1,0 +1,79 @@
+"""Mozilla TTS's first Tacotron 1, with its old attention cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from regard.attention import (
+    AbstractAttention,
+    AdditiveScore,
+    InEvaluation,
+    Mechanism,
+    SigmoidAlignment,
+    WeightedSum,
+)
+from regard.attention.peers import argmax_window
+from regard.layers import CellStack, Prenet
+from regard.models.peers import coqui
+from regard.models.peers.coqui import FrameStop
+from regard.models.tacotron import FrameHead, Tacotron, TacotronDecoder
+
+
+def additive_attention(*, query_size: int, memory_size: int, size: int = 128) -> Mechanism:
+    """Additive energies with a bias, σ divided by its sum, and in evaluation a window p - 3 … p + 5 around a peak p."""
+    return Mechanism(
+        AdditiveScore(query_size, memory_size, size, bias=True),
+        SigmoidAlignment(normalised=True),
+        WeightedSum(memory_size),
+        InEvaluation(argmax_window("mozilla")),
+    )
+
+
+def tacotron1(
+    num_symbols: int,
+    *,
+    num_features: int = 80,
+    num_frames: int = 5,
+    num_fed_frames: int = 5,
+    num_linear: int = 513,
+    embedding_size: int = 256,
+    encoder_prenet_sizes: tuple[int, ...] = (256, 128),
+    num_filters: int = 16,
+    bank_size: int = 128,
+    recurrent_size: int = 128,
+    prenet_sizes: tuple[int, ...] = (256, 128),
+    size: int = 256,
+    attention: Callable[..., AbstractAttention] | None = None,
+    postnet_filters: int = 8,
+    postnet_projection: int = 256,
+) -> Tacotron:
+    """Coqui's Tacotron 1 with the old cell: a queue of the last frames, frames through σ, additive attention.
+
+    The first states are zeros; theirs are learned.
+    """
+    base = coqui.tacotron1(
+        num_symbols,
+        num_features=num_features,
+        num_frames=num_frames,
+        num_linear=num_linear,
+        embedding_size=embedding_size,
+        encoder_prenet_sizes=encoder_prenet_sizes,
+        num_filters=num_filters,
+        bank_size=bank_size,
+        recurrent_size=recurrent_size,
+        size=size,
+        postnet_filters=postnet_filters,
+        postnet_projection=postnet_projection,
+    )
+    attend = additive_attention if attention is None else attention
+    mechanism = attend(query_size=size, memory_size=base.encoder.output_size)
+    stop = FrameStop(size, num_frames * num_features)
+    decoder = TacotronDecoder(
+        Prenet(num_fed_frames * num_features, prenet_sizes),
+        mechanism,
+        FrameHead(size, 0, num_features, num_frames, activation="sigmoid", stop=stop),
+        query_cells=CellStack(prenet_sizes[-1] + mechanism.context_size, size, cell="gru"),
+        output_cells=CellStack(size + mechanism.context_size, size, 2, cell="gru", residual=True),
+        num_fed_frames=num_fed_frames,
+    )
+    return Tacotron(base.encoder, decoder, dict(base.postnets.items()))

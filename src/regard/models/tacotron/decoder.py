@@ -1,0 +1,354 @@
+"""The decoder of Tacotron 1 and 2: frames of speech, r in a step, with any attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from regard import tree
+from regard.attention.contract import Tree
+from regard.attention.verbs import AbstractAttention
+from regard.errors import ConfigError, ShapeError, UnsupportedError
+from regard.layers import CellStack, Prenet, recorders
+from regard.layers.eligibility import overridden
+from regard.layers.recurrent import CellState
+from regard.models.contract import DecoderOutput, Encoded
+from regard.models.naming import chosen, main_name, named
+from regard.models.sizes import all_steps, one_step
+from regard.models.tacotron.heads import FrameHead
+from regard.ops.eligibility import EXAMPLE_ROWS
+from regard.shapes import Float, Int, describe, num_hypotheses
+
+
+@dataclass(frozen=True, slots=True)
+class TacotronMemory:
+    """Everything that depends only on the source: attention's memory, and the seed (B,) of each sentence's prenet."""
+
+    attention: Tree
+    seeds: Int[Tensor, " B"]
+
+
+@dataclass(frozen=True, slots=True)
+class TacotronState:
+    """What persists from step to step.
+
+    Args:
+        query, output: the cells' states, or None.
+        attention: attention's state.
+        context: (R, V), the last context; zeros at first.
+        frames: (R, n·F), the last n frames; None if the prenet sees only the last one.
+        position: (R,) long, the number of steps taken.
+    """
+
+    query: CellState | None
+    output: CellState | None
+    attention: Tree
+    context: Float[Tensor, "R V"]
+    frames: Float[Tensor, "R nF"] | None
+    position: Int[Tensor, " R"]
+
+
+@dataclass(frozen=True, slots=True)
+class TacotronFeatures:
+    """Everything before the head, of a step (R, …) or of a sequence (B, T, …).
+
+    Args:
+        output: d, D features.
+        context: c, V features.
+        alignment, auxiliary: what attention returned if alignments were asked for.
+    """
+
+    output: Tensor
+    context: Tensor
+    alignment: Tree = None
+    auxiliary: Tree = None
+
+
+class TacotronDecoder(nn.Module):
+    """A decoder of frames, which is fed the frames that it said.
+
+    p_i = prenet(the last n frames before step i; zeros before the first), then
+
+    - with query cells:    s_i = query_cells([p_i; c_{i-1}]),  c_i = attend(s_i),  d_i = output_cells([s_i; c_i]), or
+      d_i = s_i without output cells;
+    - without query cells: c_i = attend(h_{i-1}), h the first output cell's state,  d_i = output_cells([p_i; c_i]);
+
+    and the head says r frames and the logits of stopping from [d_i; c_i]. So Tacotron 1 has a GRU for its query and two
+    residual GRUs for its output, NVIDIA's Tacotron 2 an LSTM for each; Rayhane Mamah's has two LSTMs for its query and
+    none for its output; ESPnet's has two LSTMs for its output and asks with the old state of the first.
+
+    Inputs and values of a step are r frames side by side, (R, r·F): what it says is what the next step is fed, and the
+    decoder itself takes from it what the prenet sees. r is told by the width of the inputs, and may be any number up to
+    the head's, in every call another ("gradual r"): `free_run(decoder, memory, decoder.first_inputs(memory, r), …)`.
+
+    Args:
+        prenet: over n·F features, n = `num_fed_frames`.
+        query_cells: over the prenet's and the context's features; None to ask with the old state of the output cells.
+        attention: a `Mechanism` or `Parallel`, whose queries are the query cells' output (`query_size` tells how wide).
+            Its `inputs` are the fed frames (n·F), for transition agents.
+        output_cells: over [s; c], or over [p; c] without query cells; None to say frames from the query.
+        head: over the output of the cells, and the context if it reads it.
+        num_fed_frames: n: 1 for the last frame only, as most; r for all frames of the last step, as NVIDIA's; more for
+            a memory queue of the last n frames, oldest first.
+
+    Raises:
+        UnsupportedError: without any cells.
+        ConfigError: for widths that do not fit together.
+
+    Numerics: with a prenet that drops in synthesis, results depend on the seeds that `prepare` is given, and on nothing
+    else: not on the batch (`Prenet`).
+
+    Source: Wang et al. 2017, Tacotron (arXiv 1703.10135), section 3.3; Shen et al. 2018, Natural TTS Synthesis by
+    Conditioning WaveNet on Mel Spectrogram Predictions (arXiv 1712.05884), section 2.2.
+    """
+
+    prenet: Any
+    attention: AbstractAttention
+
+    def __init__(
+        self,
+        prenet: Prenet,
+        attention: AbstractAttention,
+        head: FrameHead,
+        *,
+        query_cells: CellStack | None = None,
+        output_cells: CellStack | None = None,
+        num_fed_frames: int = 1,
+    ) -> None:
+        super().__init__()
+        if query_cells is None and output_cells is None:
+            raise UnsupportedError("A decoder has query cells, output cells or both; got neither.")
+        if num_fed_frames < 1:
+            raise ConfigError(f"num_fed_frames={num_fed_frames}: the prenet sees at least the last frame.")
+        self.prenet = prenet
+        self.query_cells = query_cells
+        self.attention = attention
+        self.output_cells = output_cells
+        self.head = head
+        self.num_fed_frames = num_fed_frames
+        self.continuous = True
+        self.main_attention = main_name("attention", attention)
+        self._check_widths()
+
+    @property
+    def num_features(self) -> int:
+        """F, of a frame."""
+        return self.head.num_features
+
+    @property
+    def num_frames(self) -> int:
+        """The largest r."""
+        return self.head.num_frames
+
+    def prepare(self, encoded: Encoded, *, seeds: Int[Tensor, " B"] | None = None) -> TacotronMemory:
+        """Everything that depends only on the source, B rows.
+
+        Args:
+            seeds: (B,) whole numbers from 0, by which a prenet that drops in synthesis draws; 0 for all if None.
+        """
+        memory = self.attention.prepare(encoded.memory, mask=encoded.mask)
+        batch = tree.rows(encoded.memory)
+        device = next(leaf for leaf in tree.leaves(encoded.memory) if leaf is not None).device
+        if seeds is None:
+            seeds = torch.zeros(batch, dtype=torch.long, device=device)
+        elif seeds.shape != (batch,) or seeds.is_floating_point():
+            raise ShapeError(
+                f"seeds must be (B={batch},) integers, one for each sentence.\n" + describe({"seeds": ("B", seeds)})
+            )
+        return TacotronMemory(memory, seeds.to(device))
+
+    def initial_state(self, memory: TacotronMemory, num_hypotheses: int = 1) -> TacotronState:
+        """The state before the first step: zeros, and attention's first state."""
+        rows = len(memory.seeds) * num_hypotheses
+        weight = self.head.projection.weight
+        like = weight.new_zeros(()).to(memory.seeds.device)
+        queue = self.num_fed_frames * self.num_features if self.num_fed_frames > 1 else 0
+        return TacotronState(
+            None if self.query_cells is None else self.query_cells.zero_state(rows, like),
+            None if self.output_cells is None else self.output_cells.zero_state(rows, like),
+            self.attention.initial_state(memory.attention, num_hypotheses),
+            like.new_zeros(rows, self.attention.context_size),
+            like.new_zeros(rows, queue) if queue else None,
+            torch.zeros(rows, dtype=torch.long, device=memory.seeds.device),
+        )
+
+    def first_inputs(self, memory: TacotronMemory, num_frames: int | None = None) -> Float[Tensor, "B rF"]:
+        """What the first step is fed: r frames of zeros, (B, r·F); the largest r if `num_frames` is None."""
+        count = self.num_frames if num_frames is None else num_frames
+        weight = self.head.projection.weight
+        return weight.new_zeros(len(memory.seeds), count * self.num_features).detach()
+
+    def step(
+        self,
+        inputs: Tensor,
+        memory: TacotronMemory,
+        state: TacotronState,
+        *,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[DecoderOutput, TacotronState]:
+        """One output step: r frames from the r frames before them, inputs (R, r·F)."""
+        if inputs.dim() != 2:
+            raise ShapeError(one_step(inputs))
+        num_frames = self._num_frames(inputs)
+        fed = inputs[:, -self.num_features :]
+        if state.frames is not None:
+            fed = torch.cat([state.frames, inputs], 1)[:, -state.frames.shape[1] :]
+            state = replace(state, frames=fed)
+        seeds = memory.seeds.repeat_interleave(num_hypotheses(len(inputs), len(memory.seeds)))
+        features = self.prenet(fed, seeds=seeds, start=state.position)
+        outcome, state = self._advance(features, fed, memory, state, alignment, generator)
+        return self.say(outcome, num_frames), state
+
+    def forward(
+        self,
+        inputs: Tensor,
+        memory: TacotronMemory,
+        *,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> DecoderOutput:
+        """All steps, teacher-forced, from inputs (B, T, r·F): `decoder_inputs` of the grouped reference."""
+        if inputs.dim() != 3:
+            raise ShapeError(all_steps(inputs))
+        if overridden(self, TacotronDecoder, "step") is not None:
+            return self._take_steps(inputs, memory, alignment, generator)
+        return self.say(self.run(inputs, memory, alignment=alignment, generator=generator), self._num_frames(inputs))
+
+    def run(
+        self,
+        inputs: Tensor,
+        memory: TacotronMemory,
+        *,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> TacotronFeatures:
+        """`forward` without the head: the prenet takes all steps at once, then the cells one after the other."""
+        self._num_frames(inputs)
+        state, length = self.initial_state(memory), inputs.shape[1]
+        fed = self._fed_frames(inputs if length else inputs.new_zeros(len(inputs), 1, inputs.shape[2]))
+        features = self.prenet(fed, seeds=memory.seeds)
+        steps = []
+        with recorders.joined() if length else recorders.silent():
+            for frames, x in zip(fed.unbind(1), features.unbind(1), strict=True):
+                outcome, state = self._advance(x, frames, memory, state, alignment, generator)
+                steps.append(outcome)
+        whole = tree.map(lambda *leaves: torch.stack(leaves, 1)[:, :length], *steps)
+        return replace(whole, alignment=tree.map(lambda weights: weights.transpose(1, 2), whole.alignment))
+
+    def say(self, features: TacotronFeatures, num_frames: int) -> DecoderOutput:
+        """The output of the head, r frames a step."""
+        values, further = self.head(features.output, features.context, num_frames)
+        alignments = named("attention", features.alignment)
+        return DecoderOutput(
+            values=values,
+            alignments=alignments,
+            auxiliary={**further, **chosen("attention", features.auxiliary)},
+        )
+
+    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
+        """Which paths a training pass and synthesis take and why.
+
+        Args:
+            rows: sentences.
+            device: the type of device, cpu or cuda; the weights' if None.
+        """
+        return "; ".join(self.paths(rows=rows, device=device).values())
+
+    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
+        """What `explain` says, of the `training` and of the `search`."""
+        what = "the context goes into the cells"
+        return {
+            "training": f"a training pass takes the steps one by one: {what}",
+            "search": "synthesis takes the decoder's own steps",
+        }
+
+    def _advance(
+        self,
+        features: Tensor,
+        fed: Tensor,
+        memory: TacotronMemory,
+        state: TacotronState,
+        alignment: bool,
+        generator: Generator | None,
+    ) -> tuple[TacotronFeatures, TacotronState]:
+        """One step from the prenet's features (R, P)."""
+        query_state, output_state = state.query, state.output
+        if self.query_cells is not None:
+            assert query_state is not None
+            query, query_state = self.query_cells.step(torch.cat([features, state.context], -1), query_state)
+        else:
+            assert output_state is not None
+            query = output_state[0][0]
+        attended, attention = self.attention.step(
+            query, memory.attention, state.attention, inputs=fed, alignment=alignment, generator=generator
+        )
+        output = query
+        if self.output_cells is not None:
+            assert output_state is not None
+            beside = features if self.query_cells is None else query
+            output, output_state = self.output_cells.step(torch.cat([beside, attended.context], -1), output_state)
+        state = replace(
+            state,
+            query=query_state,
+            output=output_state,
+            attention=attention,
+            context=attended.context,
+            position=state.position + 1,
+        )
+        asked = (attended.alignment, attended.auxiliary) if alignment else (None, None)
+        return TacotronFeatures(output, attended.context, *asked), state
+
+    def _take_steps(
+        self, inputs: Tensor, memory: TacotronMemory, alignment: bool, generator: Generator | None
+    ) -> DecoderOutput:
+        """The outputs of a loop of `step`."""
+        state, length, outputs = self.initial_state(memory), inputs.shape[1], []
+        with recorders.joined() if length else recorders.silent():
+            for x in inputs.unbind(1) if length else [inputs.new_zeros(len(inputs), inputs.shape[2])]:
+                output, state = self.step(x, memory, state, alignment=alignment, generator=generator)
+                outputs.append(output)
+        whole = tree.map(lambda *leaves: torch.stack(leaves, 1)[:, :length], *outputs)
+        return replace(whole, alignments=tree.map(lambda weights: weights.transpose(1, 2), whole.alignments))
+
+    def _fed_frames(self, inputs: Float[Tensor, "B T rF"]) -> Float[Tensor, "B T nF"]:
+        """The last n frames before each step."""
+        if self.num_fed_frames == 1:
+            return inputs[..., -self.num_features :]
+        batch, steps, width = inputs.shape
+        frames = inputs.reshape(batch, -1, self.num_features)
+        zeros = frames.new_zeros(batch, self.num_fed_frames, self.num_features)
+        each = width // self.num_features
+        # windows (B, ·, F, n) that end with each frame; of each step the one that ends with its last frame
+        windows = torch.cat([zeros, frames], 1).unfold(1, self.num_fed_frames, 1)[:, each::each]
+        return windows.transpose(2, 3).reshape(batch, steps, -1)
+
+    def _num_frames(self, inputs: Tensor) -> int:
+        """r, from the width of the inputs."""
+        count, rest = divmod(inputs.shape[-1], self.num_features)
+        if rest or not 1 <= count <= self.num_frames:
+            letters = "B T rF" if inputs.dim() == 3 else "R rF"
+            raise ShapeError(
+                f"inputs must be r frames of F={self.num_features} features side by side, r from 1 to "
+                f"{self.num_frames}.\n{describe({'inputs': (letters, inputs)})}\n"
+                "  Frames (B, T, F) become steps by `group_frames`; features must be the last axis, not (B, F, T)."
+            )
+        return count
+
+    def _check_widths(self) -> None:
+        """Refuses parts whose widths do not fit together."""
+        context, fed = self.attention.context_size, self.num_fed_frames * self.num_features
+        first = self.prenet.layers[0].in_features if isinstance(self.prenet, Prenet) else fed
+        wanted = {"prenet": (first, fed, "num_fed_frames · F")}
+        after = self.prenet.size + context
+        if self.query_cells is not None:
+            wanted["query_cells"] = (self.query_cells.input_size, after, "the prenet's and the context's features")
+            after = self.query_cells.output_size + context
+        if self.output_cells is not None:
+            wanted["output_cells"] = (self.output_cells.input_size, after, "what stands before them and the context")
+        for name, (given, expected, what) in wanted.items():
+            if given != expected:
+                raise ConfigError(f"{name} takes {given} features and gets {expected}: {what}.")

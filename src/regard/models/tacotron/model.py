@@ -1,0 +1,162 @@
+"""Tacotron: an encoder, a decoder of frames and a postnet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from regard.errors import ConfigError, DataError, ShapeError
+from regard.models.contract import DecoderOutput, Encoded
+from regard.models.tacotron.decoder import TacotronDecoder
+from regard.models.tacotron.frames import decoder_inputs, group_frames, ungroup_frames
+from regard.models.tacotron.heads import STOP
+from regard.shapes import Bool, Float, Int, describe, keep_right_padding
+
+
+@dataclass(frozen=True, slots=True)
+class TacotronOutput:
+    """What a teacher-forced pass over T frames says, in N = ⌈T / r⌉ steps.
+
+    Args:
+        frames: (B, T, F), the decoder's.
+        refined: by the name of each postnet, what it makes of them: (B, T, F), or a spectrogram (B, T, ·).
+        stop: (B, N, r) logits, or (B, N, 1); None of a decoder that does not say when it stops.
+        alignments: by name, (B, H, N, S).
+        coarse: the output of the second decoder, which says more frames in a step; None without one.
+    """
+
+    frames: Float[Tensor, "B T F"]
+    refined: Mapping[str, Tensor]
+    stop: Tensor | None
+    alignments: Mapping[str, Tensor]
+    coarse: DecoderOutput | None = None
+
+
+class Tacotron(nn.Module):
+    """Text to spectrogram.
+
+    Args:
+        encoder: with `encode(inputs, mask) -> Encoded`.
+        decoder: says frames.
+        postnets: by name, modules over (frames, mask); `mel` refines frames, `linear` makes a linear spectrogram.
+        coarse: a second decoder with a larger r, for double-decoder consistency: it is trained beside the first, whose
+            alignments shall be like its own (`losses.alignment_consistency`), and is not used in synthesis.
+
+    Raises:
+        ConfigError: for decoders that disagree on the features of a frame, or a second one that is not coarser.
+
+    Source: Wang et al. 2017 (arXiv 1703.10135); Shen et al. 2018 (arXiv 1712.05884); double-decoder consistency: Coqui
+    TTS.
+    """
+
+    encoder: Any
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        decoder: TacotronDecoder,
+        postnets: Mapping[str, nn.Module] | None = None,
+        *,
+        coarse: TacotronDecoder | None = None,
+    ) -> None:
+        super().__init__()
+        if coarse is not None and (
+            coarse.num_features != decoder.num_features or coarse.num_frames <= decoder.num_frames
+        ):
+            raise ConfigError(
+                "The second decoder says the same frames, more of them in a step; got F="
+                f"{coarse.num_features} with r={coarse.num_frames} beside F={decoder.num_features} with "
+                f"r={decoder.num_frames}."
+            )
+        self.encoder = encoder
+        self.decoder = decoder
+        self.postnets = nn.ModuleDict(dict(postnets or {}))
+        self.coarse = coarse
+
+    def forward(
+        self,
+        inputs: Int[Tensor, "B S"],
+        frames: Float[Tensor, "B T F"],
+        mask: Bool[Tensor, "B S"] | None = None,
+        frame_mask: Bool[Tensor, "B T"] | None = None,
+        *,
+        num_frames: int | None = None,
+        silence: float = 0.0,
+        generator: Generator | None = None,
+    ) -> TacotronOutput:
+        """A teacher-forced pass.
+
+        Args:
+            inputs, mask: texts and their real symbols, right-padded.
+            frames, frame_mask: the reference and its real frames, right-padded.
+            num_frames: r; the decoder's largest if None.
+            silence: what fills the last step, if r does not divide T.
+            generator: for attention that draws random numbers.
+
+        Raises:
+            DataError: for a text without symbols.
+            ShapeError: for frames that are not (B, T, F).
+        """
+        if frames.dim() != 3 or frames.shape[2] != self.decoder.num_features:
+            raise ShapeError(
+                f"frames must be (B, T, F) with F={self.decoder.num_features}, a frame in each row, not (B, F, T).\n"
+                + describe({"frames": ("B T F", frames)})
+            )
+        frame_mask = keep_right_padding(frames, frame_mask, name="frames")
+        if frame_mask is not None:
+            frames = torch.where(frame_mask[..., None], frames, silence)
+        encoded = self.encode(inputs, mask)
+        count = self.decoder.num_frames if num_frames is None else num_frames
+        output = forced(self.decoder, encoded, frames, count, silence=silence, generator=generator)
+        assert output.values is not None
+        said = ungroup_frames(output.values, self.decoder.num_features)[:, : frames.shape[1]]
+        coarse = None
+        if self.coarse is not None:
+            coarse = forced(self.coarse, encoded, frames, self.coarse.num_frames, silence=silence, generator=generator)
+        return TacotronOutput(
+            said, self.refine(said, frame_mask), output.auxiliary.get(STOP), output.alignments, coarse
+        )
+
+    def encode(self, inputs: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"] | None = None) -> Encoded:
+        """What the encoder makes of texts, none of which may be empty.
+
+        Raises:
+            DataError: for a text without symbols; the error names the rows.
+            ShapeError: for a mask of another shape or type, or one that is not right-padded.
+        """
+        mask = keep_right_padding(inputs, mask, name="inputs")
+        if inputs.shape[1] == 0 and len(inputs):
+            raise DataError("The texts have no symbols (S=0): there is nothing to read aloud.")
+        if mask is not None and not bool(mask[:, :1].all()):
+            rows = (~mask[:, 0]).nonzero()[:, 0].tolist()
+            named = ", ".join(map(str, rows[:10])) + (", …" if len(rows) > 10 else "")
+            raise DataError(f"Row {named} of the batch has no symbols: there is nothing to read aloud. Leave it out.")
+        encoded: Encoded = self.encoder.encode(inputs, mask)
+        return encoded
+
+    def refine(self, frames: Float[Tensor, "B T F"], mask: Bool[Tensor, "B T"] | None = None) -> Mapping[str, Tensor]:
+        """What each postnet makes of frames, by its name; after synthesis the mask is that of the frames said."""
+        return {name: postnet(frames, mask) for name, postnet in self.postnets.items()}
+
+
+def forced(
+    decoder: TacotronDecoder,
+    encoded: Encoded,
+    frames: Float[Tensor, "B T F"],
+    num_frames: int,
+    *,
+    silence: float = 0.0,
+    generator: Generator | None = None,
+) -> DecoderOutput:
+    """A decoder's output for all steps of a reference, with alignments.
+
+    Args:
+        frames: the reference, silence at padding.
+        num_frames: r.
+    """
+    grouped = group_frames(frames, num_frames, silence=silence)
+    return decoder(decoder_inputs(grouped), decoder.prepare(encoded), alignment=True, generator=generator)
