@@ -405,10 +405,10 @@ def test_scores_say_and_write_what_was_measured(tmp_path):
     assert "better than diagonal" in text
     assert "NOT" not in text
     assert "mel cepstral distortion 6.00 dB; 4.00 dB" in text
-    path = scores.write(tmp_path / "scores.tsv")
+    path = scores.write(tmp_path / "new" / "scores.tsv")
     header, first, second = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
     assert header == ["id", *figures]
-    assert [*tmp_path.iterdir()] == [path]
+    assert [*path.parent.iterdir()] == [path]
     rows = [dict(zip(header, row, strict=True)) for row in (first, second)]
     assert [row["id"] for row in rows] == ["a", "b"]
     assert [float(row["boundary_ms"]) for row in rows] == [10, 10]  # around the lag of all

@@ -149,6 +149,7 @@ class SpeechScores:
     def write(self, path: Path | str) -> Path:
         """Writes the table; it appears whole, in the place of what was there."""
         path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{path.name}.part")
         partial.write_text(self.table(), encoding="utf-8", newline="\n")
         os.replace(partial, path)
