@@ -21,20 +21,8 @@ ROOT = Path(regard.__file__).parent
 FILES = sorted(path for path in ROOT.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
-ORDER = [
-    "ops",
-    "audio",
-    "layers",
-    "attention",
-    "losses",
-    "models",
-    "decoding",
-    "training",
-    "tasks",
-    "bench",
-    "serve",
-    "cli",
-]
+ORDER = ["ops", "audio", "layers", "attention", "losses", "models"]
+ORDER += ["decoding", "training", "tasks", "bench", "serve", "cli"]
 GROUND = {"errors", "lazy", "shapes", "tree"}
 BESIDE = {"data", "config", "viz", "health"}
 

@@ -134,7 +134,7 @@ def reading_errors(
     >>> print(reading_errors(alignment))
     reading errors 33.33 per 100 units (1 skipped, 1 repeated, 0 cut, 0 babble), 0 of 1 sentences clean
     """
-    weights, sources, targets, leading = flattened(alignment, source_length, target_length)
+    weights, sources, _, leading = flattened(alignment, source_length, target_length)
     count, steps, positions = weights.shape
     if len(leading) > 1:
         raise ShapeError(
@@ -147,7 +147,7 @@ def reading_errors(
     read = np.arange(positions) < sources[:, None]
     if is_read is not None:
         read &= _given("is_read", is_read, (count, positions), bool)
-    path = _path(weights, targets)
+    path = _path(weights)
     farthest = np.maximum.accumulate(path, axis=1)
     behind = farthest - path >= RETURN
     begins = behind & ~np.pad(behind, ((0, 0), (1, 0)))[:, :-1]
@@ -167,7 +167,7 @@ def reading_errors(
     )
 
 
-def _path(weights: NDArray[np.float64], targets: NDArray[np.int64]) -> NDArray[np.int64]:
+def _path(weights: NDArray[np.float64]) -> NDArray[np.int64]:
     """(N, T) the position of the largest weight; of a step without weight that of the last one with it, or -1."""
     count, steps, positions = weights.shape
     if not positions:
