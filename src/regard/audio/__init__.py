@@ -6,11 +6,13 @@ A `FrontEnd` is what a spectrogram is of; `FRONT_ENDS` has those of published sy
 """
 
 from regard.audio.compression import Compression, decibels, logarithm
+from regard.audio.distortion import Distortion, mel_cepstral_distortion, mel_cepstrum
 from regard.audio.emphasis import de_emphasis, pre_emphasis
 from regard.audio.filters import hertz_to_mel, mel_filters, mel_to_hertz
 from regard.audio.front_end import FrontEnd
 from regard.audio.inverse import least_squares, pseudo_inverse
 from regard.audio.phases import griffin_lim
+from regard.audio.pitch import Pitch, find_pitch
 from regard.audio.resampling import resample
 from regard.audio.silence import find_endpoint, sounding, trim_silence
 from regard.audio.statistics import Standardisation
@@ -22,19 +24,24 @@ from regard.audio.wave import read_wave, write_wave
 __all__ = [
     "FRONT_ENDS",
     "Compression",
+    "Distortion",
     "FrontEnd",
     "MelForm",
+    "Pitch",
     "Standardisation",
     "SyntheticSpeech",
     "Vocoder",
     "de_emphasis",
     "decibels",
     "find_endpoint",
+    "find_pitch",
     "griffin_lim",
     "hertz_to_mel",
     "least_squares",
     "load_vocoder",
     "logarithm",
+    "mel_cepstral_distortion",
+    "mel_cepstrum",
     "mel_filters",
     "mel_to_hertz",
     "pre_emphasis",

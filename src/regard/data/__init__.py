@@ -15,6 +15,8 @@ from regard.data.field import Encoding, Field
 from regard.data.finding import Finding, Findings
 from regard.data.forecast_errors import ForecastErrors, ForecastTally, pinball
 from regard.data.forecasts import Forecast, alignment_rows, forecast_rows, forecasts_of, write_rows
+from regard.data.intervals import Intervals, read_intervals
+from regard.data.joining import join_texts, join_units
 from regard.data.labels import Labels
 from regard.data.likelihood import Likelihood
 from regard.data.lines import Lines
@@ -70,6 +72,7 @@ __all__ = [
     "Forecast",
     "ForecastErrors",
     "ForecastTally",
+    "Intervals",
     "Item",
     "LabelScores",
     "Labels",
@@ -120,12 +123,15 @@ __all__ = [
     "group",
     "hold_out",
     "hold_out_documents",
+    "join_texts",
+    "join_units",
     "open_pairs",
     "pad_documents",
     "padding",
     "parse_links",
     "pinball",
     "read_documents",
+    "read_intervals",
     "read_links",
     "read_series",
     "rolling_splits",

@@ -1,7 +1,8 @@
-"""Numbers about an alignment: does it focus, does it follow the source, what does it skip or repeat?
+"""Numbers about an alignment: does it focus, does it follow the source, what does it skip or repeat? And about speech:
+when it says each unit, how it reads, how long and how high it speaks.
 
-Every measure is a pure function of an alignment (a numpy array, a tensor or nested lists). Of (T, S) it returns a plain
-number, of (..., T, S) an array shaped like the leading axes. Padding never counts (`Padding`).
+Every measure of an alignment is a pure function of it (a numpy array, a tensor or nested lists). Of (T, S) it returns a
+plain number, of (..., T, S) an array shaped like the leading axes. Padding never counts (`Padding`).
 
 | measure | range | healthy speech or spelling | rows that sum to less than 1 |
 |---|---|---|---|
@@ -11,24 +12,61 @@ number, of (..., T, S) an array shaped like the leading axes. Padding never coun
 | `monotonicity` | 0 to 1 | near 1 | do not matter |
 | `entropy`, `normalised_entropy` | 0 to log S, 0 to 1 | near 0 | normalised |
 | `skips`, `repeats` | whole numbers | 0 | do not matter |
+
+Measures of speech, from what a model attends to and says; `SpeechScores` has them all together:
+
+| measure | of | unit |
+|---|---|---|
+| `unit_times`, `timing_errors` | a teacher-forced alignment, `diagonal_times` or `MeanDurations`, and labels | ms |
+| `reading_errors` | the alignment of a free run | errors per 100 units |
+| `duration_errors` | a free run and labels | ms, ratio |
+| `pitch_errors` | the pitch of sound and of a recording | cents |
 """
 
+from regard.health.baselines import MeanDurations, diagonal_times
+from regard.health.durations import DurationDifferences, DurationErrors, duration_differences, duration_errors
+from regard.health.monotonic_path import monotonic_path
 from regard.health.padding import Padding
 from regard.health.path import monotonicity, repeats, skips
+from regard.health.pitch_errors import PitchErrors, pitch_errors
+from regard.health.reading import ReadingErrors, reading_errors
+from regard.health.speech import SpeechScores, SpokenSentence
 from regard.health.summary import AlignmentHealth, summary
+from regard.health.timing import StepTimes, UnitTimes, unit_times
+from regard.health.timing_errors import TimingDifferences, TimingErrors, timing_differences, timing_errors
 from regard.health.weight import coverage, diagonality, entropy, focus_rate, normalised_entropy, soft_coverage
 
 __all__ = [
     "AlignmentHealth",
+    "DurationDifferences",
+    "DurationErrors",
+    "MeanDurations",
     "Padding",
+    "PitchErrors",
+    "ReadingErrors",
+    "SpeechScores",
+    "SpokenSentence",
+    "StepTimes",
+    "TimingDifferences",
+    "TimingErrors",
+    "UnitTimes",
     "coverage",
+    "diagonal_times",
     "diagonality",
+    "duration_differences",
+    "duration_errors",
     "entropy",
     "focus_rate",
+    "monotonic_path",
     "monotonicity",
     "normalised_entropy",
+    "pitch_errors",
+    "reading_errors",
     "repeats",
     "skips",
     "soft_coverage",
     "summary",
+    "timing_differences",
+    "timing_errors",
+    "unit_times",
 ]

@@ -40,6 +40,7 @@ from regard.ops.sublayer import (
     self_attention_sublayer,
 )
 from regard.ops.switch import plain
+from regard.ops.warping import WARPING_PATH, warping_path
 
 IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "additive_attention": ADDITIVE_ATTENTION,
@@ -60,6 +61,7 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "moving_chunk_softmax": MOVING_CHUNK_SOFTMAX,
     "self_attention_sublayer": SELF_ATTENTION_SUBLAYER,
     "sparsemax": (Implementation("reference", sparsemax),),
+    "warping_path": WARPING_PATH,
 }
 """By operation, in the order in which they are asked."""
 STEPS = {name: step_implementations(name) for name in ("attend", "cells")}
@@ -107,4 +109,5 @@ __all__ = [
     "safe_log",
     "self_attention_sublayer",
     "sparsemax",
+    "warping_path",
 ]

@@ -1,0 +1,159 @@
+"""When each phone or letter of recorded sentences is spoken, in memory and in tables of labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.config.spelling import suggestion
+from regard.data.lines import Lines
+from regard.data.pairs import shorten
+from regard.errors import DataError
+
+UNITS = ("phone", "letter")
+"""What the column of units may be called."""
+ROUNDING = 0.0015
+"""Seconds by which an interval may begin before the end of the one before it: times are written in milliseconds."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Intervals:
+    """The units of a sentence and when each is spoken, in order. An empty interval is a unit that is not heard.
+
+    Args:
+        units: S phones or letters.
+        starts, ends: (S,) seconds.
+    """
+
+    units: tuple[str, ...]
+    starts: NDArray[np.float64]
+    ends: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[float, float, str]]) -> Intervals:
+        """From rows of start, end and unit.
+
+        >>> Intervals.of([(0.0, 0.25, "h"), (0.25, 0.5, "i")]).durations.tolist()
+        [0.25, 0.25]
+        """
+        times = np.array([row[:2] for row in rows], np.float64).reshape(len(rows), 2)
+        return cls(tuple(row[2] for row in rows), times[:, 0], times[:, 1])
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    @property
+    def durations(self) -> NDArray[np.float64]:
+        """(S,) seconds."""
+        return self.ends - self.starts
+
+    @property
+    def middles(self) -> NDArray[np.float64]:
+        """(S,) seconds."""
+        return (self.starts + self.ends) / 2
+
+    @property
+    def is_heard(self) -> NDArray[np.bool_]:
+        """(S,) True where the interval is not empty."""
+        return self.ends > self.starts
+
+    def for_units(self, units: Sequence[str], *, place: str = "intervals") -> Intervals:
+        """The intervals of a model's units: these, and empty ones at the end for what follows them, as an end symbol.
+
+        Args:
+            units: what the model reads.
+            place: what a message begins with, for example the file and the sentence.
+
+        Raises:
+            DataError: if the units do not begin with those of the intervals.
+
+        >>> Intervals.of([(0.0, 0.25, "h"), (0.25, 0.5, "i")]).for_units(["h", "i", "</s>"]).ends.tolist()
+        [0.25, 0.5, 0.5]
+        """
+        given = tuple(units)
+        if given[: len(self)] != self.units:
+            at = next(i for i, (one, other) in enumerate(zip_longest(self.units, given)) if one != other)
+            other = shorten(given[at]) if at < len(given) else "no further unit"
+            raise DataError(
+                f"{place}: unit {at} of {len(self)} labels is {self.units[at]!r}; the model reads {other}.\n"
+                "  Are the labels those of the text as the model reads it (phones or letters, and its normalisation)?"
+            )
+        last = self.ends[-1] if len(self) else 0.0
+        rest = np.full(len(given) - len(self), last)
+        return Intervals(given, np.concatenate([self.starts, rest]), np.concatenate([self.ends, rest]))
+
+
+def read_intervals(path: Path | str) -> dict[str, Intervals]:
+    """The intervals of each sentence of a table with a header, separated by tabs, times in seconds.
+
+    The forms are `id start end phone` and `id index start end letter`; columns may stand in any order. A unit may be
+    a blank. Rows of a sentence stand together and in order; `index` counts them from 0.
+
+    Returns:
+        Intervals by the sentence's id, in the order of the file.
+
+    Raises:
+        DataError: for a file that cannot be read or has other columns; for a row with another number of columns, a
+            time that is no number or lies before that of the row above, an end before the start, a wrong index, or no
+            unit. The text names file, line, column and value.
+    """
+    lines = Lines(path)
+    columns = lines[0].split("\t") if len(lines) else []
+    unit = _unit_column(lines.path, columns)
+    place = {name: columns.index(name) for name in ("id", "start", "end", unit)}
+    index = columns.index("index") if "index" in columns else None
+    sentences: dict[str, list[tuple[float, float, str]]] = {}
+    current = None
+    for number, line in enumerate(lines, start=1):
+        if number == 1 or not line:
+            continue
+        where = f"{lines.path}:{number}"
+        fields = line.split("\t")
+        if len(fields) != len(columns):
+            raise DataError(f"{where}: {len(fields)} columns in {shorten(line)}; the header has {len(columns)}.")
+        key = fields[place["id"]]
+        if key != current:
+            if key in sentences:
+                raise DataError(f"{where}: id: {shorten(key)} has rows above, apart from this one; keep them together.")
+            sentences[key], current = [], key
+        rows = sentences[key]
+        if index is not None and fields[index] != str(len(rows)):
+            raise DataError(f"{where}: index: expected {len(rows)}, the next of {key}; got {shorten(fields[index])}.")
+        start, end = (_seconds(where, name, fields[place[name]]) for name in ("start", "end"))
+        if end < start:
+            raise DataError(f"{where}: end: {end:g} lies before the start, {start:g}.")
+        if rows and start < rows[-1][1] - ROUNDING:
+            raise DataError(f"{where}: start: {start:g} lies before the end of the row above, {rows[-1][1]:g}.")
+        if not fields[place[unit]]:
+            raise DataError(f"{where}: {unit}: expected one; got nothing.")
+        rows.append((start, end, fields[place[unit]]))
+    return {key: Intervals.of(rows) for key, rows in sentences.items()}
+
+
+def _unit_column(path: Path, columns: list[str]) -> str:
+    for name in ("id", "start", "end"):
+        if name not in columns:
+            raise DataError(
+                f"{path}:1: expected a header with the columns id, start, end and phone or letter, separated by tabs; "
+                f"{name} is missing in {shorten(chr(9).join(columns))}: {suggestion(name, columns)}"
+            )
+    units = [name for name in UNITS if name in columns]
+    if len(units) != 1:
+        raise DataError(f"{path}:1: expected one column phone or letter; the columns are {', '.join(columns)}.")
+    return units[0]
+
+
+def _seconds(where: str, column: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise DataError(f"{where}: {column}: expected seconds, 0 or more; got {shorten(text)}.")
+    return value

@@ -1,0 +1,230 @@
+"""All figures of synthesised speech: of each sentence, and of all, as lines of text and as a table."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from regard.health.durations import DurationDifferences, DurationErrors, duration_errors
+from regard.health.pitch_errors import PitchErrors
+from regard.health.reading import ReadingErrors
+from regard.health.summary import AlignmentHealth
+from regard.health.timing_errors import TimingDifferences, TimingErrors, timing_errors
+
+DIGITS = 5
+"""The significant digits of a number in a table."""
+Row = dict[str, str | int | float]
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class SpokenSentence:
+    """What was measured of a sentence; what was not is None or NaN.
+
+    Args:
+        id: its name.
+        timing: differences from the labels, of the teacher-forced alignment.
+        alignment: the measures of that alignment, plain numbers.
+        reading: the reading errors of the free run, of this sentence.
+        durations: differences of durations of the free run.
+        distortion: its mel cepstral distortion, in dB.
+        resynthesis: that of the recording's own spectrogram made into sound and back: what the way from spectrograms
+            to sound costs by itself.
+        pitch: the errors of pitch, of this sentence.
+    """
+
+    id: str
+    timing: TimingDifferences | None = None
+    alignment: AlignmentHealth | None = None
+    reading: ReadingErrors | None = None
+    durations: DurationDifferences | None = None
+    distortion: float = math.nan
+    resynthesis: float = math.nan
+    pitch: PitchErrors | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SpeechScores:
+    """The figures of sentences together: `print(scores)`, `scores.figures()`, and `scores.write(path)` for a table.
+
+    Args:
+        sentences: what was measured of each.
+        baselines: timing errors of what an alignment has to be better than, by name (`diagonal_times`,
+            `MeanDurations`), with the same lag as the alignment's: their own median.
+
+    >>> from regard.health import reading_errors
+    >>> reading = reading_errors(np.eye(4))
+    >>> scores = SpeechScores([SpokenSentence(id="a", reading=reading, distortion=6.0, resynthesis=4.5)])
+    >>> print(scores)
+    reading errors 0.00 per 100 units (0 skipped, 0 repeated, 0 cut, 0 babble), 1 of 1 sentences clean
+    mel cepstral distortion 6.00 dB; 4.50 dB of the recordings' own spectrograms as sound
+    """
+
+    sentences: Sequence[SpokenSentence]
+    baselines: Mapping[str, TimingErrors] = field(default_factory=dict)
+
+    @property
+    def timing(self) -> TimingErrors | None:
+        """The timing errors of all units together, after subtracting their lag."""
+        differences = [sentence.timing for sentence in self.sentences if sentence.timing is not None]
+        return timing_errors(differences) if differences else None
+
+    @property
+    def is_aligned(self) -> bool | None:
+        """Whether boundaries are nearer to the labels than those of all baselines; None without labels or baselines."""
+        timing = self.timing
+        return timing.is_better_than(*self.baselines.values()) if timing is not None and self.baselines else None
+
+    @property
+    def alignment(self) -> AlignmentHealth | None:
+        """The measures of the alignments, each the mean over sentences."""
+        health = [sentence.alignment for sentence in self.sentences if sentence.alignment is not None]
+        if not health:
+            return None
+        names = [entry.name for entry in dataclasses.fields(AlignmentHealth)]
+        return AlignmentHealth(*(np.array([getattr(one, name) for one in health], float) for name in names)).mean()
+
+    @property
+    def reading(self) -> ReadingErrors | None:
+        """The reading errors, with an entry for each sentence."""
+        errors = [sentence.reading for sentence in self.sentences if sentence.reading is not None]
+        return ReadingErrors.joined(errors) if errors else None
+
+    @property
+    def durations(self) -> DurationErrors | None:
+        """The errors of durations over all sentences."""
+        differences = [sentence.durations for sentence in self.sentences if sentence.durations is not None]
+        return duration_errors(differences) if differences else None
+
+    @property
+    def distortion(self) -> float:
+        """The mean of the sentences' mel cepstral distortions, dB; NaN if there are none."""
+        return _mean([sentence.distortion for sentence in self.sentences])
+
+    @property
+    def resynthesis(self) -> float:
+        """The mean of the distortions of the recordings' own spectrograms, dB; NaN if there are none."""
+        return _mean([sentence.resynthesis for sentence in self.sentences])
+
+    @property
+    def pitch(self) -> PitchErrors | None:
+        """The errors of pitch, with an entry for each sentence."""
+        errors = [sentence.pitch for sentence in self.sentences if sentence.pitch is not None]
+        return PitchErrors.joined(errors) if errors else None
+
+    def figures(self) -> dict[str, float]:
+        """What was measured, by the names that columns of the table have; rates and medians are over all sentences."""
+        return _figures(
+            self.timing, self.alignment, self.reading, self.durations, self.distortion, self.resynthesis, self.pitch
+        )
+
+    def rows(self) -> Iterator[Row]:
+        """A row for each sentence: its id and figures. The lag of its timing is that of all sentences."""
+        timing = self.timing
+        lag = None if timing is None else timing.lag_ms / 1000
+        for one in self.sentences:
+            figures = _figures(
+                None if one.timing is None else timing_errors([one.timing], lag=lag),
+                one.alignment,
+                one.reading,
+                None if one.durations is None else duration_errors([one.durations]),
+                one.distortion,
+                one.resynthesis,
+                one.pitch,
+            )
+            yield {"id": one.id, **figures}
+
+    def table(self) -> str:
+        """The rows as TSV with a header; a figure that a sentence lacks is empty, one that all lack has no column."""
+        columns = ["id", *self.figures()]
+        lines = ["\t".join(columns)]
+        lines += ["\t".join(_text(row.get(name, "")) for name in columns) for row in self.rows()]
+        return "".join(f"{line}\n" for line in lines)
+
+    def write(self, path: Path | str) -> Path:
+        """Writes the table; it appears whole, in the place of what was there."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.part")
+        partial.write_text(self.table(), encoding="utf-8", newline="\n")
+        os.replace(partial, path)
+        return path
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        if self.timing is not None:
+            lines.append(f"alignment: {self.timing}")
+            lines += [f"  {name}: {errors}" for name, errors in self.baselines.items()]
+            if self.is_aligned is not None:
+                lines.append(f"  {'better' if self.is_aligned else 'NOT better'} than {' and '.join(self.baselines)}")
+        if self.alignment is not None:
+            lines.append(f"weights: {self.alignment.text}")
+        lines += [str(errors) for errors in (self.reading, self.durations) if errors is not None]
+        if not math.isnan(self.distortion):
+            beside = f"; {self.resynthesis:.2f} dB of the recordings' own spectrograms as sound"
+            lines.append(
+                f"mel cepstral distortion {self.distortion:.2f} dB"
+                + (beside if not math.isnan(self.resynthesis) else "")
+            )
+        if self.pitch is not None:
+            lines.append(str(self.pitch))
+        return "\n".join(lines) or "nothing was measured"
+
+
+def _figures(
+    timing: TimingErrors | None,
+    alignment: AlignmentHealth | None,
+    reading: ReadingErrors | None,
+    durations: DurationErrors | None,
+    distortion: float,
+    resynthesis: float,
+    pitch: PitchErrors | None,
+) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    if timing is not None:
+        figures |= {
+            "boundary_ms": timing.boundary_ms,
+            "near_share": timing.near_share,
+            "lag_ms": timing.lag_ms,
+            "centre_ms": timing.centre_ms,
+            "labelled_units": timing.num_units,
+            "without_weight": timing.num_missing,
+        }
+    if alignment is not None:
+        figures |= {name: float(getattr(alignment, name)) for name in ("focus_rate", "coverage", "skips", "repeats")}
+    if reading is not None:
+        figures |= {
+            "read_units": int(reading.num_units.sum()),
+            "reading_errors": reading.per_hundred(),
+            "skipped": int(reading.skipped.sum()),
+            "repeated": int(reading.repeated.sum()),
+            "cut": int(reading.is_cut.sum()),
+            "babble": int(reading.is_babble.sum()),
+            "ended": float(reading.has_ended.mean()) if len(reading) else math.nan,
+            "clean": reading.clean_share,
+        }
+    if durations is not None:
+        figures |= {"duration_ratio": durations.ratio, "duration_ms": durations.unit_ms}
+    if not math.isnan(distortion):
+        figures["mcd_db"] = distortion
+    if not math.isnan(resynthesis):
+        figures["resynthesis_mcd_db"] = resynthesis
+    if pitch is not None:
+        figures |= {"pitch_cents": pitch.cents, "voicing_error": pitch.voicing_error}
+    return figures
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return sum(known) / len(known) if known else math.nan
+
+
+def _text(value: str | int | float) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.{DIGITS}g}"
+    return str(value)

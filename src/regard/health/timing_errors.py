@@ -1,0 +1,114 @@
+"""How far the times of units are from those of labels: over sentences together, and for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.intervals import Intervals
+from regard.errors import ShapeError
+from regard.health.timing import UnitTimes
+
+MISSING_SECONDS = 0.5
+"""The error of a unit without a time."""
+NEAR_SECONDS = 0.05
+"""Boundaries that are not farther from their label are near."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TimingDifferences:
+    """Differences of the times of a sentence from its labels, for each unit that is heard; NaN for no time.
+
+    Args:
+        centres: (S,) centre minus the middle of the label, seconds.
+        ends: (S,) end minus the end of the label, seconds.
+    """
+
+    centres: NDArray[np.float64]
+    ends: NDArray[np.float64]
+
+
+def timing_differences(times: UnitTimes, labels: Intervals) -> TimingDifferences:
+    """The differences of times from labels; units with an empty interval are left out.
+
+    Args:
+        times: of one sentence; S positions, or more: those after the labels, an end symbol or padding, are left out.
+        labels: when the units were spoken.
+
+    Raises:
+        ShapeError: for times of a batch, or of fewer positions than labels.
+    """
+    if times.centres.ndim != 1 or len(times) < len(labels):
+        raise ShapeError(
+            f"Expected the times of one sentence with at least the {len(labels)} units of its labels; got "
+            f"{times.centres.shape}."
+        )
+    heard = labels.is_heard
+    return TimingDifferences(
+        (times.centres[: len(labels)] - labels.middles)[heard], (times.ends[: len(labels)] - labels.ends)[heard]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TimingErrors:
+    """How far times are from labels, over all units together; NaN if there are no units.
+
+    Args:
+        num_units: units with a label that is not empty.
+        num_missing: those without weight.
+        centre_ms: the mean distance of the centre from the middle of the label.
+        lag_ms: the median of ends minus those of the labels; above 0 the alignment is late.
+        boundary_ms: the median distance of ends from those of the labels, after subtracting the lag.
+        near_share: the share of ends that are then within 50 ms.
+    """
+
+    num_units: int
+    num_missing: int
+    centre_ms: float
+    lag_ms: float
+    boundary_ms: float
+    near_share: float
+
+    def __str__(self) -> str:
+        missing = f", {self.num_missing:,} without weight" if self.num_missing else ""
+        return (
+            f"boundaries {self.boundary_ms:.0f} ms (median; {100 * self.near_share:.0f}% within 50 ms; lag "
+            f"{self.lag_ms:+.0f} ms), centres {self.centre_ms:.0f} ms ({self.num_units:,} units{missing})"
+        )
+
+    def is_better_than(self, *others: TimingErrors) -> bool:
+        """Whether boundaries are nearer than those of all others, which are usually baselines."""
+        return all(self.boundary_ms < other.boundary_ms for other in others)
+
+
+def timing_errors(differences: Iterable[TimingDifferences], *, lag: float | None = None) -> TimingErrors:
+    """The errors of sentences together. A unit without a time counts as 500 ms, for its centre and its end.
+
+    Args:
+        differences: of each sentence.
+        lag: seconds that are subtracted from the differences of ends; their median if None. Pass that of all sentences
+            for the errors of one of them, and 0 for errors as they are.
+
+    >>> of = TimingDifferences(np.array([0.0, -0.02, np.nan]), np.array([0.03, 0.03, 0.13]))
+    >>> print(timing_errors([of]))
+    boundaries 0 ms (median; 67% within 50 ms; lag +30 ms), centres 173 ms (3 units, 1 without weight)
+    """
+    sentences = list(differences)
+    centres = np.concatenate([np.zeros(0), *(sentence.centres for sentence in sentences)])
+    ends = np.concatenate([np.zeros(0), *(sentence.ends for sentence in sentences)])
+    known = ends[~np.isnan(ends)]
+    if not len(ends):
+        return TimingErrors(0, 0, *(float("nan"),) * 4)
+    shift = (float(np.median(known)) if len(known) else 0.0) if lag is None else lag
+    far = np.where(np.isnan(ends), MISSING_SECONDS, np.abs(ends - shift))
+    return TimingErrors(
+        num_units=len(ends),
+        num_missing=int(np.isnan(centres).sum()),
+        centre_ms=1000 * float(np.where(np.isnan(centres), MISSING_SECONDS, np.abs(centres)).mean()),
+        lag_ms=1000 * shift,
+        boundary_ms=1000 * float(np.median(far)),
+        near_share=float((far <= NEAR_SECONDS).mean()),
+    )

@@ -1,0 +1,432 @@
+"""Times of units, reading errors, durations and pitch are those of the plainest computation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard import health
+from regard.data import Intervals
+from regard.errors import ConfigError, DataError, RegardError, ShapeError
+from regard.health.monotonic_path import LEAST_WEIGHT
+
+sizes = st.tuples(st.integers(1, 6), st.integers(1, 6), st.integers(0, 10_000))
+
+
+def softmax(energies):
+    weights = np.exp(energies - energies.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def drawn(steps, positions, seed, sharpness=2.0):
+    return softmax(sharpness * np.random.default_rng(seed).standard_normal((steps, positions)))
+
+
+def hard(*path, size):
+    return np.eye(size)[list(path)]
+
+
+def every_path(steps, positions):
+    """All paths from 0 or 1 to the last position or the one before, that stay, move on or skip one."""
+    for path in itertools.product(range(positions), repeat=steps):
+        moves = [b - a for a, b in itertools.pairwise((-1, *path, positions))]
+        inner = moves[1:-1]
+        if moves[0] in (1, 2) and moves[-1] in (1, 2) and all(move in (0, 1, 2) for move in inner):
+            yield path
+
+
+def score(weights, path):
+    return sum(math.log(max(weights[t, n], LEAST_WEIGHT)) for t, n in enumerate(path))
+
+
+@settings(max_examples=80, deadline=None)
+@given(sizes, st.booleans())
+def test_the_best_path_is_the_best_of_all_paths(size, with_zeros):
+    steps, positions, seed = size
+    weights = drawn(steps, positions, seed)
+    if with_zeros:
+        weights[weights < 0.2] = 0
+    found = health.monotonic_path(weights)
+    paths = list(every_path(steps, positions))
+    if not paths:
+        assert (found == -1).all()
+        assert 2 * steps < positions - 1
+        return
+    assert tuple(found) in paths
+    assert score(weights, found) == pytest.approx(max(score(weights, path) for path in paths))
+
+
+def test_paths_of_a_padded_batch_are_those_of_each_alone():
+    shapes = [(7, 5), (3, 2), (9, 9), (2, 8), (1, 1), (0, 3), (4, 0)]
+    alone = [drawn(t, s, i) if t * s else np.zeros((t, s)) for i, (t, s) in enumerate(shapes)]
+    batch = np.full((len(shapes), 10, 11), np.nan)
+    for i, weights in enumerate(alone):
+        batch[i, : len(weights), : weights.shape[1]] = weights
+    lengths = {"target_length": [t for t, _ in shapes], "source_length": [s for _, s in shapes]}
+    paths = health.monotonic_path(batch, **lengths)
+    steps = health.StepTimes(sample_rate=1000, hop_length=20)
+    times = health.unit_times(batch, steps, **lengths)
+    reading = health.reading_errors(batch, **lengths)
+    for i, weights in enumerate(alone):
+        assert paths[i, : len(weights)].tolist() == health.monotonic_path(weights).tolist()
+        assert (paths[i, len(weights) :] == -1).all()
+        own = health.unit_times(weights, steps)
+        for name in ("centres", "ends"):
+            np.testing.assert_allclose(getattr(times[i], name)[: weights.shape[1]], getattr(own, name), rtol=1e-12)
+            assert np.isnan(getattr(times[i], name)[weights.shape[1] :]).all()
+        one = health.reading_errors(weights)
+        assert [int(getattr(reading, k)[i]) for k in ("skipped", "repeated", "num_units", "is_cut")] == [
+            int(getattr(one, k)[0]) for k in ("skipped", "repeated", "num_units", "is_cut")
+        ]
+
+
+def test_a_path_goes_through_weights_of_zero_where_it_must():
+    weights = hard(0, 0, 3, 3, size=4)
+    path = health.monotonic_path(weights)
+    assert (np.diff(path) <= 2).all()
+    assert path[0] == 0
+    assert path[-1] == 3
+
+
+def test_alignments_with_heads_keep_their_axes():
+    weights = np.stack([drawn(6, 4, seed) for seed in range(4)]).reshape(2, 2, 6, 4)
+    paths = health.monotonic_path(torch.tensor(weights), target_length=[6, 5])
+    assert paths.shape == (2, 2, 6)
+    assert paths[1, 1, :5].tolist() == health.monotonic_path(weights[1, 1, :5]).tolist()
+    assert health.unit_times(weights, health.StepTimes(1000, 10)).centres.shape == (2, 2, 4)
+
+
+def test_weights_that_are_none_are_refused_except_at_padding():
+    weights = np.array([[0.5, 0.5], [np.nan, -1.0]])
+    with pytest.raises(RegardError, match="target step 1, source position 0"):
+        health.monotonic_path(weights)
+    with pytest.raises(RegardError, match="target step 1, source position 1"):
+        health.unit_times(np.nan_to_num(weights), health.StepTimes(1000, 10))
+    health.monotonic_path(weights, target_length=1)
+    with pytest.raises(ShapeError, match="at least the axes"):
+        health.reading_errors([0.5, 0.5])
+
+
+@pytest.mark.parametrize("reduction", [1, 2, 3])
+def test_a_step_is_centred_on_its_frames(reduction):
+    times = health.StepTimes(sample_rate=16000, hop_length=200, reduction=reduction)
+    frames = np.arange(12) * 200 / 16000  # frame i is centred on sample i·hop
+    groups = frames.reshape(-1, reduction)
+    np.testing.assert_allclose(times.middles(len(groups)), groups.mean(1))
+    edges = times.edges(len(groups))
+    assert edges[0] == 0
+    np.testing.assert_allclose(edges[1:], groups[:, -1] + 100 / 16000)
+    assert times.seconds == pytest.approx(reduction * 0.0125)
+
+
+@pytest.mark.parametrize("name", ["sample_rate", "hop_length", "reduction"])
+def test_times_need_positive_numbers(name):
+    with pytest.raises(ConfigError, match=f"{name} must be at least 1; got 0"):
+        health.StepTimes(**{"sample_rate": 1, "hop_length": 1, "reduction": 1, name: 0})
+
+
+def test_units_end_where_the_path_leaves_them():
+    steps = health.StepTimes(sample_rate=1000, hop_length=10, reduction=2)
+    times = health.unit_times(hard(0, 0, 1, 3, 3, size=4), steps)
+    edges = steps.edges(5)
+    assert times.ends.tolist() == [edges[2], edges[3], edges[3], edges[5]]
+    np.testing.assert_allclose(times.durations, np.diff([0, *times.ends]))
+    assert times.durations[2] == 0
+    middles = steps.middles(5)
+    np.testing.assert_allclose(times.centres[[0, 1, 3]], [middles[:2].mean(), middles[2], middles[3:].mean()])
+    assert np.isnan(times.centres[2])
+
+
+@settings(max_examples=30, deadline=None)
+@given(sizes)
+def test_centres_are_means_of_times_by_weight(size):
+    steps, positions, seed = size
+    weights = 0.7 * drawn(steps, positions, seed)
+    of = health.StepTimes(sample_rate=8000, hop_length=100, reduction=3)
+    found = health.unit_times(weights, of).centres
+    for n in range(positions):
+        mass = sum(weights[t, n] for t in range(steps))
+        time = sum(weights[t, n] * ((t + 0.5) * 3 - 0.5) * 100 / 8000 for t in range(steps)) / mass
+        assert found[n] == pytest.approx(time)
+
+
+LABELS = Intervals.of([(0.0, 0.2, "a"), (0.2, 0.2, " "), (0.2, 0.4, "b"), (0.4, 0.5, "c")])
+
+
+def test_differences_leave_out_what_is_not_heard_and_what_has_no_label():
+    times = health.UnitTimes(np.array([0.1, 9, 0.35, 0.5, 9]), np.array([0.25, 9, 0.45, 0.5, 9]))
+    differences = health.timing_differences(times, LABELS)
+    np.testing.assert_allclose(differences.centres, [0, 0.05, 0.05], atol=1e-12)
+    np.testing.assert_allclose(differences.ends, [0.05, 0.05, 0], atol=1e-12)
+    with pytest.raises(ShapeError, match="at least the 4 units"):
+        health.timing_differences(health.UnitTimes(np.zeros(3), np.zeros(3)), LABELS)
+    with pytest.raises(ShapeError, match="one sentence"):
+        health.timing_differences(health.UnitTimes(np.zeros((2, 4)), np.zeros((2, 4))), LABELS)
+
+
+def test_errors_are_medians_around_the_lag_of_all_sentences():
+    nan = np.nan
+    first = health.TimingDifferences(np.array([0.1, nan]), np.array([0.03, 0.05]))
+    second = health.TimingDifferences(np.array([-0.2, 0.0]), np.array([0.01, nan]))
+    errors = health.timing_errors([first, second])
+    assert (errors.num_units, errors.num_missing) == (4, 1)
+    assert errors.lag_ms == pytest.approx(30)
+    assert errors.boundary_ms == pytest.approx((20 + 20) / 2)  # of 0, 20, 20, 500
+    assert errors.near_share == 0.75
+    assert errors.centre_ms == pytest.approx((100 + 500 + 200 + 0) / 4)
+    plain = health.timing_errors([first, second], lag=0)
+    assert plain.boundary_ms == pytest.approx((30 + 50) / 2)
+    assert plain.near_share == 0.75
+    assert "lag +30 ms" in str(errors)
+
+
+def test_without_units_there_are_no_errors_and_without_times_all_are_missing():
+    assert math.isnan(health.timing_errors([]).boundary_ms)
+    errors = health.timing_errors([health.TimingDifferences(np.full(2, np.nan), np.full(2, np.nan))])
+    assert errors.boundary_ms == errors.centre_ms == 500
+    assert errors.near_share == 0
+
+
+def test_an_alignment_on_its_labels_has_no_errors_and_a_late_one_has_a_lag():
+    steps = health.StepTimes(sample_rate=1000, hop_length=10)
+    durations = np.array([3, 1, 4, 2])
+    ends = steps.edges(10)[durations.cumsum()]
+    labels = Intervals(tuple("abcd"), np.array([-0.005, *ends[:-1]]), ends)
+    path = np.repeat(np.arange(4), durations)
+    errors = health.timing_errors([health.timing_differences(health.unit_times(hard(*path, size=4), steps), labels)])
+    assert errors.boundary_ms == pytest.approx(0, abs=1e-9)
+    assert errors.lag_ms == pytest.approx(0, abs=1e-9)
+    assert errors.centre_ms == pytest.approx(0, abs=1e-9)
+    late = hard(0, 0, *path, size=4)
+    errors = health.timing_errors([health.timing_differences(health.unit_times(late, steps), labels)])
+    assert errors.lag_ms == pytest.approx(20)
+    assert errors.boundary_ms == pytest.approx(0, abs=1e-9)
+
+
+def test_baselines_fill_the_sentence():
+    times = health.diagonal_times(4, 2.0)
+    np.testing.assert_allclose(times.ends, [0.5, 1, 1.5, 2])
+    np.testing.assert_allclose(times.centres, [0.25, 0.75, 1.25, 1.75])
+    means = health.MeanDurations.of([LABELS, Intervals.of([(0, 0.4, "a")])])
+    assert means.means["a"] == pytest.approx(0.3)
+    assert means.means[" "] == 0
+    assert means.overall == pytest.approx(0.9 / 5)
+    times = means.times(["a", "?", " ", "c"], seconds=1.16)
+    np.testing.assert_allclose(times.ends, [0.6, 0.96, 0.96, 1.16])
+    np.testing.assert_allclose(times.centres, [0.3, 0.78, 0.96, 1.06])
+    np.testing.assert_allclose(means.times([" ", " "], 1.0).ends, [0.5, 1])
+    assert len(means.times([], 1.0)) == 0
+    with pytest.raises(DataError, match="no unit"):
+        health.MeanDurations.of([])
+
+
+def test_a_better_alignment_is_better_than_all_baselines():
+    def errors(ms):
+        return health.TimingErrors(1, 0, 0, 0, ms, 0)
+
+    assert errors(40).is_better_than(errors(50), errors(41))
+    assert not errors(45).is_better_than(errors(50), errors(41))
+
+
+def read_plainly(weights, is_read, duration=1.0, reference=1.0):
+    """The definition, one step after another."""
+    steps, positions = weights.shape
+    skipped = sum(is_read[n] and weights[:, n].sum() < 0.1 for n in range(positions))
+    farthest = position = -1
+    returns, was_behind = 0, False
+    for t in range(steps):
+        if weights[t].any():
+            position = int(np.argmax(weights[t]))
+        farthest = max(farthest, position)
+        behind = farthest - position >= 2
+        returns += behind and not was_behind
+        was_behind = behind
+    last = max([n for n in range(positions) if is_read[n]], default=-1)
+    return skipped, returns, farthest < last, duration > 2 * reference
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 12), st.integers(1, 6), st.integers(0, 10_000))
+def test_reading_errors_are_those_of_the_definition(steps, positions, seed):
+    draw = np.random.default_rng(seed)
+    weights = drawn(steps, positions, seed, sharpness=4.0) if steps else np.zeros((0, positions))
+    weights[draw.random(steps) < 0.2] = 0
+    is_read = draw.random(positions) < 0.8
+    duration, reference = draw.random(2)
+    found = health.reading_errors(
+        weights, is_read=is_read, duration=float(duration), reference_duration=float(reference)
+    )
+    assert (
+        int(found.skipped[0]),
+        int(found.repeated[0]),
+        bool(found.is_cut[0]),
+        bool(found.is_babble[0]),
+    ) == read_plainly(weights, is_read, duration, reference)
+    assert found.num_units[0] == is_read.sum()
+
+
+def test_each_kind_of_reading_error_is_found():
+    def kinds(*path, size=6, **options):
+        found = health.reading_errors(hard(*path, size=size), **options)
+        return int(found.skipped[0]), int(found.repeated[0]), bool(found.is_cut[0]), bool(found.is_babble[0])
+
+    assert kinds(0, 1, 2, 3, 4, 5) == (0, 0, False, False)
+    assert kinds(0, 1, 3, 4, 5) == (1, 0, False, False)
+    assert kinds(0, 1, 2, 1, 2, 3, 4, 5) == (0, 0, False, False)
+    assert kinds(0, 1, 2, 3, 2, 1, 0, 1, 2, 3, 4, 5) == (0, 1, False, False)
+    assert kinds(0, 3, 1, 3, 2, 1, 4, 5) == (0, 2, False, False)
+    assert kinds(0, 1, 2) == (3, 0, True, False)
+    assert kinds(0, 1, 2, 3, 4, is_read=[True] * 5 + [False]) == (0, 0, False, False)
+    assert kinds(*range(6), duration=201, reference_duration=100) == (0, 0, False, True)
+    assert kinds(*range(6), duration=200, reference_duration=100) == (0, 0, False, False)
+
+
+def test_rates_are_over_all_units_and_clean_sentences_have_no_error_and_end():
+    weights = np.stack([hard(0, 1, 2, 3, size=4), hard(0, 1, 1, 3, size=4), hard(0, 1, 2, 3, size=4)])
+    found = health.reading_errors(weights, has_ended=[True, True, False])
+    assert found.is_clean.tolist() == [True, False, False]
+    assert found.clean_share == pytest.approx(1 / 3)
+    assert found.per_hundred() == pytest.approx(100 / 12)
+    assert found.per_hundred("skipped") == pytest.approx(100 / 12)
+    assert found.per_hundred("is_cut") == 0
+    assert "1 did not end" in str(found)
+    both = health.ReadingErrors.joined([found, found[1]])
+    assert len(both) == 4
+    assert both.skipped.tolist() == [0, 1, 0, 1]
+    assert found[-1].has_ended.tolist() == [False]
+    none = health.ReadingErrors.joined([])
+    assert math.isnan(none.clean_share)
+    assert math.isnan(none.per_hundred())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"duration": 1.0}, "or neither"),
+        ({"is_read": [1, 1, 1]}, "is_read must be bool"),
+        ({"is_read": [True]}, "is_read must be"),
+        ({"has_ended": [True, False]}, "has_ended must be"),
+        ({"duration": [1.0, 2.0], "reference_duration": 1.0}, "duration must be"),
+    ],
+)
+def test_arguments_of_reading_errors_fit_the_alignment(options, said):
+    with pytest.raises(ShapeError, match=said):
+        health.reading_errors(np.eye(3), **options)
+    with pytest.raises(ShapeError, match="one alignment a sentence"):
+        health.reading_errors(np.ones((1, 2, 3, 3)))
+
+
+def test_durations_are_compared_by_unit_and_in_sum():
+    times = health.UnitTimes(np.zeros(5), np.array([0.1, 0.1, 0.4, 0.5, 0.7]))
+    first = health.duration_differences(times, LABELS, seconds=0.7, reference_seconds=0.5)
+    np.testing.assert_allclose(first.units, [-0.1, 0.1, 0.0], atol=1e-12)
+    second = health.DurationDifferences(np.array([np.nan]), 0.1, 0.3)
+    errors = health.duration_errors([first, second])
+    assert errors.ratio == pytest.approx(1)
+    assert errors.unit_ms == pytest.approx((100 + 100 + 0 + 500) / 4)
+    assert errors.num_units == 4
+    assert math.isnan(health.duration_errors([]).ratio)
+    with pytest.raises(ShapeError, match="at least the 4 units"):
+        health.duration_differences(health.diagonal_times(1, 1.0), LABELS, seconds=1, reference_seconds=1)
+
+
+def test_pitch_is_compared_pair_by_pair():
+    draw = np.random.default_rng(3)
+    tracks = [np.where(draw.random((2, n)) < 0.4, 0, draw.uniform(80, 300, (2, n))) for n in (7, 5)]
+    path = np.full((2, 11, 2), -1)
+    pairs = [[(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (5, 4), (6, 4)], [(0, 0), (1, 0), (2, 1), (9, 4)]]
+    for row, some in enumerate(pairs):
+        path[row, : len(some)] = some
+    found = health.pitch_errors(torch.tensor(tracks[0]), tracks[1], torch.tensor(path))
+    for row, some in enumerate(pairs):
+        cents, differing = [], 0
+        for t, u in some:
+            f = tracks[0][row, t] if t < 7 else 0
+            g = tracks[1][row, u]
+            differing += (f > 0) != (g > 0)
+            if f > 0 and g > 0:
+                cents.append(1200 * math.log2(f / g))
+        one = found[row]
+        assert one.num_pairs.tolist() == [len(some)]
+        assert one.num_differing.tolist() == [differing]
+        assert one.voicing_error == pytest.approx(differing / len(some))
+        assert one.num_voiced.tolist() == [len(cents)]
+        if cents:
+            assert one.cents == pytest.approx(math.sqrt(sum(c * c for c in cents) / len(cents)))
+    assert len(health.PitchErrors.joined([found, found[0]])) == 3
+    assert math.isnan(health.PitchErrors.joined([]).cents)
+
+
+def test_nan_is_not_voiced_and_shapes_are_checked():
+    found = health.pitch_errors([np.nan, 100.0], [100.0, 100.0], [[0, 0], [1, 1]])
+    assert found.num_differing.tolist() == [1]
+    assert found.cents == 0
+    with pytest.raises(ShapeError, match="path must be"):
+        health.pitch_errors([[1.0]], [[1.0]], [[[0.0, 0.0]]])
+    with pytest.raises(ShapeError, match="with B=1"):
+        health.pitch_errors([[1.0], [1.0]], [[1.0]], [[[0, 0]]])
+
+
+def sentence(id, shift, **options):
+    return health.SpokenSentence(
+        id=id, timing=health.TimingDifferences(np.array([0.01, 0.02]), np.array([shift, shift + 0.02])), **options
+    )
+
+
+def test_scores_say_and_write_what_was_measured(tmp_path):
+    reading = health.reading_errors(np.stack([hard(0, 1, 2, size=3), hard(0, 0, 2, size=3)]))
+    pitch = health.pitch_errors([[100.0], [100.0]], [[100.0], [200.0]], [[[0, 0]], [[0, 0]]])
+    sentences = [
+        sentence("a", 0.03, reading=reading[0], pitch=pitch[0], distortion=5.0, resynthesis=4.0),
+        sentence("b", 0.05, reading=reading[1], pitch=pitch[1], distortion=7.0),
+    ]
+    sentences[0] = health.SpokenSentence(
+        **{name: getattr(sentences[0], name) for name in health.SpokenSentence.__slots__ if name != "alignment"},
+        alignment=health.summary(np.eye(3)),
+    )
+    diagonal = health.TimingErrors(4, 0, 0.0, 0.0, 100.0, 0.2)
+    scores = health.SpeechScores(sentences, {"diagonal": diagonal})
+    assert scores.is_aligned
+    figures = scores.figures()
+    assert figures["boundary_ms"] == pytest.approx(10)
+    assert figures["mcd_db"] == 6
+    assert figures["resynthesis_mcd_db"] == 4
+    assert figures["reading_errors"] == pytest.approx(100 / 6)
+    assert figures["pitch_cents"] == pytest.approx(1200 / math.sqrt(2))
+    assert figures["focus_rate"] == 1
+    assert "duration_ms" not in figures
+    text = str(scores)
+    assert "better than diagonal" in text
+    assert "NOT" not in text
+    assert "mel cepstral distortion 6.00 dB; 4.00 dB" in text
+    path = scores.write(tmp_path / "new" / "scores.tsv")
+    header, first, second = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+    assert header == ["id", *figures]
+    assert [*path.parent.iterdir()] == [path]
+    rows = [dict(zip(header, row, strict=True)) for row in (first, second)]
+    assert [row["id"] for row in rows] == ["a", "b"]
+    assert [float(row["boundary_ms"]) for row in rows] == [10, 10]  # around the lag of all
+    assert {float(row["lag_ms"]) for row in rows} == {50}
+    assert [row["resynthesis_mcd_db"] for row in rows] == ["4", ""]
+    assert [row["skipped"] for row in rows] == ["0", "1"]
+    assert [row["focus_rate"] for row in rows] == ["1", ""]
+
+
+def test_scores_say_when_an_alignment_is_no_better_than_a_baseline():
+    scores = health.SpeechScores([sentence("a", 0.0)], {"means": health.TimingErrors(4, 0, 0.0, 0.0, 1.0, 0.9)})
+    assert scores.is_aligned is False
+    assert "NOT better than means" in str(scores)
+
+
+def test_scores_of_nothing_have_no_figures():
+    scores = health.SpeechScores([])
+    assert scores.figures() == {}
+    assert scores.table() == "id\n"
+    assert str(scores) == "nothing was measured"
+    assert scores.is_aligned is None
