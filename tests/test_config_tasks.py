@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,10 +41,13 @@ class Sorting(Config):
 
 
 @pytest.fixture(autouse=True)
-def _two_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in set(SCHEMAS) - {"text_to_text"}:
-        monkeypatch.delitem(SCHEMAS, name)
-    monkeypatch.setitem(SCHEMAS, "sorting", Sorting)
+def _two_tasks() -> Iterator[None]:
+    before = dict(SCHEMAS)  # restored in its order, in which the documentation lists tasks
+    SCHEMAS.clear()
+    SCHEMAS.update({"text_to_text": before["text_to_text"], "sorting": Sorting})
+    yield
+    SCHEMAS.clear()
+    SCHEMAS.update(before)
 
 
 def read(folder: Path, text: str, *overrides: str) -> Any:
