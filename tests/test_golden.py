@@ -57,5 +57,5 @@ def test_every_golden_is_compared_or_said_not_to_be():
 
 
 def test_goldens_stay_small():
-    assert max(path.stat().st_size for path in FILES) < 60_000
-    assert sum(path.stat().st_size for path in FILES) < 2_000_000
+    assert max(path.stat().st_size for path in FILES) < 110_000
+    assert sum(path.stat().st_size for path in FILES) < 2_500_000

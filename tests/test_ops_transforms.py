@@ -202,7 +202,12 @@ def test_tensors_without_numbers_give_tensors_without_numbers(case):
 @pytest.mark.parametrize("name", ops.IMPLEMENTATIONS)
 def test_no_kernel_is_taken_where_none_can_be_seen_into(name):
     case = next((one for one in (*OPERATIONS, *OTHERS) if one.shows[0] is getattr(ops, name)), None)
-    uncased = {"griffin_lim": (draw(4, 129),), "largest": (draw(3, 9), 2), "linear_cross_entropy": OTHERS[2].inputs()}
+    uncased = {
+        "griffin_lim": (draw(4, 129),),
+        "warping_path": (draw(2, 4, 5),),
+        "largest": (draw(3, 9), 2),
+        "linear_cross_entropy": OTHERS[2].inputs(),
+    }
     inputs = case.inputs() if case else uncased[name]
     with forward_ad.dual_level():
         assert choose.choose(ops.IMPLEMENTATIONS[name], *inputs).name in PLAIN
