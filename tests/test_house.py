@@ -23,7 +23,7 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 ORDER = ["ops", "audio", "layers", "attention", "losses", "models"]
 ORDER += ["decoding", "training", "tasks", "bench", "serve", "cli"]
-GROUND = {"errors", "lazy", "shapes", "tree"}
+GROUND = {"errors", "files", "lazy", "shapes", "tree", "weights"}
 BESIDE = {"data", "config", "viz", "health"}
 
 

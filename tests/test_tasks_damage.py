@@ -11,11 +11,11 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 import regard
+from regard import weights
 from regard.decoding import Search
 from regard.errors import DataError, RegardError
 from regard.tasks import load, train
 from regard.tasks.store import save
-from regard.training import weights
 from test_tasks import SMALL, configuration, small, trained, untrained
 from test_training_resume import assert_same_run
 

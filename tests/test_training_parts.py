@@ -15,7 +15,9 @@ import torch
 from rich.console import Console
 from torch import nn
 
+from regard import weights
 from regard.errors import ConfigError, DataError, RegardError
+from regard.files import clean, create_folder, publish, replace_file, replace_text
 from regard.training import (
     Loss,
     feedback_mask,
@@ -23,10 +25,8 @@ from regard.training import (
     scheduled_sampling_probability,
     sequence_teacher_forcing_mask,
     train,
-    weights,
 )
 from regard.training.device import choose, move
-from regard.training.files import clean, create_folder, publish, replace_file, replace_text
 from regard.training.lock import Lock, check_free
 from regard.training.log import MetricsLog
 from regard.training.prefetch import DEPTH, Prefetch

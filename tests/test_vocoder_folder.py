@@ -19,6 +19,7 @@ import torch
 
 from hostile.checkpoints import Bomb
 from hostile.trial import CANARY, inside
+from regard import weights as weight_files
 from regard.audio.vocoder import (
     Generator,
     MelForm,
@@ -31,8 +32,7 @@ from regard.audio.vocoder import (
 )
 from regard.audio.vocoder.weights import options_of, published_names
 from regard.cli import run
-from regard.errors import ConfigError, DataError
-from regard.training import weights as weight_files
+from regard.errors import ConfigError, DataError, RegardError
 from test_vocoder_generator import KINDS, PAIRED, SINGLE, made
 
 CONFIG = {
@@ -203,7 +203,7 @@ def test_a_folder_that_cannot_be_written_leaves_nothing(vocoder, tmp_path, monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(DataError, match="hifi: cannot be written: No space left on device"):
+    with pytest.raises(RegardError, match="hifi: cannot be written: No space left on device"):
         save_vocoder(vocoder, tmp_path / "hifi")
     assert list(tmp_path.iterdir()) == []
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from regard.audio import riff
 from regard.audio.resampling import resample
 from regard.errors import DataError, ShapeError
+from regard.files import replace_file
 from regard.lazy import optional
 from regard.shapes import Float, describe
 
@@ -88,7 +89,8 @@ def write_wave(
 
     Raises:
         ShapeError: for samples that are not (N,) real numbers.
-        DataError: for samples that are not finite, another suffix, or a file that cannot be written.
+        DataError: for samples that are not finite, or another suffix.
+        RegardError: for a file that cannot be written.
         UnsupportedError: for a FLAC file if soundfile is not installed.
     """
     file = Path(path)
@@ -106,13 +108,7 @@ def write_wave(
     if loud == "scale" and largest > 1:
         numbers = numbers / largest
     content = riff.encode(numbers, sample_rate) if suffix == ".wav" else _flac(numbers, sample_rate)
-    partial = file.with_name(file.name + ".part")
-    try:
-        partial.write_bytes(content)
-        os.replace(partial, file)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise DataError(f"{file}: the sound cannot be written: {error.strerror}.") from None
+    replace_file(file, lambda partial: partial.write_bytes(content))
     return file
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -195,15 +194,11 @@ def _rows(line: int, pair: AlignedPair, threshold: float | None) -> Iterator[str
 
 
 def _save(pairs: Sequence[AlignedPair], path: Path) -> None:
-    """Writes arrays under a temporary name, so that the file appears whole."""
+    """Writes arrays."""
+    from regard.files import replace_file
     from regard.viz import save_alignment
 
-    partial = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
-        save_alignment(list(pairs), partial)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    replace_file(path, lambda partial: save_alignment(list(pairs), partial))
 
 
 def _check_count(path: Path | str, links: Sequence[Any], pairs: Sequence[Any]) -> None:

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError, newer_format
+from regard.files import replace_text
 
 FORMAT = 1
 
 
 def write(path: Path, header: dict[str, Any], symbols: tuple[str, ...]) -> None:
-    """Writes a document under a temporary name, then renames it. Characters that cannot be printed are escaped."""
+    """Writes a document. Characters that cannot be printed are escaped."""
     entries = {"format": FORMAT, **header}
     lines = [f"{_quoted(key)}: {json.dumps(value)},\n" for key, value in entries.items()]
     listed = ",\n".join(map(_quoted, symbols))
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text("{\n" + "".join(lines) + f'"symbols": [\n{listed}\n]\n}}\n', encoding="utf-8", newline="\n")
-    os.replace(temporary, path)
+    replace_text(path, "{\n" + "".join(lines) + f'"symbols": [\n{listed}\n]\n}}\n')
 
 
 def read(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:

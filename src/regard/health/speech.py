@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from regard.files import replace_text
 from regard.health.durations import DurationDifferences, DurationErrors, duration_errors
 from regard.health.pitch_errors import PitchErrors
 from regard.health.reading import ReadingErrors
@@ -149,10 +149,7 @@ class SpeechScores:
     def write(self, path: Path | str) -> Path:
         """Writes the table; it appears whole, in the place of what was there."""
         path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.part")
-        partial.write_text(self.table(), encoding="utf-8", newline="\n")
-        os.replace(partial, path)
+        replace_text(path, self.table())
         return path
 
     def __str__(self) -> str:

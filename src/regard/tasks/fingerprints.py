@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from regard.data.lines import reason
 from regard.errors import DataError
-from regard.training.files import checksum
+from regard.files import checksum
 
 if TYPE_CHECKING:
     from regard.tasks.contract import DataFile

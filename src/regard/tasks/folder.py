@@ -11,12 +11,12 @@ from regard.config import ABSENT, Config, differences, dump
 from regard.config import load as load_configuration
 from regard.config.place import cut
 from regard.errors import ConfigError, DataError
+from regard.files import SUFFIX, replace_file, replace_text
 from regard.tasks.contract import AbstractModel
 from regard.tasks.fingerprints import fingerprint
 from regard.tasks.store import FINGERPRINTS, load_fingerprints, save_fingerprints
 from regard.tasks.table import task_of
 from regard.training import Outcome, archive, lock, read_state
-from regard.training.files import SUFFIX, replace_file, replace_text
 from regard.training.manifest import Manifest, is_run
 from regard.training.outcome import reopen
 

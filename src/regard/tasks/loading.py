@@ -11,19 +11,19 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
+from regard import weights as files
 from regard.config import Config, differences
 from regard.config import load as load_configuration
 from regard.config.keys import keys
 from regard.config.spelling import did_you_mean, nearest
 from regard.errors import ConfigError, DataError, RegardError
+from regard.files import checksum
 from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.open_keys import is_set
 from regard.tasks.store import CARD, WEIGHTS, load_fingerprints, tied
 from regard.tasks.table import task_of
 from regard.training import archive
-from regard.training import weights as files
 from regard.training.device import choose as choose_device
-from regard.training.files import checksum
 
 LAST_KEY = "select"
 """Without it, a saved configuration was cut off."""

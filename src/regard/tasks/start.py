@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from regard.data.vocabulary import SPECIALS, Vocabulary
 from regard.errors import ConfigError, DataError, RegardError
+from regard.files import checksum
 from regard.layers import TokenEmbedding, TokenHead
 from regard.tasks.contract import AbstractModel
 from regard.tasks.fingerprints import training_files
 from regard.tasks.loading import find, load
-from regard.training.files import checksum
 
 KEY_PATH = ("training", "start_from")
 WRAPPED = ("core", "content")

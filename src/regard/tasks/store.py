@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from regard import weights as files
 from regard.config import save as save_configuration
 from regard.errors import DataError
+from regard.files import checksum
 from regard.tasks.contract import AbstractModel
 from regard.tasks.fingerprints import DAMAGED
-from regard.training import weights as files
-from regard.training.files import checksum
 
 WEIGHTS = "model.safetensors"
 CARD = "card.md"

@@ -10,7 +10,7 @@ import os
 import shutil
 from pathlib import Path
 
-from regard.training.files import create_folder, remove_folder, writing
+from regard.files import create_folder, remove_folder, writing
 from regard.training.manifest import Manifest
 
 NAME = ".replaced"

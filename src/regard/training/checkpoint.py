@@ -24,9 +24,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard import weights
 from regard.errors import DataError, newer_format
-from regard.training import weights
-from regard.training.files import checksum, create_folder, remove_folder, replace_text
+from regard.files import checksum, create_folder, remove_folder, replace_text
 
 NUM_KEPT = 2
 VERSION = 2

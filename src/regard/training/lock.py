@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from regard.errors import RegardError
-from regard.training.files import writing
+from regard.files import writing
 
 NAME = ".lock"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import ConfigError, DataError, RegardError
-from regard.training.files import writing
+from regard.files import writing
 
 LINE_KEYS = ("kind", "step", "epoch", "timing")
 

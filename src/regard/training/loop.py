@@ -10,12 +10,13 @@ from pathlib import Path
 
 from rich.console import Console
 
+from regard import weights
 from regard.config.schema import TrainingConfig
-from regard.training import archive, device, processes, weights
+from regard.files import clean
+from regard.training import archive, device, processes
 from regard.training.accumulation import make_batches
 from regard.training.allocator import keep_memory
 from regard.training.checkpoint import Checkpoints
-from regard.training.files import clean
 from regard.training.lock import Lock
 from regard.training.manifest import Manifest
 from regard.training.outcome import Outcome

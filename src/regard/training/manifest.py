@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError, RegardError, newer_format
-from regard.training.files import replace_text
+from regard.files import replace_text
 
 NAME = "run.json"
 FORMAT = 1

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from regard.errors import DataError
+from regard.files import replace_text
 from regard.training.checkpoint import Checkpoints
-from regard.training.files import replace_text
 
 StopReason = Literal["epochs", "max_steps", "early_stopping", "interrupted"]
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import torch
 
+from regard import weights
 from regard.config.schema import TrainingConfig
-from regard.training import archive, device, processes, randomness, weights
+from regard.files import publish
+from regard.training import archive, device, processes, randomness
 from regard.training.accumulation import Accumulation, accumulations
 from regard.training.checkpoint import Checkpoints
 from regard.training.diagnosis import Diagnosis
-from regard.training.files import publish
 from regard.training.outcome import Outcome, StopReason
 from regard.training.position import Position
 from regard.training.report import RunReport

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from regard import weights as weight_files
 from regard.audio.vocoder.generator import Generator
 from regard.audio.vocoder.mel_form import MelForm
 from regard.audio.vocoder.options import GeneratorOptions
 from regard.audio.vocoder.synthesis import synthesise
 from regard.errors import ConfigError, DataError, newer_format
+from regard.files import create_folder
 from regard.shapes import Float, Int
 
 WEIGHTS, CONFIG, LICENCE = "model.safetensors", "config.json", "LICENSE"
 FORMAT = 1
 """The format of `config.json`."""
-HEADER, WEIGHTS_FORMAT = "regard", 2
-"""The key of the header of the weights, and the format that other folders of regard have, too."""
 DAMAGED = "Make the folder again: regard data vocoder FOLDER"
 
 
@@ -72,7 +68,8 @@ def save_vocoder(vocoder: Vocoder, folder: Path | str) -> None:
     at all.
 
     Raises:
-        DataError: if the folder exists and is not empty, or cannot be written.
+        DataError: if the folder exists and is not empty.
+        RegardError: if it cannot be written.
     """
     folder = Path(folder)
     check_new(folder)
@@ -88,23 +85,13 @@ def save_vocoder(vocoder: Vocoder, folder: Path | str) -> None:
         files[LICENCE] = vocoder.licence.encode("utf-8")
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in vocoder.generator.state_dict().items()}
     checksums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    header = {"format": WEIGHTS_FORMAT, "sha256": _digest(weights), "files": checksums}
-    files[WEIGHTS] = safetensors.torch.save(weights, {HEADER: json.dumps(header)})
-    partial = folder.absolute().with_name(f".{folder.absolute().name}.regard-partial")
-    try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+
+    def write(partial: Path) -> None:
         for name, content in files.items():
-            with (partial / name).open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        if folder.exists():
-            folder.rmdir()
-        os.replace(partial, folder)
-    except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise DataError(f"{folder}: cannot be written: {error.strerror or error}.") from error
+            (partial / name).write_bytes(content)
+        weight_files.write(weights, partial / WEIGHTS, extra={"files": checksums})
+
+    create_folder(folder.absolute(), write)
 
 
 def check_new(folder: Path) -> None:
@@ -158,17 +145,9 @@ def load_vocoder(folder: Path | str, *, device: str | torch.device = "cpu") -> V
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Weights whose checksum is right, and the header."""
-    try:
-        with safe_open(path, framework="pt", device="cpu") as file:
-            header = json.loads((file.metadata() or {})[HEADER])
-            number = header["format"]
-            weights = {} if number > WEIGHTS_FORMAT else {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
-        raise DataError(f"{path}: the weights cannot be read ({error}).\n  {DAMAGED}") from error
-    if number > WEIGHTS_FORMAT:
-        raise newer_format(path, number, WEIGHTS_FORMAT)
-    if header.get("sha256") != _digest(weights):
-        raise DataError(f"{path}: the weights are not those that were saved: their checksum is wrong.\n  {DAMAGED}")
+    weights, header = weight_files.read(path, advice=DAMAGED)
+    if "sha256" not in header:
+        raise DataError(f"{path}: the weights have no checksum.\n  {DAMAGED}")
     return weights, header
 
 
@@ -198,17 +177,6 @@ def _config(path: Path) -> dict[str, Any]:
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(f"{path}: not the description of a vocoder ({error!r}).\n  {DAMAGED}") from None
     return dict(config)
-
-
-def _digest(weights: Mapping[str, Tensor]) -> str:
-    """SHA-256 of names, types, shapes and bytes, in the order of the names, as in all files of weights of regard."""
-    result = hashlib.sha256()
-    for name in sorted(weights):
-        value = weights[name]
-        result.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
-        if value.numel():
-            result.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
-    return result.hexdigest()
 
 
 def _single(tensor: Tensor) -> Tensor:

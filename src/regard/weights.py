@@ -14,12 +14,14 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from regard.errors import DataError, RegardError, newer_format
-from regard.training.files import replace_file
+from regard.files import replace_file
 
 FORMAT = 2
 """The format of files of weights; format 1 had no checksum."""
 HEADER = "regard"
 """The only key of the metadata: safetensors writes several in any order, but equal models should be equal files."""
+
+DAMAGED = "The file is damaged: copy it again from its origin, or train again."
 
 
 def snapshot(module: nn.Module) -> dict[str, Tensor]:
@@ -71,8 +73,12 @@ def load(path: Path) -> dict[str, Tensor]:
     return read(path)[0]
 
 
-def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The weights and the header of a file; errors as in `load`. The header is empty for files of format 1."""
+def read(path: Path, *, advice: str = DAMAGED) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The weights and the header of a file; errors as in `load`. The header is empty for files of format 1.
+
+    Args:
+        advice: what to do about a file that is damaged.
+    """
     if not path.exists():
         raise FileNotFoundError(2, "No such file or directory", str(path))
     try:
@@ -83,17 +89,11 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             weights = {} if header.get("format", 1) > FORMAT else {name: file.get_tensor(name) for name in names}
     except (SafetensorError, OSError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         size = path.stat().st_size
-        raise DataError(
-            f"{path}: the weights cannot be read ({size:,} bytes; {error}).\n"
-            "  The file is damaged: copy it again from its origin, or train again."
-        ) from error
+        raise DataError(f"{path}: the weights cannot be read ({size:,} bytes; {error}).\n  {advice}") from error
     if header.get("format", 1) > FORMAT:
         raise newer_format(path, header["format"], FORMAT)
     if "sha256" in header and header["sha256"] != digest(weights):
-        raise DataError(
-            f"{path}: the weights are not those that were saved: their checksum is wrong.\n"
-            "  The file is damaged: copy it again from its origin, or train again."
-        )
+        raise DataError(f"{path}: the weights are not those that were saved: their checksum is wrong.\n  {advice}")
     return weights, header
 
 

@@ -59,7 +59,7 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 
 def replace_text(path: Path, text: str) -> None:
     """Writes a small text file at `path`, and replaces it if it exists."""
-    replace_file(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+    replace_file(path, lambda partial: partial.write_text(text, encoding="utf-8", newline="\n"))
 
 
 def create_folder(path: Path, write: Callable[[Path], object]) -> None:
