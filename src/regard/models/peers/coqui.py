@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.attention import AbstractAttention
 from regard.attention.peers import coqui
 from regard.layers import CBHG, CellStack, ConvolutionBlock, Dropout, Prenet, RecurrentStack, TokenEmbedding
-from regard.models.peers.names import Find, Names, transposed
+from regard.models.peers.names import Find, Names, convolution_blocks, numbered, transposed
 from regard.models.tacotron import (
     CbhgEncoder,
     CbhgPostnet,
@@ -23,6 +23,7 @@ from regard.models.tacotron import (
     TacotronDecoder,
     initialise_tacotron,
 )
+from regard.models.tacotron.heads import FrameActivation
 from regard.shapes import Float
 
 
@@ -105,6 +106,7 @@ def tacotron1(
     *,
     num_features: int = 80,
     num_frames: int = 2,
+    num_fed_frames: int = 1,
     num_linear: int = 513,
     embedding_size: int = 256,
     encoder_prenet_sizes: tuple[int, ...] = (256, 128),
@@ -113,6 +115,7 @@ def tacotron1(
     recurrent_size: int = 128,
     prenet_sizes: tuple[int, ...] = (256, 128),
     size: int = 256,
+    activation: FrameActivation | None = None,
     separate_stop: bool = True,
     attention: Callable[..., AbstractAttention] | None = None,
     postnet_filters: int = 8,
@@ -142,11 +145,12 @@ def tacotron1(
     mechanism = attend(query_size=size, memory_size=encoder.output_size)
     stop = FrameStop(size, num_frames * num_features, detached=separate_stop)
     decoder = TacotronDecoder(
-        Prenet(num_features, prenet_sizes),
+        Prenet(num_fed_frames * num_features, prenet_sizes),
         mechanism,
-        FrameHead(size, 0, num_features, num_frames, stop=stop),
+        FrameHead(size, 0, num_features, num_frames, activation=activation, stop=stop),
         query_cells=CellStack(prenet_sizes[-1] + mechanism.context_size, size, cell="gru"),
         output_cells=CellStack(size + mechanism.context_size, size, 2, cell="gru", residual=True),
+        num_fed_frames=num_fed_frames,
     )
     after = CBHG(num_features, num_filters=postnet_filters, projections=(postnet_projection,), **sizes, **norm)
     return Tacotron(encoder, decoder, {"linear": CbhgPostnet(after, num_linear)})
@@ -154,10 +158,16 @@ def tacotron1(
 
 def names2(model: Tacotron) -> Names:
     """The modules of their Tacotron 2 by ours."""
-    encoder: Any = model.encoder
-    postnet: Any = model.postnets["mel"]
-    table: dict[str, Find] = {
+    return {
         **_attention(),
+        **_prenet("decoder", model.decoder.prenet),
+        **convolution_blocks(
+            model,
+            encoder="encoder.convolutions",
+            postnet="postnet.convolutions",
+            filters="convolution1d",
+            norm="batch_normalization",
+        ),
         "encoder.embedding.table": "embedding",
         "encoder.stack.layers.0": "encoder.lstm",
         "decoder.query_cells.cells.0.layers.0": "decoder.attention_rnn",
@@ -165,25 +175,16 @@ def names2(model: Tacotron) -> Names:
         "decoder.head.projection": "decoder.linear_projection.linear_layer",
         "decoder.head.stop.projection": "decoder.stopnet.1.linear_layer",
     }
-    for number in range(len(model.decoder.prenet.layers)):
-        table[f"decoder.prenet.layers.{number}"] = f"decoder.prenet.linear_layers.{number}.linear_layer"
-    for side, theirs, blocks in (
-        ("encoder", "encoder", encoder.convolutions),
-        ("postnets.mel", "postnet", postnet.convolutions),
-    ):
-        for number in range(len(blocks)):
-            ours, other = f"{side}.convolutions.{number}", f"{theirs}.convolutions.{number}"
-            table[f"{ours}.convolution.filters"] = f"{other}.convolution1d"
-            table[f"{ours}.norm"] = f"{other}.batch_normalization"
-    return table
 
 
 def names1(model: Tacotron) -> Names:
     """The modules of their Tacotron 1 by ours."""
     encoder: Any = model.encoder
     postnet: Any = model.postnets["linear"]
-    table: dict[str, Find] = {
+    return {
         **_attention(),
+        **_prenet("encoder", encoder.prenet),
+        **_prenet("decoder", model.decoder.prenet),
         **_cbhg("encoder.cbhg", "encoder.cbhg.cbhg", encoder.cbhg),
         **_cbhg("postnets.linear.cbhg", "postnet.cbhg", postnet.cbhg),
         "encoder.embedding.table": "embedding",
@@ -195,10 +196,6 @@ def names1(model: Tacotron) -> Names:
         "decoder.head.stop.projection": "decoder.stopnet.linear",
         "postnets.linear.projection": "last_linear",
     }
-    for side, theirs, prenet in (("encoder", "encoder", encoder.prenet), ("decoder", "decoder", model.decoder.prenet)):
-        for number in range(len(prenet.layers)):
-            table[f"{side}.prenet.layers.{number}"] = f"{theirs}.prenet.linear_layers.{number}.linear_layer"
-    return table
 
 
 def _attention() -> dict[str, Find]:
@@ -214,19 +211,24 @@ def _attention() -> dict[str, Find]:
     }
 
 
+def _prenet(side: str, prenet: Any) -> dict[str, Find]:
+    """The prenet of the encoder or of the decoder."""
+    theirs = f"{side}.prenet.linear_layers.{{}}.linear_layer"
+    return numbered(f"{side}.prenet.layers.{{}}", theirs, len(prenet.layers))
+
+
 def _cbhg(ours: str, theirs: str, module: Any) -> dict[str, Find]:
     """A CBHG, whose linear layer before the highways is there only if widths differ."""
     table: dict[str, Find] = {f"{ours}.stack.layers.0": f"{theirs}.gru"}
-    for kind, other, count in (
-        ("bank", "conv1d_banks", len(module.bank)),
-        ("projections", "conv1d_projections", len(module.projections)),
+    for blocks, our_part, kind, their_part in (
+        (module.bank, "bank.{}.convolution.filters", "conv1d_banks", "conv1d"),
+        (module.bank, "bank.{}.norm", "conv1d_banks", "bn"),
+        (module.projections, "projections.{}.convolution.filters", "conv1d_projections", "conv1d"),
+        (module.projections, "projections.{}.norm", "conv1d_projections", "bn"),
+        (module.highways, "highways.{}.transform", "highways", "H"),
+        (module.highways, "highways.{}.gate", "highways", "T"),
     ):
-        for number in range(count):
-            table[f"{ours}.{kind}.{number}.convolution.filters"] = f"{theirs}.{other}.{number}.conv1d"
-            table[f"{ours}.{kind}.{number}.norm"] = f"{theirs}.{other}.{number}.bn"
-    for number in range(len(module.highways)):
-        table[f"{ours}.highways.{number}.transform"] = f"{theirs}.highways.{number}.H"
-        table[f"{ours}.highways.{number}.gate"] = f"{theirs}.highways.{number}.T"
+        table |= numbered(f"{ours}.{our_part}", f"{theirs}.{kind}.{{}}.{their_part}", len(blocks))
     if module.map is not None:
         table[f"{ours}.map"] = f"{theirs}.pre_highway"
     return table

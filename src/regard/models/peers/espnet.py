@@ -11,7 +11,14 @@ from torch import nn
 from regard.attention import AbstractAttention
 from regard.attention.peers import espnet
 from regard.layers import CellStack, ConvolutionBlock, Prenet, RecurrentStack, TokenEmbedding
-from regard.models.peers.names import Find, Names, context_last, frame_by_frame, transposed
+from regard.models.peers.names import (
+    Names,
+    context_last,
+    convolution_blocks,
+    frame_by_frame,
+    numbered,
+    transposed,
+)
 from regard.models.tacotron import (
     ConvolutionalEncoder,
     ConvolutionalPostnet,
@@ -82,11 +89,12 @@ UNUSED = ("dec.att.gvec.bias",)
 
 def names(model: Tacotron) -> Names:
     """Their modules by ours. The cells' input begins with the context there, and frames lie feature by feature."""
-    encoder: Any = model.encoder
-    postnet: Any = model.postnets["mel"]
     cells: Any = model.decoder.output_cells
     inner = ".cell" if cells.zoneout.p else ""
-    table: dict[str, Find] = {
+    return {
+        **numbered("decoder.prenet.layers.{}", "dec.prenet.prenet.{}.0", len(model.decoder.prenet.layers)),
+        **numbered("decoder.output_cells.cells.{}.layers.0", f"dec.lstm.{{}}{inner}", cells.num_layers),
+        **convolution_blocks(model, encoder="enc.convs", postnet="dec.postnet.postnet"),
         "encoder.embedding.table": "enc.embed",
         "encoder.stack.layers.0": "enc.blstm",
         "decoder.attention.score.content.query_projection.weight": "dec.att.mlp_dec.weight",
@@ -97,19 +105,7 @@ def names(model: Tacotron) -> Names:
         "decoder.attention.score.location_projection": transposed("dec.att.mlp_att.weight"),
         "decoder.head.projection.weight": frame_by_frame("dec.feat_out.weight", model.decoder.num_features),
         "decoder.head.stop.projection": "dec.prob_out",
+        "decoder.output_cells.cells.0.layers.0.weight_ih_l0": context_last(
+            f"dec.lstm.0{inner}.weight_ih", model.decoder.attention.context_size
+        ),
     }
-    for number in range(len(model.decoder.prenet.layers)):
-        table[f"decoder.prenet.layers.{number}"] = f"dec.prenet.prenet.{number}.0"
-    for number in range(cells.num_layers):
-        table[f"decoder.output_cells.cells.{number}.layers.0"] = f"dec.lstm.{number}{inner}"
-    table["decoder.output_cells.cells.0.layers.0.weight_ih_l0"] = context_last(
-        f"dec.lstm.0{inner}.weight_ih", model.decoder.attention.context_size
-    )
-    for side, theirs, blocks in (
-        ("encoder", "enc.convs", encoder.convolutions),
-        ("postnets.mel", "dec.postnet.postnet", postnet.convolutions),
-    ):
-        for number in range(len(blocks)):
-            table[f"{side}.convolutions.{number}.convolution.filters"] = f"{theirs}.{number}.0"
-            table[f"{side}.convolutions.{number}.norm"] = f"{theirs}.{number}.1"
-    return table

@@ -13,10 +13,8 @@ from regard.attention import (
     WeightedSum,
 )
 from regard.attention.peers import argmax_window
-from regard.layers import CellStack, Prenet
 from regard.models.peers import coqui
-from regard.models.peers.coqui import FrameStop
-from regard.models.tacotron import FrameHead, Tacotron, TacotronDecoder
+from regard.models.tacotron import Tacotron
 
 
 def additive_attention(*, query_size: int, memory_size: int, size: int = 128) -> Mechanism:
@@ -51,29 +49,21 @@ def tacotron1(
 
     The first states are zeros; theirs are learned.
     """
-    base = coqui.tacotron1(
+    return coqui.tacotron1(
         num_symbols,
         num_features=num_features,
         num_frames=num_frames,
+        num_fed_frames=num_fed_frames,
         num_linear=num_linear,
         embedding_size=embedding_size,
         encoder_prenet_sizes=encoder_prenet_sizes,
         num_filters=num_filters,
         bank_size=bank_size,
         recurrent_size=recurrent_size,
+        prenet_sizes=prenet_sizes,
         size=size,
+        activation="sigmoid",
+        attention=attention or additive_attention,
         postnet_filters=postnet_filters,
         postnet_projection=postnet_projection,
     )
-    attend = additive_attention if attention is None else attention
-    mechanism = attend(query_size=size, memory_size=base.encoder.output_size)
-    stop = FrameStop(size, num_frames * num_features)
-    decoder = TacotronDecoder(
-        Prenet(num_fed_frames * num_features, prenet_sizes),
-        mechanism,
-        FrameHead(size, 0, num_features, num_frames, activation="sigmoid", stop=stop),
-        query_cells=CellStack(prenet_sizes[-1] + mechanism.context_size, size, cell="gru"),
-        output_cells=CellStack(size + mechanism.context_size, size, 2, cell="gru", residual=True),
-        num_fed_frames=num_fed_frames,
-    )
-    return Tacotron(base.encoder, decoder, dict(base.postnets.items()))

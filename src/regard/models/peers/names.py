@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,6 +52,27 @@ def load_named(model: Tacotron, weights: Mapping[str, Tensor], names: Names, *, 
     if unread:
         raise DataError(f"Weights that nothing here computes: {', '.join(sorted(unread))}.")
     return model
+
+
+def numbered(ours: str, theirs: str, count: int) -> dict[str, Find]:
+    """Modules that both count from 0; `{}` stands for the number."""
+    return {ours.format(number): theirs.format(number) for number in range(count)}
+
+
+def convolution_blocks(
+    model: Tacotron, *, encoder: str, postnet: str, filters: str = "0", norm: str = "1"
+) -> dict[str, Find]:
+    """The blocks of a Tacotron 2: their lists of blocks, and the names of convolution and normalisation in a block."""
+    sides: tuple[tuple[str, str, Any], ...] = (
+        ("encoder", encoder, model.encoder),
+        ("postnets.mel", postnet, model.postnets["mel"]),
+    )
+    table: dict[str, Find] = {}
+    for side, theirs, module in sides:
+        count = len(module.convolutions)
+        table |= numbered(f"{side}.convolutions.{{}}.convolution.filters", f"{theirs}.{{}}.{filters}", count)
+        table |= numbered(f"{side}.convolutions.{{}}.norm", f"{theirs}.{{}}.{norm}", count)
+    return table
 
 
 def transposed(name: str) -> Find:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from regard.attention import AbstractAttention
 from regard.attention.peers import nvidia
 from regard.layers import CellStack, ConvolutionBlock, Prenet, RecurrentStack, TokenEmbedding
-from regard.models.peers.names import Find, Names, transposed
+from regard.models.peers.names import Names, convolution_blocks, numbered, transposed
 from regard.models.tacotron import (
     ConvolutionalEncoder,
     ConvolutionalPostnet,
@@ -72,9 +71,17 @@ def tacotron2(
 
 def names(model: Tacotron, *, batch_norm: tuple[str, str] = ("0.conv", "1")) -> Names:
     """Their modules by ours."""
-    encoder: Any = model.encoder
-    postnet: Any = model.postnets["mel"]
-    table: dict[str, Find] = {
+    return {
+        **numbered(
+            "decoder.prenet.layers.{}", "decoder.prenet.layers.{}.linear_layer", len(model.decoder.prenet.layers)
+        ),
+        **convolution_blocks(
+            model,
+            encoder="encoder.convolutions",
+            postnet="postnet.convolutions",
+            filters=batch_norm[0],
+            norm=batch_norm[1],
+        ),
         "encoder.embedding.table": "embedding",
         "encoder.stack.layers.0": "encoder.lstm",
         "decoder.query_cells.cells.0.layers.0": "decoder.attention_rnn",
@@ -89,14 +96,3 @@ def names(model: Tacotron, *, batch_norm: tuple[str, str] = ("0.conv", "1")) -> 
         "decoder.head.projection": "decoder.linear_projection.linear_layer",
         "decoder.head.stop.projection": "decoder.gate_layer.linear_layer",
     }
-    for number in range(len(model.decoder.prenet.layers)):
-        table[f"decoder.prenet.layers.{number}"] = f"decoder.prenet.layers.{number}.linear_layer"
-    for side, theirs, blocks in (
-        ("encoder", "encoder", encoder.convolutions),
-        ("postnets.mel", "postnet", postnet.convolutions),
-    ):
-        for number in range(len(blocks)):
-            ours, other = f"{side}.convolutions.{number}", f"{theirs}.convolutions.{number}"
-            table[f"{ours}.convolution.filters"] = f"{other}.{batch_norm[0]}"
-            table[f"{ours}.norm"] = f"{other}.{batch_norm[1]}"
-    return table
