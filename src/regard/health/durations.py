@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.intervals import Intervals
-from regard.errors import ShapeError
-from regard.health.timing import UnitTimes
+from regard.health.timing import UnitTimes, check_labelled
 from regard.health.timing_errors import MISSING_SECONDS
 
 
@@ -41,11 +40,7 @@ def duration_differences(
     Raises:
         ShapeError: for times of a batch, or of fewer positions than labels.
     """
-    if times.ends.ndim != 1 or len(times) < len(labels):
-        raise ShapeError(
-            f"Expected the times of one sentence with at least the {len(labels)} units of its labels; got "
-            f"{times.ends.shape}."
-        )
+    check_labelled(times, labels)
     spoken = times.durations[: len(labels)] - labels.durations
     return DurationDifferences(spoken[labels.is_heard], seconds, reference_seconds)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from regard.data.intervals import Intervals
 from regard.errors import ConfigError, ShapeError
 from regard.health.monotonic_path import flattened, monotonic_path
 
@@ -90,6 +91,19 @@ class UnitTimes:
     def durations(self) -> NDArray[np.float64]:
         """(..., S) seconds; the first unit begins at 0."""
         return np.diff(self.ends, axis=-1, prepend=0.0)
+
+
+def check_labelled(times: UnitTimes, labels: Intervals) -> None:
+    """Refuses times that cannot belong to a labelled sentence.
+
+    Raises:
+        ShapeError: for times of a batch, or of fewer positions than labels.
+    """
+    if times.ends.ndim != 1 or len(times) < len(labels):
+        raise ShapeError(
+            f"Expected the times of one sentence with at least the {len(labels)} units of its labels; got "
+            f"{times.ends.shape}."
+        )
 
 
 def unit_times(

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.intervals import Intervals
-from regard.errors import ShapeError
-from regard.health.timing import UnitTimes
+from regard.health.timing import UnitTimes, check_labelled
 
 MISSING_SECONDS = 0.5
 """The error of a unit without a time."""
@@ -41,11 +40,7 @@ def timing_differences(times: UnitTimes, labels: Intervals) -> TimingDifferences
     Raises:
         ShapeError: for times of a batch, or of fewer positions than labels.
     """
-    if times.centres.ndim != 1 or len(times) < len(labels):
-        raise ShapeError(
-            f"Expected the times of one sentence with at least the {len(labels)} units of its labels; got "
-            f"{times.centres.shape}."
-        )
+    check_labelled(times, labels)
     heard = labels.is_heard
     return TimingDifferences(
         (times.centres[: len(labels)] - labels.middles)[heard], (times.ends[: len(labels)] - labels.ends)[heard]
