@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from regard.data import BOS, EOS, UNKNOWN, Field
 from regard.data.field import described
@@ -145,9 +146,8 @@ def unknown_to(model: TextToText, source: str, outputs: Sequence[str]) -> tuple[
     extension = model._extension(source, encoding)
     unknown = dict.fromkeys(model._unknown(encoding, extension))
     for text in outputs:
-        hypothesis = _hypothesis(model, text, False, extension)
         symbols = _symbols(model, text)
-        ids = hypothesis.tokens.tolist()[:: -1 if model.is_reversed else 1]
+        ids = _ids(model, symbols, extension)
         unknown |= dict.fromkeys(symbol for symbol, number in zip(symbols, ids, strict=True) if number == UNKNOWN)
     unknown.pop(SPECIALS[UNKNOWN], None)
     if not unknown:
@@ -165,13 +165,16 @@ def _symbols(model: TextToText, text: str) -> list[str]:
     return [*model.target.split(first), *(each for part in others for each in (unknown, *model.target.split(part)))]
 
 
+def _ids(model: TextToText, symbols: Sequence[str], extension: Any) -> NDArray[np.int64]:
+    """The ids of an output's symbols, those that are copied among them."""
+    if model.extended is not None and extension is not None:
+        return model.extended.ids(symbols, extension)
+    return model.target.vocabulary.ids(symbols)
+
+
 def _hypothesis(model: TextToText, text: str, has_ended: bool, extension: Any) -> Hypothesis:
     """A text as the model writes it, without scores."""
-    symbols = _symbols(model, text)
-    if model.extended is not None and extension is not None:
-        ids = model.extended.ids(symbols, extension)
-    else:
-        ids = model.target.vocabulary.ids(symbols)
+    ids = _ids(model, _symbols(model, text), extension)
     ids = np.append(ids[::-1] if model.is_reversed else ids, [EOS] * has_ended)
     tokens = torch.from_numpy(ids.astype(np.int64))
     return Hypothesis(tokens, 0.0, 0.0, "eos" if has_ended else "length", torch.zeros(len(tokens)))

@@ -275,8 +275,9 @@ def highest_focus(predictions: Sequence[Prediction]) -> float | None:
     rates: dict[tuple[str, int], list[float]] = {}
     for prediction in predictions:
         for name, heads in prediction.alignments.items():
-            for head in range(len(heads) if heads.numel() else 0):
-                rates.setdefault((name, head), []).append(float(health.focus_rate(heads[head])))
+            if heads.numel():
+                for head, rate in enumerate(health.focus_rate(heads)):
+                    rates.setdefault((name, head), []).append(float(rate))
     return max(float(np.mean(each)) for each in rates.values()) if len(rates) > 1 else None
 
 
