@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+import typer
 
 import regard
 from regard.cli import main, run
@@ -120,6 +121,12 @@ def test_an_error_is_one_clear_message_and_a_status(broken, capsys, error, statu
     assert message in printed.err
     assert "Traceback" not in printed.err
     assert printed.out == ""
+
+
+def test_a_command_that_ends_with_the_status_of_an_interruption_has_said_so_itself(broken, capsys):
+    broken.error = typer.Exit(130)
+    assert run(["explain"]) == 130
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("arguments", [["--debug", "explain"], ["explain", "--debug"]])

@@ -575,7 +575,7 @@ def test_heads_types_devices_and_numbers_of_calls_choose():
         assert calls[0].untyped_storage().nbytes() == 2 * calls[0].numel()
     with pytest.raises(ShapeError, match=r"heads=\[5\].*has 3 heads"), record_attention(attends, heads=5):
         attends(x, x, x)
-    for wrong in ({"max_calls": 0}, {"dtype": torch.long}):
+    for wrong in ({"max_calls": 0}, {"dtype": torch.long}, {"dtype": "float16"}):
         with pytest.raises(ConfigError), record_attention(attends, **wrong):
             pass
 

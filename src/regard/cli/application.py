@@ -17,7 +17,7 @@ from regard.cli.failure import report
 from regard.cli.options import SettingsCommand
 from regard.cli.standard import hush, plain_warnings, prepare_streams, say, show, standard_output
 
-INTERRUPTED, UNREAD = 130, 141
+UNREAD = 141
 
 
 class Verbs(TyperGroup):
@@ -91,10 +91,9 @@ def run(arguments: Sequence[str]) -> int:
     try:
         typer.main.get_command(application).main(words, prog_name="regard")
     except SystemExit as error:  # click always ends in this way
-        status = error.code if isinstance(error.code, int) else int(error.code is not None)
-        if status == INTERRUPTED:
+        if isinstance(getattr(error.__context__, "__cause__", None), KeyboardInterrupt):
             say("interrupted")
-        return status
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
     except Exception as error:
         if isinstance(error, OSError) and error.errno == ENOSPC and error.filename is None:
             hush()  # else writing the rest to a full disk fails again when Python ends

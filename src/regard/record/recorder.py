@@ -75,8 +75,8 @@ def record_attention(
     module = _module(model)
     if max_calls is not None and max_calls < 1:
         raise ConfigError(f"max_calls={max_calls}: 1 or more calls of each attention, or None for all.")
-    if dtype is not None and not dtype.is_floating_point:
-        raise ConfigError(f"dtype={dtype}: weights are kept as floating-point numbers, such as torch.float16.")
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise ConfigError(f"dtype={dtype!r}: weights are kept as floating-point numbers, such as torch.float16.")
     keep = Keep(_numbers(heads), dtype, None if device is None else torch.device(device))
     patterns = (names,) if isinstance(names, str) else None if names is None else tuple(names)
     seen = Seen()
