@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from torch import Tensor
@@ -72,25 +72,13 @@ def search(
         RegardError: for NaN, logits instead of log-probabilities, or an eos outside the vocabulary.
     """
     options = Search() if options is None else options
-    if options.method != "beam":
+    chosen: Callable[..., list[list[Hypothesis]]]
+    if options.method == "beam":
+        chosen = partial(beam_search, penalty=penalty)
+    else:
         refuse_penalty(penalty, options)
-        drawn = sample if options.method == "sampling" else partial(mbr_search, text=text)
-        return drawn(
-            decoder,
-            memory,
-            options,
-            bos=bos,
-            eos=eos,
-            max_length=max_length,
-            alignment=alignment,
-            processors=processors,
-            items=items,
-            source=source,
-            min_length=min_length,
-            unk=unk,
-            constraints=constraints,
-        )
-    return beam_search(
+        chosen = sample if options.method == "sampling" else partial(mbr_search, text=text)
+    return chosen(
         decoder,
         memory,
         options,
@@ -98,7 +86,6 @@ def search(
         eos=eos,
         max_length=max_length,
         alignment=alignment,
-        penalty=penalty,
         processors=processors,
         items=items,
         source=source,
