@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import pytest
 import torch
@@ -10,6 +11,9 @@ from torch import nn
 
 from regard import tree
 from regard.attention import CausalWindow, Mechanism, luong, multi_head
+from regard.attention.alignments import SoftmaxAlignment
+from regard.attention.reads import ProjectedSum
+from regard.attention.scores import RotaryDotScore
 from regard.decoding import Search, search
 from regard.layers import TokenEmbedding, TokenHead
 from regard.models import Encoded, transformer_decoder, transformer_language_model
@@ -117,9 +121,17 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("name", KINDS)
+CROSS = partial(multi_head, query_size=D, memory_size=20, size=D, num_heads=4)
+OF_SOURCES = {
+    "rotated to the source": {"cross_attention": partial(CROSS, positions="rotary")},
+    "rotated to both": {"positions": "rotary", "cross_attention": partial(CROSS, positions="rotary")},
+    "rotated and normalised": {"cross_attention": partial(CROSS, positions="rotary", normalised=True)},
+}
+
+
+@pytest.mark.parametrize("name", KINDS | OF_SOURCES)
 def test_steps_in_a_search_say_what_the_decoder_says(name):
-    require_same_steps(decoder(**KINDS[name]), source(5), 5, 3, 12, SearchTwin)
+    require_same_steps(decoder(**(KINDS | OF_SOURCES)[name]), source(5), 5, 3, 12, SearchTwin)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -267,7 +279,11 @@ def layers(gate, bias, is_pre, activation, normalised, dtype=torch.float64):
         )
         for _ in range(2)
     ]
-    layout = Layout(heads, groups, heads, groups, normalised, normalised, is_pre, activation, not gate)
+    layout = Layout(
+        *(heads, groups, heads, groups, normalised, normalised, is_pre, activation, not gate),
+        rotated=not normalised or not is_pre,
+        cross_rotated=gate or normalised,
+    )
     return tuple(made), layout
 
 
@@ -299,7 +315,7 @@ def test_compiled_steps_are_those_of_the_reference(gate, bias, is_pre, activatio
             torch.randint(0, 3, (6,)),
             torch.arange(3).repeat_interleave(2),
             torch.randn(2, 4, 9, dtype=torch.float64) if bias else None,
-            torch.stack([angles.cos(), angles.sin()]) if is_pre else None,
+            torch.stack([angles.cos(), angles.sin()]),
         )
         x = torch.randn(6, 20, dtype=torch.float64)
         results = []
@@ -307,6 +323,13 @@ def test_compiled_steps_are_those_of_the_reference(gate, bias, is_pre, activatio
             y = x.clone()
             results.append((y, step.run(y, first, present, weights=wanted)))
         torch.testing.assert_close(*results, rtol=0, atol=1e-11)
+
+
+def test_two_rotations_are_left_to_the_modules():
+    cross = Mechanism(
+        RotaryDotScore(D, 20, D, num_heads=4, base=100.0), SoftmaxAlignment(), ProjectedSum(20, D, num_heads=4)
+    )
+    assert "two rotations" in decoder(num_layers=1, positions="rotary", cross_attention=lambda: cross).explain()
 
 
 def test_a_mechanism_with_other_parts_is_not_mistaken():

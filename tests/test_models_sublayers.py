@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
@@ -35,7 +37,7 @@ def translation(dtype=torch.float64, **options):
     torch.manual_seed(0)
     sizes = {"num_layers": 2, "num_heads": 2, "feed_forward_size": 96, "dropout": 0.2} | options
     embedding = TokenEmbedding(N, D)
-    encoder = transformer_encoder(embedding, **sizes)
+    encoder = transformer_encoder(embedding, **{k: v for k, v in sizes.items() if k != "cross_attention"})
     decoder = transformer_decoder(embedding, TokenHead(D, N, tied=embedding), memory_size=D, **sizes)
     return EncoderDecoder(encoder, decoder).to(dtype)
 
@@ -111,6 +113,12 @@ def test_a_training_pass_is_that_of_the_modules_with_the_same_dropout(options, i
 )
 def test_options_of_transformers_are_computed_or_left_to_the_modules(options, count):
     assert_same(translation(options=TransformerOptions(**options)), True, 1e-10, count)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_queries_of_cross_attention_are_rotated_to_their_positions(groups):
+    cross = partial(multi_head, query_size=D, memory_size=D, size=D, num_heads=2, num_key_value_heads=groups)
+    assert_same(translation(cross_attention=partial(cross, positions="rotary")), True, 1e-10, 10)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +213,12 @@ X = torch.zeros(2, 10, D)
         (SELF_ATTENTION, (without_weights(Residual(D)), attention()), "no weight or no bias"),
         (CROSS_ATTENTION, (Residual(D), attention(), X, None), None),
         (CROSS_ATTENTION, (Residual(D), attention(window=CausalWindow()), X, None), "CausalWindow"),
-        (CROSS_ATTENTION, (Residual(D), attention(score=RotaryDotScore(D, D, D, num_heads=2)), X, None), "Rotary"),
+        (CROSS_ATTENTION, (Residual(D), attention(score=RotaryDotScore(D, D, D, num_heads=2)), X, None), None),
+        (
+            CROSS_ATTENTION,
+            (Residual(D), attention(score=RotaryDotScore(D, D, D, num_heads=2, rotary_size=2)), X, None),
+            "no product of complex numbers",
+        ),
         (FEED_FORWARD, (Residual(D), FeedForward(D, 32)), None),
         (FEED_FORWARD, (Residual(D), Louder(D, 32)), "Louder"),
         (FEED_FORWARD, (Residual(D), with_option(FeedForward(D, 32))), "does not know the sharpness"),

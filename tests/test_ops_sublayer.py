@@ -57,7 +57,7 @@ def self_attention(dtype, *, biased=True, norm_first=True, causal=False, groups=
     return lambda *given: ops.self_attention_sublayer(*given, *rest, mask, support, turn, **options), tensors
 
 
-def cross_attention(dtype, *, biased=True, norm_first=True, positions=7):
+def cross_attention(dtype, *, biased=True, norm_first=True, positions=7, turned=False):
     tensors = [
         draw(B, T, D, dtype=dtype),
         *weights(dtype, (D,), (D,), (D, D)),
@@ -68,9 +68,10 @@ def cross_attention(dtype, *, biased=True, norm_first=True, positions=7):
     ]
     support = draw(B, 1, positions) > -0.3
     support[1] = False
+    turn = torch.polar(torch.ones(T, 16, dtype=dtype), draw(T, 16, dtype=dtype)) if turned else None
     options = {"num_heads": 2, "scale": 0.2, "norm_first": norm_first}
     rest = () if biased else (None, None)
-    return lambda *given: ops.cross_attention_sublayer(*given, *rest, None, support, **options), tensors
+    return lambda *given: ops.cross_attention_sublayer(*given, *rest, None, support, turn, **options), tensors
 
 
 CASES = {
@@ -87,7 +88,9 @@ CASES = {
     "self-attention, long, causal, shared": partial(self_attention, steps=40, causal=True, groups=1),
     "cross-attention": cross_attention,
     "cross-attention, no biases": partial(cross_attention, biased=False),
+    "cross-attention, turned": partial(cross_attention, turned=True),
     "cross-attention, long": partial(cross_attention, positions=130),
+    "cross-attention, long, turned": partial(cross_attention, positions=130, turned=True),
 }
 NAMES = pytest.mark.parametrize("name", CASES)
 

@@ -145,7 +145,7 @@ def _attend_to_self(
         joined.bias,
         drop_mask(residual.dropout, x),
         _support(mask),
-        _turn(score, x) if type(score) is RotaryDotScore else None,
+        _turn(score, x),
         num_heads=score.num_heads,
         num_key_value_heads=content.num_key_value_heads,
         scale=content.scale * mechanism.alignment.softmax_factor,
@@ -167,20 +167,22 @@ def _attend_to_source(
     generator: torch.Generator | None,
 ) -> tuple[Tensor, None]:
     score, projection = mechanism.score, mechanism.read.output_projection
+    content = _content(score)
     output = ops.cross_attention_sublayer(
         x,
         residual.norm.weight,
         residual.norm.bias,
-        score.query_projection.weight,
+        content.query_projection.weight,
         memory.score,
         memory.read,
         projection.weight,
-        score.query_projection.bias,
+        content.query_projection.bias,
         projection.bias,
         drop_mask(residual.dropout, x),
         _support(memory.mask),
+        _turn(score, x),
         num_heads=score.num_heads,
-        scale=score.scale * mechanism.alignment.softmax_factor,
+        scale=content.scale * mechanism.alignment.softmax_factor,
         **_norm_options(residual),
     )
     if recorders.wanted(mechanism):
@@ -235,12 +237,15 @@ def _memory_of(mechanism: Any, values: Tensor, mask: Tensor | None) -> Memory:
     mask = keep_mask(values, mask)
     if mask is not None and _support(mask) is not None:
         values = values.masked_fill(~mask[..., None], 0)
+    content = _content(score)
     keys, read_values = (
-        ops.linear(values, linear.weight, linear.bias) for linear in (score.key_projection, read.value_projection)
+        ops.linear(values, linear.weight, linear.bias) for linear in (content.key_projection, read.value_projection)
     )
-    return Memory(
-        score=split(keys, score.num_key_value_heads), read=split(read_values, read.num_key_value_heads), mask=mask
-    )
+    keys = split(keys, content.num_key_value_heads)
+    if type(score) is RotaryDotScore:
+        angles = position_angles(torch.arange(keys.shape[1], device=keys.device), score.rotary_size, score.base)
+        keys = ops.rotate(keys, angles, score.layout)
+    return Memory(score=keys, read=split(read_values, read.num_key_value_heads), mask=mask)
 
 
 def _norm_options(residual: Residual) -> dict[str, Any]:
@@ -252,8 +257,10 @@ def _support(mask: Tensor | None) -> Tensor | None:
     return None if mask is None or bool(mask.all()) else mask[:, None]
 
 
-def _turn(score: RotaryDotScore, x: Tensor) -> Tensor:
-    """The rotations of all steps, (T, D / 2) complex numbers."""
+def _turn(score: ScaledDotScore | RotaryDotScore, x: Tensor) -> Tensor | None:
+    """The rotations of all steps, (T, D / 2) complex numbers; None of a score without."""
+    if type(score) is not RotaryDotScore:
+        return None
     angles = position_angles(torch.arange(x.shape[1], device=x.device), score.rotary_size, score.base)
     return torch.complex(angles.cos().to(x.dtype), angles.sin().to(x.dtype))
 
@@ -263,12 +270,8 @@ def _refuse_self_attention(residual: Residual, attention: Any, x: Any) -> str | 
         return reason
     if (reason := _refuse_mechanism(attention, ("all", "past"), x.shape[1])) is not None:
         return reason
-    score, size = attention.score, residual.norm.weight.shape[0]
-    if type(score) is RotaryDotScore and (
-        score.layout != "interleaved" or score.rotary_size != score.content.head_size
-    ):
-        return "rotations of half a head, or of pairs that are not neighbours, are no product of complex numbers"
-    return _refuse_widths(attention, size, size)
+    size = residual.norm.weight.shape[0]
+    return _refuse_rotation(attention.score) or _refuse_widths(attention, size, size)
 
 
 def _refuse_cross_attention(
@@ -280,14 +283,20 @@ def _refuse_cross_attention(
         return reason
     if (reason := _refuse_mechanism(attention, ("all",), None)) is not None:
         return reason
-    if type(attention.score) is not ScaledDotScore:
-        return f"it knows no {type(attention.score).__name__} of a source"
     if isinstance(memory, Memory):
         if memory.num_sentences != len(x):
             return "several rows share the memory of a sentence"
         if (reason := refuse(x, memory.score, memory.read)) is not None:
             return reason
-    return _refuse_widths(attention, residual.norm.weight.shape[0], None)
+    return _refuse_rotation(attention.score) or _refuse_widths(attention, residual.norm.weight.shape[0], None)
+
+
+def _refuse_rotation(score: Any) -> str | None:
+    if type(score) is not RotaryDotScore:
+        return None
+    if score.layout == "interleaved" and score.rotary_size == score.content.head_size:
+        return None
+    return "rotations of half a head, or of pairs that are not neighbours, are no product of complex numbers"
 
 
 def _refuse_feed_forward(residual: Residual, feed_forward: Any, x: Any) -> str | None:
@@ -315,8 +324,6 @@ def _refuse_memory(attention: Any, values: Any) -> str | None:
         return reason
     if (reason := _refuse_mechanism(attention, ("all",), None)) is not None:
         return reason
-    if type(attention.score) is not ScaledDotScore:
-        return f"it knows no {type(attention.score).__name__} of a source"
     return None if values.shape[-1] == attention.score.memory_size else "the memory has another width"
 
 

@@ -170,17 +170,28 @@ def _layer(layer: Any, kind: type, name: str) -> tuple[LayerWeights, Layout, tup
     _require(layer, name, (kind,))
     norms = [_norm(residual, f"{name}.residuals.{index}") for index, residual in enumerate(layer.residuals)]
     attention, heads, rotation, interleaved, windows = _attention(layer.attention, f"{name}.attention", causal=True)
-    cross, cross_heads = None, (0, 0, False)
+    cross, cross_heads, turned = None, (0, 0, False), None
     if hasattr(layer, "cross_attention"):
-        cross, cross_heads, turned, *_ = _attention(layer.cross_attention, f"{name}.cross_attention", causal=False)
-        if turned is not None:
-            raise Ineligible("the step does not rotate the queries of cross-attention")
+        cross, cross_heads, turned, *pairs = _attention(layer.cross_attention, f"{name}.cross_attention", causal=False)
+        if turned is not None and rotation is not None and (turned, pairs[0]) != (rotation, interleaved):
+            raise Ineligible("the step does not know two rotations")
+        interleaved = interleaved if turned is None else pairs[0]
     inner, outer, gate, activation = _feed_forward(layer.feed_forward, f"{name}.feed_forward")
     weights = LayerWeights(tuple(norm for norm, _ in norms), attention, cross, inner, outer, gate)
-    layout = Layout(*heads[:2], *cross_heads[:2], heads[2], cross_heads[2], norms[0][1], activation, interleaved)
+    layout = Layout(
+        *heads[:2],
+        *cross_heads[:2],
+        normalised=heads[2],
+        cross_normalised=cross_heads[2],
+        is_pre=norms[0][1],
+        activation=activation,
+        interleaved=interleaved,
+        rotated=rotation is not None,
+        cross_rotated=turned is not None,
+    )
     if any(first != layout.is_pre for _, first in norms):
         raise Ineligible("some norms are before the sublayers and others after them")
-    return weights, layout, rotation, windows
+    return weights, layout, rotation or turned, windows
 
 
 def _feed_forward(module: Any, name: str) -> tuple[Affine, Affine, Affine | None, Any]:

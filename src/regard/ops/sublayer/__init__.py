@@ -154,19 +154,21 @@ def cross_attention_sublayer(
     output_bias: Tensor | None = None,
     mask: Float[Tensor, "B T D"] | None = None,
     support: Bool[Tensor, "B 1 S"] | None = None,
+    turn: Tensor | None = None,
     *,
     num_heads: int = 1,
     scale: float = 1.0,
     epsilon: float = 1e-5,
     norm_first: bool = True,
 ) -> Float[Tensor, "B T D"]:
-    """x + m ⊙ f(norm(x)) or norm(x + m ⊙ f(x)), with f(n) = W_o attention(W_q n, keys, values) + b_o.
+    """x + m ⊙ f(norm(x)) or norm(x + m ⊙ f(x)), with f(n) = W_o attention(R W_q n, keys, values) + b_o.
 
     Args:
         mask, epsilon, norm_first: as in `feed_forward_sublayer`.
         query_weight, …, output_bias: W_q, W_o, b_q, b_o.
         keys, values: already projected, for G heads; G divides H.
         support: True at positions that may be attended to; a sentence without any gets f = 0.
+        turn: R, as in `self_attention_sublayer`, of the queries only; the keys are turned already.
         num_heads: H.
         scale: on the energies.
 
@@ -188,7 +190,8 @@ def cross_attention_sublayer(
             | {"values": ("B S G V", values), "output_weight": ("D V", output_weight)}
         )
     inputs = (
-        x, norm_weight, norm_bias, query_weight, keys, values, output_weight, query_bias, output_bias, mask, support
+        x, norm_weight, norm_bias, query_weight, keys, values, output_weight, query_bias, output_bias, mask, support,
+        turn,
     )  # fmt: skip
     options: dict[str, Any] = {"num_heads": num_heads, "scale": scale, "epsilon": epsilon, "norm_first": norm_first}
     return choose(CROSS_ATTENTION_SUBLAYER, *inputs, **options).function(*inputs, **options)
@@ -255,9 +258,9 @@ def _cross_attention(
     scale: float = 1.0,
     **options: Any,
 ) -> Tensor:
-    *weights, mask, support = (*given, *[None] * 4)[:8]
+    *weights, mask, support, turn = (*given, *[None] * 5)[:9]
     inner = CrossAttention(num_heads, scale)
-    return run(inner, x, norm_weight, norm_bias, mask, (*weights, support), **options)
+    return run(inner, x, norm_weight, norm_bias, mask, (*weights, support, turn), **options)
 
 
 def _unfit(shown: dict[str, tuple[str, Tensor]]) -> ShapeError:

@@ -2,7 +2,7 @@
 
     self:   [q k v] = n [W_q; W_k; W_v]ᵀ + b,  f = W_o c + b_o,  c = attention(R q, R k, v)
             grad_c = grad_f W_o,  [grad_q grad_k grad_v] of attention, turned back by R,  grad_n = [...] [W_q; W_k; W_v]
-    cross:  q = n W_qᵀ + b_q; keys and values are given
+    cross:  q = n W_qᵀ + b_q,  c = attention(R q, k, v); keys, which are turned already, and values are given
 
 q, k and v are columns of one matrix (B, T, width), and so are their gradients: nothing is copied between products and
 attention (`regard.ops.dot_attention.numba`). Long sequences take torch's kernels, which keep no weights.
@@ -48,7 +48,7 @@ class SelfAttention(AbstractInner):
         weight, bias = _joined(weights, (b_q, b_k, b_v))
         projected = linear(n, weight, bias).view(*lead, -1)
         parts = self._parts(projected, weights)
-        _turn(parts, turn)
+        _turn(parts[:2], turn)
         context, kept, extra = _attend(parts, support, self.scale, self.causal)
         change = _write(context, w_o, b_o, support, self.causal)
         return change, (weight, projected, context, *kept), extra
@@ -64,7 +64,7 @@ class SelfAttention(AbstractInner):
         grad_projected = torch.empty_like(projected)
         parts, grad_parts = (self._parts(matrix, weights) for matrix in (projected, grad_projected))
         _attend_backward(grad_context, parts, grad_parts, self.scale, self.causal, kept, extra)
-        _turn(grad_parts, None if turn is None else turn.conj())
+        _turn(grad_parts[:2], None if turn is None else turn.conj())
         rows = grad_projected.view(len(n), -1)
         sizes = [len(w) for w in weights]
         of_output = _grad_output(grad, context, (needs[3], needs[7]))
@@ -96,7 +96,7 @@ class SelfAttention(AbstractInner):
 
 @dataclass(frozen=True)
 class CrossAttention(AbstractInner):
-    """f of the inputs W_q, keys (B, S, G, D), values (B, S, G, V), W_o, b_q, b_o and the support (B, 1, S).
+    """f of W_q, keys (B, S, G, D), values (B, S, G, V), W_o, b_q, b_o, the support (B, 1, S) and R (T, D / 2), complex.
 
     Args:
         num_heads: H.
@@ -108,16 +108,18 @@ class CrossAttention(AbstractInner):
 
     def forward(self, n: Tensor, lead: torch.Size, inputs: Any) -> tuple[Tensor, Any, Any]:
         """As `AbstractInner.forward`."""
-        w_q, keys, values, w_o, b_q, b_o, support = inputs
+        w_q, keys, values, w_o, b_q, b_o, support, turn = inputs
         query = linear(n, w_q, b_q).view(*lead, -1)
-        context, kept, extra = _attend(self._parts(query, keys, values), support, self.scale, False)
+        parts = self._parts(query, keys, values)
+        _turn(parts[:1], turn)
+        context, kept, extra = _attend(parts, support, self.scale, False)
         return _write(context, w_o, b_o, support, False), (query, context, *kept), extra
 
     def backward(
         self, grad: Tensor, n: Tensor, lead: torch.Size, inputs: Any, kept: Any, extra: Any, needs: Any
     ) -> tuple[Tensor, list[Tensor | None]]:
         """As `AbstractInner.backward`."""
-        w_q, keys, values, w_o, _, b_o, support = inputs
+        w_q, keys, values, w_o, _, b_o, support, turn = inputs
         query, context, *kept = kept
         grad = _grad_written(grad, b_o, support, False, lead)
         grad_context = linear(grad, w_o.t()).view(*lead, -1)
@@ -126,18 +128,19 @@ class CrossAttention(AbstractInner):
         )
         parts, grad_parts = self._parts(query, keys, values), self._parts(grad_query, grad_keys, grad_values)
         _attend_backward(grad_context, parts, grad_parts, self.scale, False, kept, extra)
+        _turn(grad_parts[:1], None if turn is None else turn.conj())
         rows = grad_query.view(len(n), -1)
         of_output = _grad_output(grad, context, (needs[3], needs[5]))
         of_query = when(needs[0], lambda: outer(rows, n)), when(needs[4], lambda: rows.sum(0))
-        grads = [of_query[0], grad_keys, grad_values, of_output[0], of_query[1], of_output[1], None]
+        grads = [of_query[0], grad_keys, grad_values, of_output[0], of_query[1], of_output[1], None, None]
         return linear(rows, w_q.t()), grads
 
     def reference(self, around: Any, inputs: Any, **options: Any) -> Tensor:
         """As `AbstractInner.reference`."""
         x, norm_weight, norm_bias, mask = around
-        w_q, keys, values, w_o, b_q, b_o, support = inputs
+        w_q, keys, values, w_o, b_q, b_o, support, turn = inputs
         return reference.cross_attention_sublayer(
-            x, norm_weight, norm_bias, w_q, keys, values, w_o, b_q, b_o, mask, support,
+            x, norm_weight, norm_bias, w_q, keys, values, w_o, b_q, b_o, mask, support, turn,
             num_heads=self.num_heads, scale=self.scale, **options,
         )  # fmt: skip
 
@@ -157,10 +160,10 @@ def _joined(weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> tuple
     return torch.cat([*weights]), torch.cat(filled)
 
 
-def _turn(parts: Parts, turn: Tensor | None) -> None:
-    """Multiplies neighbouring features of queries and keys, as complex numbers, by (T, D / 2), in place."""
+def _turn(parts: Sequence[Any], turn: Tensor | None) -> None:
+    """Multiplies neighbouring features, as complex numbers, by (T, D / 2), in place."""
     if turn is not None:
-        for part in parts[:2]:
+        for part in parts:
             torch.view_as_complex(part.view().unflatten(-1, (-1, 2))).mul_(turn[:, None])
 
 

@@ -93,16 +93,17 @@ def cross_attention_sublayer(
     output_bias: Tensor | None = None,
     mask: Tensor | None = None,
     support: Tensor | None = None,
+    turn: Tensor | None = None,
     *,
     num_heads: int = 1,
     scale: float = 1.0,
     epsilon: float = 1e-5,
     norm_first: bool = True,
 ) -> Tensor:
-    """f(n) = W_o attention(W_q n, keys, values) + b_o."""
+    """f(n) = W_o attention(R W_q n, keys, values) + b_o."""
 
     def change(n: Tensor) -> Tensor:
-        q = linear(n, query_weight, query_bias).unflatten(-1, (num_heads, -1))
+        q = turned(linear(n, query_weight, query_bias).unflatten(-1, (num_heads, -1)), turn)
         context = reference.dot_attention(q, keys, values, support, scale=scale).flatten(2)
         return written(context, output_weight, output_bias, support, False)
 

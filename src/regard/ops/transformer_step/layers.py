@@ -89,6 +89,8 @@ class Layout:
             before they are rotated and scaled.
         is_pre: whether norms are before the sublayers.
         interleaved: which features of a head are rotated in pairs, neighbours or those of two halves.
+        rotated, cross_rotated: whether `Present.turn` rotates queries and keys of self-attention, and queries of
+            cross-attention, whose keys are rotated already.
     """
 
     num_heads: int
@@ -100,6 +102,8 @@ class Layout:
     is_pre: bool = True
     activation: Activation = "relu"
     interleaved: bool = True
+    rotated: bool = False
+    cross_rotated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,7 @@ class Present:
         begins: (R,) long, the first of the columns that each row attends to.
         sentences: (R,) long, into which source each row looks.
         bias: (L, H, ≥ T) by distance t - j, or None.
-        turn: (2, P), the cosines and sines of this step's rotation, or None.
+        turn: (2, P), the cosines and sines of this step's rotation; None if nothing is rotated.
     """
 
     slots: Tensor

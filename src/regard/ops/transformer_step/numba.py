@@ -76,6 +76,8 @@ class LayerSteps(AbstractLayerSteps):
             layout.cross_normalised,
             layout.is_pre,
             layout.interleaved,
+            layout.rotated,
+            layout.cross_rotated,
             _ACTIVATIONS[layout.activation],
         )
         no_mask = np.empty((0, 0), np.bool_)
@@ -198,7 +200,10 @@ def _step(
     matrices (L, 9) are addresses, with `sizes` (9, 2); vectors (L, ·) begin at `at`; source (L, 2) are addresses of
     keys and values (B, S, W).
     """
-    heads, groups, cross_heads, cross_groups, normalised, cross_normalised, is_pre, interleaved, activation = flags
+    (
+        heads, groups, cross_heads, cross_groups, normalised, cross_normalised, is_pre, interleaved, rotated,
+        cross_rotated, activation,
+    ) = flags  # fmt: skip
     count, width = x.shape
     steps, positions = slots.shape[1], len(places)
     one, each, crosses = x.dtype.type(1), x.itemsize, len(source) > 0
@@ -212,7 +217,8 @@ def _step(
     inner = np.empty((block, hidden), x.dtype)
     gate = np.empty((block, sizes[GATE, 0]), x.dtype)
     alpha = np.empty((max(heads, cross_heads), max(steps, positions)), x.dtype)
-    unmasked, unturned, unbiased = np.empty(0, mask.dtype), turn[:0], np.empty((0, 0), x.dtype)
+    unmasked, unbiased = np.empty(0, mask.dtype), np.empty((0, 0), x.dtype)
+    self_turn, cross_turn = turn if rotated else turn[:0], turn if cross_rotated else turn[:0]
     unscaled, unshifted = np.empty(0, np.float32), np.empty(0, np.int32)
     units = np.empty((block, max(width, wide, hidden) if len(scales) else 0), np.uint8)
     sums = np.empty((block, max(width, wide, hidden, keys.shape[2]) if len(scales) else 0), np.int32)
@@ -233,8 +239,8 @@ def _step(
             _linear(u, rows, matrix, sizes, vector, at, QUERY, query, stored)
             _linear(u, rows, matrix, sizes, vector, at, KEY, new_keys, stored)
             _linear(u, rows, matrix, sizes, vector, at, VALUE, new_values, stored)
-            _place(query, rows, heads, size, normalised, turn, interleaved, factors[layer, 0])
-            _place(new_keys, rows, groups, size, normalised, turn, interleaved, one)
+            _place(query, rows, heads, size, normalised, self_turn, interleaved, factors[layer, 0])
+            _place(new_keys, rows, groups, size, normalised, self_turn, interleaved, one)
             from_keys, from_values = np.int64(keys[layer].ctypes.data), np.int64(values[layer].ctypes.data)
             for r in range(rows):
                 weights = self_weights[layer, low + r] if len(self_weights) else alpha
@@ -250,7 +256,9 @@ def _step(
                 epsilon = epsilons[layer, 1]
                 _enter(here, vector, at, norm, epsilon, is_pre, u)
                 _linear(u, rows, matrix, sizes, vector, at, CROSS_QUERY, query, stored)
-                _place(query, rows, cross_heads, cross_size, cross_normalised, unturned, interleaved, factors[layer, 1])
+                _place(
+                    query, rows, cross_heads, cross_size, cross_normalised, cross_turn, interleaved, factors[layer, 1]
+                )  # fmt: skip
                 step = cross_groups * cross_size * each
                 for r in range(rows):
                     b = sentences[low + r]

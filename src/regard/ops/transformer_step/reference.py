@@ -26,10 +26,11 @@ class LayerSteps(AbstractLayerSteps):
             attention = layer.attention
             assert attention.key is not None
             assert attention.value is not None
-            key = self._headed(_affine(attention.key, u), layout.num_key_value_heads, layout.normalised, present.turn)
+            turn = present.turn if layout.rotated else None
+            key = self._headed(_affine(attention.key, u), layout.num_key_value_heads, layout.normalised, turn)
             self.buffers.keys[number, first : first + rows] = key.flatten(1)
             self.buffers.values[number, first : first + rows] = _affine(attention.value, u)
-            query = self._headed(_affine(attention.query, u), layout.num_heads, layout.normalised, present.turn)
+            query = self._headed(_affine(attention.query, u), layout.num_heads, layout.normalised, turn)
             slots = present.slots.long()
             buffers = self.buffers.keys[number], self.buffers.values[number]
             keys, values = (part[slots].unflatten(2, (layout.num_key_value_heads, -1)) for part in buffers)
@@ -42,7 +43,8 @@ class LayerSteps(AbstractLayerSteps):
                 assert self.sources is not None
                 attention = layer.cross_attention
                 u, norm = self._enter(x, next(norms))
-                query = self._headed(_affine(attention.query, u), layout.cross_heads, layout.cross_normalised, None)
+                turn = present.turn if layout.cross_rotated else None
+                query = self._headed(_affine(attention.query, u), layout.cross_heads, layout.cross_normalised, turn)
                 keys, values = (part[number][present.sentences] for part in (self.sources.keys, self.sources.values))
                 mask = None if self.sources.mask is None else self.sources.mask[present.sentences]
                 context, alpha = _attend(query * attention.scale, keys, values, mask, None)
