@@ -457,21 +457,25 @@ def test_texts_beyond_learned_positions_are_refused_and_outputs_end_there(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("units", "size", "layers", "dropout"), [("character", 128, 3, 0.15), ("sentencepiece", 256, 4, 0.4)]
+    ("units", "size", "layers", "dropout", "medium", "medium_layers"),
+    [("character", 128, 2, 0.15, 60_000, 3), ("sentencepiece", 128, 4, 0.4, 150_000, 4)],
 )
 def test_sizes_and_steps_of_transformers_follow_from_the_data(
-    units: str, size: int, layers: int, dropout: float
+    units: str, size: int, layers: int, dropout: float, medium: int, medium_layers: int
 ) -> None:
     def plan(count: int, **model: Any) -> Any:
         data = {"train": Path(), "target": {"units": units}}
         given = TextToTextConfig(data=data, model={"architecture": "transformer", **model})
         return resolve(given, np.full(count, 8), np.full(count, 8))
 
-    small, large = plan(3_600), plan(500_000)
-    for side in (small.config.model.encoder, small.config.model.decoder):
+    small, middle, large = (plan(count).config for count in (3_600, medium, 500_000))
+    for side in (small.model.encoder, small.model.decoder):
         assert (side.size, side.layers, side.dropout) == (size, layers, dropout)
-    assert (large.config.model.encoder.size, large.config.model.decoder.layers) == (512, 6)
-    assert large.config.training.learning_rate == 0.0007 < small.config.training.learning_rate
+    assert (middle.model.encoder.size, middle.model.decoder.layers) == (256, medium_layers)
+    assert (large.model.encoder.size, large.model.decoder.layers) == (512, 6)
+    rates = [each.training.learning_rate for each in (small, middle, large)]
+    assert rates == sorted(rates, reverse=True)
+    assert len({*rates}) == 3
     assert plan(200).config.training.batch_tokens >= 150
     assert plan(200).steps >= 2_300
     heads = plan(3_600, encoder={"heads": 6}).config.model.encoder

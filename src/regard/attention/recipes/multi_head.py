@@ -41,7 +41,9 @@ def multi_head(
 ) -> Mechanism:
     """Multi-head attention: each head reads W_v h by softmax((W_q q)ᵀ(W_k h) / √d), and W_o joins the heads.
 
-    Self-attention is this mechanism with the same sequence as queries and memory; only then is `positions` meaningful:
+    Self-attention is this mechanism with the same sequence as queries and memory. `positions` compares the number i of
+    a query with the number j of a position, which also means something where outputs stand about where their inputs do
+    (letters and phonemes), in cross-attention:
 
     - `rotary`: queries and keys are rotated by their positions (RoFormer, arXiv 2104.09864).
     - `linear_bias`: -m |i - j| is added, with a slope m for each head (ALiBi, arXiv 2108.12409).

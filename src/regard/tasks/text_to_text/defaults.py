@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,24 @@ REFERENCE = 32_000
 """Symbols of the file that the numbers were tuned on, called the reference."""
 VALIDATIONS = 25
 LARGE = 4_000_000
-"""Symbols from which on models are larger."""
+"""Symbols from which on models are largest."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shape:
+    """How large a model is from a number of symbols on.
+
+    Args:
+        symbols: the number.
+        size: of encoder and decoder.
+        layers: of encoder and decoder, if they are Transformers.
+        learning_rate: the rate after warm-up; None where the default of the key is right.
+    """
+
+    symbols: int = 0
+    size: int
+    layers: int = 1
+    learning_rate: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,9 +56,7 @@ class Numbers:
     """What an architecture is trained with.
 
     Args:
-        size, large_size: of encoder and decoder, for files below `LARGE` and from there on.
-        layers, large_layers: of encoder and decoder, if they are Transformers.
-        learning_rate, large_learning_rate: the rate after warm-up; None where the default of the key is right.
+        shapes: of models, for ever larger files.
         batch_tokens, batch_growth, least_batch_tokens: symbols of a batch at the reference, the exponent of their
             growth, the fewest.
         steps, steps_growth, least_steps: optimiser steps at the reference, the exponent of their growth, the fewest.
@@ -48,12 +64,7 @@ class Numbers:
             symbols, and its range.
     """
 
-    size: int = 256
-    large_size: int = 512
-    layers: int = 1
-    large_layers: int = 1
-    learning_rate: float | None = None
-    large_learning_rate: float | None = None
+    shapes: tuple[Shape, ...]
     batch_tokens: int
     batch_growth: float = 0.5
     least_batch_tokens: int = 1
@@ -65,15 +76,26 @@ class Numbers:
     least_dropout: float = 0.1
     most_dropout: float
 
+    def shape(self, num_symbols: int) -> Shape:
+        """The shape of a model for a file."""
+        return [shape for shape in self.shapes if shape.symbols <= num_symbols][-1]
 
-RECURRENT = Numbers(batch_tokens=256, steps=2_400, least_steps=1_200, dropout=0.4, most_dropout=0.5)
+
+RECURRENT = Numbers(
+    shapes=(Shape(size=256), Shape(symbols=LARGE, size=512)),
+    batch_tokens=256,
+    steps=2_400,
+    least_steps=1_200,
+    dropout=0.4,
+    most_dropout=0.5,
+)
 """For recurrent decoders."""
 TRANSFORMER = Numbers(
-    size=128,
-    layers=3,
-    large_layers=6,
-    learning_rate=0.002,
-    large_learning_rate=0.0007,
+    shapes=(
+        Shape(size=128, layers=2, learning_rate=0.002),
+        Shape(symbols=300_000, size=256, layers=3, learning_rate=0.001),
+        Shape(symbols=LARGE, size=512, layers=6, learning_rate=0.0007),
+    ),
     batch_tokens=150,
     least_batch_tokens=150,
     steps=4_500,
@@ -83,10 +105,11 @@ TRANSFORMER = Numbers(
 )
 """For Transformer decoders."""
 PIECES_TRANSFORMER = Numbers(
-    layers=4,
-    large_layers=6,
-    learning_rate=0.001,
-    large_learning_rate=0.0007,
+    shapes=(
+        Shape(size=128, layers=4, learning_rate=0.003),
+        Shape(symbols=1_000_000, size=256, layers=4, learning_rate=0.001),
+        Shape(symbols=LARGE, size=512, layers=6, learning_rate=0.0007),
+    ),
     batch_tokens=500,
     least_batch_tokens=500,
     steps=5_000,
@@ -94,7 +117,7 @@ PIECES_TRANSFORMER = Numbers(
     dropout=0.42,
     most_dropout=0.4,
 )
-"""For Transformer decoders of pieces of words: as in the literature on small translation data, not tuned here."""
+"""For Transformer decoders of pieces of words: those of Multi30k are of Wu et al. 2021."""
 PIECES: tuple[KeyPath, ...] = (("data", "source", "vocabulary_size"), ("data", "target", "vocabulary_size"))
 """Keys that follow from the texts if they are null and pieces are learned (`regard.data.pieces`)."""
 
@@ -119,16 +142,15 @@ def resolve(
     )
     source, target = source_lengths[kept] + 1, target_lengths[kept] + 1
     num_symbols = int(np.maximum(source, target).sum())
-    growth, is_large = max(num_symbols, 1) / REFERENCE, num_symbols >= LARGE
-    is_transformer = isinstance(config.model.decoder, TransformerSideConfig)
-    numbers = _of_transformers(config) if is_transformer else RECURRENT
+    growth = max(num_symbols, 1) / REFERENCE
+    numbers = _numbers(config, config.model.decoder)
     open_ = OpenKeys(config, dict(chosen))
     for name in ("encoder", "decoder"):
-        _choose_size(open_, name, is_large)
+        _choose_size(open_, name, num_symbols)
         limits = {"least": numbers.least_dropout, "most": numbers.most_dropout}
         dropout = falling_dropout(growth, at_one=numbers.dropout, decay=numbers.decay, **limits)
         open_.choose(f"model.{name}.dropout", dropout)
-    rate = numbers.large_learning_rate if is_large else numbers.learning_rate
+    rate = numbers.shape(num_symbols).learning_rate
     if rate is not None and config.training.schedule != "noam":
         open_.choose("training.learning_rate", rate)
     symbols = max(two_digits(numbers.batch_tokens * growth**numbers.batch_growth), numbers.least_batch_tokens)
@@ -140,22 +162,23 @@ def resolve(
     return Plan(open_, amount, f"of up to {batch_tokens:,} symbols", "training.batch_tokens", steps_per_epoch)
 
 
-def _of_transformers(config: TextToTextConfig) -> Numbers:
-    """The numbers of Transformers, which depend on what a symbol of the outputs is."""
+def _numbers(config: TextToTextConfig, side: Any) -> Numbers:
+    """The numbers of an encoder or decoder; those of Transformers depend on what a symbol of the outputs is."""
+    if not isinstance(side, TransformerSideConfig):
+        return RECURRENT
     return PIECES_TRANSFORMER if config.data.target.units in ("sentencepiece", ("sentencepiece",)) else TRANSFORMER
 
 
-def _choose_size(open_: OpenKeys[TextToTextConfig], name: str, is_large: bool) -> None:
+def _choose_size(open_: OpenKeys[TextToTextConfig], name: str, num_symbols: int) -> None:
     """Chooses the size of encoder or decoder, of a Transformer a multiple of its heads, and its layers."""
     side = getattr(open_.given.model, name)
+    shape = _numbers(open_.given, side).shape(num_symbols)
     if not isinstance(side, TransformerSideConfig):
-        open_.choose(f"model.{name}.size", RECURRENT.large_size if is_large else RECURRENT.size)
+        open_.choose(f"model.{name}.size", shape.size)
         return
-    numbers = _of_transformers(open_.given)
-    size = numbers.large_size if is_large else numbers.size
     multiple = 2 * side.heads
-    open_.choose(f"model.{name}.size", max(size // multiple, 1) * multiple)
-    open_.choose(f"model.{name}.layers", numbers.large_layers if is_large else numbers.layers)
+    open_.choose(f"model.{name}.size", max(shape.size // multiple, 1) * multiple)
+    open_.choose(f"model.{name}.layers", shape.layers)
 
 
 def adopt(config: TextToTextConfig, resolved: TextToTextConfig) -> TextToTextConfig:
