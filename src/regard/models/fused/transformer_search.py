@@ -172,10 +172,12 @@ def _layer(layer: Any, kind: type, name: str) -> tuple[LayerWeights, Layout, tup
     attention, heads, rotation, interleaved, windows = _attention(layer.attention, f"{name}.attention", causal=True)
     cross, cross_heads, turned = None, (0, 0, False), None
     if hasattr(layer, "cross_attention"):
-        cross, cross_heads, turned, *pairs = _attention(layer.cross_attention, f"{name}.cross_attention", causal=False)
-        if turned is not None and rotation is not None and (turned, pairs[0]) != (rotation, interleaved):
+        cross, cross_heads, turned, pairs, _ = _attention(
+            layer.cross_attention, f"{name}.cross_attention", causal=False
+        )
+        if turned is not None and rotation is not None and (turned, pairs) != (rotation, interleaved):
             raise Ineligible("the step does not know two rotations")
-        interleaved = interleaved if turned is None else pairs[0]
+        interleaved = interleaved if turned is None else pairs
     inner, outer, gate, activation = _feed_forward(layer.feed_forward, f"{name}.feed_forward")
     weights = LayerWeights(tuple(norm for norm, _ in norms), attention, cross, inner, outer, gate)
     layout = Layout(
