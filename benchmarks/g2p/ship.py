@@ -61,8 +61,8 @@ TRAIN = "    regard train benchmarks/g2p/{}.yaml --set data.train=fit.tsv --set 
 MODELS = {
     "g2p-en": {
         "evaluated": "Three recipes",
-        "model": "A bidirectional GRU encoder of two layers; Bahdanau's additive attention, whose query is the new state "
-        "of a GRU decoder,\nwithout feedback",
+        "model": "A bidirectional GRU encoder of two layers; Bahdanau's additive attention, whose query is the new "
+        "state of a GRU decoder,\nwithout feedback",
         "commands": TRAIN.format("g2p-en"),
         "run": "runs/g2p-en",
         "stage": "",
