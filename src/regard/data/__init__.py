@@ -19,6 +19,7 @@ from regard.data.intervals import Intervals, read_intervals
 from regard.data.joining import join_texts, join_units
 from regard.data.labels import Labels
 from regard.data.likelihood import Likelihood
+from regard.data.ljspeech import Utterance, read_ljspeech
 from regard.data.lines import Lines
 from regard.data.links import AlignmentErrors, Links, alignment_errors, parse_links, read_links
 from regard.data.normalisation import Normalisation
@@ -103,6 +104,7 @@ __all__ = [
     "TextWindows",
     "TimeSplit",
     "Units",
+    "Utterance",
     "Vocabulary",
     "WhitespaceUnits",
     "WindowScale",
@@ -133,6 +135,7 @@ __all__ = [
     "read_documents",
     "read_intervals",
     "read_links",
+    "read_ljspeech",
     "read_series",
     "rolling_splits",
     "score_labels",
