@@ -19,9 +19,9 @@ from regard.data.intervals import Intervals, read_intervals
 from regard.data.joining import join_texts, join_units
 from regard.data.labels import Labels
 from regard.data.likelihood import Likelihood
-from regard.data.ljspeech import Utterance, read_ljspeech
 from regard.data.lines import Lines
 from regard.data.links import AlignmentErrors, Links, alignment_errors, parse_links, read_links
+from regard.data.ljspeech import Utterance, read_ljspeech
 from regard.data.normalisation import Normalisation
 from regard.data.pairs import Pair, Pairs, Selection
 from regard.data.pieces import SentencePieceUnits

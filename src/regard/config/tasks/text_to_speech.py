@@ -31,8 +31,8 @@ class SpeechDataConfig(Section):
     """Where the sentences and their recordings are and how they are read."""
 
     train: File = Field(
-        description="a table like LJSpeech's metadata.csv, `id|text|normalised text` without quoting; the folder `wavs` "
-        "beside it has ID.wav. Relative to the configuration's folder"
+        description="a table like LJSpeech's metadata.csv, `id|text|normalised text` without quoting; the folder "
+        "`wavs` beside it has ID.wav. Relative to the configuration's folder"
     )
     dev: File | None = Field(default=None, description="a table of held-out sentences; null: a share of `train`")
     dev_fraction: Fraction | None = Field(

@@ -111,9 +111,7 @@ class SpeechEvaluation:
         return "\n".join([*lines, *self.notes])
 
 
-def evaluate(
-    model: SpeechModel, path: Path, *, sound: bool, joined: int, table: Path | None
-) -> SpeechEvaluation:
+def evaluate(model: SpeechModel, path: Path, *, sound: bool, joined: int, table: Path | None) -> SpeechEvaluation:
     """As `SpeechModel.evaluate`."""
     data, notes = model.config.data, []
     same = path.parent == data.train.parent
@@ -284,9 +282,7 @@ def read_joined(model: SpeechModel, sentences: Sequence[RecordedSentence], count
         assert speech.alignment is not None
         units = model.field.split(text)
         is_read = np.array([*(not unit.isspace() for unit in units), False])
-        results.append(
-            reading_errors(speech.alignment, is_read=is_read, has_ended=speech.stop_reason == "stop")
-        )
+        results.append(reading_errors(speech.alignment, is_read=is_read, has_ended=speech.stop_reason == "stop"))
     return ReadingErrors.joined(results)
 
 

@@ -20,7 +20,7 @@ from regard.config.tasks.text_to_speech import TextToSpeechConfig
 from regard.data import EOS, Field, Vocabulary
 from regard.decoding import free_run, stop_at_logit
 from regard.errors import DataError, UnsupportedError
-from regard.models import STOP
+from regard.models.tacotron import STOP
 from regard.tasks.contract import AbstractModel
 from regard.tasks.encoded import pad
 from regard.tasks.fingerprints import DAMAGED
@@ -254,9 +254,11 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         """Draws alignments; several get numbered files."""
         from regard.viz import plot_alignment
 
-        files = [path] if len(predictions) == 1 else [
-            path.with_name(f"{path.stem}-{number:02d}{path.suffix}") for number in range(1, len(predictions) + 1)
-        ]
+        files = (
+            [path]
+            if len(predictions) == 1
+            else [path.with_name(f"{path.stem}-{number:02d}{path.suffix}") for number in range(1, len(predictions) + 1)]
+        )
         for prediction, file in zip(predictions, files, strict=True):
             assert prediction.alignment is not None
             steps = [str(step) for step in range(len(prediction.alignment))]

@@ -144,9 +144,7 @@ def read_sentences(
             raise DataError(f"{item.place}: text: {item.text!r:.40} has no units: there is nothing to read aloud.")
         if spoken is not None:
             spoken = spoken.for_units(units, place=f"{path}: {item.id}")
-            spoken = Intervals(
-                spoken.units, np.maximum(spoken.starts - offset, 0), np.maximum(spoken.ends - offset, 0)
-            )
+            spoken = Intervals(spoken.units, np.maximum(spoken.starts - offset, 0), np.maximum(spoken.ends - offset, 0))
         sentences.append(RecordedSentence(item, text, mel, offset, spoken))
     return sentences
 
@@ -201,7 +199,9 @@ def check(material: SpeechMaterial, data: SpeechDataConfig) -> Findings:
         findings.append(Finding("info", text, len(sentences)))
         silent = [item for item in sentences if bool((item.mel <= front_end.silence + 1e-3).all())]
         if silent:
-            findings.append(Finding("error", f"{name}: {len(silent):,} recordings are silent", len(silent), _places(silent)))
+            findings.append(
+                Finding("error", f"{name}: {len(silent):,} recordings are silent", len(silent), _places(silent))
+            )
         rates = np.array([len(material.field.split(item.text)) / len(item.mel) for item in sentences])
         odd = [
             item
@@ -220,7 +220,11 @@ def check(material: SpeechMaterial, data: SpeechDataConfig) -> Findings:
         findings.append(Finding("warning", text, len(unknown), _places(unknown)))
     if material.messages:
         findings.append(
-            Finding("info", f"{len(material.messages):,} sounds were changed: {material.messages[0]}", len(material.messages))
+            Finding(
+                "info",
+                f"{len(material.messages):,} sounds were changed: {material.messages[0]}",
+                len(material.messages),
+            )
         )
     return Findings(by_severity(findings))
 

@@ -70,9 +70,7 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         keys = OpenKeys(config, dict(material.chosen))
         size = keys.choose("training.batch_frames", max(two_digits(BATCH_FRAMES * growth), int(frames.max())))
         batches = len(bucket(units, frames, batch_tokens=size, seed=config.seed, epoch=0))
-        steps = choose_steps(
-            keys, batches=batches, steps=max(LEAST_STEPS, STEPS * growth), validations=VALIDATIONS
-        )
+        steps = choose_steps(keys, batches=batches, steps=max(LEAST_STEPS, STEPS * growth), validations=VALIDATIONS)
         front_end = front_end_of(config.data.front_end)
         minutes = float(frames.sum()) * front_end.hop_length / front_end.sample_rate / 60
         amount = f"{len(frames):,} sentences, {minutes:.1f} minutes, {len(material.field.vocabulary.symbols):,} units"

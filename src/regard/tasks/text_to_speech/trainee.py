@@ -19,7 +19,8 @@ from regard.tasks.encoded import pad
 from regard.tasks.store import save
 from regard.tasks.text_to_speech.evaluation import quick_scores
 from regard.tasks.text_to_speech.model import SpeechModel
-from regard.tasks.text_to_speech.reading import SpeechMaterial
+from regard.tasks.text_to_speech.prediction import Speech
+from regard.tasks.text_to_speech.reading import RecordedSentence, SpeechMaterial
 from regard.training import Loss, Validation
 from regard.viz import plot_alignment
 
@@ -92,11 +93,7 @@ class SpeechTrainee:
         scores, spoken = quick_scores(self.model, chosen, self.material.train)
         metrics = {**scores, "teacher_forced_loss": total / max(count, 1)}
         shown = self.config.training.samples
-        samples = [
-            f"{item.utterance.id}: {speech.seconds:.2f} s (recorded {len(item.mel) * speech.hop_length / speech.sample_rate:.2f} s), "
-            f"{'stopped' if speech.stop_reason == 'stop' else 'did not stop'}"
-            for item, speech in zip(chosen[:shown], spoken, strict=False)
-        ]
+        samples = [_sample(item, speech) for item, speech in zip(chosen[:shown], spoken, strict=False)]
         pictures = [
             (
                 f"{number:02d}.png",
@@ -145,9 +142,7 @@ class SpeechTrainee:
         training, tacotron = self.config.training, self.module.tacotron
         frames, real, mask = batch["frames"], batch["frame_mask"], batch["mask"]
         reduction = int(self.module.reduction)
-        output = tacotron(
-            batch["inputs"], frames, mask, real, num_frames=reduction, silence=0.0, generator=generator
-        )
+        output = tacotron(batch["inputs"], frames, mask, real, num_frames=reduction, silence=0.0, generator=generator)
         count, width = real.sum(), frames.shape[-1]
         errors = [output.frames]
         if "mel" in output.refined:
@@ -175,9 +170,7 @@ class SpeechTrainee:
             total = total + self._coarse(output, batch, mask, steps, reduction)
         return total, count, figures
 
-    def _coarse(
-        self, output: Any, batch: dict[str, Tensor], mask: Tensor, steps: Tensor, reduction: int
-    ) -> Tensor:
+    def _coarse(self, output: Any, batch: dict[str, Tensor], mask: Tensor, steps: Tensor, reduction: int) -> Tensor:
         """The second decoder's errors of frames, and that it attends otherwise than the first."""
         tacotron, frames = self.module.tacotron, batch["frames"]
         coarse, width = tacotron.coarse, frames.shape[-1]
@@ -206,6 +199,13 @@ class SpeechTrainee:
             magnitudes = front_end.mel_to_magnitudes(mel, "pseudo_inverse")
             targets = front_end.compression(magnitudes**front_end.power)
         return low_frequency_error(said, targets, low, batch["frame_mask"])[0] / said.shape[-1]
+
+
+def _sample(item: RecordedSentence, speech: Speech) -> str:
+    """A line about a sentence that was read aloud."""
+    recorded = len(item.mel) * speech.hop_length / speech.sample_rate
+    how = "stopped" if speech.stop_reason == "stop" else "did not stop"
+    return f"{item.utterance.id}: {speech.seconds:.2f} s (recorded {recorded:.2f} s), {how}"
 
 
 def _draw(alignment: Tensor, tokens: Sequence[str], path: Path) -> object:
