@@ -1,5 +1,5 @@
-"""Pictures: an alignment as PNG, SVG, PDF or an HTML page, its data as a file, classified documents, forecasts, and
-curves."""
+"""Pictures: an alignment as PNG, SVG, PDF or an HTML page, its data as a file, classified documents, forecasts,
+speech, and curves."""
 
 from regard.viz.aligned import Aligned, Reading
 from regard.viz.curves import plot_curves
@@ -8,17 +8,21 @@ from regard.viz.document_files import save_documents
 from regard.viz.files import load_alignment, save_alignment
 from regard.viz.forecast import plot_forecast
 from regard.viz.plot import plot_alignment
+from regard.viz.speech import plot_speech
+from regard.viz.spoken import SpokenSentence
 from regard.viz.weighted import WeightedDocument
 
 __all__ = [
     "Aligned",
     "Reading",
+    "SpokenSentence",
     "WeightedDocument",
     "load_alignment",
     "plot_alignment",
     "plot_curves",
     "plot_document",
     "plot_forecast",
+    "plot_speech",
     "save_alignment",
     "save_documents",
 ]
