@@ -57,7 +57,7 @@ def draw_speech(sentence: SpokenSentence, *, title: str | None = None, highest: 
     for axes, name in zip(panels, ("mel filter", "symbol", "stop"), strict=False):
         axes.set_xlim(0.0, sentence.seconds)
         axes.set_ylabel(name, fontsize=9, color=INK)
-        axes.yaxis.set_label_coords(-(left - 0.16) / wide, 0.5)
+        axes.yaxis.set_label_coords(-(left - 0.24) / wide, 0.5)
         axes.spines[["top", "right"]].set_visible(False)
         axes.spines[["left", "bottom"]].set_color(RULE)
         last = axes is panels[-1]
@@ -65,6 +65,8 @@ def draw_speech(sentence: SpokenSentence, *, title: str | None = None, highest: 
     panels[1].tick_params(axis="y", labelcolor=INK)
     panels[-1].set_xlabel("seconds", fontsize=9, color=INK)
     _scale(figure, panels[1], shade, sentence, highest, wide, tall)
+    room = size[0] - left - 0.1
+    title, note = shortened(title, int(room / 0.1)), shortened(note, int(room / 0.078))
     for text, at, points, colour in ((title, head - 0.2 - 0.22 * bool(note), 11, INK), (note, head - 0.16, 8.5, FAINT)):
         heading = figure.text(left / size[0], 1 - at / size[1], type_.drawable(text), va="center", fontsize=points)
         heading.set_color(colour)
