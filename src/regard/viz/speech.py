@@ -25,7 +25,7 @@ def plot_speech(
 
     PNG, SVG and PDF show a sentence: the mel spectrogram; below it the alignment with time across and the symbols as
     rows, the first one on top, darker is more weight; below it the stop probability of each frame. The labels of a
-    reference are outlined in the alignment, and their boundaries continue through the spectrogram. HTML is one file that
+    reference are outlined in the alignment, and their boundaries go through the spectrogram. HTML is one file that
     sends no requests, with any number of sentences: it plays the sound while a line moves over the picture and the
     symbol that is read is marked; a click on a symbol or a time goes there.
 
@@ -56,7 +56,9 @@ def plot_speech(
     if len(items) > 1 and suffix != ".html":
         raise RegardError(f"{target}: a picture shows one sentence; got {len(items)}. Write .html for several.")
     if highest == "largest":
-        scale = max(float(np.max(item.alignment, where=np.isfinite(item.alignment), initial=0)) for item in items) or 1.0
+        scale = (
+            max(float(np.max(item.alignment, where=np.isfinite(item.alignment), initial=0)) for item in items) or 1.0
+        )
     elif isinstance(highest, int | float) and 0 < highest < float("inf"):
         scale = highest
     else:

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PatchCollection
-from matplotlib.colors import ListedColormap, Normalize
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -122,7 +122,13 @@ def _stop(axes: Axes, sentence: SpokenSentence) -> None:
 
 
 def _scale(
-    figure: Figure, axes: Axes, shade: ScalarMappable, sentence: SpokenSentence, highest: float, wide: float, tall: float
+    figure: Figure,
+    axes: Axes,
+    shade: ScalarMappable,
+    sentence: SpokenSentence,
+    highest: float,
+    wide: float,
+    tall: float,
 ) -> None:
     """The scale of colours of the weights, right of the alignment."""
     box = axes.get_position()

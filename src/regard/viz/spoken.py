@@ -19,8 +19,8 @@ from regard.viz.aligned import as_numbers
 class SpokenSentence:
     """What a model of text to speech said, from arrays, tensors or lists.
 
-    The decoder says r frames at a step, with `hop_length` samples from a frame to the next; frame i is centred on sample
-    i·hop. Steps and frames are on the same axis of seconds (see `regard.health.StepTimes`).
+    The decoder says r frames at a step, with `hop_length` samples from a frame to the next; frame i is centred on
+    sample i·hop. Steps and frames are on the same axis of seconds (see `regard.health.StepTimes`).
 
     Args:
         mel: (T, M) the spectrogram, frame after frame; on a logarithmic scale of any unit.
@@ -30,7 +30,7 @@ class SpokenSentence:
         sample_rate: samples per second.
         hop_length: samples from a frame to the next.
         reduction: r, frames per step.
-        stop: (T/r, r), or (T/r, 1) for a probability per step: the probability, between 0 and 1, that speech ends.
+        stop: (T/r, r), (T/r, 1) for a probability per step, or (T,): the probability, between 0 and 1, that speech ends.
         samples: (N,) the sound, in [-1, 1]; one that is louder is scaled down to be played.
         labels: when each symbol is spoken in a reference; `Intervals.for_units` fits them to the symbols.
         text: the heading.
@@ -99,15 +99,18 @@ class SpokenSentence:
 
     def _frames_of(self, stop: NDArray[Any], frames: int, steps: int) -> NDArray[Any]:
         """(T,) the stop probability of each frame."""
-        if stop.shape not in {(steps, self.reduction), (steps, 1)}:
+        if stop.shape not in {(steps, self.reduction), (steps, 1), (frames,)}:
             raise ShapeError(
-                f"stop must be (T/r, r) or (T/r, 1), here ({steps}, {self.reduction}) or ({steps}, 1); got {stop.shape}."
+                f"stop must be (T/r, r) or (T/r, 1), here ({steps}, {self.reduction}) or ({steps}, 1), or (T={frames},); "
+                f"got {stop.shape}."
             )
         if not ((stop >= 0) & (stop <= 1)).all():
             raise RegardError(
                 f"stop must be probabilities between 0 and 1; got {stop.min():.3g} to {stop.max():.3g}. Logits need a "
                 "sigmoid first."
             )
+        if stop.ndim == 1:
+            return stop
         return np.repeat(stop, self.reduction // stop.shape[1], axis=1).reshape(-1)[:frames]
 
     @property
@@ -140,7 +143,8 @@ class SpokenSentence:
     def steps_of_symbols(self) -> NDArray[np.int64]:
         """(S,) where each symbol is found: the first step that reads it or, if none does, that of its largest weight.
 
-        >>> SpokenSentence(np.zeros((3, 1)), [[0.1, 0.9], [0.4, 0.6], [0, 1]], "ab", 16000, 200).steps_of_symbols.tolist()
+        >>> sentence = SpokenSentence(np.zeros((3, 1)), [[0.1, 0.9], [0.4, 0.6], [0, 1]], "ab", 16000, 200)
+        >>> sentence.steps_of_symbols.tolist()
         [1, 0]
         """
         weights = np.where(np.isfinite(self.alignment), self.alignment, -np.inf)
