@@ -30,7 +30,7 @@ class SpokenSentence:
         sample_rate: samples per second.
         hop_length: samples from a frame to the next.
         reduction: r, frames per step.
-        stop: (T/r, r), (T/r, 1) for a probability per step, or (T,): the probability, between 0 and 1, that speech ends.
+        stop: (T/r, r), (T/r, 1) for one per step, or (T,): the probability, between 0 and 1, that speech ends.
         samples: (N,) the sound, in [-1, 1]; one that is louder is scaled down to be played.
         labels: when each symbol is spoken in a reference; `Intervals.for_units` fits them to the symbols.
         text: the heading.
@@ -101,8 +101,8 @@ class SpokenSentence:
         """(T,) the stop probability of each frame."""
         if stop.shape not in {(steps, self.reduction), (steps, 1), (frames,)}:
             raise ShapeError(
-                f"stop must be (T/r, r) or (T/r, 1), here ({steps}, {self.reduction}) or ({steps}, 1), or (T={frames},); "
-                f"got {stop.shape}."
+                f"stop must be (T/r, r) or (T/r, 1), here ({steps}, {self.reduction}) or ({steps}, 1), "
+                f"or (T={frames},); got {stop.shape}."
             )
         if not ((stop >= 0) & (stop <= 1)).all():
             raise RegardError(
