@@ -15,7 +15,7 @@ import pytest
 
 from regard.data import Intervals
 from regard.errors import RegardError, ShapeError
-from regard.viz import SpokenSentence, plot_speech
+from regard.viz import AlignedSpeech, plot_speech
 from regard.viz.speech_picture import draw_speech
 
 RATE, HOP = 16000, 200
@@ -37,7 +37,7 @@ def spoken(**changes):
         "text": "a b",
         "note": "stopped",
     }
-    return SpokenSentence(sample_rate=RATE, hop_length=HOP, **(usual | changes))
+    return AlignedSpeech(sample_rate=RATE, hop_length=HOP, **(usual | changes))
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".html"])

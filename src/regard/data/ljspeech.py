@@ -11,6 +11,8 @@ from regard.data.pairs import shorten
 from regard.errors import DataError
 
 BAR = "|"
+SOUNDS = "wavs"
+"""The folder of sounds beside a table."""
 SUFFIXES = (".wav", ".flac")
 
 
@@ -41,7 +43,7 @@ def read_ljspeech(path: Path | str) -> Sequence[Utterance]:
             twice or is a path, an empty text, or a sound that is missing. The text names file, line, column and value.
     """
     lines = Lines(path, skip_blank=True)
-    folder = lines.path.parent / "wavs"
+    folder = lines.path.parent / SOUNDS
     if not folder.is_dir():
         raise DataError(f"{lines.path}: expected the folder {folder} with the sounds of its sentences; there is none.")
     first: dict[str, int] = {}

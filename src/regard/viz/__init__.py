@@ -2,6 +2,7 @@
 speech, and curves."""
 
 from regard.viz.aligned import Aligned, Reading
+from regard.viz.aligned_speech import AlignedSpeech
 from regard.viz.curves import plot_curves
 from regard.viz.document import plot_document
 from regard.viz.document_files import save_documents
@@ -9,13 +10,12 @@ from regard.viz.files import load_alignment, save_alignment
 from regard.viz.forecast import plot_forecast
 from regard.viz.plot import plot_alignment
 from regard.viz.speech import plot_speech
-from regard.viz.spoken import SpokenSentence
 from regard.viz.weighted import WeightedDocument
 
 __all__ = [
     "Aligned",
+    "AlignedSpeech",
     "Reading",
-    "SpokenSentence",
     "WeightedDocument",
     "load_alignment",
     "plot_alignment",

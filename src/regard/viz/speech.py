@@ -9,13 +9,13 @@ from typing import Literal
 import numpy as np
 
 from regard.errors import RegardError
+from regard.viz.aligned_speech import AlignedSpeech
 from regard.viz.files import suffix_of
 from regard.viz.plot import PICTURES
-from regard.viz.spoken import SpokenSentence
 
 
 def plot_speech(
-    sentences: SpokenSentence | Sequence[SpokenSentence],
+    sentences: AlignedSpeech | Sequence[AlignedSpeech],
     path: str | Path,
     *,
     title: str | None = None,
@@ -43,14 +43,14 @@ def plot_speech(
 
     >>> import tempfile
     >>> mel = np.sin(np.arange(40 * 80) / 50).reshape(40, 80)
-    >>> sentence = SpokenSentence(mel, np.repeat(np.eye(4), 5, axis=0), "read", 16000, 200, reduction=2)
+    >>> sentence = AlignedSpeech(mel, np.repeat(np.eye(4), 5, axis=0), "read", 16000, 200, reduction=2)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     plot_speech(sentence, folder + "/read.png").name, plot_speech([sentence] * 2, folder + "/read.html").name
     ('read.png', 'read.html')
     """
     target = Path(path)
     suffix = suffix_of(target, (*PICTURES, ".html"))
-    items = [sentences] if isinstance(sentences, SpokenSentence) else list(sentences)
+    items = [sentences] if isinstance(sentences, AlignedSpeech) else list(sentences)
     if not items:
         raise RegardError("sentences is empty: there is nothing to draw.")
     if len(items) > 1 and suffix != ".html":

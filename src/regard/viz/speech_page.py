@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from regard.audio.riff import encode
 from regard.errors import printable
+from regard.viz.aligned_speech import AlignedSpeech
 from regard.viz.colours import WARM, hexadecimal, ramp
 from regard.viz.labels import visible
 from regard.viz.page import embedded
-from regard.viz.spoken import SpokenSentence
 
 UNIT, UNKNOWN = 254, 255
 """Levels and weights are bytes, in units of 1/UNIT of the strongest colour; UNKNOWN is what is not finite."""
 
 
-def speech_page(sentences: Sequence[SpokenSentence], *, title: str | None = None, highest: float = 1.0) -> str:
+def speech_page(sentences: Sequence[AlignedSpeech], *, title: str | None = None, highest: float = 1.0) -> str:
     """The text of the page.
 
     Args:
@@ -46,7 +46,7 @@ def speech_page(sentences: Sequence[SpokenSentence], *, title: str | None = None
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
 
 
-def _item(sentence: SpokenSentence, highest: float) -> dict[str, Any]:
+def _item(sentence: AlignedSpeech, highest: float) -> dict[str, Any]:
     labels = sentence.labels
     weights = np.clip(np.asarray(sentence.alignment, np.float64) / highest, 0.0, 1.0)
     return {
@@ -68,7 +68,7 @@ def _item(sentence: SpokenSentence, highest: float) -> dict[str, Any]:
 
 
 def _milliseconds(seconds: NDArray[np.float64]) -> list[float]:
-    return np.asarray(seconds * 1000, np.float64).round(3).tolist()  # type: ignore[no-any-return]
+    return np.asarray(seconds * 1000, np.float64).round(3).tolist()
 
 
 def _bytes(values: NDArray[np.float64]) -> str:

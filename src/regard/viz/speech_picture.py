@@ -12,11 +12,11 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from regard.viz.aligned_speech import AlignedSpeech
 from regard.viz.colours import WARM, ramp
 from regard.viz.fonts import Typesetter
 from regard.viz.labels import shortened, stride, visible_words
 from regard.viz.picture import DPI, FAINT, INK, set_text
-from regard.viz.spoken import SpokenSentence
 
 RULE, REFERENCE, STOP, UNKNOWN = "#d0d7de", "#d55e00", "#17795e", "#d9a0a0"
 PER_SECOND, NARROWEST, WIDEST = 2.2, 5.5, 16.0
@@ -27,7 +27,7 @@ LABEL, SIGN, SPACE = 0.13, 0.075, 0.85
 """The height of a label, the width of a character, and the room for the scale of colours, in inches."""
 
 
-def draw_speech(sentence: SpokenSentence, *, title: str | None = None, highest: float = 1.0) -> Figure:
+def draw_speech(sentence: AlignedSpeech, *, title: str | None = None, highest: float = 1.0) -> Figure:
     """The figure of a sentence; nothing global is changed."""
     title = visible_words(sentence.text if title is None else title)
     note = visible_words(sentence.note)
@@ -74,7 +74,7 @@ def draw_speech(sentence: SpokenSentence, *, title: str | None = None, highest: 
     return figure
 
 
-def _spectrogram(axes: Axes, sentence: SpokenSentence) -> None:
+def _spectrogram(axes: Axes, sentence: AlignedSpeech) -> None:
     """Time across, the lowest filter at the bottom; the boundaries of labels go through it."""
     levels = sentence.levels
     colours = ListedColormap(ramp(hues=WARM)).with_extremes(bad=UNKNOWN)
@@ -88,7 +88,7 @@ def _spectrogram(axes: Axes, sentence: SpokenSentence) -> None:
     axes.set_ylim(rows[0], rows[-1])
 
 
-def _alignment(axes: Axes, sentence: SpokenSentence, highest: float) -> Any:
+def _alignment(axes: Axes, sentence: AlignedSpeech, highest: float) -> Any:
     """Time across, a row for each symbol, the first one on top; labels are outlined."""
     num_symbols = len(sentence.symbols)
     rows = np.arange(num_symbols + 1) - 0.5
@@ -113,7 +113,7 @@ def _alignment(axes: Axes, sentence: SpokenSentence, highest: float) -> Any:
     return mesh
 
 
-def _stop(axes: Axes, sentence: SpokenSentence) -> None:
+def _stop(axes: Axes, sentence: AlignedSpeech) -> None:
     """The stop probability of each frame, a step of its width, and half as a line."""
     axes.stairs(np.asarray(sentence.stop, np.float64), sentence.frame_edges, color=STOP, linewidth=1.3, baseline=None)
     axes.axhline(0.5, color=FAINT, linewidth=0.6, linestyle=(0, (2, 2)))
@@ -125,7 +125,7 @@ def _scale(
     figure: Figure,
     axes: Axes,
     shade: ScalarMappable,
-    sentence: SpokenSentence,
+    sentence: AlignedSpeech,
     highest: float,
     wide: float,
     tall: float,

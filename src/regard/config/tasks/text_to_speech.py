@@ -18,6 +18,7 @@ from regard.config.schema import (
     TrainingConfig,
     Weight,
 )
+from regard.errors import ConfigError
 
 Sizes = Annotated[tuple[Size, ...], Strict(False)]
 Positive = Annotated[float, Field(gt=0.0)]
@@ -127,13 +128,17 @@ class SpeechTrainingConfig(AlignmentTrainingConfig, TrainingConfig):
     absolute_error: Weight = Field(default=1.0, description="weight of the absolute error of frames")
     stop_weight: Weight = Field(default=1.0, description="weight of the loss of stopping")
     stop_positive_weight: Positive = Field(default=5.0, description="how much more the last step of a sentence counts")
-    consistency_weight: Weight = Field(default=1.0, description="weight of double-decoder consistency")
+    consistency_weight: Weight = Field(
+        default=1.0,
+        description="weight of double-decoder consistency: Σ_j |α_tj - β_nj|, the mean over steps",
+    )
     alignment_losses_until: Size | None = Field(
         default=None, description="the step from which on the losses on alignments are left out; null: never"
     )
     align_by: Size | None = Field(
         default=None,
-        description="the step by which an alignment should have formed; `train` warns if it has not. null: by the data",
+        description="the step by which an alignment should have formed; `train` warns if it has not",
+        json_schema_extra=FROM_DATA,
     )
     validation_sentences: Size = Field(default=16, description="held-out sentences that validations read aloud")
 
@@ -147,7 +152,13 @@ class SpeechDecodingConfig(Section):
     max_frames_per_unit: Positive = Field(
         default=30.0, description="the most frames for each unit of the text; a sentence that reaches them is cut"
     )
-    seed: Annotated[int, Field(ge=0)] = Field(default=0, description="of the prenet's draws and of first phases")
+    attention_stop: Size | None = Field(
+        default=None,
+        description="a sentence also ends after attention has been at its last unit for so many steps; null: never",
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(
+        default=0, description="of the prenet's draws and of first phases"
+    )
     iterations: Annotated[int, Field(ge=0)] = Field(default=30, description="of Griffin-Lim")
     batch_sentences: Size = Field(default=16, description="the most sentences read at once")
 
@@ -163,13 +174,11 @@ class TextToSpeechConfig(Config):
     select: str = Field(
         default="mel_cepstral_distortion",
         description="the validation metric that chooses the best weights: mel_cepstral_distortion (mcd), "
-        "boundary_ms, reading_errors, teacher_forced_loss (loss)",
+        "boundary_ms (with labels), reading_errors, teacher_forced_loss (loss)",
     )
 
     @model_validator(mode="after")
     def _reductions_fit(self) -> TextToSpeechConfig:
-        from regard.errors import ConfigError
-
         for step, count in self.model.decoder.reductions:
             if step < 0 or not 1 <= count <= self.model.decoder.num_frames:
                 raise ConfigError(

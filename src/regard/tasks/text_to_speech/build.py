@@ -71,7 +71,7 @@ def build_network(config: TacotronConfig, *, num_symbols: int, front_end: FrontE
             encoder_prenet_sizes=(config.encoder.embedding_size, config.encoder.size // 2),
             num_filters=config.encoder.filters,
             postnet_size=config.postnet.size,
-            num_linear=front_end.num_bins if config.postnet.layers else None,
+            num_linear=front_end.num_bins if has_linear(config) else None,
             **decoder,
         )
     else:
@@ -87,6 +87,11 @@ def build_network(config: TacotronConfig, *, num_symbols: int, front_end: FrontE
             **decoder,
         )
     return SpeechNetwork(network)
+
+
+def has_linear(config: TacotronConfig) -> bool:
+    """Whether the postnet makes linear spectrograms, of which sound is then made."""
+    return config.architecture == "tacotron1" and config.postnet.layers > 0
 
 
 def front_end_of(name: str) -> FrontEnd:

@@ -18,6 +18,7 @@ class Speech:
         text: what was read.
         tokens: S units, the end symbol last.
         mel: (T, M), the spectrogram, as the front end has it (not standardised).
+        linear: (T, ·), a spectrogram without mel filters, of models that make one; else None.
         alignment: (N, S), the mean of heads; None if it was not asked for.
         stop: (N, r) probabilities of stopping.
         samples: (samples,) in [-1, 1]; None if no sound was asked for.
@@ -30,6 +31,7 @@ class Speech:
     text: str
     tokens: tuple[str, ...]
     mel: Float[Tensor, "T M"]
+    linear: Float[Tensor, "T bins"] | None
     alignment: Float[Tensor, "N S"] | None
     stop: Float[Tensor, "N r"]
     samples: Float[Tensor, " samples"] | None

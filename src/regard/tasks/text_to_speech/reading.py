@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,19 +13,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.audio import FrontEnd, Standardisation, read_wave, sounding
-from regard.config.tasks.text_to_speech import SpeechDataConfig
+from regard.config.tasks.text_to_speech import SpeechDataConfig, TextToSpeechConfig
 from regard.data import EOS, Field, Finding, Findings, Intervals, Normalisation, Vocabulary, read_intervals
 from regard.data.field import PLAIN_UNITS
 from regard.data.finding import by_severity
 from regard.data.ljspeech import Utterance, read_ljspeech
 from regard.data.split import are_held_out, suggested_fraction
-from regard.errors import ConfigError, DataError
-from regard.tasks.text_to_speech.build import front_end_of
+from regard.errors import ConfigError, DataError, RegardError
+from regard.files import replace_file
+from regard.health import MeanDurations
+from regard.tasks.text_to_speech.build import front_end_of, has_linear
 
 CACHE_VERSION = 1
 """Is part of the names of kept spectrograms; another one when what they have changes."""
 UNITS = {"characters": "character", "phones": "whitespace"}
 """How texts are split; phones stand between blanks."""
+SCALED = 200
+"""From so many sentences at most follows the scale of linear spectrograms, which are not kept."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -56,6 +59,8 @@ class SpeechMaterial:
         train, dev: training sentences and held-out sentences.
         field: units of the training texts.
         scale: mean and deviation of each mel channel of the training sentences.
+        linear_scale: of each frequency of linear spectrograms; None for a model that does not make them.
+        durations: of the units in labelled training sentences; None without labels.
         chosen: values of open keys that follow from the sentences, by dotted key.
         messages: what was changed in sounds.
         left_out: places of training sentences that are too long.
@@ -65,19 +70,22 @@ class SpeechMaterial:
     dev: Sequence[RecordedSentence]
     field: Field
     scale: Standardisation
+    linear_scale: Standardisation | None
+    durations: MeanDurations | None
     chosen: Mapping[str, float]
     messages: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
 
-def read_material(data: SpeechDataConfig) -> SpeechMaterial:
+def read_material(config: TextToSpeechConfig) -> SpeechMaterial:
     """Reads the sentences and their sounds.
 
     Raises:
         ConfigError: for settings that contradict the files.
         DataError: for files that cannot be read, or too few sentences.
     """
-    utterances, chosen = read_ljspeech(data.train), {}
+    data, chosen = config.data, {}
+    utterances = read_ljspeech(data.train)
     if not utterances:
         raise DataError(f"{data.train}: there are no sentences to train on.")
     if data.dev is not None:
@@ -109,8 +117,13 @@ def read_material(data: SpeechDataConfig) -> SpeechMaterial:
     empty = empty_field(data)
     vocabulary = Vocabulary.build(empty.split(item.text) for item in train)
     field = Field(empty.normalisation, empty.units, vocabulary)
-    scale = Standardisation.fit(item.mel for item in train)
-    return SpeechMaterial(train, dev, field, scale, chosen, tuple(messages), left_out)
+    scale, linear_scale = Standardisation.fit(item.mel for item in train), None
+    if has_linear(config.model):
+        some = train[:: -(-len(train) // SCALED)]
+        linear_scale = Standardisation.fit(linear_spectrogram(data, item.utterance) for item in some)
+    labels = [item.labels for item in train if item.labels is not None]
+    durations = MeanDurations.of(labels) if labels else None
+    return SpeechMaterial(train, dev, field, scale, linear_scale, durations, chosen, tuple(messages), left_out)
 
 
 def empty_field(data: SpeechDataConfig) -> Field:
@@ -143,8 +156,9 @@ def read_sentences(
         if not units:
             raise DataError(f"{item.place}: text: {item.text!r:.40} has no units: there is nothing to read aloud.")
         if spoken is not None:
-            spoken = spoken.for_units(units, place=f"{path}: {item.id}")
-            spoken = Intervals(spoken.units, np.maximum(spoken.starts - offset, 0), np.maximum(spoken.ends - offset, 0))
+            normalised = tuple(field.normalisation(unit) or unit for unit in spoken.units)
+            times = (np.maximum(time - offset, 0) for time in (spoken.starts, spoken.ends))
+            spoken = Intervals(normalised, *times).for_units(units, place=f"{path}: {item.id}")
         sentences.append(RecordedSentence(item, text, mel, offset, spoken))
     return sentences
 
@@ -172,11 +186,7 @@ def spectrogram(
                     return torch.from_numpy(stored[1:].copy()), float(stored[0, 0])
             except (OSError, ValueError):
                 pass  # damaged: it is made again
-    samples, _ = read_wave(item.sound, front_end.sample_rate, report=messages.append)
-    offset = 0.0
-    if data.trim_silence:
-        trimmed, start = _trimmed(samples, front_end)
-        samples, offset = trimmed, start / front_end.sample_rate
+    samples, offset = samples_of(data, front_end, item, messages.append)
     try:
         mel = front_end.mel(samples)
     except DataError as error:
@@ -184,9 +194,38 @@ def spectrogram(
     if kept is not None:
         first = np.zeros((1, front_end.num_mels), np.float32)
         first[0, 0] = offset
-        _write(kept, np.concatenate([first, mel.numpy()]))
+        rows = np.concatenate([first, mel.numpy()])
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(kept, lambda partial: _store(partial, rows))
         offset = float(first[0, 0])
     return mel, offset
+
+
+def linear_spectrogram(data: SpeechDataConfig, item: Utterance) -> Tensor:
+    """The spectrogram (T, n_fft / 2 + 1) of a sentence without mel filters; its frames are those of `spectrogram`."""
+    front_end = front_end_of(data.front_end)
+    return front_end.linear(samples_of(data, front_end, item, _silently)[0])
+
+
+def samples_of(
+    data: SpeechDataConfig, front_end: FrontEnd, item: Utterance, report: Callable[[str], None]
+) -> tuple[Tensor, float]:
+    """The samples of a sentence, and the seconds cut at its beginning.
+
+    Args:
+        report: is told what was changed.
+
+    Raises:
+        DataError: for a sound that cannot be read; the text names the sentence's line, too.
+    """
+    try:
+        samples, _ = read_wave(item.sound, front_end.sample_rate, report=report)
+    except RegardError as error:
+        raise DataError(f"{item.place}: {error}") from None
+    if not data.trim_silence:
+        return samples, 0.0
+    start, end = sounding(samples, margin=front_end.win_length)
+    return (samples[start:end], start / front_end.sample_rate) if end else (samples, 0.0)
 
 
 def check(material: SpeechMaterial, data: SpeechDataConfig) -> Findings:
@@ -234,13 +273,19 @@ def ids_of(field: Field, text: str) -> NDArray[np.int64]:
     return np.append(field.encode(text).ids, EOS)
 
 
+def labels_file(data: SpeechDataConfig, table: Path) -> Path:
+    """The table with the times of the units of a table of sentences; it need not be there."""
+    key = "phones" if data.units == "phones" else "letters"
+    given: Path | None = getattr(data, key)
+    return given or table.parent / f"{key}.tsv"
+
+
 def _labels(data: SpeechDataConfig, table: Path) -> tuple[dict[str, Intervals] | None, Path]:
     """Labels of the units, and their file."""
     key = "phones" if data.units == "phones" else "letters"
-    given = getattr(data, key)
-    path = given or Path(table).parent / f"{key}.tsv"
+    path = labels_file(data, table)
     if not path.exists():
-        if given is not None or key == "phones":
+        if getattr(data, key) is not None or key == "phones":
             raise ConfigError(f"{path}: no such file; units: {data.units} needs it", ("data", key))
         return None, path
     return read_intervals(path), path
@@ -255,17 +300,10 @@ def _places(items: Sequence[RecordedSentence]) -> tuple[str, ...]:
     return tuple(item.utterance.place for item in items[:3])
 
 
-def _trimmed(samples: Tensor, front_end: FrontEnd) -> tuple[Tensor, int]:
-    """The samples without silence around them, and how many were cut before them."""
-    margin = front_end.win_length
-    start, end = sounding(samples, margin=margin)
-    return (samples[start:end], start) if end else (samples, 0)
+def _store(path: Path, rows: NDArray[np.float32]) -> None:
+    with path.open("wb") as file:
+        np.save(file, rows, allow_pickle=False)
 
 
-def _write(path: Path, values: NDArray[np.float32]) -> None:
-    """Writes an array so that the file appears whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with partial.open("wb") as file:
-        np.save(file, values, allow_pickle=False)
-    os.replace(partial, path)
+def _silently(text: str) -> None:
+    """What was changed in a sound has been said when its mel spectrogram was made."""

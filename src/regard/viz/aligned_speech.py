@@ -16,7 +16,7 @@ from regard.viz.aligned import as_numbers
 
 
 @dataclass(frozen=True, eq=False)
-class SpokenSentence:
+class AlignedSpeech:
     """What a model of text to speech said, from arrays, tensors or lists.
 
     The decoder says r frames at a step, with `hop_length` samples from a frame to the next; frame i is centred on
@@ -41,7 +41,7 @@ class SpokenSentence:
         RegardError: for numbers below 1, sound that is not finite, stop probabilities that are not between 0 and 1, or
             labels of other symbols.
 
-    >>> sentence = SpokenSentence(np.zeros((5, 80)), np.eye(3), "abc", 16000, 200, reduction=2)
+    >>> sentence = AlignedSpeech(np.zeros((5, 80)), np.eye(3), "abc", 16000, 200, reduction=2)
     >>> sentence.step_edges.tolist(), sentence.seconds
     ([0.0, 0.01875, 0.04375, 0.05625], 0.05625)
     """
@@ -67,7 +67,7 @@ class SpokenSentence:
         for name, letters in (("mel", "T, M"), ("alignment", "T/r, S")):
             if arrays[name].ndim != 2 or not arrays[name].size:
                 raise ShapeError(f"{name} must be ({letters}) of one sentence, not empty; got {arrays[name].shape}.")
-        (frames, _), (steps, positions), r = arrays["mel"].shape, arrays["alignment"].shape, self.reduction
+        frames, (steps, positions), r = len(arrays["mel"]), arrays["alignment"].shape, self.reduction
         if steps != -(-frames // r):
             raise ShapeError(
                 f"alignment must have a row for every step of r={r} frames.\n  mel        {arrays['mel'].shape}: "
@@ -143,7 +143,7 @@ class SpokenSentence:
     def steps_of_symbols(self) -> NDArray[np.int64]:
         """(S,) where each symbol is found: the first step that reads it or, if none does, that of its largest weight.
 
-        >>> sentence = SpokenSentence(np.zeros((3, 1)), [[0.1, 0.9], [0.4, 0.6], [0, 1]], "ab", 16000, 200)
+        >>> sentence = AlignedSpeech(np.zeros((3, 1)), [[0.1, 0.9], [0.4, 0.6], [0, 1]], "ab", 16000, 200)
         >>> sentence.steps_of_symbols.tolist()
         [1, 0]
         """
