@@ -216,7 +216,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         real = torch.arange(batch.shape[1], device=device) < lengths.to(device)[:, None]
         refined = tacotron.refine(batch, real)
         mels, linear = self.scale.inverse(refined.get("mel", batch).cpu().float()), None
-        if self.linear_scale is not None:
+        if "linear" in refined and self.linear_scale is not None:
             linear = self.linear_scale.inverse(refined["linear"].cpu().float())
         results = []
         for row, (run, item) in enumerate(zip(runs, sequences, strict=True)):

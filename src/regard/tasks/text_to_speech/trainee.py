@@ -47,6 +47,8 @@ class SpeechTrainee:
         self.material = material
         self.ids = [model.field.encode(item.text).ids for item in material.train]
         self.silence = model.scale(model.front_end.silence).float()
+        scale, silence = model.linear_scale, model.front_end.linear_silence
+        self.linear_silence = silence if scale is None else scale(silence).float()
         self.units = np.array([len(ids) + 1 for ids in self.ids])
         self.frames = np.array([len(item.mel) for item in material.train])
 
@@ -139,9 +141,9 @@ class SpeechTrainee:
         mels = [self.model.scale(item.mel).float() for item in items]
         batch["frames"] = _padded(mels, longest, self.silence)
         if self.model.linear_scale is not None:
-            scale, front_end = self.model.linear_scale, self.model.front_end
-            linear = [scale(linear_spectrogram(self.config.data, item.utterance)).float() for item in items]
-            batch["linear"] = _padded(linear, longest, scale(front_end.linear_silence).float())
+            scale, data = self.model.linear_scale, self.config.data
+            linear = [scale(linear_spectrogram(data, item.utterance)).float() for item in items]
+            batch["linear"] = _padded(linear, longest, self.linear_silence)
         return batch
 
     def _loss(
@@ -166,9 +168,7 @@ class SpeechTrainee:
         if "linear" in output.refined:
             front_end, said = self.model.front_end, output.refined["linear"]
             low = max(1, int(LOW_HERTZ / (front_end.sample_rate / 2) * front_end.num_bins))
-            last = self.model.linear_scale
-            assert last is not None
-            targets = _whole_steps(batch["linear"], reduction, last(front_end.linear_silence).to(frames))
+            targets = _whole_steps(batch["linear"], reduction, self.linear_silence.to(frames))
             total = total + low_frequency_error(said, targets, low, real)[0] / said.shape[-1]
         figures = {"frame_error": absolute_error(errors[-1], frames, real)[0].detach() / width}
         if output.stop is not None and training.stop_weight:
