@@ -53,7 +53,7 @@ def test_a_wrong_line_is_named_with_its_column_and_value(line: str, message: str
 
 def test_a_table_without_a_folder_of_sounds_and_a_missing_table_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "metadata.csv"
-    with pytest.raises(DataError, match="metadata.csv"):
+    with pytest.raises(DataError, match=r"metadata\.csv"):
         read_ljspeech(path)
     path.write_text("a|text\n")
     with pytest.raises(DataError, match=r"expected the folder .*wavs with the sounds"):

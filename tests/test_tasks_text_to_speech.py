@@ -17,6 +17,7 @@ import torch
 import yaml
 from torch import Tensor
 
+from regard.attention import RECIPES
 from regard.audio import (
     FRONT_ENDS,
     MelForm,
@@ -70,7 +71,10 @@ def configuration(folder: Path, *settings: str) -> Any:
 def made(folder: Path, *settings: str) -> SpeechTrainee:
     """An untrained model with its sentences."""
     config = configuration(folder, *settings).config
-    key = (folder, *(name for name in settings if name.startswith("data.") or "architecture" in name or "postnet" in name))
+    key = (
+        folder,
+        *(name for name in settings if name.startswith("data.") or "architecture" in name or "postnet" in name),
+    )
     if key not in MATERIALS:
         MATERIALS[key] = TASK.read(config)
     material = MATERIALS[key]
@@ -421,6 +425,42 @@ def test_r_falls_by_steps_and_is_saved_with_the_weights(data: Path, tmp_path: Pa
     assert speech.stop.shape == (len(speech.mel), 1)
     with pytest.raises(ConfigError, match=r"\[3, 5\]: steps are 0 or more, and r is from 1 to num_frames=4"):
         configuration(data, *settings[:1], "model.decoder.reductions=[[3, 5]]")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["model.encoder.size=7"], "7 is that of two directions"),
+        ([*TACOTRON1, "model.postnet.size=5"], "5 is that of two directions"),
+        (["model.decoder.coarse_frames=3"], "the second decoder says more frames"),
+        (["model.decoder.dropout=0.1", "model.decoder.zoneout=0.1"], "zoneout and dropout"),
+        (["model.attention.recipe=bahdano"], "there is no recipe 'bahdano'"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused_by_key(settings: list[str], message: str, data: Path) -> None:
+    given = configuration(data, *settings)
+    with pytest.raises(ConfigError) as error:
+        TASK.draft(given.config)
+    assert str(given.located(error.value)).startswith(f"--set {settings[-1]}: {message}")
+
+
+NOT_ASKED = {"key_value_predict", "self_attention", "self_pooling"}
+
+
+@pytest.mark.parametrize("recipe", sorted(set(RECIPES) - NOT_ASKED))
+def test_every_recipe_that_a_decoder_can_ask_speaks(recipe: str, data: Path) -> None:
+    config = configuration(data, f"model.attention={{recipe: {recipe}}}").config
+    model = SpeechModel.build(config, made(data).model.field, made(data).model.scale)
+    speech = model.predict(["a sea"], sound=False)[0]
+    assert bool(speech.mel.isfinite().all())
+    assert speech.alignment is not None
+    assert speech.alignment.shape == (len(speech.stop), 6)
+
+
+@pytest.mark.parametrize("recipe", sorted(NOT_ASKED))
+def test_a_recipe_that_takes_no_query_is_refused(recipe: str, data: Path) -> None:
+    with pytest.raises(ConfigError, match=f"{recipe} takes no query, so a decoder cannot use it"):
+        TASK.draft(configuration(data, f"model.attention={{recipe: {recipe}}}").config)
 
 
 def test_losses_on_alignments_end(data: Path) -> None:

@@ -6,8 +6,11 @@ import base64
 import io
 import json
 import re
+import shutil
+import subprocess
 import wave
 from dataclasses import replace
+from pathlib import Path
 
 import matplotlib.image
 import numpy as np
@@ -185,3 +188,39 @@ def test_a_picture_shows_one_sentence_and_weights_have_a_scale(tmp_path):
     assert data_of(plot_speech(spoken(), tmp_path / "a.html", highest="largest"))["highest"] == pytest.approx(0.925)
     bar = draw_speech(spoken(), highest=0.5).axes[-1]
     assert bar.get_yticklabels()[-1].get_text() == "0.5"
+
+
+NODE = shutil.which("node")
+
+
+def driven(path, *events, scheme="light"):
+    """What the page's script tells at first and after each event, its colours and its symbols."""
+    plot_speech(spoken(), path)
+    command = [NODE, Path(__file__).with_name("speech_page.mjs"), path, json.dumps(events), scheme]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no node to run the page's script")
+def test_a_click_on_a_symbol_or_a_time_goes_there_and_keys_move(tmp_path):
+    events = [
+        ("symbol", 2), ("key", "ArrowRight"), ("key", "ArrowDown"), ("key", "ArrowUp"), ("key", "ArrowLeft"),
+        ("key", "Home"), ("point", [38 + 554 / 2, 160]), ("point", [10, 222]), ("symbol", 1), ("key", " "),
+        ("plays", 0.07),
+    ]  # fmt: skip
+    shown = driven(tmp_path / "a.html", *events)
+    assert shown["chips"] == ["a", "b", "c", "d"]
+    log = shown["log"]
+    # the middles of steps 2, 3, 4, 2, 1; the beginning; the middle of the sound; step 4; and that of b's largest weight
+    times = [0, 0.05625, 0.08125, 0.1, 0.05625, 0.03125, 0, 0.0625, 0.1, 0.009375, 0.009375, 0.07]
+    assert [one["time"] for one in log] == pytest.approx(times)
+    assert [one["here"] for one in log] == [0, 2, 2, 3, 2, 0, 0, 2, 3, 0, 0, 2]
+    assert log[1]["text"].startswith("0.06 s · step 2 · c (2) with weight 0.9")
+    assert all(one["unread"] == [1] for one in log)
+    assert [one["paused"] for one in log] == [True] * 10 + [False] * 2
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no node to run the page's script")
+def test_the_page_has_colours_of_its_own_in_the_dark(tmp_path):
+    light, dark = (driven(tmp_path / "a.html", scheme=scheme)["colours"] for scheme in ("light", "dark"))
+    assert len(light) == len(dark) == 2  # the spectrogram and the weights
+    assert all(one != other for one, other in zip(light, dark, strict=True))

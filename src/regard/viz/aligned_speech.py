@@ -111,7 +111,7 @@ class AlignedSpeech:
             )
         if stop.ndim == 1:
             return stop
-        return np.repeat(stop, self.reduction // stop.shape[1], axis=1).reshape(-1)[:frames]
+        return np.repeat(stop, self.reduction // len(stop[0]), axis=1).reshape(-1)[:frames]
 
     @property
     def frame_edges(self) -> NDArray[np.float64]:

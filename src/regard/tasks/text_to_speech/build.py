@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from regard.attention.verbs import AbstractAttention
 from regard.audio import FRONT_ENDS, FrontEnd
 from regard.config.tasks.text_to_speech import TacotronConfig
+from regard.errors import ConfigError
 from regard.models import Tacotron, tacotron1, tacotron2
 from regard.tasks.build import build_mechanism
 
@@ -45,6 +46,7 @@ def build_network(config: TacotronConfig, *, num_symbols: int, front_end: FrontE
     Raises:
         ConfigError: for keys that contradict each other; its path names the key.
     """
+    _check(config)
 
     def attention(*, query_size: int, memory_size: int) -> AbstractAttention:
         return build_mechanism(
@@ -87,6 +89,29 @@ def build_network(config: TacotronConfig, *, num_symbols: int, front_end: FrontE
             **decoder,
         )
     return SpeechNetwork(network)
+
+
+def _check(config: TacotronConfig) -> None:
+    """Refuses sizes that do not fit together, by the key."""
+    halves = [("encoder", config.encoder.size)]
+    if config.architecture == "tacotron1":
+        halves.append(("postnet", config.postnet.size))
+    for section, size in halves:
+        if size % 2:
+            raise ConfigError(
+                f"{size} is that of two directions together: give an even number", ("model", section, "size")
+            )
+    decoder = config.decoder
+    if decoder.coarse_frames is not None and decoder.coarse_frames <= decoder.num_frames:
+        raise ConfigError(
+            f"the second decoder says more frames in a step than the first, num_frames={decoder.num_frames}; got "
+            f"{decoder.coarse_frames}",
+            ("model", "decoder", "coarse_frames"),
+        )
+    if decoder.zoneout and decoder.dropout:
+        raise ConfigError(
+            "zoneout and dropout both act on the states of cells; set one of them", ("model", "decoder", "zoneout")
+        )
 
 
 def has_linear(config: TacotronConfig) -> bool:

@@ -120,6 +120,11 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         """That of the units, whose vectors the embedding has."""
         return {"units": ("tacotron.encoder.embedding.", self.field.vocabulary)}
 
+    def unlike(self, other: Any) -> Sequence[str]:
+        """That the other one's spectrograms are of another front end."""
+        mine, theirs = (getattr(each.config.data, "front_end", None) for each in (self, other))
+        return [f"data.front_end is {mine} here and {theirs} there"] if theirs not in (None, mine) else []
+
     def information(self) -> dict[str, Any]:
         """Facts about the model."""
         front_end = self.front_end
@@ -330,7 +335,10 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
                 seed=decoding.seed,
             )
             counts = front_end.num_samples(lengths).tolist()
-            results += [sound[:count].clone() for sound, count in zip(sounds, counts, strict=True)]
+            results += [
+                sound[:count].clone() if count else sound.new_zeros(front_end.hop_length)  # of one frame there is none
+                for sound, count in zip(sounds, counts, strict=True)
+            ]
         return results
 
     def rows(self, prediction: Speech, *, scores: bool = False) -> Sequence[Sequence[str]]:
