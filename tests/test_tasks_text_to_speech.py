@@ -36,6 +36,8 @@ from regard.data import Field
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.health import reading_errors
 from regard.tasks import SpeechModel, load, train
+from regard.tasks.fingerprints import fingerprints
+from regard.tasks.folder import check_data
 from regard.tasks.table import TASKS
 from regard.tasks.text_to_speech import reading
 from regard.tasks.text_to_speech.advice import milestone
@@ -267,16 +269,19 @@ def test_a_cache_gives_the_same_bits_without_another_analysis(
     assert len(list((tmp_path / "cache").iterdir())) == 22
 
 
-def test_a_sound_that_changed_ends_a_run_and_another_sound_in_the_folder_does_not(
-    copied: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    train(configuration(copied, "training.max_steps=1"), tmp_path / "run")
-    longer = configuration(copied, "training.max_steps=2")
+def test_a_sound_that_changed_ends_a_run_and_another_sound_in_the_folder_does_not(copied: Path, tmp_path: Path) -> None:
+    trainee = made(copied)
+    trainee.model.fingerprints = fingerprints(TASK.files(trainee.config))
+    trainee.save(tmp_path / "run")
+
+    def continued() -> None:
+        check_data(tmp_path / "run", fingerprints(TASK.files(trainee.config)))
+
     write_wave(copied / "wavs/other.wav", torch.zeros(800), 16000)
-    assert train(longer, tmp_path / "run").steps == 2
+    continued()
     write_wave(copied / "wavs/train-0.wav", synthetic_speech("a sea", seed=5).samples, 16000)
-    with pytest.raises(DataError, match=r"the data changed since the run began: data.wavs\."):
-        train(configuration(copied, "training.max_steps=3"), tmp_path / "run")
+    with pytest.raises(DataError, match=r"the data changed since the run began: data\.wavs\."):
+        continued()
 
 
 # what is trained
@@ -461,6 +466,20 @@ def test_every_recipe_that_a_decoder_can_ask_speaks(recipe: str, data: Path) -> 
 def test_a_recipe_that_takes_no_query_is_refused(recipe: str, data: Path) -> None:
     with pytest.raises(ConfigError, match=f"{recipe} takes no query, so a decoder cannot use it"):
         TASK.draft(configuration(data, f"model.attention={{recipe: {recipe}}}").config)
+
+
+def test_a_training_starts_from_another_voice(
+    trained: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["training.max_steps=1", f"training.start_from={trained}", "training.learning_rate=1e-9", "select=loss"]
+    settings.append("training.min_learning_rate=1e-9")
+    train(configuration(data, *settings), tmp_path / "run")
+    first, second = (load(folder, device="cpu").module.tacotron for folder in (trained, tmp_path / "run"))
+    weights = [network.decoder.head.projection.weight for network in (first, second)]
+    assert torch.allclose(*weights, atol=1e-6)
+    voice, other = load(trained, device="cpu"), made(data, "data.front_end=nvidia").model
+    assert other.unlike(voice) == ["data.front_end is nvidia here and regard there"]
+    assert voice.unlike(voice) == []
 
 
 def test_losses_on_alignments_end(data: Path) -> None:
