@@ -53,7 +53,8 @@ def test_the_reference_describes_every_public_name(described, room):
     module = importlib.import_module(f"regard.{room}")
     names = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
     public = [name for name in names if not isinstance(getattr(module, name), types.ModuleType)]
-    if room in ("errors", "files", "shapes", "tree", "weights"):  # modules, not packages: their own classes and functions
+    if room in ("errors", "files", "shapes", "tree", "weights"):
+        # modules, not packages: their own classes and functions
         public = [name for name in public if getattr(getattr(module, name), "__module__", "") == module.__name__]
         public = [name for name in public if callable(getattr(module, name))]
     assert public

@@ -295,7 +295,7 @@ def test_the_last_step_is_filled_with_silence_that_counts(data: Path) -> None:
     assert count == sum(-(-trainee.frames[i] // 3) * 3 for i in short) > trainee.frames[short].sum()
     assert torch.equal(trainee.silence, trainee.model.scale(torch.full((80,), -11.512925)).float())
     trainee.silence = trainee.silence + 1
-    assert float((loss_of(trainee, short)[0] - total).abs()) > 1
+    assert float((loss_of(trainee, short)[0] - total).abs().detach()) > 1
     trainee.module.reduction.fill_(1)
     trainee.config = trainee.config.model_copy(
         update={"model": trainee.config.model.model_copy(
@@ -480,6 +480,17 @@ def test_a_training_starts_from_another_voice(
     voice, other = load(trained, device="cpu"), made(data, "data.front_end=nvidia").model
     assert other.unlike(voice) == ["data.front_end is nvidia here and regard there"]
     assert voice.unlike(voice) == []
+
+
+def test_the_last_step_counts_more_and_a_model_that_never_stops_is_a_concern(data: Path) -> None:
+    trainee = made(data, "training.stop_positive_weight=5.0", "model.decoder.num_frames=1")
+    logits = torch.zeros(1, 4, 1, requires_grad=True)
+    trainee._stop_loss(logits, torch.tensor([[True, True, True, False]]), 1).backward()
+    assert logits.grad.flatten().tolist() == [0.5, 0.5, -2.5, 0.0]
+    trainee.module.tacotron.decoder.head.stop.projection.bias.data -= 20
+    assert trainee.validate().concern == "No held-out sentence was read to an end: the model never stops."
+    trainee.module.tacotron.decoder.head.stop.projection.bias.data += 40
+    assert trainee.validate().concern is None
 
 
 def test_losses_on_alignments_end(data: Path) -> None:
