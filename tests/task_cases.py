@@ -75,6 +75,26 @@ def tagged(folder: Path) -> None:
         (folder / f"{name}.tsv").write_text("\n".join(lines), encoding="utf-8")
 
 
+def recordings(folder: Path) -> None:
+    """Tables of sentences, a few seconds of made sound, and when each letter is heard."""
+    from regard.audio import synthetic_speech, write_wave
+
+    texts = {"train": ["a sea", "see a bee", "an ode", "lose it", "one more", "so it is", "no one", "a bean", "be so"]}
+    texts |= {"dev": ["so bees", "is a one"], "test": ["ease in", "a rose", "more"]}
+    (folder / "wavs").mkdir()
+    labels = ["id\tindex\tstart\tend\tletter"]
+    for part, sentences in texts.items():
+        lines = []
+        for number, text in enumerate(sentences):
+            name, speech = f"{part}-{number}", synthetic_speech(text, seed=number, silence=0.03)
+            write_wave(folder / "wavs" / f"{name}.wav", speech.samples, speech.sample_rate)
+            lines.append(f"{name}|{text.title()}|{text}\n")
+            times = enumerate(zip(text, speech.intervals, strict=True))
+            labels += [f"{name}\t{index}\t{start:.4f}\t{end:.4f}\t{c}" for index, (c, (start, end)) in times]
+        (folder / f"{part}.csv").write_text("".join(lines), encoding="utf-8")
+    (folder / "letters.tsv").write_text("\n".join(labels) + "\n", encoding="utf-8")
+
+
 TASK_CASES = {
     "labelling": Case(
         tagged,
@@ -123,6 +143,23 @@ TASK_CASES = {
         ["the fox", "jumps", "the quick fox 9"],
         held_out="test.txt",
         training={"window": 16, "batch_size": 20},
+    ),
+    "text_to_speech": Case(
+        recordings,
+        {
+            "data": {"train": "train.csv", "dev": "dev.csv"},
+            "model": {
+                "encoder": {"size": 8, "embedding_size": 6, "convolutions": 1},
+                "decoder": {"size": 8, "prenet_sizes": [6]},
+                "postnet": {"size": 6, "layers": 2},
+                "attention": {"recipe": "forward_attention", "size": 6},
+            },
+            "decoding": {"max_frames_per_unit": 6.0},
+        },
+        ["a sea", "see", "no one is so 9"],
+        held_out="test.csv",
+        training={"batch_frames": 200, "alignment_losses": {"guided_attention": 1.0}},
+        open=("training.warmup_steps", "training.align_by"),
     ),
     "forecasting": Case(
         series,

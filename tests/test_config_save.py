@@ -27,6 +27,8 @@ PRESETS = [
     "labelling",
     "language-model",
     "no-attention",
+    "speech-22k",
+    "speech",
     "text-to-text",
     "translation-rnn",
     "translation-transformer",

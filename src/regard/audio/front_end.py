@@ -151,6 +151,11 @@ class FrontEnd:
         """The mel values of a frame of silence, with which targets are padded."""
         return self.magnitudes_to_mel(torch.full((1, self.num_bins), self._least_magnitude))[0]
 
+    @property
+    def linear_silence(self) -> Float[Tensor, " bins"]:
+        """The linear values of a frame of silence."""
+        return self.compression(self._raised(torch.full((self.num_bins,), self._least_magnitude)))
+
     def num_frames(self, num_samples: Number) -> Number:
         """The number of frames of a sound.
 

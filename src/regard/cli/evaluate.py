@@ -37,6 +37,21 @@ def evaluate(
         str | None,
         typer.Option(metavar="NAME", help="How BLEU splits texts: none, 13a (default), intl, zh, …"),
     ] = None,
+    table: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Of speech: also write a table with the figures of every item.")
+    ] = None,
+    joined: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Of speech: how many sentences are joined to a long one; default: 5, and 0 is none."
+        ),
+    ] = None,
+    vocoder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Of speech: what makes the sounds (`regard data vocoder`); default: Griffin-Lim."
+        ),
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the metrics as one JSON object.")] = False,
     worst: Annotated[int, typer.Option(min=0, metavar="N", help="Also print the N worst items.")] = 0,
     output: options.Output = None,
@@ -48,6 +63,9 @@ def evaluate(
     Of texts, error rates count symbols (`data.target.units`) that differ from the nearest reference, after the model's
     normalisation; repeated inputs of a file of pairs are one item with several references. sacrebleu computes BLEU and
     chrF of texts; the signature after each score records how.
+
+    Speech is compared with recordings: alignments with labels if there are any, beside what is reached without
+    attention; errors of reading, also of sentences that are joined; distortion, pitch and durations.
     """
     given, parallel = file is not None, source is not None and bool(target)
     if given == parallel or (given and (source is not None or target)):
@@ -61,6 +79,7 @@ def evaluate(
     if bleu_tokenize is not None and metrics is not None and "bleu" not in metrics:
         raise RegardError("--bleu-tokenize is for BLEU: add --metric bleu.")
     check_output(output, overwrite=overwrite)
+    check_output(table, overwrite=overwrite)
     loaded = options.load(model, device, options.settings(context))
     flags = {
         "--source-field": ("source_field", fields),
@@ -68,6 +87,9 @@ def evaluate(
         "--target": ("references", target or None),
         "--metric": ("metrics", metrics),
         "--bleu-tokenize": ("tokenize", bleu_tokenize),
+        "--table": ("table", table),
+        "--joined": ("joined", joined),
+        "--vocoder": ("vocoder", vocoder),
     }
     path = file or source
     assert path is not None

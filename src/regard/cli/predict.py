@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from regard.cli import inputs, options
+from regard.cli.files import PredictionFiles
 from regard.cli.inputs import STDIN, Row
 from regard.cli.standard import check_output, lines, plain, results, say
 from regard.errors import DataError, InputError, RegardError
@@ -57,6 +58,20 @@ def predict(
             help="A field of JSONL inputs that has an object with prefix, include, exclude for its output.",
         ),
     ] = None,
+    files: Annotated[
+        Path | None,
+        typer.Option(
+            "--files",
+            metavar="FOLDER",
+            help="Of speech: write the sound, spectrogram and alignment of every text here.",
+        ),
+    ] = None,
+    vocoder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Of speech: what makes the sounds (`regard data vocoder`); default: Griffin-Lim."
+        ),
+    ] = None,
     stream: Annotated[
         bool, typer.Option("--stream", help="Print outputs as they come: each symbol once it is certain.")
     ] = False,
@@ -80,6 +95,9 @@ def predict(
 
     With --stream the text of an output is printed while it is searched for. Inputs are searched for together; what is
     known of later ones waits for those before them.
+
+    With --files FOLDER a model of speech writes NUMBER_TEXT.wav, .mel.npy and .alignment.npy for every text, and the
+    last column names the sound. Without it no sound is made.
 
     An input that cannot be handled as it is does not stop the others: its warning goes to stderr. An output file
     appears when all is done.
@@ -107,7 +125,17 @@ def predict(
         raise RegardError(f"--format {chosen}: models of {loaded.config.task} print one of {kinds}.")
     if scores and chosen == "text":
         raise RegardError("A text of outputs has no room for scores: use --scores with --format tsv.")
-    extra = options.accepted(loaded, "predict", {"--constraints": ("constraints", constraints)})
+    flags = {
+        "--constraints": ("constraints", constraints),
+        "--files": ("sound", True if files is not None else None),
+        "--vocoder": ("vocoder", vocoder),
+    }
+    extra = options.accepted(loaded, "predict", flags)
+    if vocoder is not None and files is None:
+        raise RegardError("--vocoder makes sounds; say where they go: --files FOLDER.")
+    folder = None if files is None else PredictionFiles(files, loaded.file_formats, overwrite=overwrite)
+    if loaded.file_formats:
+        extra.setdefault("sound", False)
     if loaded.input_kind == "file":
         with results(output) as written:
             names = argument or ([] if input is None else [str(input)])
@@ -116,12 +144,13 @@ def predict(
     if alignments and chosen != "jsonl":
         raise RegardError("TSV has no room for weights: use --alignments with --format jsonl.")
     if stream:
-        _check_stream(loaded, chosen, {"--scores": scores, "--output": output, "--constraints": constraints})
+        given = {"--scores": scores, "--output": output, "--constraints": constraints, "--files": files}
+        _check_stream(loaded, chosen, given)
     _say_names_of_files(argument or ())
     terminal = not argument and source == STDIN and sys.stdin is not None and sys.stdin.isatty()
     if terminal:
         say("One input a line; Ctrl-D ends.")
-    if extra and inputs.format_of(source, inputs.parse_fields(source_field), num_columns=1) != "jsonl":
+    if constraints and inputs.format_of(source, inputs.parse_fields(source_field), num_columns=1) != "jsonl":
         raise RegardError("--constraints names a field of JSONL inputs: use --input FILE.jsonl.")
     fields, trained = inputs.parse_fields(source_field), loaded.input_fields
     kind = inputs.format_of(source, fields, num_columns=len(trained))
@@ -137,21 +166,27 @@ def predict(
         return
 
     def answer(numbered: tuple[int, list[Row]]) -> list[Answer]:
-        index, chunk = numbered
+        begun, chunk = numbered
         texts = [row.text for row in chunk]
-        everything = index == 0 and not terminal and not inputs.is_full(chunk)
+        everything = begun == 0 and not terminal and not inputs.is_full(chunk)
         with options.kernels_for(loaded, texts) if everything else nullcontext():
-            predictions = _predicted(loaded, chunk, constraints if extra else None, alignments=alignments)
+            predictions = _predicted(loaded, chunk, extra, alignments=alignments or folder is not None)
         answers = []
-        for row, prediction in zip(chunk, predictions, strict=True):
+        for number, (row, prediction) in enumerate(zip(chunk, predictions, strict=True), start=begun + 1):
             if row.refusal:
                 prediction = replace(prediction, warnings=(row.refusal,))
+            written = [] if folder is None else folder.write(loaded, number, row.text, prediction)
             if chosen == "jsonl":
-                shown = json.dumps(plain(_record(row, loaded.record(prediction))), ensure_ascii=False, allow_nan=False)
+                if folder is not None and not alignments:
+                    prediction = replace(prediction, alignment=None)
+                record = loaded.record(prediction)
+                if folder is not None:
+                    record["files"] = [str(path) for path in written]
+                shown = json.dumps(plain(_record(row, record)), ensure_ascii=False, allow_nan=False)
             else:
                 kept = [] if chosen == "text" else _columns(row, len(trained))
                 shown = "\n".join(
-                    "\t".join([*kept, *(column.translate(BLANKS) for column in columns)])
+                    "\t".join([*kept, *(column.translate(BLANKS) for column in [*columns, *map(str, written[:1])])])
                     for columns in loaded.rows(prediction, scores=scores)
                 )
             answers.append(Answer(shown, _warning(row, prediction)))
@@ -160,9 +195,9 @@ def predict(
     from regard.training import processes
     from regard.training.ordering import in_order
 
-    if extra:
+    if constraints:
         rows = _with_field(rows, str(constraints), name)
-    chunks = enumerate(inputs.chunks(rows, one_by_one=terminal))
+    chunks = _numbered(inputs.chunks(rows, one_by_one=terminal))
     with (
         processes.joined(loaded.device),
         processes.held(lambda: results(output)) as target,
@@ -193,14 +228,28 @@ def _with_field(rows: Iterable[Row], field: str, name: str) -> Iterator[Row]:
         raise DataError(f"{name}: --constraints {field}: no line has this field; {suggestion(field, there)}")
 
 
-def _predicted(model: AbstractModel[Any], rows: Sequence[Row], field: str | None, *, alignments: bool) -> Sequence[Any]:
-    """The predictions of inputs, with constraints from a field of their lines if there is one."""
-    texts = [row.text for row in rows]
+def _numbered(chunks: Iterable[list[Row]]) -> Iterator[tuple[int, list[Row]]]:
+    """The chunks, each with the number of rows before it."""
+    begun = 0
+    for chunk in chunks:
+        yield begun, chunk
+        begun += len(chunk)
+
+
+def _predicted(
+    model: AbstractModel[Any], rows: Sequence[Row], extra: Mapping[str, Any], *, alignments: bool
+) -> Sequence[Any]:
+    """The predictions of inputs.
+
+    Args:
+        extra: further arguments of `predict`; `constraints` names the field of the lines that has them.
+    """
+    texts, field = [row.text for row in rows], extra.get("constraints")
     if field is None:
-        return model.predict(texts, alignment=alignments)
+        return model.predict(texts, alignment=alignments, **extra)
     constraints = [row.kept.get(field) if isinstance(row.kept, dict) else None for row in rows]
     try:
-        return model.predict(texts, alignment=alignments, constraints=constraints)  # type: ignore[call-arg]
+        return model.predict(texts, alignment=alignments, **{**extra, "constraints": constraints})
     except InputError as error:
         raise DataError(f"{rows[error.index].place}: {field}: {error.reason}") from None
 

@@ -21,6 +21,7 @@ from regard.data.labels import Labels
 from regard.data.likelihood import Likelihood
 from regard.data.lines import Lines
 from regard.data.links import AlignmentErrors, Links, alignment_errors, parse_links, read_links
+from regard.data.ljspeech import Utterance, read_ljspeech
 from regard.data.normalisation import Normalisation
 from regard.data.pairs import Pair, Pairs, Selection
 from regard.data.pieces import SentencePieceUnits
@@ -103,6 +104,7 @@ __all__ = [
     "TextWindows",
     "TimeSplit",
     "Units",
+    "Utterance",
     "Vocabulary",
     "WhitespaceUnits",
     "WindowScale",
@@ -133,6 +135,7 @@ __all__ = [
     "read_documents",
     "read_intervals",
     "read_links",
+    "read_ljspeech",
     "read_series",
     "rolling_splits",
     "score_labels",

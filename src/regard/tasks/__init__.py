@@ -10,6 +10,7 @@ from regard.tasks.forecasting import FileForecasts, Forecaster, ForecastEvaluati
 from regard.tasks.language_modelling import LanguageModel
 from regard.tasks.loading import load
 from regard.tasks.table import TASKS
+from regard.tasks.text_to_speech import Speech, SpeechEvaluation, SpeechModel
 from regard.tasks.text_to_text import Evaluation, TextToText, ensemble
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ __all__ = [
     "Forecaster",
     "LanguageModel",
     "Metric",
+    "Speech",
+    "SpeechEvaluation",
+    "SpeechModel",
     "TextToText",
     "catalogue",
     "describe",

@@ -45,12 +45,14 @@ class DataFile:
     Args:
         key: the key of the configuration.
         name: what its fingerprint is called; files named `train` or `alignments`, or `train.0`, may not be evaluated.
-        path: the file.
+        path: the file, or a folder, all of whose files count.
+        members: of a folder, the files that count; all if None.
     """
 
     key: str
     name: str
     path: Path
+    members: tuple[Path, ...] | None = None
 
 
 class TaskTrainee(Trainee, Protocol):
@@ -134,6 +136,8 @@ class AbstractModel(ABC, Generic[ConfigT]):
     """What an argument of `regard predict` and `regard plot` is: a text, or a file that `read` reads."""
     formats: ClassVar[tuple[str, ...]] = ("tsv", "text", "jsonl")
     """What `regard predict` can print; the first is the default."""
+    file_formats: ClassVar[tuple[str, ...]] = ()
+    """The suffixes of the files that `write` may make of a prediction; none for most."""
     line_end: ClassVar[str] = " "
     """What stands for the end of a line within an output that is printed in one line."""
 
@@ -237,6 +241,17 @@ class AbstractModel(ABC, Generic[ConfigT]):
     @abstractmethod
     def record(self, prediction: Any) -> dict[str, Any]:
         """A prediction as a JSON object; it has alignments if the prediction has them."""
+
+    def write(self, prediction: Any, stem: Path) -> Sequence[Path]:
+        """Writes a prediction into files, of models with `file_formats`; each appears whole.
+
+        Args:
+            stem: the path of each file without its suffix.
+
+        Returns:
+            The files; none of a prediction in which there is nothing.
+        """
+        raise NotImplementedError
 
     def lines(
         self, predictions: Sequence[Any], format: str, *, scores: bool = False, alignments: bool = False

@@ -23,15 +23,15 @@ def fingerprint(path: Path | str) -> str:
     """SHA-256 of a file, in hexadecimal digits; of a folder, that of the names and checksums of its files."""
     try:
         if Path(path).is_dir():
-            return _of_folder(Path(path))
+            return _of_folder(Path(path), sorted(Path(path).rglob("*")))
         return checksum(Path(path))
     except OSError as error:
         raise DataError(f"{path}: {reason(Path(path), error)}") from None
 
 
-def _of_folder(path: Path) -> str:
+def _of_folder(path: Path, files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for file in sorted(path.rglob("*")):
+    for file in files:
         if file.is_file():
             name = file.relative_to(path).as_posix()
             digest.update(f"{checksum(file)}  {name}\n".encode("utf-8", "surrogateescape"))
@@ -45,4 +45,15 @@ def training_files(fingerprints: Mapping[str, str]) -> set[str]:
 
 def fingerprints(files: Iterable[DataFile]) -> dict[str, str]:
     """SHA-256 of the files of a configuration, by name."""
-    return {file.name: fingerprint(file.path) for file in files}
+    return {
+        file.name: fingerprint(file.path) if file.members is None else _of_members(file.path, file.members)
+        for file in files
+    }
+
+
+def _of_members(folder: Path, members: Iterable[Path]) -> str:
+    """As the fingerprint of a folder that has only these files."""
+    try:
+        return _of_folder(folder, sorted(set(members)))
+    except OSError as error:
+        raise DataError(f"{error.filename}: {reason(Path(error.filename), error)}") from None

@@ -13,7 +13,7 @@ from regard.config.place import cut
 from regard.errors import ConfigError, DataError
 from regard.files import SUFFIX, replace_file, replace_text
 from regard.tasks.contract import AbstractModel
-from regard.tasks.fingerprints import fingerprint
+from regard.tasks.fingerprints import fingerprints
 from regard.tasks.store import FINGERPRINTS, load_fingerprints, save_fingerprints
 from regard.tasks.table import task_of
 from regard.training import Outcome, archive, lock, read_state
@@ -170,7 +170,7 @@ def _same_file(key: str, config: Config, folder: Path) -> bool:
     if key == START:  # its weights were copied, so the file is no longer needed
         return "start_from" in before
     files = [file for file in task_of(config).files(config) if key == file.key or key.startswith(f"{file.key}.")]
-    return bool(files) and all(before.get(file.name) == fingerprint(file.path) for file in files)
+    return bool(files) and all(before.get(name) == value for name, value in fingerprints(files).items())
 
 
 def _raised(before: object, now: object) -> bool:

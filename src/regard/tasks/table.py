@@ -10,6 +10,7 @@ from regard.tasks.documents.task import DocumentsTask
 from regard.tasks.forecasting.task import ForecastingTask
 from regard.tasks.labelling.task import LabellingTask
 from regard.tasks.language_modelling.task import LanguageModellingTask
+from regard.tasks.text_to_speech.task import TextToSpeechTask
 from regard.tasks.text_to_text.task import TextToTextTask
 
 TASKS: dict[str, AbstractTask[Any]] = {
@@ -18,6 +19,7 @@ TASKS: dict[str, AbstractTask[Any]] = {
     "forecasting": ForecastingTask(),
     "language_modelling": LanguageModellingTask(),
     "labelling": LabellingTask(),
+    "text_to_speech": TextToSpeechTask(),
 }
 
 

@@ -12,7 +12,7 @@ from regard.training.feedback import (
     scheduled_sampling_probability,
     sequence_teacher_forcing_mask,
 )
-from regard.training.trainee import DivisibleTrainee, Loss, PlacedTrainee, Trainee, Validation
+from regard.training.trainee import DivisibleTrainee, Loss, Milestone, PlacedTrainee, Trainee, Validation
 
 if TYPE_CHECKING:
     from regard.training.loop import train
@@ -23,6 +23,7 @@ __getattr__ = on_demand(__name__, {"loop": ["train"], "outcome": ["Outcome", "Ru
 __all__ = [
     "DivisibleTrainee",
     "Loss",
+    "Milestone",
     "Outcome",
     "PlacedTrainee",
     "RunState",

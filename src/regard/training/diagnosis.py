@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from regard.training.selection import TIE_BREAKERS
+from regard.training.trainee import Milestone
 
 PATIENCE = 5
 """Validations after the first one by which an alignment should have begun to form."""
@@ -26,6 +27,7 @@ class Diagnosis:
         first_loss, first_focus: the teacher-forced loss and the focus rate of the first validation; None before it.
         highest_focus, highest_coverage: the highest focus rate and relative coverage so far.
         given: names of the warnings given so far.
+        is_aligned: whether a milestone of the alignment has been reached.
     """
 
     validations: int = 0
@@ -34,13 +36,25 @@ class Diagnosis:
     highest_focus: float = 0.0
     highest_coverage: float = 0.0
     given: list[str] = field(default_factory=list)
+    is_aligned: bool = False
 
-    def observe(self, metrics: Mapping[str, float], *, focus: float | None = None) -> list[str]:
+    def observe(
+        self,
+        metrics: Mapping[str, float],
+        *,
+        focus: float | None = None,
+        step: int = 0,
+        alignment: Milestone | None = None,
+    ) -> list[str]:
         """The warnings after a validation, if any.
 
         Args:
             focus: the highest focus rate of a head (`Validation.focus`); if None, that of the metrics counts.
+            step: the steps so far.
+            alignment: if given, it says whether an alignment has formed, and not the focus rate.
         """
+        if alignment is not None:
+            return self._observe_milestone(metrics.get(TIE_BREAKERS[0]), step, alignment)
         loss, focus = metrics.get(TIE_BREAKERS[0]), metrics.get("focus_rate") if focus is None else focus
         self.validations += 1
         if loss is None or focus is None:
@@ -70,6 +84,20 @@ class Diagnosis:
                 "try additive attention (model.attention.recipe=bahdanau) or a lower training.learning_rate.",
             )
         return []
+
+    def _observe_milestone(self, loss: float | None, step: int, alignment: Milestone) -> list[str]:
+        self.validations += 1
+        self.is_aligned |= alignment.is_reached
+        if loss is None:
+            return []
+        self.first_loss = loss if self.first_loss is None else self.first_loss
+        if self.is_aligned or step < alignment.step or loss >= FALL * self.first_loss:
+            return []
+        return self._once(
+            "no alignment",
+            f"the loss falls, from {self.first_loss:.3g} to {loss:.3g}, but no alignment has formed by step {step:,}; "
+            f"it should have by step {alignment.step:,}: {alignment.state}. {alignment.advice}",
+        )
 
     def end(self, concern: str | None) -> list[str]:
         """Warnings about the model that is saved at the end.

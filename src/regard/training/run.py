@@ -128,7 +128,11 @@ class Run:
         step = self.position.step
         improved = self.selection.observe(validation.metrics, step, concern=validation.concern)
         self.schedule.observe(improved=improved)
-        self._tell(self.diagnosis.observe(validation.metrics, focus=validation.focus))
+        self._tell(
+            self.diagnosis.observe(
+                validation.metrics, focus=validation.focus, step=step, alignment=validation.alignment
+            )
+        )
         if self._averages:
             self.position.averaged = (*self.position.averaged, step)[-self.config.average_checkpoints :]
         with self.stepper.exchange.whole():

@@ -38,6 +38,23 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
+class Milestone:
+    """What validations should have shown by a step; training says once if they have not, although the loss falls.
+
+    Args:
+        step: the step by which.
+        is_reached: whether this validation shows it.
+        state: what it shows, a part of a sentence, such as `boundaries are 80 ms from the labels`.
+        advice: what to try, in sentences.
+    """
+
+    step: int
+    is_reached: bool
+    state: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
 class Validation:
     """The result of a validation.
 
@@ -49,6 +66,7 @@ class Validation:
         pictures: file names, each with a function that writes the picture to a path.
         focus: of attention with several heads, the focus rate of the head that has the highest; that of the metrics is
             of the mean of heads, which is spread although each may be sharp.
+        alignment: whether an alignment has formed, of a task that knows better than by the focus rate.
     """
 
     metrics: Mapping[str, float]
@@ -56,6 +74,7 @@ class Validation:
     pictures: Sequence[tuple[str, Callable[[Path], object]]] = ()
     concern: str | None = None
     focus: float | None = None
+    alignment: Milestone | None = None
 
 
 class Trainee(Protocol):

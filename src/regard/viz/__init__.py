@@ -1,17 +1,20 @@
-"""Pictures: an alignment as PNG, SVG, PDF or an HTML page, its data as a file, classified documents, forecasts, and
-curves."""
+"""Pictures: an alignment as PNG, SVG, PDF or an HTML page, its data as a file, classified documents, forecasts,
+speech, and curves."""
 
 from regard.viz.aligned import Aligned, Reading
+from regard.viz.aligned_speech import AlignedSpeech
 from regard.viz.curves import plot_curves
 from regard.viz.document import plot_document
 from regard.viz.document_files import save_documents
 from regard.viz.files import load_alignment, save_alignment
 from regard.viz.forecast import plot_forecast
 from regard.viz.plot import plot_alignment
+from regard.viz.speech import plot_speech
 from regard.viz.weighted import WeightedDocument
 
 __all__ = [
     "Aligned",
+    "AlignedSpeech",
     "Reading",
     "WeightedDocument",
     "load_alignment",
@@ -19,6 +22,7 @@ __all__ = [
     "plot_curves",
     "plot_document",
     "plot_forecast",
+    "plot_speech",
     "save_alignment",
     "save_documents",
 ]

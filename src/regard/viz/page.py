@@ -44,7 +44,7 @@ def page(
         "colours": {"light": hexadecimal(ramp(17)), "dark": hexadecimal(ramp(17, dark=True))},
         "items": [_item(index, item) for index, item in enumerate(items)],
     }
-    parts = {"title": html.escape(heading), "data": _embedded(data)}
+    parts = {"title": html.escape(heading), "data": embedded(data)}
     template = resources.files("regard.viz").joinpath("page.html").read_text(encoding="utf-8")
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
 
@@ -75,7 +75,7 @@ def _whole(weights: Weights) -> list[int | None]:
     return whole
 
 
-def _embedded(data: Any) -> str:
+def embedded(data: Any) -> str:
     """JSON that cannot end the script element around it."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -5,6 +5,7 @@ from regard.config.tasks.documents import DocumentsConfig
 from regard.config.tasks.forecasting import ForecastingConfig
 from regard.config.tasks.labelling import LabellingConfig
 from regard.config.tasks.language_modelling import LanguageModellingConfig
+from regard.config.tasks.text_to_speech import TextToSpeechConfig
 from regard.config.tasks.text_to_text import TextToTextConfig
 
 SCHEMAS: dict[str, type[Config]] = {
@@ -13,5 +14,6 @@ SCHEMAS: dict[str, type[Config]] = {
     "forecasting": ForecastingConfig,
     "language_modelling": LanguageModellingConfig,
     "labelling": LabellingConfig,
+    "text_to_speech": TextToSpeechConfig,
 }
 """What `task:` may be; the first is meant where there is none."""

@@ -10,19 +10,24 @@ from regard.errors import ConfigError, ShapeError
 from regard.shapes import Bool, Float, describe
 
 
-def group_frames(frames: Float[Tensor, "B T F"], num_frames: int, *, silence: float = 0.0) -> Float[Tensor, "B N rF"]:
+def group_frames(
+    frames: Float[Tensor, "B T F"], num_frames: int, *, silence: float | Float[Tensor, " F"] = 0.0
+) -> Float[Tensor, "B N rF"]:
     """Frames (B, T, F) as N = ⌈T / r⌉ steps of r frames each, (B, N, r·F); silence fills the last step.
 
     Args:
         num_frames: r.
-        silence: what a silent frame is.
+        silence: a silent frame, or the number that all its features are.
 
     >>> group_frames(torch.arange(5.0).view(1, 5, 1), 2, silence=9.0).tolist()
     [[[0.0, 1.0], [2.0, 3.0], [4.0, 9.0]]]
     """
     batch, length, size = _checked(frames, num_frames).shape
     short = -length % num_frames
-    return pad(frames, (0, 0, 0, short), value=silence).view(batch, (length + short) // num_frames, num_frames * size)
+    if short:
+        rest = torch.as_tensor(silence, dtype=frames.dtype, device=frames.device).expand(batch, short, size)
+        frames = torch.cat([frames, rest], 1)
+    return frames.reshape(batch, (length + short) // num_frames, num_frames * size)
 
 
 def ungroup_frames(values: Float[Tensor, "B N rF"], num_features: int) -> Float[Tensor, "B T F"]:

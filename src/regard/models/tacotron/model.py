@@ -85,7 +85,7 @@ class Tacotron(nn.Module):
         frame_mask: Bool[Tensor, "B T"] | None = None,
         *,
         num_frames: int | None = None,
-        silence: float = 0.0,
+        silence: float | Float[Tensor, " F"] = 0.0,
         generator: Generator | None = None,
     ) -> TacotronOutput:
         """A teacher-forced pass.
@@ -94,7 +94,8 @@ class Tacotron(nn.Module):
             inputs, mask: texts and their real symbols, right-padded.
             frames, frame_mask: the reference and its real frames, right-padded.
             num_frames: r; the decoder's largest if None.
-            silence: what fills the last step, if r does not divide T.
+            silence: a silent frame, or the number that all its features are: what follows the end of a sentence,
+                also in its last step, if r does not divide its frames.
             generator: for attention that draws random numbers.
 
         Raises:
@@ -108,6 +109,7 @@ class Tacotron(nn.Module):
             )
         frame_mask = keep_right_padding(frames, frame_mask, name="frames")
         if frame_mask is not None:
+            silence = torch.as_tensor(silence, dtype=frames.dtype, device=frames.device)
             frames = torch.where(frame_mask[..., None], frames, silence)
         encoded = self.encode(inputs, mask)
         count = self.decoder.num_frames if num_frames is None else num_frames
@@ -149,7 +151,7 @@ def forced(
     frames: Float[Tensor, "B T F"],
     num_frames: int,
     *,
-    silence: float = 0.0,
+    silence: float | Float[Tensor, " F"] = 0.0,
     generator: Generator | None = None,
 ) -> DecoderOutput:
     """A decoder's output for all steps of a reference, with alignments.

@@ -1,0 +1,189 @@
+"""The configuration of speech: recorded sentences, and a model that reads texts aloud."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, Strict, model_validator
+
+from regard.config.schema import (
+    FROM_DATA,
+    AlignmentTrainingConfig,
+    AttentionConfig,
+    Config,
+    File,
+    Fraction,
+    Section,
+    Size,
+    TrainingConfig,
+    Weight,
+)
+from regard.errors import ConfigError
+
+Sizes = Annotated[tuple[Size, ...], Strict(False)]
+Positive = Annotated[float, Field(gt=0.0)]
+FrontEndName = Literal[
+    "regard", "regard-22k", "bshall", "coqui", "coqui-ln", "espnet", "hifi-gan", "keithito", "nvidia", "rayhane",
+    "speechbrain",
+]  # fmt: skip
+
+
+class SpeechDataConfig(Section):
+    """Where the sentences and their recordings are and how they are read."""
+
+    train: File = Field(
+        description="a table like LJSpeech's metadata.csv, `id|text|normalised text` without quoting; the folder "
+        "`wavs` beside it has ID.wav. Relative to the configuration's folder"
+    )
+    dev: File | None = Field(default=None, description="a table of held-out sentences; null: a share of `train`")
+    dev_fraction: Fraction | None = Field(
+        default=None, description="the share of `train` that is held out if there is no `dev`; null: by its size"
+    )
+    units: Literal["characters", "phones"] = Field(
+        default="characters",
+        description="what the model reads: the characters of the last column, or the phones of the table `phones`",
+    )
+    phones: File | None = Field(
+        default=None,
+        description="a table of phones with their times (id, start, end, phone); null: phones.tsv beside `train`",
+    )
+    letters: File | None = Field(
+        default=None,
+        description="a table of letters with their times (id, index, start, end, letter), by which alignments of "
+        "characters are measured; null: letters.tsv beside `train`, if it is there",
+    )
+    case: Literal["keep", "lower", "upper"] = Field(default="keep", description="the case of letters, before reading")
+    unicode: Literal["keep", "NFC", "NFD", "NFKC", "NFKD"] = Field(
+        default="NFC", description="the Unicode normal form of texts"
+    )
+    front_end: FrontEndName = Field(
+        default="regard",
+        description="what mel spectrograms are of: `regard` at 16 kHz, `regard-22k` as HiFi-GAN's published vocoders "
+        "have them, or those of other systems",
+    )
+    trim_silence: bool = Field(default=False, description="leave out the silence before and after each sentence")
+    max_seconds: Positive = Field(default=20.0, description="longer recordings are not trained on")
+    cache: File | None = Field(
+        default=None, description="a folder in which spectrograms are kept from run to run; null: none"
+    )
+
+
+class SpeechEncoderConfig(Section):
+    """The encoder of texts."""
+
+    size: Size = Field(default=256, description="size of both directions together, an even number")
+    embedding_size: Size = Field(default=256, description="size of a symbol's vector")
+    convolutions: Size = Field(default=3, description="convolutions of Tacotron 2")
+    dropout: Fraction = Field(default=0.5, description="after the convolutions of Tacotron 2")
+    filters: Size = Field(default=16, description="K, widths of the convolutions of Tacotron 1's CBHG")
+
+
+class SpeechDecoderConfig(Section):
+    """The decoder of frames."""
+
+    size: Size = Field(default=256, description="size of the cells")
+    prenet_sizes: Sizes = Field(default=(128, 128), description="sizes of the layers of the prenet")
+    prenet_drops: Literal["training", "always"] = Field(
+        default="always", description="whether the prenet drops units in training only, or in synthesis as well"
+    )
+    num_frames: Size = Field(default=3, description="r, frames said in a step; the largest, if `reductions` has others")
+    reductions: Annotated[tuple[Annotated[tuple[int, int], Strict(False)], ...], Strict(False)] = Field(
+        default=(), description="gradual r: pairs of the step from which on and the r that is used then"
+    )
+    num_fed_frames: Size = Field(default=1, description="how many of the last frames the prenet sees")
+    query: Literal["new", "top", "old"] = Field(default="new", description="which state asks")
+    dropout: Fraction | None = Field(default=None, description="on the states of cells; null: as the architecture")
+    zoneout: Fraction = Field(default=0.0, description="probability that a unit of a state stays as it was")
+    coarse_frames: Size | None = Field(
+        default=None, description="r of a second decoder, for double-decoder consistency; null: none"
+    )
+
+
+class SpeechPostnetConfig(Section):
+    """The postnet of whole sentences."""
+
+    size: Size = Field(default=256, description="filters, or of Tacotron 1 the size of both directions together")
+    layers: Annotated[int, Field(ge=0)] = Field(default=5, description="convolutions of Tacotron 2; 0: no postnet")
+
+
+class TacotronConfig(Section):
+    """An encoder of texts and a decoder of frames with attention."""
+
+    architecture: Literal["tacotron1", "tacotron2"] = Field(default="tacotron2", description="the kind of network")
+    encoder: SpeechEncoderConfig = Field(default=SpeechEncoderConfig(), description="reads the text")
+    decoder: SpeechDecoderConfig = Field(default=SpeechDecoderConfig(), description="says frames, r in a step")
+    postnet: SpeechPostnetConfig = Field(default=SpeechPostnetConfig(), description="refines them")
+    attention: AttentionConfig = Field(
+        default=AttentionConfig(recipe="forward_attention"), description="the attention mechanism"
+    )
+
+
+class SpeechTrainingConfig(AlignmentTrainingConfig, TrainingConfig):
+    """The training loop, with what speech adds to it."""
+
+    batch_frames: Size = Field(
+        default=6000, description="the most frames of a batch with padding", json_schema_extra=FROM_DATA
+    )
+    squared_error: Weight = Field(default=1.0, description="weight of the squared error of frames")
+    absolute_error: Weight = Field(default=1.0, description="weight of the absolute error of frames")
+    stop_weight: Weight = Field(default=1.0, description="weight of the loss of stopping")
+    stop_positive_weight: Positive = Field(default=5.0, description="how much more the last step of a sentence counts")
+    consistency_weight: Weight = Field(
+        default=1.0,
+        description="weight of double-decoder consistency: Σ_j |α_tj - β_nj|, the mean over steps",
+    )
+    alignment_losses_until: Size | None = Field(
+        default=None, description="the step from which on the losses on alignments are left out; null: never"
+    )
+    align_by: Size | None = Field(
+        default=None,
+        description="the step by which an alignment should have formed; `train` warns if it has not",
+        json_schema_extra=FROM_DATA,
+    )
+    validation_sentences: Size = Field(default=16, description="held-out sentences that validations read aloud")
+
+
+class SpeechDecodingConfig(Section):
+    """How texts are read aloud."""
+
+    stop_threshold: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        default=0.5, description="the probability of stopping at which a sentence ends"
+    )
+    max_frames_per_unit: Positive = Field(
+        default=30.0, description="the most frames for each unit of the text; a sentence that reaches them is cut"
+    )
+    attention_stop: Size | None = Field(
+        default=None,
+        description="a sentence also ends after attention has been at its last unit for so many steps; null: never",
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(
+        default=0, description="of the prenet's draws and of first phases"
+    )
+    iterations: Annotated[int, Field(ge=0)] = Field(default=30, description="of Griffin-Lim")
+    batch_sentences: Size = Field(default=16, description="the most sentences read at once")
+
+
+class TextToSpeechConfig(Config):
+    """A whole configuration of speech."""
+
+    task: Literal["text_to_speech"] = Field(default="text_to_speech", description="what is learned")
+    data: SpeechDataConfig = Field(description="the sentences and their recordings")
+    model: TacotronConfig = Field(default=TacotronConfig(), description="the network")
+    training: SpeechTrainingConfig = Field(default=SpeechTrainingConfig(), description="the training loop")
+    decoding: SpeechDecodingConfig = Field(default=SpeechDecodingConfig(), description="reading aloud")
+    select: str = Field(
+        default="mel_cepstral_distortion",
+        description="the validation metric that chooses the best weights: mel_cepstral_distortion (mcd), "
+        "boundary_ms (with labels), reading_errors, teacher_forced_loss (loss)",
+    )
+
+    @model_validator(mode="after")
+    def _reductions_fit(self) -> TextToSpeechConfig:
+        for step, count in self.model.decoder.reductions:
+            if step < 0 or not 1 <= count <= self.model.decoder.num_frames:
+                raise ConfigError(
+                    f"[{step}, {count}]: steps are 0 or more, and r is from 1 to num_frames="
+                    f"{self.model.decoder.num_frames}",
+                    ("model", "decoder", "reductions"),
+                )
+        return self

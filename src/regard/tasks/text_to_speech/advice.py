@@ -1,0 +1,59 @@
+"""Whether an alignment of speech has formed, and what to try if it has not."""
+
+from __future__ import annotations
+
+from regard.config.tasks.text_to_speech import TextToSpeechConfig
+from regard.health import SpeechScores
+from regard.training import Milestone
+
+MOST_ERRORS, LEAST_FOCUS = 20.0, 0.5
+"""Without labels an alignment counts as formed with at most so many reading errors per 100 units, free-running, and at
+least this focus rate, teacher-forced."""
+COARSE = 4
+"""r with which alignments form soon."""
+CONTENT_BASED = ("bahdanau", "luong", "location_sensitive")
+"""Recipes that may attend to any position at any step."""
+
+
+def milestone(config: TextToSpeechConfig, scores: SpeechScores, step: int) -> Milestone:
+    """What a validation shows of the alignment.
+
+    With labels it has formed if its boundaries are nearer to them than those of all baselines. The focus rate alone
+    does not tell: an alignment may be sharp and read the wrong units.
+
+    Args:
+        step: by which it should have formed.
+    """
+    timing, reading, health = scores.timing, scores.reading, scores.alignment
+    assert reading is not None
+    assert health is not None
+    if timing is not None and scores.baselines:
+        others = ", ".join(f"{name} {errors.boundary_ms:.0f} ms" for name, errors in scores.baselines.items())
+        state = f"its boundaries are {timing.boundary_ms:.0f} ms from the labels, no better than without it ({others})"
+        return Milestone(step, bool(scores.is_aligned), state, advice(config))
+    errors, focus = reading.per_hundred(), float(health.focus_rate)
+    state = f"there are {errors:.0f} reading errors per 100 units, and the focus rate is {focus:.2f}"
+    return Milestone(step, errors <= MOST_ERRORS and focus >= LEAST_FOCUS, state, advice(config))
+
+
+def advice(config: TextToSpeechConfig) -> str:
+    """What to try, without what the configuration has already."""
+    decoder, data, training = config.model.decoder, config.data, config.training
+    remedies = []
+    if not data.trim_silence:
+        remedies.append("cut the silence around sentences (data.trim_silence: true)")
+    if decoder.num_frames < COARSE:
+        remedies.append(
+            f"more frames in a step (model.decoder.num_frames: {COARSE}), fewer later (model.decoder.reductions)"
+        )
+    if not training.alignment_losses.guided_attention:
+        remedies.append("the guided loss (training.alignment_losses.guided_attention: 10)")
+    elif training.alignment_losses_until is not None and training.alignment_losses_until < (training.align_by or 0):
+        remedies.append("the guided loss for longer (training.alignment_losses_until)")
+    if config.model.attention.recipe in CONTENT_BASED:
+        remedies.append("attention that moves forward only (model.attention.recipe: forward_attention)")
+    if data.units == "characters":
+        remedies.append("phones in place of characters (data.units: phones)")
+    remedies.append("more or cleaner recordings whose texts say exactly what is heard (regard data check)")
+    listed = "; ".join(remedies)
+    return f"Look at the pictures, and try: {listed}."

@@ -1,0 +1,124 @@
+"""The network that a configuration describes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.verbs import AbstractAttention
+from regard.audio import FRONT_ENDS, FrontEnd
+from regard.config.tasks.text_to_speech import TacotronConfig
+from regard.errors import ConfigError
+from regard.models import Tacotron, tacotron1, tacotron2
+from regard.tasks.build import build_mechanism
+
+
+class SpeechNetwork(nn.Module):
+    """A Tacotron, and the r that it was last trained with.
+
+    Args:
+        tacotron: the network.
+
+    `reduction` is r, a number in a tensor, so that it is saved with the weights.
+    """
+
+    reduction: Tensor
+
+    def __init__(self, tacotron: Tacotron) -> None:
+        super().__init__()
+        self.tacotron = tacotron
+        self.register_buffer("reduction", torch.tensor(tacotron.decoder.num_frames))
+
+    def forward(self, *args: Any, **options: Any) -> Any:
+        """As the Tacotron, with the r that it was last trained with."""
+        return self.tacotron(*args, num_frames=int(self.reduction), **options)
+
+
+def build_network(config: TacotronConfig, *, num_symbols: int, front_end: FrontEnd) -> SpeechNetwork:
+    """The network, freshly initialised.
+
+    Args:
+        num_symbols: ids of units.
+        front_end: whose mel spectrograms the decoder says.
+
+    Raises:
+        ConfigError: for keys that contradict each other; its path names the key.
+    """
+    _check(config)
+
+    def attention(*, query_size: int, memory_size: int) -> AbstractAttention:
+        return build_mechanism(
+            config.attention,
+            query_size=query_size,
+            memory_size=memory_size,
+            input_size=config.decoder.num_fed_frames * front_end.num_mels,
+        )
+
+    decoder: dict[str, Any] = {
+        name: getattr(config.decoder, name)
+        for name in ("size", "prenet_sizes", "prenet_drops", "num_frames", "num_fed_frames", "query", "zoneout")
+    }
+    decoder |= {"coarse_frames": config.decoder.coarse_frames, "num_features": front_end.num_mels}
+    if config.decoder.dropout is not None:
+        decoder["dropout"] = config.decoder.dropout
+    if config.architecture == "tacotron1":
+        network = tacotron1(
+            num_symbols,
+            attention=attention,
+            embedding_size=config.encoder.embedding_size,
+            encoder_size=config.encoder.size,
+            bank_size=max(1, config.encoder.size // 2),
+            encoder_prenet_sizes=(config.encoder.embedding_size, config.encoder.size // 2),
+            num_filters=config.encoder.filters,
+            postnet_size=config.postnet.size,
+            num_linear=front_end.num_bins if has_linear(config) else None,
+            **decoder,
+        )
+    else:
+        network = tacotron2(
+            num_symbols,
+            attention=attention,
+            embedding_size=config.encoder.embedding_size,
+            encoder_size=config.encoder.size,
+            num_convolutions=config.encoder.convolutions,
+            encoder_dropout=config.encoder.dropout,
+            postnet_size=config.postnet.size,
+            postnet_layers=config.postnet.layers,
+            **decoder,
+        )
+    return SpeechNetwork(network)
+
+
+def _check(config: TacotronConfig) -> None:
+    """Refuses sizes that do not fit together, by the key."""
+    halves = [("encoder", config.encoder.size)]
+    if config.architecture == "tacotron1":
+        halves.append(("postnet", config.postnet.size))
+    for section, size in halves:
+        if size % 2:
+            raise ConfigError(
+                f"{size} is that of two directions together: give an even number", ("model", section, "size")
+            )
+    decoder = config.decoder
+    if decoder.coarse_frames is not None and decoder.coarse_frames <= decoder.num_frames:
+        raise ConfigError(
+            f"the second decoder says more frames in a step than the first, num_frames={decoder.num_frames}; got "
+            f"{decoder.coarse_frames}",
+            ("model", "decoder", "coarse_frames"),
+        )
+    if decoder.zoneout and decoder.dropout:
+        raise ConfigError(
+            "zoneout and dropout both act on the states of cells; set one of them", ("model", "decoder", "zoneout")
+        )
+
+
+def has_linear(config: TacotronConfig) -> bool:
+    """Whether the postnet makes linear spectrograms, of which sound is then made."""
+    return config.architecture == "tacotron1" and config.postnet.layers > 0
+
+
+def front_end_of(name: str) -> FrontEnd:
+    """The front end of a configuration."""
+    return FRONT_ENDS[name]

@@ -1,0 +1,370 @@
+"""Speech beside recordings: alignment, reading, distortion, pitch and durations."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from regard.audio import Distortion, FrontEnd, find_pitch, mel_cepstral_distortion
+from regard.data import EOS, join_texts, join_units, read_ljspeech
+from regard.errors import ConfigError, DataError
+from regard.health import (
+    MeanDurations,
+    PitchErrors,
+    ReadingErrors,
+    SpeechScores,
+    SpokenSentence,
+    StepTimes,
+    TimingErrors,
+    diagonal_times,
+    duration_differences,
+    pitch_errors,
+    reading_errors,
+    summary,
+    timing_differences,
+    timing_errors,
+    unit_times,
+)
+from regard.tasks.encoded import pad
+from regard.tasks.text_to_speech.prediction import Speech
+from regard.tasks.text_to_speech.reading import RecordedSentence, read_sentences
+
+if TYPE_CHECKING:
+    from regard.tasks.text_to_speech.model import SpeechModel
+
+PAUSES = ("pau", "sil", "sp", "SIL")
+"""What phones of silence are called."""
+Synthesis = Callable[[Sequence[Tensor], Sequence[Tensor | None]], list[Tensor]]
+"""From spectrograms (T, M), and the linear ones (T, ·) or None that go with them, to their sounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenAndRecorded:
+    """A sentence of an evaluation."""
+
+    place: str
+    prediction: Speech
+    measured: SpokenSentence
+
+    @property
+    def errors(self) -> float:
+        """Reading errors; a sentence that was cut has more."""
+        return 0.0 if self.measured.reading is None else float(self.measured.reading.errors.sum())
+
+    def record(self) -> dict[str, Any]:
+        """The figures as a JSON object."""
+        return {"id": self.measured.id, "place": self.place, **SpeechScores([self.measured]).figures()}
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.measured.id}: {SpeechScores([self.measured])}"
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechEvaluation:
+    """The speech of a table of sentences beside their recordings.
+
+    Args:
+        scores: of all sentences.
+        sentences: each with its speech.
+        joined: the reading errors of long sentences, each several neighbours; None if there are too few sentences.
+        num_joined: of how many sentences a long one is made.
+        notes: what was changed in sounds.
+    """
+
+    scores: SpeechScores
+    sentences: tuple[SpokenAndRecorded, ...]
+    joined: ReadingErrors | None = None
+    num_joined: int = 5
+    notes: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """All figures by name, those of baselines with theirs, and the number of sentences."""
+        figures = {**self.scores.figures()}
+        for name, errors in self.scores.baselines.items():
+            figures[f"{name.replace(' ', '_')}_boundary_ms"] = errors.boundary_ms
+            figures[f"{name.replace(' ', '_')}_near_share"] = errors.near_share
+        if self.joined is not None:
+            figures["joined_reading_errors"] = self.joined.per_hundred()
+            figures["joined_clean_share"] = self.joined.clean_share
+        return {**figures, "sentences": len(self.sentences)}
+
+    @property
+    def scored(self) -> Sequence[SpokenAndRecorded]:
+        """The sentences, in the order of the file."""
+        return self.sentences
+
+    @property
+    def worst(self) -> Sequence[SpokenAndRecorded]:
+        """The sentences with reading errors, those with the most first."""
+        return sorted((item for item in self.sentences if item.errors), key=lambda item: -item.errors)
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """What was changed in sounds."""
+        return {"notes": list(self.notes)} if self.notes else {}
+
+    def __str__(self) -> str:
+        lines = [str(self.scores)]
+        if self.joined is not None:
+            lines.append(f"{self.num_joined} sentences joined: {self.joined}")
+        return "\n".join([*lines, *self.notes])
+
+
+def evaluate(
+    model: SpeechModel,
+    path: Path,
+    synthesise: Synthesis | None,
+    *,
+    joined: int,
+    table: Path | None,
+) -> SpeechEvaluation:
+    """As `SpeechModel.evaluate`.
+
+    Args:
+        synthesise: makes sounds; None: none are made.
+    """
+    data = model.config.data.model_copy(update={"cache": None})
+    notes: list[str] = []
+    if path.resolve().parent != data.train.resolve().parent:
+        data = data.model_copy(update={"phones": None, "letters": None})
+    sentences = read_sentences(data, read_ljspeech(path), path, notes)
+    if not sentences:
+        raise DataError(f"{path}: there are no sentences.")
+    if joined < 0:
+        raise ConfigError(f"joined={joined}: give a number of sentences that make a long one, or 0 for none.")
+    spoken = speak(model, [item.text for item in sentences])
+    measured = measure(model, sentences, spoken, synthesise)
+    scores = SpeechScores(measured, baselines(model.front_end, sentences, model.durations))
+    long = None
+    if joined and len(sentences) >= joined:
+        long = read_joined(model, [item.text for item in sentences], joined)
+    if table is not None:
+        scores.write(table)
+    scored = tuple(
+        SpokenAndRecorded(item.utterance.place, speech, one)
+        for item, speech, one in zip(sentences, spoken, measured, strict=True)
+    )
+    return SpeechEvaluation(scores, scored, long, joined, tuple(notes))
+
+
+def validation_scores(model: SpeechModel, sentences: Sequence[RecordedSentence]) -> tuple[SpeechScores, list[Speech]]:
+    """What validations measure, and the speech that it is of; no sound is made."""
+    spoken = speak(model, [item.text for item in sentences])
+    measured = measure(model, sentences, spoken, None)
+    return SpeechScores(measured, baselines(model.front_end, sentences, model.durations)), spoken
+
+
+def validation_metrics(scores: SpeechScores) -> dict[str, float]:
+    """The figures of a validation by name; those of alignments only if there are labels."""
+    reading, timing, health = scores.reading, scores.timing, scores.alignment
+    assert reading is not None
+    metrics = {
+        "mel_cepstral_distortion": scores.distortion,
+        "reading_errors": reading.per_hundred(),
+        "clean_share": reading.clean_share,
+    }
+    if timing is not None:
+        metrics["boundary_ms"] = timing.boundary_ms
+        for name, errors in scores.baselines.items():
+            metrics[f"{name.replace(' ', '_')}_boundary_ms"] = errors.boundary_ms
+    if health is not None:
+        metrics["focus_rate"] = float(health.focus_rate)
+    return metrics
+
+
+def speak(model: SpeechModel, texts: Sequence[str]) -> list[Speech]:
+    """Texts read aloud, with alignments, without sound; those of like length together."""
+    ids = [model.field.encode(text).ids for text in texts]
+    results: dict[int, Speech] = {}
+    for part in _parts(model, [len(item) for item in ids]):
+        results |= zip(part, model.say([ids[i] for i in part], alignment=True), strict=True)
+    return [results[i] for i in range(len(ids))]
+
+
+@torch.no_grad()
+def forced_alignments(model: SpeechModel, sentences: Sequence[RecordedSentence]) -> list[Tensor]:
+    """The teacher-forced alignments (N, S) of sentences, the mean of heads."""
+    tacotron, reduction = model.module.tacotron, int(model.module.reduction)
+    results: dict[int, Tensor] = {}
+    for part in _parts(model, [len(item.mel) for item in sentences]):
+        sequences = [model.field.encode(sentences[i].text).ids for i in part]
+        ids, mask = (tensor.to(model.device) for tensor in pad(sequences, end=EOS))
+        mels = [model.scale(sentences[i].mel).float() for i in part]
+        frames = pad_sequence(mels, batch_first=True).to(model.device)
+        lengths = torch.tensor([len(mel) for mel in mels], device=model.device)
+        real = torch.arange(frames.shape[1], device=model.device) < lengths[:, None]
+        output = tacotron(ids, frames, mask, real, num_frames=reduction)
+        name = tacotron.decoder.main_attention or list(output.alignments)[-1]
+        weights = output.alignments[name].mean(1).cpu()
+        for row, i in enumerate(part):
+            steps = -(-len(mels[row]) // reduction)
+            results[i] = weights[row, :steps, : len(sequences[row]) + 1].clone()
+    return [results[i] for i in range(len(sentences))]
+
+
+def measure(
+    model: SpeechModel,
+    sentences: Sequence[RecordedSentence],
+    spoken: Sequence[Speech],
+    synthesise: Synthesis | None,
+) -> list[SpokenSentence]:
+    """What can be measured of each sentence.
+
+    Args:
+        synthesise: makes sounds, for the distortion of the way to sound and for pitch; None: both are left out.
+    """
+    front_end = model.front_end
+    steps = StepTimes(front_end.sample_rate, front_end.hop_length, int(model.module.reduction))
+    distortions = list(_distortions(model, [speech.mel for speech in spoken], [item.mel for item in sentences]))
+    resynthesis = [float("nan")] * len(sentences)
+    pitches: list[PitchErrors | None] = [None] * len(sentences)
+    if synthesise is not None:
+        recorded = [item.mel for item in sentences]
+        sounds = synthesise(recorded, [None] * len(recorded))
+        again = [front_end.mel(sound) for sound in sounds]
+        resynthesis = [float(each.decibels) for each in _distortions(model, again, recorded)]
+        said = synthesise([speech.mel for speech in spoken], [speech.linear for speech in spoken])
+        pitches = [
+            _pitch_errors(front_end, ours, theirs, distortion.path)
+            for ours, theirs, distortion in zip(said, sounds, distortions, strict=True)
+        ]
+    results = []
+    for i, (item, speech, forced) in enumerate(
+        zip(sentences, spoken, forced_alignments(model, sentences), strict=True)
+    ):
+        assert speech.alignment is not None
+        units = (*model.field.split(item.text), "</s>")
+        timing = durations = None
+        is_read = heard(units)
+        seconds = len(item.mel) * front_end.hop_length / front_end.sample_rate
+        if item.labels is not None:
+            labels = item.labels.for_units(units)
+            is_read = labels.is_heard
+            timing = timing_differences(unit_times(forced, steps), labels)
+            durations = duration_differences(
+                unit_times(speech.alignment, steps), labels, seconds=speech.seconds, reference_seconds=seconds
+            )
+        reading = reading_errors(
+            speech.alignment,
+            is_read=is_read,
+            duration=speech.seconds,
+            reference_duration=seconds,
+            has_ended=speech.stop_reason == "stop",
+        )
+        results.append(
+            SpokenSentence(
+                id=item.utterance.id,
+                timing=timing,
+                alignment=summary(forced),
+                reading=reading,
+                durations=durations,
+                distortion=float(distortions[i].decibels),
+                resynthesis=resynthesis[i],
+                pitch=pitches[i],
+            )
+        )
+    return results
+
+
+def heard(units: Sequence[str]) -> NDArray[np.bool_]:
+    """(S,) which units of a text without labels have to be read: no blanks, punctuation, pauses or end symbol.
+
+    >>> heard(["a", ",", " ", "pau", "</s>"]).tolist()
+    [True, False, False, False, False]
+    """
+    silent = {*PAUSES, "</s>"}
+    return np.array([unit not in silent and any(unicodedata.category(c)[0] in "LN" for c in unit) for unit in units])
+
+
+def baselines(
+    front_end: FrontEnd, sentences: Sequence[RecordedSentence], durations: MeanDurations | None
+) -> dict[str, TimingErrors]:
+    """The timing errors without any attention: equally long units, and mean durations of the training sentences."""
+    labelled = [(item, item.labels) for item in sentences if item.labels is not None]
+    if not labelled:
+        return {}
+    seconds = [len(item.mel) * front_end.hop_length / front_end.sample_rate for item, _ in labelled]
+    result = {
+        "diagonal": timing_errors(
+            timing_differences(diagonal_times(len(labels), long), labels)
+            for (_, labels), long in zip(labelled, seconds, strict=True)
+        )
+    }
+    if durations is not None:
+        result["mean durations"] = timing_errors(
+            timing_differences(durations.times(labels.units, long), labels)
+            for (_, labels), long in zip(labelled, seconds, strict=True)
+        )
+    return result
+
+
+def read_joined(model: SpeechModel, texts: Sequence[str], count: int) -> ReadingErrors:
+    """The reading errors of every `count` neighbours as one sentence."""
+    known = frozenset(model.field.vocabulary.symbols)
+    if model.config.data.units == "phones":
+        sentences = [text.split() for text in texts]
+        pause = next((unit for unit in PAUSES if unit in known), None)
+        if pause is not None:
+            sentences = join_units(sentences, count, pause=pause)
+        else:
+            groups = [sentences[i : i + count] for i in range(0, len(sentences) - count + 1, count)]
+            sentences = [[unit for sentence in group for unit in sentence] for group in groups]
+        long = [" ".join(units) for units in sentences]
+    else:
+        comma, end = (mark if mark in known else "" for mark in ",.")
+        long = join_texts(texts, count, separator=f"{comma} ", end=end)
+    results = []
+    for text, speech in zip(long, speak(model, long), strict=True):
+        assert speech.alignment is not None
+        is_read = heard((*model.field.split(text), "</s>"))
+        results.append(reading_errors(speech.alignment, is_read=is_read, has_ended=speech.stop_reason == "stop"))
+    return ReadingErrors.joined(results)
+
+
+def _parts(model: SpeechModel, lengths: Sequence[int]) -> Iterator[list[int]]:
+    """The numbers of items, those of like length together, as many as are read at once."""
+    order = sorted(range(len(lengths)), key=lambda i: lengths[i])
+    size = model.config.decoding.batch_sentences
+    yield from (order[start : start + size] for start in range(0, len(order), size))
+
+
+def _distortions(model: SpeechModel, mels: Sequence[Tensor], references: Sequence[Tensor]) -> Iterator[Distortion]:
+    """The distortion of each spectrogram."""
+    size = model.config.decoding.batch_sentences
+    for start in range(0, len(mels), size):
+        pairs = [
+            (pad_sequence(items, batch_first=True), torch.tensor([len(item) for item in items]))
+            for items in (
+                [log_magnitudes(model.front_end, mel) for mel in each[start : start + size]]
+                for each in (mels, references)
+            )
+        ]
+        (first, lengths), (second, others) = pairs
+        whole = mel_cepstral_distortion(first, second, lengths, others)
+        for row in range(len(first)):
+            path = whole.path[row, : int(whole.path_length[row])]
+            yield Distortion(whole.decibels[row], path, whole.path_length[row])
+
+
+def log_magnitudes(front_end: FrontEnd, mel: Tensor) -> Tensor:
+    """The natural logarithms of the mel magnitudes of a spectrogram (T, M), whatever its compression and power are."""
+    return front_end.compression.inverse(mel.double()).log() / front_end.power
+
+
+def _pitch_errors(front_end: FrontEnd, said: Tensor, recorded: Tensor, path: Tensor) -> PitchErrors:
+    """The errors of pitch along the path of distortion."""
+    first, second = (
+        find_pitch(sound[None], sample_rate=front_end.sample_rate, hop_length=front_end.hop_length).frequency[0]
+        for sound in (said, recorded)
+    )
+    return pitch_errors(first, second, path)

@@ -1,0 +1,455 @@
+"""A voice: a trained model with everything that reading aloud needs."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+from regard.audio import Standardisation, griffin_lim, write_wave
+from regard.config.tasks.text_to_speech import TextToSpeechConfig
+from regard.data import EOS, Field, Vocabulary
+from regard.decoding import SearchSource, free_run, stop_at_logit
+from regard.errors import DataError, UnsupportedError
+from regard.files import replace_file
+from regard.health import MeanDurations
+from regard.models.tacotron import STOP
+from regard.tasks.contract import AbstractModel
+from regard.tasks.encoded import pad
+from regard.tasks.fingerprints import DAMAGED
+from regard.tasks.text_to_speech.build import SpeechNetwork, build_network, front_end_of
+from regard.tasks.text_to_speech.evaluation import SpeechEvaluation, Synthesis, evaluate
+from regard.tasks.text_to_speech.prediction import Speech
+from regard.viz import AlignedSpeech
+
+FIELD, SCALE, DURATIONS = "source", "scale.json", "durations.json"
+SEED_BITS = 31
+
+
+@dataclass(eq=False, repr=False)
+class SpeechModel(AbstractModel[TextToSpeechConfig]):
+    """A voice: units, scale, network and configuration.
+
+    `regard.load` returns one from a run folder.
+
+    Args:
+        config: the resolved configuration.
+        field: turns texts into units.
+        scale: mean and deviation of each mel channel in training.
+        linear_scale: of each frequency of linear spectrograms; None for a model that does not make them.
+        durations: the mean durations of units in labelled training sentences, a baseline; None without labels.
+        module: the network; set to evaluation mode.
+        name: shown in messages.
+        card: a text about the model, its data and its limits.
+        fingerprints: SHA-256 of the training and held-out tables, by name.
+    """
+
+    config: TextToSpeechConfig
+    field: Field
+    scale: Standardisation
+    module: SpeechNetwork
+    _: KW_ONLY
+    linear_scale: Standardisation | None = None
+    durations: MeanDurations | None = None
+    name: str = "model"
+    card: str = ""
+    fingerprints: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    assets = (f"{FIELD}.json", SCALE, DURATIONS)
+    formats = ("tsv", "jsonl")
+    file_formats = ("wav", "mel.npy", "alignment.npy")
+
+    def __post_init__(self) -> None:
+        self.front_end = front_end_of(self.config.data.front_end)
+        self.module.eval()
+
+    @classmethod
+    def build(
+        cls,
+        config: TextToSpeechConfig,
+        field: Field,
+        scale: Standardisation,
+        *,
+        linear_scale: Standardisation | None = None,
+        durations: MeanDurations | None = None,
+        name: str = "model",
+    ) -> SpeechModel:
+        """An untrained model; its weights are drawn from torch's global generator."""
+        front_end = front_end_of(config.data.front_end)
+        module = build_network(config.model, num_symbols=len(field.vocabulary), front_end=front_end)
+        return cls(config, field, scale, module, linear_scale=linear_scale, durations=durations, name=name)
+
+    @classmethod
+    def restore(cls, config: TextToSpeechConfig, folder: Path, *, name: str) -> SpeechModel:
+        """The model with the units, scales and durations that `save_assets` wrote.
+
+        Raises:
+            DataError: for a damaged file.
+        """
+        scales = {each: Standardisation(*numbers) for each, numbers in _numbers(folder / SCALE).items()}
+        if "mel" not in scales:
+            raise DataError(f"{folder / SCALE}: there is no scale of mel spectrograms.\n  {DAMAGED}")
+        durations = _durations(folder / DURATIONS) if (folder / DURATIONS).exists() else None
+        field, linear = Field.load(folder, FIELD), scales.get("linear")
+        return cls.build(config, field, scales["mel"], linear_scale=linear, durations=durations, name=name)
+
+    def save_assets(self, folder: Path) -> None:
+        """Writes the units, `scale.json` and, if there are labels, `durations.json`."""
+        self.field.save(folder, FIELD)
+        scales = {"mel": self.scale} | ({} if self.linear_scale is None else {"linear": self.linear_scale})
+        stored = {
+            name: {"mean": scale.mean.tolist(), "deviation": scale.deviation.tolist()} for name, scale in scales.items()
+        }
+        (folder / SCALE).write_text(json.dumps(stored) + "\n", encoding="utf-8")
+        if self.durations is not None:
+            text = json.dumps(dataclasses.asdict(self.durations), ensure_ascii=False)
+            (folder / DURATIONS).write_text(f"{text}\n", encoding="utf-8")
+
+    def vocabularies(self) -> Mapping[str, tuple[str, Vocabulary]]:
+        """That of the units, whose vectors the embedding has."""
+        return {"units": ("tacotron.encoder.embedding.", self.field.vocabulary)}
+
+    def unlike(self, other: Any) -> Sequence[str]:
+        """That the other one's spectrograms are of another front end."""
+        mine, theirs = (getattr(each.config.data, "front_end", None) for each in (self, other))
+        return [f"data.front_end is {mine} here and {theirs} there"] if theirs not in (None, mine) else []
+
+    def information(self) -> dict[str, Any]:
+        """Facts about the model."""
+        front_end = self.front_end
+        return {
+            "task": self.config.task,
+            "parameters": self.num_parameters,
+            "architecture": self.config.model.architecture,
+            "attention": self.config.model.attention.recipe,
+            "units": f"{len(self.field.vocabulary.symbols):,} {self.config.data.units}",
+            "frames in a step": int(self.module.reduction),
+            "front end": self.config.data.front_end,
+            "sound": f"{front_end.sample_rate:,} Hz, {front_end.num_mels} mels, a frame every {front_end.hop_length} "
+            "samples",
+            "configuration": self.config.model_dump(mode="json"),
+        }
+
+    def parts(self) -> Mapping[str, nn.Module]:
+        """Encoder and decoder."""
+        return {"encoder": self.module.tacotron.encoder, "decoder": self.module.tacotron.decoder}
+
+    def predict(
+        self,
+        inputs: Sequence[str],
+        *,
+        alignment: bool = True,
+        strict: bool = False,
+        sound: bool = True,
+        vocoder: Path | str | None = None,
+    ) -> list[Speech]:
+        """Reads texts aloud, in order; batching never changes a result, except by rounding.
+
+        Args:
+            inputs: texts, or phones with blanks between them for a model of phones.
+            alignment: whether predictions have their alignments.
+            strict: raises an error for a text that cannot be handled, in place of a warning.
+            sound: whether sounds are made of the spectrograms, by Griffin-Lim if there is no vocoder.
+            vocoder: a folder of `regard data vocoder`, for models whose spectrograms have its form.
+
+        Raises:
+            DataError: for a text that cannot be handled if `strict`.
+            UnsupportedError: for a vocoder of other spectrograms.
+        """
+        if isinstance(inputs, str) or not isinstance(inputs, Sequence):
+            raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
+        encoded = [self.field.encode(text) for text in inputs]
+        refusals = [
+            "" if len(item.ids) else item.refusal or "there are no units to read aloud: the text is empty"
+            for item in encoded
+        ]
+        for number, (text, item, refusal) in enumerate(zip(inputs, encoded, refusals, strict=True), start=1):
+            if strict and (refusal or item.unknown):
+                raise DataError(f"input {number} ({text!r:.60}): {refusal or _unknown(item.unknown)}")
+        size, synthesise = self.config.decoding.batch_sentences, self.synthesis(vocoder) if sound else None
+        results = [self._nothing(text, refusal) for text, refusal in zip(inputs, refusals, strict=True)]
+        read = [i for i, refusal in enumerate(refusals) if not refusal]
+        for start in range(0, len(read), size):
+            part = read[start : start + size]
+            said = self.say([encoded[i].ids for i in part], alignment=alignment)
+            sounds: Sequence[Tensor | None] = [None] * len(part)
+            if synthesise is not None:
+                sounds = synthesise([speech.mel for speech in said], [speech.linear for speech in said])
+            for i, speech, samples in zip(part, said, sounds, strict=True):
+                warnings = [_unknown(encoded[i].unknown)] if encoded[i].unknown else []
+                if speech.stop_reason == "length":
+                    warnings.append(f"the model did not stop; it was cut after {speech.seconds:.1f} seconds")
+                tokens = (*encoded[i].tokens, "</s>")
+                results[i] = dataclasses.replace(
+                    speech, text=inputs[i], tokens=tokens, samples=samples, warnings=tuple(warnings)
+                )
+        return results
+
+    @torch.no_grad()
+    def say(self, sequences: Sequence[NDArray[np.int64]], *, alignment: bool = False) -> list[Speech]:
+        """Reads sequences of ids aloud, all at once, without sound; the end symbol is added to each."""
+        tacotron, reduction = self.module.tacotron, int(self.module.reduction)
+        decoding, device = self.config.decoding, self.device
+        ids, mask = (tensor.to(device) for tensor in pad(sequences, end=EOS))
+        seeds = torch.tensor([decoding.seed + _number(item) for item in sequences], device=device)
+        memory = tacotron.decoder.prepare(tacotron.encode(ids, mask), seeds=seeds)
+        steps = (mask.sum(1) * decoding.max_frames_per_unit / reduction).ceil().long().clamp(min=1)
+        runs = free_run(
+            tacotron.decoder,
+            memory,
+            tacotron.decoder.first_inputs(memory, reduction),
+            max_length=steps,
+            stop=stop_at_logit(decoding.stop_threshold),
+            attention_stop=decoding.attention_stop,
+            source=SearchSource(mask=mask),
+            alignment=alignment,
+        )
+        frames = [run.values.reshape(-1, self.front_end.num_mels) for run in runs]
+        lengths = torch.tensor([len(item) for item in frames])
+        batch = pad_sequence(frames, batch_first=True).to(device)
+        real = torch.arange(batch.shape[1], device=device) < lengths.to(device)[:, None]
+        refined = tacotron.refine(batch, real)
+        mels, linear = self.scale.inverse(refined.get("mel", batch).cpu().float()), None
+        if "linear" in refined and self.linear_scale is not None:
+            linear = self.linear_scale.inverse(refined["linear"].cpu().float())
+        results = []
+        for row, (run, item) in enumerate(zip(runs, sequences, strict=True)):
+            weights = None
+            if alignment and run.alignments:
+                name = tacotron.decoder.main_attention or list(run.alignments)[-1]
+                weights = run.alignments[name].mean(0)[:, : len(item) + 1].clone()
+            count = int(lengths[row])
+            results.append(
+                Speech(
+                    text="",
+                    tokens=(),
+                    mel=mels[row, :count].clone(),
+                    linear=None if linear is None else linear[row, :count].clone(),
+                    alignment=weights,
+                    stop=run.auxiliary[STOP].sigmoid().clone(),
+                    samples=None,
+                    sample_rate=self.front_end.sample_rate,
+                    hop_length=self.front_end.hop_length,
+                    num_frames=reduction,
+                    stop_reason=run.stop_reason,
+                )
+            )
+        return results
+
+    def _nothing(self, text: str, refusal: str) -> Speech:
+        """What is said for a text that cannot be read."""
+        reduction, front_end = int(self.module.reduction), self.front_end
+        empty = torch.zeros(0)
+        return Speech(
+            text=text,
+            tokens=(),
+            mel=empty.new_zeros(0, front_end.num_mels),
+            linear=None,
+            alignment=None,
+            stop=empty.new_zeros(0, reduction),
+            samples=None,
+            sample_rate=front_end.sample_rate,
+            hop_length=front_end.hop_length,
+            num_frames=reduction,
+            warnings=(refusal,),
+        )
+
+    def evaluate(
+        self,
+        path: Path | str,
+        *,
+        sound: bool = True,
+        joined: int = 5,
+        table: Path | str | None = None,
+        vocoder: Path | str | None = None,
+    ) -> SpeechEvaluation:
+        """Compares speech with recordings: alignment, reading errors, distortion, pitch and durations.
+
+        Args:
+            path: a table like that of the training.
+            sound: whether sounds are made, for the distortion of the way to sound and for pitch.
+            joined: how many neighbours are joined to a long sentence, on which attention has to prove itself; 0: none.
+            table: a file for a table with a row for each sentence.
+            vocoder: as in `predict`.
+
+        Raises:
+            DataError: for a table without sentences, or one that the model was trained on.
+            UnsupportedError: for a vocoder of other spectrograms.
+        """
+        self.refuse_trained(path)
+        synthesise = self.synthesis(vocoder) if sound else None
+        return evaluate(self, Path(path), synthesise, joined=joined, table=None if table is None else Path(table))
+
+    def synthesis(self, vocoder: Path | str | None = None) -> Synthesis:
+        """What makes sounds of spectrograms: a vocoder, or Griffin-Lim, of linear spectrograms where there are some.
+
+        Raises:
+            UnsupportedError: for a vocoder of other spectrograms.
+        """
+        if vocoder is None:
+            return self._griffin_lim
+        from regard.audio.vocoder import MelForm, load_vocoder
+
+        loaded = load_vocoder(vocoder, device=self.device)
+        differences = loaded.mel.differences(MelForm.of(self.front_end))
+        if differences:
+            raise UnsupportedError(
+                f"{vocoder}: this vocoder is for other spectrograms than the model's (data.front_end: "
+                f"{self.config.data.front_end}): {'; '.join(differences)}. Leave --vocoder out for Griffin-Lim."
+            )
+
+        def synthesise(mels: Sequence[Tensor], linear: Sequence[Tensor | None]) -> list[Tensor]:
+            hop = self.front_end.hop_length
+            lengths = torch.tensor([len(mel) for mel in mels], device=self.device)
+            samples = loaded(pad_sequence(list(mels), batch_first=True).to(self.device), lengths).cpu()
+            return [row[: len(mel) * hop].clone() for row, mel in zip(samples, mels, strict=True)]
+
+        return synthesise
+
+    def _griffin_lim(self, mels: Sequence[Tensor], linear: Sequence[Tensor | None]) -> list[Tensor]:
+        """Sounds by Griffin-Lim, as many at once as are read at once."""
+        decoding, front_end, results = self.config.decoding, self.front_end, []
+        for start in range(0, len(mels), decoding.batch_sentences):
+            part = slice(start, start + decoding.batch_sentences)
+            magnitudes = [
+                front_end.mel_to_magnitudes(mel) if other is None else front_end.linear_to_magnitudes(other)
+                for mel, other in zip(mels[part], linear[part], strict=True)
+            ]
+            lengths = torch.tensor([len(each) for each in magnitudes])
+            sounds = griffin_lim(
+                pad_sequence(magnitudes, batch_first=True),
+                front_end,
+                lengths=lengths,
+                iterations=decoding.iterations,
+                seed=decoding.seed,
+            )
+            counts = front_end.num_samples(lengths).tolist()
+            results += [
+                sound[:count].clone() if count else sound.new_zeros(front_end.hop_length)  # of one frame there is none
+                for sound, count in zip(sounds, counts, strict=True)
+            ]
+        return results
+
+    def rows(self, prediction: Speech, *, scores: bool = False) -> Sequence[Sequence[str]]:
+        """One row: seconds, why it ended, and with scores the mean of the largest weights."""
+        row = [f"{prediction.seconds:.2f}", prediction.stop_reason]
+        if scores:
+            row.append("" if prediction.alignment is None else f"{float(prediction.alignment.amax(1).mean()):.4f}")
+        return [row]
+
+    def record(self, prediction: Speech) -> dict[str, Any]:
+        """The speech as a JSON object, without spectrogram and sound."""
+        result: dict[str, Any] = {
+            "text": prediction.text,
+            "seconds": round(prediction.seconds, 4),
+            "frames": len(prediction.mel),
+            "stop_reason": prediction.stop_reason,
+            "warnings": list(prediction.warnings),
+        }
+        if prediction.alignment is not None:
+            result["tokens"] = list(prediction.tokens)
+            result["alignment"] = [[round(x, 4) for x in row] for row in prediction.alignment.tolist()]
+        return result
+
+    def write(self, prediction: Speech, stem: Path) -> Sequence[Path]:
+        """Writes a sound (.wav), its spectrogram (.mel.npy, (M, T)) and its alignment (.alignment.npy, (N, S)).
+
+        The spectrogram has the form that vocoders take: channels first.
+        """
+        written = []
+        if prediction.samples is not None:
+            path = stem.with_name(f"{stem.name}.wav")
+            written.append(write_wave(path, prediction.samples, prediction.sample_rate))
+        for name, values in (("mel", prediction.mel.T), ("alignment", prediction.alignment)):
+            if values is not None and values.numel():
+                path = stem.with_name(f"{stem.name}.{name}.npy")
+                replace_file(path, partial(_store, values.contiguous().numpy()))
+                written.append(path)
+        return written
+
+    def can_plot(self, prediction: Speech) -> bool:
+        """Whether there is an alignment."""
+        return prediction.alignment is not None
+
+    def plot(self, predictions: Sequence[Speech], path: Path, *, title: str = "") -> Sequence[Path]:
+        """Draws spectrograms, alignments and stop probabilities; a page (.html) plays the sounds.
+
+        Pictures of several sentences get numbered files.
+        """
+        from regard.viz import plot_speech
+
+        items = [as_picture(prediction) for prediction in predictions]
+        if path.suffix.lower() == ".html" or len(items) == 1:
+            return [plot_speech(items, path, title=title or None)]
+        digits = len(str(len(items)))
+        return [
+            plot_speech(item, path.with_stem(f"{path.stem}-{number:0{digits}}"))
+            for number, item in enumerate(items, start=1)
+        ]
+
+
+def as_picture(prediction: Speech) -> AlignedSpeech:
+    """What pictures show of a text that was read aloud."""
+    ended = [] if prediction.stop_reason == "stop" else ["did not stop"]
+    return AlignedSpeech(
+        prediction.mel,
+        prediction.alignment,
+        prediction.tokens,
+        prediction.sample_rate,
+        prediction.hop_length,
+        reduction=prediction.num_frames,
+        stop=prediction.stop,
+        samples=prediction.samples,
+        text=prediction.text,
+        note="; ".join(prediction.warnings or ended),
+    )
+
+
+def _numbers(path: Path) -> dict[str, tuple[Tensor, Tensor]]:
+    """The means and deviations of a file of scales."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        result = {}
+        for name, numbers in stored.items():
+            mean, deviation = (torch.tensor(numbers[key], dtype=torch.float64) for key in ("mean", "deviation"))
+            if mean.dim() != 1 or mean.shape != deviation.shape:
+                raise ValueError("mean and deviation are lists of as many numbers")
+            result[name] = (mean, deviation)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path}: not the scale of spectrograms ({error!s:.99}).\n  {DAMAGED}") from None
+    return result
+
+
+def _durations(path: Path) -> MeanDurations:
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        means = {str(unit): float(seconds) for unit, seconds in stored["means"].items()}
+        return MeanDurations(means, float(stored["overall"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path}: not the durations of units ({error!s:.99}).\n  {DAMAGED}") from None
+
+
+def _store(values: NDArray[Any], path: Path) -> None:
+    with path.open("wb") as file:
+        np.save(file, values, allow_pickle=False)
+
+
+def _number(ids: NDArray[np.int64]) -> int:
+    """A number below 2^31 that follows from a sequence, by which the prenet draws for it."""
+    return int.from_bytes(hashlib.sha256(ids.astype("<i8").tobytes()).digest()[:4], "little") >> (32 - SEED_BITS)
+
+
+def _unknown(units: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, dict.fromkeys(units)))
+    return f"units that the training did not have: {shown:.80}"

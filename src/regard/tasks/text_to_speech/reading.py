@@ -1,0 +1,309 @@
+"""The recorded sentences of a configuration, their spectrograms, and what is learned from them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.audio import FrontEnd, Standardisation, read_wave, sounding
+from regard.config.tasks.text_to_speech import SpeechDataConfig, TextToSpeechConfig
+from regard.data import EOS, Field, Finding, Findings, Intervals, Normalisation, Vocabulary, read_intervals
+from regard.data.field import PLAIN_UNITS
+from regard.data.finding import by_severity
+from regard.data.ljspeech import Utterance, read_ljspeech
+from regard.data.split import are_held_out, suggested_fraction
+from regard.errors import ConfigError, DataError, RegardError
+from regard.files import replace_file
+from regard.health import MeanDurations
+from regard.tasks.text_to_speech.build import front_end_of, has_linear
+
+CACHE_VERSION = 1
+"""Is part of the names of kept spectrograms; another one when what they have changes."""
+UNITS = {"characters": "character", "phones": "whitespace"}
+"""How texts are split; phones stand between blanks."""
+SCALED = 200
+"""From so many sentences at most follows the scale of linear spectrograms, which are not kept."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RecordedSentence:
+    """A sentence that a model is trained on or compared with.
+
+    Args:
+        utterance: its id, text, sound and place.
+        text: as the model reads it: the text, or its phones with blanks between them.
+        mel: (T, M), not standardised.
+        offset: seconds that were cut at its beginning.
+        labels: when its units are spoken, from the beginning of the spectrogram; None if nothing says so.
+    """
+
+    utterance: Utterance
+    text: str
+    mel: Tensor
+    offset: float = 0.0
+    labels: Intervals | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SpeechMaterial:
+    """The sentences that a model is trained on.
+
+    Args:
+        train, dev: training sentences and held-out sentences.
+        field: units of the training texts.
+        scale: mean and deviation of each mel channel of the training sentences.
+        linear_scale: of each frequency of linear spectrograms; None for a model that does not make them.
+        durations: of the units in labelled training sentences; None without labels.
+        chosen: values of open keys that follow from the sentences, by dotted key.
+        messages: what was changed in sounds.
+        left_out: places of training sentences that are too long.
+    """
+
+    train: Sequence[RecordedSentence]
+    dev: Sequence[RecordedSentence]
+    field: Field
+    scale: Standardisation
+    linear_scale: Standardisation | None
+    durations: MeanDurations | None
+    chosen: Mapping[str, float]
+    messages: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def read_material(config: TextToSpeechConfig) -> SpeechMaterial:
+    """Reads the sentences and their sounds.
+
+    Raises:
+        ConfigError: for settings that contradict the files.
+        DataError: for files that cannot be read, or too few sentences.
+    """
+    data, chosen = config.data, {}
+    utterances = read_ljspeech(data.train)
+    if not utterances:
+        raise DataError(f"{data.train}: there are no sentences to train on.")
+    if data.dev is not None:
+        held_out = list(read_ljspeech(data.dev))
+        training = list(utterances)
+        if not held_out:
+            raise DataError(f"{data.dev}: there are no held-out sentences.")
+    else:
+        fraction = data.dev_fraction
+        if fraction is None:
+            fraction = chosen["data.dev_fraction"] = suggested_fraction(len(utterances))
+        held = are_held_out((item.id for item in utterances), fraction)
+        if len(utterances) > 1 and fraction and not held.any():
+            held[-1] = True
+        held_out = [item for item, is_held in zip(utterances, held, strict=True) if is_held]
+        training = [item for item, is_held in zip(utterances, held, strict=True) if not is_held]
+        if not training or not held_out:
+            raise DataError(
+                f"{data.train}: of {len(utterances):,} sentences {len(training):,} are for training and "
+                f"{len(held_out):,} are held out; both are needed. Set data.dev or data.dev_fraction."
+            )
+    messages: list[str] = []
+    train = read_sentences(data, training, data.train, messages)
+    left_out = tuple(item.utterance.place for item in train if _seconds(data, item) > data.max_seconds)
+    train = [item for item in train if _seconds(data, item) <= data.max_seconds]
+    if not train:
+        raise DataError(f"{data.train}: no sentence is as short as data.max_seconds={data.max_seconds:g}.")
+    dev = read_sentences(data, held_out, data.dev or data.train, messages)
+    empty = empty_field(data)
+    vocabulary = Vocabulary.build(empty.split(item.text) for item in train)
+    field = Field(empty.normalisation, empty.units, vocabulary)
+    scale, linear_scale = Standardisation.fit(item.mel for item in train), None
+    if has_linear(config.model):
+        some = train[:: -(-len(train) // SCALED)]
+        linear_scale = Standardisation.fit(linear_spectrogram(data, item.utterance) for item in some)
+    labels = [item.labels for item in train if item.labels is not None]
+    durations = MeanDurations.of(labels) if labels else None
+    return SpeechMaterial(train, dev, field, scale, linear_scale, durations, chosen, tuple(messages), left_out)
+
+
+def empty_field(data: SpeechDataConfig) -> Field:
+    """Units and normalisation of a configuration, without symbols."""
+    return Field(Normalisation(data.case, data.unicode), PLAIN_UNITS[UNITS[data.units]](), Vocabulary(()))
+
+
+def read_sentences(
+    data: SpeechDataConfig, utterances: Sequence[Utterance], table: Path, messages: list[str]
+) -> list[RecordedSentence]:
+    """The spectrograms, texts and labels of sentences.
+
+    Args:
+        table: the file they are from, beside which tables of labels are.
+        messages: gets what was changed in sounds.
+    """
+    front_end, labels, path = front_end_of(data.front_end), *_labels(data, table)
+    sentences, field = [], empty_field(data)
+    for item in utterances:
+        mel, offset = spectrogram(data, front_end, item, messages)
+        spoken = None if labels is None else labels.get(item.id)
+        text = item.text
+        if data.units == "phones":
+            if spoken is None:
+                raise DataError(f"{item.place}: id: {item.id!r} has no phones in {path}.")
+            if any(len(phone.split()) != 1 for phone in spoken.units):
+                raise DataError(f"{path}: phone: a phone of {item.id!r} has a blank: {list(spoken.units)!r:.60}.")
+            text = " ".join(spoken.units)
+        units = field.split(text)
+        if not units:
+            raise DataError(f"{item.place}: text: {item.text!r:.40} has no units: there is nothing to read aloud.")
+        if spoken is not None:
+            normalised = tuple(field.normalisation(unit) or unit for unit in spoken.units)
+            times = (np.maximum(time - offset, 0) for time in (spoken.starts, spoken.ends))
+            spoken = Intervals(normalised, *times).for_units(units, place=f"{path}: {item.id}")
+        sentences.append(RecordedSentence(item, text, mel, offset, spoken))
+    return sentences
+
+
+def spectrogram(
+    data: SpeechDataConfig, front_end: FrontEnd, item: Utterance, messages: list[str]
+) -> tuple[Tensor, float]:
+    """The mel spectrogram (T, M) of a sentence, float32, and the seconds cut at its beginning.
+
+    A kept one is found by what it follows from (the bytes of the sound, the front end, and whether silence is cut), and
+    has the same numbers to the last bit.
+    """
+    kept = None
+    if data.cache is not None:
+        try:
+            content = item.sound.read_bytes()
+        except OSError as error:
+            raise DataError(f"{item.sound}: the sound cannot be read: {error.strerror}.") from None
+        what = f"{CACHE_VERSION} {front_end!r} {data.trim_silence} {torch.__version__}"
+        kept = data.cache / f"{hashlib.sha256(what.encode() + content).hexdigest()[:32]}.npy"
+        if kept.exists():
+            try:
+                stored = np.load(kept, allow_pickle=False)
+                if stored.dtype == np.float32 and stored.ndim == 2 and stored.shape[1] == front_end.num_mels:
+                    return torch.from_numpy(stored[1:].copy()), float(stored[0, 0])
+            except (OSError, ValueError):
+                pass  # damaged: it is made again
+    samples, offset = samples_of(data, front_end, item, messages.append)
+    try:
+        mel = front_end.mel(samples)
+    except DataError as error:
+        raise DataError(f"{item.place}: {item.sound}: {error}") from None
+    if kept is not None:
+        first = np.zeros((1, front_end.num_mels), np.float32)
+        first[0, 0] = offset
+        rows = np.concatenate([first, mel.numpy()])
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(kept, lambda partial: _store(partial, rows))
+        offset = float(first[0, 0])
+    return mel, offset
+
+
+def linear_spectrogram(data: SpeechDataConfig, item: Utterance) -> Tensor:
+    """The spectrogram (T, n_fft / 2 + 1) of a sentence without mel filters; its frames are those of `spectrogram`."""
+    front_end = front_end_of(data.front_end)
+    return front_end.linear(samples_of(data, front_end, item, _silently)[0])
+
+
+def samples_of(
+    data: SpeechDataConfig, front_end: FrontEnd, item: Utterance, report: Callable[[str], None]
+) -> tuple[Tensor, float]:
+    """The samples of a sentence, and the seconds cut at its beginning.
+
+    Args:
+        report: is told what was changed.
+
+    Raises:
+        DataError: for a sound that cannot be read; the text names the sentence's line, too.
+    """
+    try:
+        samples, _ = read_wave(item.sound, front_end.sample_rate, report=report)
+    except RegardError as error:
+        raise DataError(f"{item.place}: {error}") from None
+    if not data.trim_silence:
+        return samples, 0.0
+    start, end = sounding(samples, margin=front_end.win_length)
+    return (samples[start:end], start / front_end.sample_rate) if end else (samples, 0.0)
+
+
+def check(material: SpeechMaterial, data: SpeechDataConfig) -> Findings:
+    """What is wrong, or worth knowing, about the sentences."""
+    findings = []
+    front_end = front_end_of(data.front_end)
+    for name, sentences in (("train", material.train), ("dev", material.dev)):
+        seconds = sum(_seconds(data, item) for item in sentences)
+        text = f"{name}: {len(sentences):,} sentences, {seconds / 60:.1f} minutes"
+        findings.append(Finding("info", text, len(sentences)))
+        silent = [item for item in sentences if bool((item.mel <= front_end.silence + 1e-3).all())]
+        if silent:
+            findings.append(
+                Finding("error", f"{name}: {len(silent):,} recordings are silent", len(silent), _places(silent))
+            )
+        rates = np.array([len(material.field.split(item.text)) / len(item.mel) for item in sentences])
+        odd = [
+            item
+            for item, rate in zip(sentences, rates, strict=True)
+            if not 1 / 3 < rate / max(float(np.median(rates)), 1e-9) < 3
+        ]
+        if odd:
+            text = f"{name}: {len(odd):,} recordings are three times as long or as short for their texts as most"
+            findings.append(Finding("warning", text, len(odd), _places(odd)))
+    if material.left_out:
+        text = f"{len(material.left_out):,} sentences are longer than data.max_seconds={data.max_seconds:g}"
+        findings.append(Finding("warning", text, len(material.left_out), material.left_out[:3]))
+    unknown = [item for item in material.dev if material.field.encode(item.text).unknown]
+    if unknown:
+        text = f"{len(unknown):,} held-out sentences have units that no training sentence has"
+        findings.append(Finding("warning", text, len(unknown), _places(unknown)))
+    if material.messages:
+        findings.append(
+            Finding(
+                "info",
+                f"{len(material.messages):,} sounds were changed: {material.messages[0]}",
+                len(material.messages),
+            )
+        )
+    return Findings(by_severity(findings))
+
+
+def ids_of(field: Field, text: str) -> NDArray[np.int64]:
+    """The ids of a text, and the end symbol."""
+    return np.append(field.encode(text).ids, EOS)
+
+
+def labels_file(data: SpeechDataConfig, table: Path) -> Path:
+    """The table with the times of the units of a table of sentences; it need not be there."""
+    key = "phones" if data.units == "phones" else "letters"
+    given: Path | None = getattr(data, key)
+    return given or table.parent / f"{key}.tsv"
+
+
+def _labels(data: SpeechDataConfig, table: Path) -> tuple[dict[str, Intervals] | None, Path]:
+    """Labels of the units, and their file."""
+    key = "phones" if data.units == "phones" else "letters"
+    path = labels_file(data, table)
+    if not path.exists():
+        if getattr(data, key) is not None or key == "phones":
+            raise ConfigError(f"{path}: no such file; units: {data.units} needs it", ("data", key))
+        return None, path
+    return read_intervals(path), path
+
+
+def _seconds(data: SpeechDataConfig, item: RecordedSentence) -> float:
+    front_end = front_end_of(data.front_end)
+    return len(item.mel) * front_end.hop_length / front_end.sample_rate
+
+
+def _places(items: Sequence[RecordedSentence]) -> tuple[str, ...]:
+    return tuple(item.utterance.place for item in items[:3])
+
+
+def _store(path: Path, rows: NDArray[np.float32]) -> None:
+    with path.open("wb") as file:
+        np.save(file, rows, allow_pickle=False)
+
+
+def _silently(text: str) -> None:
+    """What was changed in a sound has been said when its mel spectrogram was made."""

@@ -1,0 +1,119 @@
+"""The task of reading texts aloud."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from regard.config.tasks.text_to_speech import TextToSpeechConfig
+from regard.data import Findings, bucket
+from regard.data.ljspeech import SOUNDS, read_ljspeech
+from regard.errors import ConfigError
+from regard.tasks.contract import AbstractTask, DataFile, Metric
+from regard.tasks.open_keys import OpenKeys, two_digits
+from regard.tasks.plan import Plan, choose_steps
+from regard.tasks.text_to_speech.build import SpeechNetwork, build_network, front_end_of
+from regard.tasks.text_to_speech.model import SpeechModel
+from regard.tasks.text_to_speech.reading import SpeechMaterial, check, empty_field, labels_file, read_material
+from regard.tasks.text_to_speech.trainee import SpeechTrainee
+
+DRAFT_SYMBOLS = 8
+REFERENCE, BATCH_FRAMES, STEPS, LEAST_STEPS = 200_000, 6_000, 6_000, 1_000
+"""Frames of three quarters of an hour, the frames of a batch and the steps; both grow with the root of the frames."""
+VALIDATIONS = 20
+ALIGNED = 1_500
+"""Steps by which an alignment should have formed at r = 3 with three quarters of an hour; more for a smaller r."""
+
+
+class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
+    """Recorded sentences, and a model that reads texts aloud."""
+
+    summary = "speech from texts: Tacotron 1 and 2 with any attention, measured beside recordings"
+    metrics = (
+        Metric("mel_cepstral_distortion", aliases=("mcd",)),
+        Metric("boundary_ms"),
+        Metric("reading_errors"),
+        Metric("teacher_forced_loss", aliases=("loss",)),
+    )
+
+    def draft(self, config: TextToSpeechConfig) -> SpeechNetwork:
+        """The network, with a few units."""
+        if config.training.compile:
+            raise ConfigError(
+                "the lengths of sentences and the loop over frames leave nothing to compile; leave compile out",
+                ("training", "compile"),
+            )
+        if config.training.reinforce is not None:
+            raise ConfigError("REINFORCE needs log-probabilities, and frames have none", ("training", "reinforce"))
+        empty_field(config.data)
+        return build_network(config.model, num_symbols=DRAFT_SYMBOLS, front_end=front_end_of(config.data.front_end))
+
+    def files(self, config: TextToSpeechConfig) -> Sequence[DataFile]:
+        """The tables of sentences, their sounds, and the tables of phones if those are read."""
+        data, files = config.data, []
+        for name, path in (("train", data.train), ("dev", data.dev)):
+            if path is None:
+                continue
+            key, beside = f"data.{name}", "" if name == "train" else f".{name}"
+            sounds = tuple(item.sound for item in read_ljspeech(path))
+            files += [DataFile(key, name, path), DataFile(key, f"wavs{beside}", path.parent / SOUNDS, sounds)]
+            if data.units == "phones":
+                files.append(DataFile("data.phones", f"phones{beside}", labels_file(data, path)))
+        return files
+
+    def read(self, config: TextToSpeechConfig) -> SpeechMaterial:
+        """The sentences, their spectrograms, units and scales."""
+        return read_material(config)
+
+    def check(self, config: TextToSpeechConfig, material: SpeechMaterial) -> Findings:
+        """Checks the sentences.
+
+        Raises:
+            ConfigError: for a metric that needs labels, without labels.
+        """
+        if config.select == "boundary_ms" and not any(item.labels is not None for item in material.dev):
+            raise ConfigError(
+                "boundary_ms compares with labels, and the held-out sentences have none; give data.phones or "
+                "data.letters, or select another metric",
+                ("select",),
+            )
+        return check(material, config.data)
+
+    def resolve(
+        self, config: TextToSpeechConfig, material: SpeechMaterial, report: Findings
+    ) -> Plan[TextToSpeechConfig]:
+        """Chooses batches and steps by the number of frames."""
+        frames = np.array([len(item.mel) for item in material.train])
+        units = np.array([len(material.field.split(item.text)) + 1 for item in material.train])
+        growth = (int(frames.sum()) / REFERENCE) ** 0.5
+        keys = OpenKeys(config, dict(material.chosen))
+        size = keys.choose("training.batch_frames", max(two_digits(BATCH_FRAMES * growth), int(frames.max())))
+        batches = len(bucket(units, frames, batch_tokens=size, seed=config.seed, epoch=0))
+        steps = choose_steps(keys, batches=batches, steps=max(LEAST_STEPS, STEPS * growth), validations=VALIDATIONS)
+        r = config.model.decoder.num_frames
+        keys.choose("training.align_by", two_digits(ALIGNED * max(growth, 0.2) * max(1, 3 / r)))
+        front_end = front_end_of(config.data.front_end)
+        minutes = float(frames.sum()) * front_end.hop_length / front_end.sample_rate / 60
+        amount = f"{len(frames):,} sentences, {minutes:.1f} minutes, {len(material.field.vocabulary.symbols):,} units"
+        return Plan(keys, amount, f"of up to {size:,} frames", "training.batch_frames", steps)
+
+    def build(self, config: TextToSpeechConfig, material: SpeechMaterial, *, name: str) -> SpeechModel:
+        """An untrained model for the units of the training sentences."""
+        return SpeechModel.build(
+            config,
+            material.field,
+            material.scale,
+            linear_scale=material.linear_scale,
+            durations=material.durations,
+            name=name,
+        )
+
+    def trainee(self, model: SpeechModel, material: SpeechMaterial) -> SpeechTrainee:
+        """The model with its sentences."""
+        return SpeechTrainee(model, material)
+
+    def restore(self, config: TextToSpeechConfig, folder: Path, *, name: str) -> SpeechModel:
+        """The model with the saved units and scales."""
+        return SpeechModel.restore(config, folder, name=name)

@@ -1,0 +1,254 @@
+"""The trainee of speech: a model with its recorded sentences, for the training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data import EOS, bucket
+from regard.health import SpeechScores
+from regard.losses import absolute_error, alignment_consistency, low_frequency_error, squared_error, stop_loss
+from regard.models import DecoderOutput, group_frames, step_mask, stop_targets
+from regard.models.tacotron import STOP
+from regard.tasks.alignment_losses import alignment_loss
+from regard.tasks.encoded import pad
+from regard.tasks.store import save
+from regard.tasks.text_to_speech.advice import milestone
+from regard.tasks.text_to_speech.evaluation import validation_metrics, validation_scores
+from regard.tasks.text_to_speech.model import SpeechModel, as_picture
+from regard.tasks.text_to_speech.prediction import Speech
+from regard.tasks.text_to_speech.reading import RecordedSentence, SpeechMaterial, linear_spectrogram
+from regard.training import Loss, Validation
+from regard.viz import plot_speech
+
+LOW_HERTZ = 3000
+"""Below, the linear spectrogram of Tacotron 1 counts twice."""
+
+
+class SpeechTrainee:
+    """A `SpeechModel` with the sentences that it is trained on.
+
+    Args:
+        model: the model.
+        material: training and held-out sentences.
+    """
+
+    def __init__(self, model: SpeechModel, material: SpeechMaterial) -> None:
+        self.model = model
+        self.module = model.module
+        self.config = model.config
+        self.material = material
+        self.ids = [model.field.encode(item.text).ids for item in material.train]
+        self.silence = model.scale(model.front_end.silence).float()
+        scale, silence = model.linear_scale, model.front_end.linear_silence
+        self.linear_silence = silence if scale is None else scale(silence).float()
+        self.units = np.array([len(ids) + 1 for ids in self.ids])
+        self.frames = np.array([len(item.mel) for item in material.train])
+
+    def descriptions(self, epoch: int) -> Sequence[Any]:
+        """Batches of indices of sentences of similar length."""
+        size = self.config.training.batch_frames
+        return bucket(self.units, self.frames, batch_tokens=size, seed=self.config.seed, epoch=epoch)
+
+    def batch(self, description: Any) -> dict[str, Tensor]:
+        """Padded ids and spectrograms of some training sentences."""
+        return self._batch([self.ids[i] for i in description], [self.material.train[i] for i in description])
+
+    def places(self, description: Any) -> Sequence[str]:
+        """The lines of the sentences of a batch."""
+        return [self.material.train[i].utterance.place for i in description]
+
+    def divide(self, description: Any, count: int) -> Sequence[Any]:
+        """Every `count`-th sentence."""
+        return [description[number::count] for number in range(min(count, len(description)))]
+
+    def item_ids(self, description: Any) -> Tensor:
+        """The indices of the training sentences."""
+        return torch.from_numpy(np.asarray(description, dtype=np.int64))
+
+    def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
+        """The errors of frames and stops, and the losses on alignments, teacher-forced; the count is of frames.
+
+        Every term is a sum over sentences, so that a batch may be divided.
+        """
+        reduction = self._reduction(step)
+        if reduction != int(self.module.reduction):
+            self.module.reduction.fill_(reduction)
+        until = self.config.training.alignment_losses_until
+        total, count, figures = self._loss(batch, guided=until is None or step < until, generator=generator)
+        return Loss(total, count, figures)
+
+    @torch.no_grad()
+    def validate(self) -> Validation:
+        """Free-running speech and the teacher-forced loss on held-out sentences, with pictures."""
+        total = count = 0.0
+        dev, size = self.material.dev, self.config.decoding.batch_sentences
+        for start in range(0, len(dev), size):
+            part = dev[start : start + size]
+            batch = self._batch([self.model.field.encode(item.text).ids for item in part], part)
+            batch = {name: tensor.to(self.model.device) for name, tensor in batch.items()}
+            own, number, _ = self._loss(batch, guided=False, generator=None)
+            total, count = total + float(own), count + float(number)
+        chosen = dev[: self.config.training.validation_sentences]
+        scores, spoken = validation_scores(self.model, chosen)
+        metrics = {**validation_metrics(scores), "teacher_forced_loss": total / max(count, 1)}
+        shown = list(zip(chosen, spoken, strict=True))[: self.config.training.samples]
+        samples = [_sample(item, speech) for item, speech in shown]
+        pictures = [
+            (f"{number:02d}.png", partial(_draw, self._named(item, speech), item))
+            for number, (item, speech) in enumerate(shown)
+        ]
+        ended = any(speech.stop_reason == "stop" for speech in spoken)
+        concern = None if ended else "No held-out sentence was read to an end: the model never stops."
+        return Validation(metrics, samples, pictures, concern, alignment=self._milestone(scores))
+
+    @property
+    def examples(self) -> Iterator[str]:
+        """The held-out texts."""
+        return (item.text for item in self.material.dev)
+
+    def save(self, folder: Path) -> None:
+        """Saves everything that prediction needs."""
+        save(self.model, folder)
+
+    def _milestone(self, scores: SpeechScores) -> Any:
+        by = self.config.training.align_by
+        return None if by is None else milestone(self.config, scores, by)
+
+    def _named(self, item: RecordedSentence, speech: Speech) -> Speech:
+        tokens = (*self.model.field.split(item.text), "</s>")
+        return replace(speech, text=item.text, tokens=tokens)
+
+    def _reduction(self, step: int) -> int:
+        """r at a step."""
+        decoder = self.config.model.decoder
+        begun = [pair for pair in decoder.reductions if pair[0] <= step]
+        return max(begun)[1] if begun else decoder.num_frames
+
+    def _batch(self, ids: Sequence[Any], items: Sequence[RecordedSentence]) -> dict[str, Tensor]:
+        """Padded ids and spectrograms; silence follows the end of each sentence."""
+        inputs, mask = pad(ids, end=EOS)
+        lengths = torch.tensor([len(item.mel) for item in items])
+        longest = int(lengths.max())
+        batch = {"inputs": inputs, "mask": mask, "frame_mask": torch.arange(longest) < lengths[:, None]}
+        mels = [self.model.scale(item.mel).float() for item in items]
+        batch["frames"] = _padded(mels, longest, self.silence)
+        if self.model.linear_scale is not None:
+            scale, data = self.model.linear_scale, self.config.data
+            linear = [scale(linear_spectrogram(data, item.utterance)).float() for item in items]
+            batch["linear"] = _padded(linear, longest, self.linear_silence)
+        return batch
+
+    def _loss(
+        self, batch: dict[str, Tensor], *, guided: bool, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """The sum of the loss over frames, their number, and further sums.
+
+        The frames of a sentence's last step are all counted, silence after its end, too: they are said in synthesis.
+        """
+        training, tacotron = self.config.training, self.module.tacotron
+        mask, reduction = batch["mask"], int(self.module.reduction)
+        silence = self.silence.to(batch["frames"])
+        frames = _whole_steps(batch["frames"], reduction, silence)
+        steps = step_mask(batch["frame_mask"], reduction)
+        real = steps.repeat_interleave(reduction, 1)
+        output = tacotron(
+            batch["inputs"], frames, mask, real, num_frames=reduction, silence=silence, generator=generator
+        )
+        count, width = real.sum(), frames.shape[-1]
+        errors = [output.frames, *([output.refined["mel"]] if "mel" in output.refined else [])]
+        total = torch.stack([self._frame_loss(said, frames, real) for said in errors]).sum()
+        if "linear" in output.refined:
+            front_end, said = self.model.front_end, output.refined["linear"]
+            low = max(1, int(LOW_HERTZ / (front_end.sample_rate / 2) * front_end.num_bins))
+            targets = _whole_steps(batch["linear"], reduction, self.linear_silence.to(frames))
+            total = total + low_frequency_error(said, targets, low, real)[0] / said.shape[-1]
+        figures = {"frame_error": absolute_error(errors[-1], frames, real)[0].detach() / width}
+        if output.stop is not None and training.stop_weight:
+            stops = self._stop_loss(output.stop, real, reduction)
+            figures["stop_loss"] = stops.detach()
+            total = total + training.stop_weight * stops
+        if guided and training.alignment_weights:
+            added, terms = alignment_loss(training, tacotron.decoder, cast(DecoderOutput, output), mask, steps)
+            total = total + reduction * added
+            figures |= {name: reduction * value for name, value in terms.items()}
+        if output.coarse is not None:
+            added = self._coarse(output, frames, mask, real, reduction)
+            figures["consistency"] = added.detach()
+            total = total + added
+        return total, count, figures
+
+    def _frame_loss(self, said: Tensor, frames: Tensor, real: Tensor) -> Tensor:
+        """The errors of frames, summed over them."""
+        training, width = self.config.training, frames.shape[-1]
+        total = frames.new_zeros(())
+        if training.squared_error:
+            total = total + training.squared_error * squared_error(said, frames, real)[0] / width
+        if training.absolute_error:
+            total = total + training.absolute_error * absolute_error(said, frames, real)[0] / width
+        return total
+
+    def _stop_loss(self, logits: Tensor, real: Tensor, reduction: int) -> Tensor:
+        """The loss of stopping, summed over frames."""
+        targets = stop_targets(real, reduction)[..., : logits.shape[-1]]
+        weight = self.config.training.stop_positive_weight
+        total, _ = stop_loss(logits, targets.to(logits.device), step_mask(real, reduction), positive_weight=weight)
+        return total * reduction / logits.shape[-1]
+
+    def _coarse(self, output: Any, frames: Tensor, mask: Tensor, real: Tensor, reduction: int) -> Tensor:
+        """The second decoder's errors, and that it attends otherwise than the first."""
+        tacotron, training = self.module.tacotron, self.config.training
+        coarse, width = tacotron.coarse, frames.shape[-1]
+        assert coarse is not None
+        said = output.coarse.values.reshape(len(frames), -1, width)[:, : frames.shape[1]]
+        total = self._frame_loss(said, frames, real)
+        if STOP in output.coarse.auxiliary and training.stop_weight:
+            total = total + training.stop_weight * self._stop_loss(
+                output.coarse.auxiliary[STOP], real, coarse.num_frames
+            )
+        names = [
+            net.main_attention or list(alignments)[-1]
+            for net, alignments in ((tacotron.decoder, output.alignments), (coarse, output.coarse.alignments))
+        ]
+        steps = step_mask(real, reduction)
+        mean = alignment_consistency(
+            output.alignments[names[0]],
+            output.coarse.alignments[names[1]],
+            mask,
+            steps,
+            num_frames=reduction,
+            coarse_frames=coarse.num_frames,
+        )
+        cells = (mask.sum(1) * steps.sum(1)).sum()
+        return total + training.consistency_weight * mean * cells * reduction
+
+
+def _padded(spectrograms: Sequence[Tensor], longest: int, silence: Tensor) -> Tensor:
+    """(B, T, F), silence after the end of each."""
+    frames = silence.expand(len(spectrograms), longest, -1).clone()
+    for row, spectrogram in enumerate(spectrograms):
+        frames[row, : len(spectrogram)] = spectrogram
+    return frames
+
+
+def _whole_steps(frames: Tensor, reduction: int, silence: Tensor) -> Tensor:
+    """Frames (B, T, F), the last of r filled up with silence."""
+    return group_frames(frames, reduction, silence=silence).reshape(len(frames), -1, frames.shape[-1])
+
+
+def _sample(item: RecordedSentence, speech: Speech) -> str:
+    """A line about a sentence that was read aloud."""
+    recorded = len(item.mel) * speech.hop_length / speech.sample_rate
+    how = "stopped" if speech.stop_reason == "stop" else "did not stop"
+    return f"{item.utterance.id}: {speech.seconds:.2f} s (recorded {recorded:.2f} s), {how}"
+
+
+def _draw(speech: Speech, item: RecordedSentence, path: Path) -> object:
+    return plot_speech(as_picture(speech), path, title=f"{item.utterance.id}: {item.text}")

@@ -1,0 +1,84 @@
+"""Spoken sentences as one HTML file that plays them; it contains its sound, data, style and script and sends no
+requests."""
+
+from __future__ import annotations
+
+import html
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.audio.riff import encode
+from regard.errors import printable
+from regard.viz.aligned_speech import AlignedSpeech
+from regard.viz.colours import WARM, hexadecimal, ramp
+from regard.viz.labels import visible
+from regard.viz.page import embedded
+
+UNIT, UNKNOWN = 254, 255
+"""Levels and weights are bytes, in units of 1/UNIT of the strongest colour; UNKNOWN is what is not finite."""
+
+
+def speech_page(sentences: Sequence[AlignedSpeech], *, title: str | None = None, highest: float = 1.0) -> str:
+    """The text of the page.
+
+    Args:
+        title: the page's heading.
+        highest: the weight of the strongest colour.
+    """
+    heading = printable(title or "Speech")
+    colours = {
+        name: {
+            "weights": hexadecimal(ramp(17, dark=name == "dark")),
+            "levels": hexadecimal(ramp(17, dark=name == "dark", hues=WARM)),
+        }
+        for name in ("light", "dark")
+    }
+    items = [_item(sentence, highest) for sentence in sentences]
+    data = {"unit": UNIT, "highest": highest, "colours": colours, "items": items}
+    parts = {"title": html.escape(heading), "data": embedded(data)}
+    template = resources.files("regard.viz").joinpath("speech_page.html").read_text(encoding="utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+
+
+def _item(sentence: AlignedSpeech, highest: float) -> dict[str, Any]:
+    labels = sentence.labels
+    weights = np.clip(np.asarray(sentence.alignment, np.float64) / highest, 0.0, 1.0)
+    return {
+        "text": printable(sentence.text),
+        "note": printable(sentence.note),
+        "symbols": [visible(symbol) for symbol in sentence.symbols],
+        "seconds": sentence.seconds,
+        "frames": _milliseconds(sentence.frame_edges),
+        "steps": _milliseconds(sentence.step_edges),
+        "filters": int(sentence.levels.shape[1]),
+        "mel": _bytes(sentence.levels),
+        "weights": _bytes(weights),
+        "read": sentence.read.tolist(),
+        "found": sentence.steps_of_symbols.tolist(),
+        "stop": None if sentence.stop is None else np.asarray(sentence.stop, np.float64).round(4).tolist(),
+        "labels": None if labels is None else [_milliseconds(labels.starts), _milliseconds(labels.ends)],
+        "sound": None if sentence.samples is None else _sound(sentence.samples, sentence.sample_rate),
+    }
+
+
+def _milliseconds(seconds: NDArray[np.float64]) -> list[float]:
+    return np.asarray(seconds * 1000, np.float64).round(3).tolist()
+
+
+def _bytes(values: NDArray[np.float64]) -> str:
+    """Values from 0 to 1, row by row, a byte each, in base64."""
+    finite = np.isfinite(values)
+    whole = np.where(finite, np.where(finite, values, 0) * UNIT, UNKNOWN).round().astype(np.uint8)
+    return b64encode(whole.tobytes()).decode("ascii")
+
+
+def _sound(samples: NDArray[Any], sample_rate: int) -> str:
+    """A WAV file as a data URI; scaled down if it is louder than 1."""
+    wave = encode(samples / max(1.0, float(np.abs(samples).max())), sample_rate)
+    return "data:audio/wav;base64," + b64encode(wave).decode("ascii")

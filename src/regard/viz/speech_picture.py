@@ -1,0 +1,142 @@
+"""A spoken sentence as a matplotlib figure: spectrogram, alignment and stop probability above each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import PatchCollection
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from regard.viz.aligned_speech import AlignedSpeech
+from regard.viz.colours import WARM, ramp
+from regard.viz.fonts import Typesetter
+from regard.viz.labels import shortened, stride, visible_words
+from regard.viz.picture import DPI, FAINT, INK, set_text
+
+RULE, REFERENCE, STOP, UNKNOWN = "#d0d7de", "#d55e00", "#17795e", "#d9a0a0"
+PER_SECOND, NARROWEST, WIDEST = 2.2, 5.5, 16.0
+"""Inches of a second of speech, and the least and the greatest width of a panel."""
+MEL, STRIP, ROW, LOWEST, TALLEST, GAP = 1.7, 0.7, 0.16, 1.6, 8.0, 0.14
+"""Heights in inches: spectrogram, stop probability, a symbol, the least and the greatest of an alignment, a gap."""
+LABEL, SIGN, SPACE = 0.13, 0.075, 0.85
+"""The height of a label, the width of a character, and the room for the scale of colours, in inches."""
+
+
+def draw_speech(sentence: AlignedSpeech, *, title: str | None = None, highest: float = 1.0) -> Figure:
+    """The figure of a sentence; nothing global is changed."""
+    title = visible_words(sentence.text if title is None else title)
+    note = visible_words(sentence.note)
+    type_ = Typesetter([*sentence.symbols, title, note])
+    labels = [shortened(label, 14) for label in type_.labels(sentence.symbols) or ()]
+    wide = float(np.clip(PER_SECOND * sentence.seconds, NARROWEST, WIDEST))
+    tall = float(np.clip(ROW * len(labels), LOWEST, TALLEST))
+    heights = [MEL, tall] + [STRIP] * (sentence.stop is not None)
+    left = 0.5 + max(0.3, SIGN * max(map(len, labels)))
+    head, foot = 0.12 + 0.3 * bool(title) + 0.22 * bool(note), 0.45
+    size = (left + wide + SPACE, head + sum(heights) + GAP * (len(heights) - 1) + foot)
+    figure = Figure(figsize=size, dpi=DPI, facecolor="white")
+    panels: list[Axes] = []
+    top = head
+    for height in heights:
+        box = (left / size[0], 1 - (top + height) / size[1], wide / size[0], height / size[1])
+        panels.append(figure.add_axes(box, sharex=panels[0] if panels else None))
+        top += height + GAP
+    _spectrogram(panels[0], sentence)
+    shade = _alignment(panels[1], sentence, highest)
+    every = stride(tall / len(labels), LABEL)
+    panels[1].set_yticks(np.arange(0, len(labels), every), labels[::every])
+    for tick in panels[1].get_yticklabels():
+        set_text(tick, type_)
+    if sentence.stop is not None:
+        _stop(panels[2], sentence)
+    for axes, name in zip(panels, ("mel filter", "symbol", "stop"), strict=False):
+        axes.set_xlim(0.0, sentence.seconds)
+        axes.set_ylabel(name, fontsize=9, color=INK)
+        axes.yaxis.set_label_coords(-(left - 0.24) / wide, 0.5)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.spines[["left", "bottom"]].set_color(RULE)
+        last = axes is panels[-1]
+        axes.tick_params(colors=FAINT, labelsize=8, length=3, color=RULE, labelbottom=last)
+    panels[1].tick_params(axis="y", labelcolor=INK)
+    panels[-1].set_xlabel("seconds", fontsize=9, color=INK)
+    _scale(figure, panels[1], shade, sentence, highest, wide, tall)
+    room = size[0] - left - 0.1
+    title, note = shortened(title, int(room / 0.1)), shortened(note, int(room / 0.078))
+    for text, at, points, colour in ((title, head - 0.2 - 0.22 * bool(note), 11, INK), (note, head - 0.16, 8.5, FAINT)):
+        heading = figure.text(left / size[0], 1 - at / size[1], type_.drawable(text), va="center", fontsize=points)
+        heading.set_color(colour)
+        set_text(heading, type_)
+    return figure
+
+
+def _spectrogram(axes: Axes, sentence: AlignedSpeech) -> None:
+    """Time across, the lowest filter at the bottom; the boundaries of labels go through it."""
+    levels = sentence.levels
+    colours = ListedColormap(ramp(hues=WARM)).with_extremes(bad=UNKNOWN)
+    rows = np.arange(levels.shape[1] + 1) - 0.5
+    axes.pcolormesh(sentence.frame_edges, rows, levels.T, cmap=colours, vmin=0.0, vmax=1.0, rasterized=True)
+    axes.locator_params(axis="y", nbins=4, integer=True)
+    if sentence.labels is not None:
+        heard = sentence.labels.ends > sentence.labels.starts
+        bounds = np.unique(np.concatenate([sentence.labels.starts[heard], sentence.labels.ends[heard]]))
+        axes.vlines(bounds, rows[0], rows[-1], color=REFERENCE, linewidth=0.6, linestyle=(0, (3, 2)))
+    axes.set_ylim(rows[0], rows[-1])
+
+
+def _alignment(axes: Axes, sentence: AlignedSpeech, highest: float) -> Any:
+    """Time across, a row for each symbol, the first one on top; labels are outlined."""
+    num_symbols = len(sentence.symbols)
+    rows = np.arange(num_symbols + 1) - 0.5
+    mesh = axes.pcolormesh(
+        sentence.step_edges, rows, np.asarray(sentence.alignment).T, vmin=0.0, vmax=highest, rasterized=True,
+        cmap=ListedColormap(ramp()).with_extremes(bad=UNKNOWN),
+    )  # fmt: skip
+    if sentence.labels is not None:
+        boxes = [
+            Rectangle((start, row - 0.5), end - start, 1.0)
+            for row, (start, end) in enumerate(zip(sentence.labels.starts, sentence.labels.ends, strict=True))
+            if end > start
+        ]
+        outlines = PatchCollection(boxes, facecolor="none", edgecolor=REFERENCE, linewidth=0.9)
+        outlines.set_label("reference")
+        axes.add_collection(outlines, autolim=False)
+        axes.legend(
+            handles=[Rectangle((0, 0), 1, 1, facecolor="none", edgecolor=REFERENCE, label="reference")],
+            loc="upper right", frameon=False, fontsize=8, labelcolor=INK, borderpad=0.2,
+        )  # fmt: skip
+    axes.set_ylim(num_symbols - 0.5, -0.5)
+    return mesh
+
+
+def _stop(axes: Axes, sentence: AlignedSpeech) -> None:
+    """The stop probability of each frame, a step of its width, and half as a line."""
+    axes.stairs(np.asarray(sentence.stop, np.float64), sentence.frame_edges, color=STOP, linewidth=1.3, baseline=None)
+    axes.axhline(0.5, color=FAINT, linewidth=0.6, linestyle=(0, (2, 2)))
+    axes.set_ylim(-0.04, 1.04)
+    axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
+
+
+def _scale(
+    figure: Figure,
+    axes: Axes,
+    shade: ScalarMappable,
+    sentence: AlignedSpeech,
+    highest: float,
+    wide: float,
+    tall: float,
+) -> None:
+    """The scale of colours of the weights, right of the alignment."""
+    box = axes.get_position()
+    wide, tall = wide / box.width, tall / box.height
+    over = bool((np.asarray(sentence.alignment) > highest * (1 + 1e-6)).any())
+    bar_axes = figure.add_axes((box.x1 + 0.15 / wide, box.y1 - 1.45 / tall, 0.1 / wide, 1.2 / tall))
+    bar = figure.colorbar(shade, cax=bar_axes, extend="max" if over else "neither", ticks=np.linspace(0, highest, 3))
+    bar.outline.set(edgecolor="#9aa3ad", linewidth=0.6)
+    bar_axes.tick_params(length=2, width=0.5, labelsize=7.5, labelcolor=FAINT, color="#9aa3ad")
+    bar_axes.yaxis.set_major_formatter(lambda weight, _: f"{weight:.3g}")
+    bar_axes.set_title("weight", fontsize=7.5, color=FAINT, loc="left", pad=6)

@@ -1,0 +1,60 @@
+"""Tables of recorded sentences: what is read, and what every mistake is called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from regard.data import Utterance, read_ljspeech
+from regard.errors import DataError
+
+
+def table(folder: Path, text: str, sounds: tuple[str, ...] = ("a.wav", "b.wav")) -> Path:
+    (folder / "wavs").mkdir()
+    for name in sounds:
+        (folder / "wavs" / name).touch()
+    path = folder / "metadata.csv"
+    path.write_bytes(text.encode())
+    return path
+
+
+def test_the_last_of_two_or_three_columns_is_the_text_and_quotes_are_characters(tmp_path: Path) -> None:
+    path = table(tmp_path, 'a|Dr. "No"|doctor "no\r\n\n b | one, two \n')
+    assert read_ljspeech(path) == [
+        Utterance("a", 'doctor "no', tmp_path / "wavs" / "a.wav", f"{path}:1"),
+        Utterance("b", "one, two", tmp_path / "wavs" / "b.wav", f"{path}:3"),
+    ]
+
+
+def test_a_sound_may_be_a_flac_file(tmp_path: Path) -> None:
+    path = table(tmp_path, "a|text\n", ("a.flac",))
+    assert read_ljspeech(path)[0].sound.name == "a.flac"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a", r"metadata.csv:2: expected id\|text\|normalised; got 1 columns in 'a'"),
+        ("a|b|c|d", r"metadata.csv:2: expected id\|text\|normalised; got 4 columns"),
+        (" |text", "metadata.csv:2: id: expected one; got nothing"),
+        ("../b|text", "metadata.csv:2: id: '../b' is no name of a file"),
+        ("b|text", "metadata.csv:2: id: 'b' is also that of line 1"),
+        ("a|Text| ", "metadata.csv:2: normalised: expected a text for 'a'; got nothing"),
+        ("a|", "metadata.csv:2: text: expected a text for 'a'; got nothing"),
+        ("c|text", "metadata.csv:2: id: 'c': .*c.wav: no such file"),
+    ],
+)
+def test_a_wrong_line_is_named_with_its_column_and_value(line: str, message: str, tmp_path: Path) -> None:
+    path = table(tmp_path, f"b|first\n{line}\n")
+    with pytest.raises(DataError, match=f"(?i){message}"):
+        read_ljspeech(path)
+
+
+def test_a_table_without_a_folder_of_sounds_and_a_missing_table_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.csv"
+    with pytest.raises(DataError, match=r"metadata\.csv"):
+        read_ljspeech(path)
+    path.write_text("a|text\n")
+    with pytest.raises(DataError, match=r"expected the folder .*wavs with the sounds"):
+        read_ljspeech(path)
