@@ -29,6 +29,7 @@ STAGES = {
         "regard.models.recurrent_decoder:RecurrentDecoder.for_search",
         "regard.models.transformer:TransformerDecoder.for_search",
         "regard.models.pointer:PointerDecoder.for_search",
+        "regard.models.tacotron.decoder:TacotronDecoder.for_search",
     ),
     "steps: recurrent cells": (
         "layers",

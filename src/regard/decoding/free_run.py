@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Literal
 
 import torch
@@ -121,26 +122,30 @@ def free_run(
         rows = torch.arange(count, device=remaining.device)
         lengths, stopped = torch.zeros_like(rows), torch.zeros_like(rows, dtype=torch.bool)
         sitting, source = torch.zeros_like(rows), checked_source(source, count, rows.device)
-        inputs = first
+        inputs, least = first, int(remaining.min())
         while len(rows):
             output, state = taker.step(inputs, memory, state, alignment=alignment or attention_stop is not None)
             values = _values_of(output, inputs)
             outputs.append((rows, output if alignment else replace(output, alignments={})))
-            lengths[rows] += 1
-            ended = torch.zeros_like(rows, dtype=torch.bool) if stop is None else _ends(stop, output, rows)
+            ended = None if stop is None else _ends(stop, output, rows)
             if attention_stop is not None:
                 if not output.alignments:
                     raise UnsupportedError("attention_stop reads the attention, but the decoder returns no alignments.")
                 at_last = _is_at_last(output, main_name(output.alignments, decoder), source, rows)
                 sitting = torch.where(at_last, sitting + 1, 0)
-                ended = ended | (sitting >= attention_stop)
-            ended = ended & (lengths[rows] >= waiting[rows])
-            stopped[rows] = ended
-            staying = (~ended & (len(outputs) < remaining)).nonzero()[:, 0]
-            if len(staying) < len(rows):
-                rows, remaining, values = rows[staying], remaining[staying], values[staying]
-                sitting = sitting[staying]
+                has_sat = sitting >= attention_stop
+                ended = has_sat if ended is None else ended | has_sat
+            ended = None if ended is None else ended & (len(outputs) >= waiting)
+            # most steps end no row
+            if len(outputs) >= least or (ended is not None and bool(ended.any())):
+                ended = torch.zeros_like(rows, dtype=torch.bool) if ended is None else ended
+                leaving = ended | (len(outputs) >= remaining)
+                lengths[rows[leaving]], stopped[rows[leaving]] = len(outputs), ended[leaving]
+                staying = (~leaving).nonzero()[:, 0]
+                rows, remaining, waiting = rows[staying], remaining[staying], waiting[staying]
+                values, sitting = values[staying], sitting[staying]
                 memory, state = tree.reorder(memory, staying), tree.reorder(state, staying)
+                least = int(remaining.min()) if len(rows) else 0
             if len(rows):
                 inputs = _inputs_after(values, rows, len(outputs), inputs, feed)
     return _trajectories(outputs, lengths.tolist(), stopped.tolist())
@@ -241,9 +246,15 @@ def _whole(steps: Sequence[Tensor | None], running: Sequence[Tensor], count: int
     """
     present = [step for step in steps if step is not None]
     widest = max((step.shape[-1] for step in present if step.dim() > 1), default=0)
-    columns = []
-    for step, rows in zip(present, running, strict=True):
-        padded = pad(step, (0, widest - step.shape[-1])) if step.dim() > 1 else step
-        column = padded.new_zeros(count, *padded.shape[1:])
-        columns.append(column.index_copy(0, rows, padded))
-    return torch.stack(columns, 1).cpu()
+    whole = present[0].new_zeros(count, len(present), *present[0].shape[1:-1], *([widest] * (present[0].dim() > 1)))
+    start = 0
+    # steps of the same rows together
+    for _, group in groupby(zip(present, running, strict=True), key=lambda pair: id(pair[1])):
+        several = list(group)
+        padded = [
+            pad(step, (0, widest - step.shape[-1])) if step.dim() > 1 and step.shape[-1] < widest else step
+            for step, _ in several
+        ]
+        whole[several[0][1], start : start + len(several)] = torch.stack(padded, 1)
+        start += len(several)
+    return whole.cpu()

@@ -68,6 +68,19 @@ CACHED = (
     *PACKED,
 )
 """The same for Transformers with a source."""
+_SYNTHESIS = "regard.models.fused.synthesis"
+
+
+def _speak(decoder: nn.Module, memory: Tree, rows: int) -> tuple[Any, Any]:
+    speaker = loaded(_SYNTHESIS, "SpeechTwin")(decoder, memory, rows)
+    return speaker, speaker.begin()
+
+
+FRAMES = (
+    Implementation("frames", _speak, _refuse_own),
+    *PACKED,
+)
+"""The same for decoders of frames."""
 _LANGUAGE = "regard.models.fused.language_search"
 CACHED_LANGUAGE = (
     Implementation(
@@ -79,6 +92,7 @@ CACHED_LANGUAGE = (
 )
 """The same for decoder-only Transformers."""
 DESCRIPTIONS = {
+    "frames": "in synthesis weights are packed once, and a step is a few calls of kernels",
     "cached": "in searches all layers are one call, and keys and values stay where they were written",
     "shared": "in searches hypotheses share what they follow",
     "packed": "searches take `step`, with weights packed once",

@@ -17,11 +17,14 @@ from torch import Tensor
 from regard.layers.cells.cell import State, candidate_first, parameters
 from regard.ops.choose import steps_for
 from regard.ops.linear import Product, linear
+from regard.ops.linear.storage import stores_bytes
 from regard.shapes import Float
 
 
 class Packed:
     """A product that is packed at its first use: not every weight of a decoder takes part in its steps.
+
+    For a single row it is a product with a vector, as fast as the weight can be read, and nothing is laid out.
 
     Args:
         weights: (N, ·), side by side the weight (N, K).
@@ -31,13 +34,23 @@ class Packed:
     def __init__(self, *weights: Tensor, rows: int) -> None:
         self.weights, self.rows = weights, rows
         self.products: list[Product] = []
+        self.joined: list[Tensor] = []
 
     def __call__(self, x: Float[Tensor, "*rows K"], bias: Tensor | None = None) -> Float[Tensor, "*rows N"]:
         """x Wᵀ + b."""
+        if self.rows == 1 and not stores_bytes():
+            if not self.joined:
+                self.joined.append(self._whole())
+            if x.dim() == 2 and x.shape[0] == 1:
+                weight, vector = self.joined[0], x[0]
+                return (torch.mv(weight, vector) if bias is None else torch.addmv(bias, weight, vector))[None]
+            return linear(x, self.joined[0], bias)
         if not self.products:
-            weight = self.weights[0] if len(self.weights) == 1 else torch.cat(self.weights, 1)
-            self.products.append(Product(weight.contiguous(), self.rows))
+            self.products.append(Product(self._whole().contiguous(), self.rows))
         return self.products[0](x, bias)
+
+    def _whole(self) -> Tensor:
+        return self.weights[0].detach() if len(self.weights) == 1 else torch.cat(self.weights, 1).detach()
 
 
 def of_inputs(weight: Tensor, bias: Tensor | None, vectors: Tensor | None, rows: int) -> Callable[[Tensor], Tensor]:

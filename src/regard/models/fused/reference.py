@@ -15,6 +15,14 @@ from regard.layers.cells import elementary
 from regard.models.fused.plan import Plan
 
 
+def energies(kind: str, query: Tensor, keys: Tensor, v: Tensor | None) -> Tensor:
+    """Additive or dot energies (B, H, S) of a query (B, H, D), keys (B, S, G, D) and v (H, D)."""
+    if kind == "additive":
+        hidden = torch.tanh(query[:, None] + keys)  # (B, S, H, D)
+        return torch.einsum("bshd,hd->bhs", hidden, v)
+    return dot_energies(query, keys)
+
+
 def steps(plan: Plan, num_masks: int, inputs: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Outputs, cells (T, B, D), contexts (T, B, V) and alignments (T, B, H, S).
 
@@ -30,12 +38,7 @@ def steps(plan: Plan, num_masks: int, inputs: Sequence[Any]) -> tuple[Tensor, Te
         weight, bias = weights.query
         projected = s if weight is None else linear(s, weight, bias)
         query = split(projected, plan.num_heads)
-        if plan.energies == "additive":
-            hidden = torch.tanh(query[:, None] + keys)  # (B, S, H, D)
-            energies = torch.einsum("bshd,hd->bhs", hidden, weights.v)
-        else:
-            energies = dot_energies(query, keys)
-        alignment = ops.masked_softmax(energies * plan.sharpening, support)
+        alignment = ops.masked_softmax(energies(plan.energies, query, keys, weights.v) * plan.sharpening, support)
         return weighted_sum(alignment, values), alignment
 
     def recur(x: Tensor, t: int) -> Tensor:

@@ -10,15 +10,19 @@ from torch import Generator, Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
+from regard.attention.precision import widened
 from regard.attention.verbs import AbstractAttention
 from regard.errors import ConfigError, ShapeError, UnsupportedError
 from regard.layers import CellStack, Prenet, recorders
 from regard.layers.eligibility import overridden
 from regard.layers.recurrent import CellState
+from regard.models import searches
 from regard.models.contract import DecoderOutput, Encoded
+from regard.models.fused import speech as fused
 from regard.models.naming import chosen, main_name, named
 from regard.models.sizes import all_steps, one_step
 from regard.models.tacotron.heads import FrameHead
+from regard.ops.choose import loaded
 from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Float, Int, describe, num_hypotheses
 
@@ -218,6 +222,11 @@ class TacotronDecoder(nn.Module):
             return self._take_steps(inputs, memory, alignment, generator)
         return self.say(self.run(inputs, memory, alignment=alignment, generator=generator), self._num_frames(inputs))
 
+    def for_search(self, memory: TacotronMemory, num_rows: int) -> tuple[Any, Any]:
+        """A twin whose steps are faster for R = `num_rows`, without gradients, and the memory for it."""
+        memory = replace(memory, attention=widened(memory.attention, self.head.projection.weight))
+        return searches.take(searches.FRAMES, self, memory, num_rows)
+
     def run(
         self,
         inputs: Tensor,
@@ -231,6 +240,12 @@ class TacotronDecoder(nn.Module):
         state, length = self.initial_state(memory), inputs.shape[1]
         fed = self._fed_frames(inputs if length else inputs.new_zeros(len(inputs), 1, inputs.shape[2]))
         features = self.prenet(fed, seeds=memory.seeds)
+        if length and self._refuse_fused(features, fed) is None:
+            output, context, *beside = fused.run(
+                self, features, fed, memory.attention, state.attention, alignment=alignment, generator=generator
+            )
+            weights = tree.map(lambda leaf: leaf.transpose(1, 2), beside[0])
+            return TacotronFeatures(output, context, weights, beside[1])
         steps = []
         with recorders.joined() if length else recorders.silent():
             for frames, x in zip(fed.unbind(1), features.unbind(1), strict=True):
@@ -260,11 +275,22 @@ class TacotronDecoder(nn.Module):
 
     def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
         """What `explain` says, of the `training` and of the `search`."""
-        what = "the context goes into the cells"
+        weight = self.head.projection.weight
+        on = torch.device(weight.device if device is None else device)
+        reason = self._refuse_fused() if on.type == "cpu" else "the fused pass is for the CPU"
         return {
-            "training": f"a training pass takes the steps one by one: {what}",
-            "search": "synthesis takes the decoder's own steps",
+            "training": fused.explain(self)
+            if reason is None
+            else f"a training pass takes the steps one by one: {reason}",
+            "search": searches.explain(searches.FRAMES, self, rows, on.type),
         }
+
+    def _ineligible_for_search(self, memory: TacotronMemory | None = None, num_rows: int = EXAMPLE_ROWS) -> str | None:
+        """Why synthesis takes `step` and not the twin's, or None."""
+        if overridden(self, TacotronDecoder, "step", "_advance", "say", "initial_state") is not None:
+            return "the decoder has a step of its own"
+        reason: str | None = loaded("regard.models.fused.synthesis", "refuse")(self, memory, num_rows)
+        return reason
 
     def _advance(
         self,
@@ -301,6 +327,12 @@ class TacotronDecoder(nn.Module):
         )
         asked = (attended.alignment, attended.auxiliary) if alignment else (None, None)
         return TacotronFeatures(output, attended.context, *asked), state
+
+    def _refuse_fused(self, *inputs: Tensor) -> str | None:
+        """Why `run` takes the steps one by one, or None."""
+        if overridden(self, TacotronDecoder, "_advance") is not None:
+            return "the decoder has a step of its own"
+        return fused.refuse(self, *inputs)
 
     def _take_steps(
         self, inputs: Tensor, memory: TacotronMemory, alignment: bool, generator: Generator | None

@@ -23,7 +23,9 @@ from regard.ops.compiled.elementary import LARGE, REACH, powers
 from regard.ops.threads import parallel_for
 
 
-class _Look(AbstractLook):
+class Look(AbstractLook):
+    """What all energies share: softmax and sum."""
+
     def __init__(self, *memory: Any, **options: Any) -> None:
         super().__init__(*memory, **options)
         mask = self.keys.new_empty(0, 0, dtype=torch.bool) if self.mask is None else self.mask
@@ -46,7 +48,7 @@ class _Look(AbstractLook):
         self.run(self.kernel, len(sentences), *buffers, queries, *self.constants)
 
     kernel: Any
-    """Energies, then `_softmax_and_sum`."""
+    """Energies, then `softmax_and_sum`."""
     constants: tuple[Any, ...]
     """What the energies are made of beside the queries (R, H, D)."""
 
@@ -56,8 +58,10 @@ class _Look(AbstractLook):
         parallel_for(kernel, buffers, rows, rows * each)
 
 
-class _LookBackward(AbstractLookBackward):
-    def __init__(self, look: _Look) -> None:
+class LookBackward(AbstractLookBackward):
+    """Of `Look`."""
+
+    def __init__(self, look: Look) -> None:
         super().__init__(look)
         self._look = look
         self._softmax = (look.sharpened, look.values.numpy(), look.alphas)
@@ -72,7 +76,7 @@ class _LookBackward(AbstractLookBackward):
         self._look.run(kernel, len(self._look.keys), *buffers)
 
 
-class AdditiveLook(_Look):
+class AdditiveLook(Look):
     """e_j = v · tanh(q + k_j)."""
 
     def __init__(self, *memory: Any, **options: Any) -> None:
@@ -87,7 +91,7 @@ class AdditiveLook(_Look):
         return AdditiveLookBackward(self)
 
 
-class AdditiveLookBackward(_LookBackward):
+class AdditiveLookBackward(LookBackward):
     """Of `AdditiveLook`; what is summed for keys still lacks 4 v."""
 
     def __init__(self, look: AdditiveLook) -> None:
@@ -106,7 +110,7 @@ class AdditiveLookBackward(_LookBackward):
         return grad_keys.mul_(4 * self.look.v), grad_values, grad_v
 
 
-class DotLook(_Look):
+class DotLook(Look):
     """e_j = q · k_j."""
 
     def __init__(self, *memory: Any, **options: Any) -> None:
@@ -117,7 +121,7 @@ class DotLook(_Look):
         return DotLookBackward(self)
 
 
-class DotLookBackward(_LookBackward):
+class DotLookBackward(LookBackward):
     """Of `DotLook`."""
 
     def backward(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
@@ -140,7 +144,7 @@ def _raise(keys: Any, reach: Any, out: Any, in_reach: Any, start: int, stop: int
 
 
 @compiled
-def _softmax_and_sum(
+def softmax_and_sum(
     t: int,
     sentences: Any,
     mask: Any,
@@ -230,7 +234,7 @@ def _additive(
                     energies[s] = energy_factored(a, key_powers[b, s, h], v[h], large)
                 else:
                     energies[s] = energy(query, keys[b, s, h], v[h], large)
-    _softmax_and_sum(t, sentences, mask, sharpening, values, weights, contexts, column, start, stop)
+    softmax_and_sum(t, sentences, mask, sharpening, values, weights, contexts, column, start, stop)
 
 
 @compiled
@@ -307,7 +311,7 @@ def _dot(
                 for d in range(1, size):
                     total += query[d] * key[d]
                 energies[s] = total
-    _softmax_and_sum(t, sentences, mask, sharpening, values, weights, contexts, column, start, stop)
+    softmax_and_sum(t, sentences, mask, sharpening, values, weights, contexts, column, start, stop)
 
 
 @compiled

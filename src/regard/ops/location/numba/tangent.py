@@ -19,15 +19,20 @@ from regard.ops.compiled.elementary import power
 
 
 @compiled
-def energies(query: Any, keys: Any, v: Any, large: Any, u: Any, out: Any, start: int, stop: int) -> None:
-    """out (B, K, H, S) for the rows start … stop of query (B, K, H, D), keys (B, S, H, D), v (H, D), u (H, R, S, D)."""
-    (hypotheses, heads, positions), size = out.shape[1:], v.shape[1]
+def energies(
+    sentences: Any, query: Any, keys: Any, v: Any, large: Any, u: Any, out: Any, start: int, stop: int
+) -> None:
+    """out (R, H, S) for the rows start … stop of query (R, H, D) and u (H, R, S, D); v (H, D).
+
+    Row r is compared with the keys (B, S, H, D) of sentence `sentences[r]`.
+    """
+    (heads, positions), size = out.shape[1:], v.shape[1]
     one = large / large  # of the type of the numbers, as a literal would be float64
     half = one / (one + one)
     for r in range(start, stop):
-        b, k = r // hypotheses, r % hypotheses
+        b = sentences[r]
         for h in range(heads):
-            q, factor = query[b, k, h], v[h]
+            q, factor = query[r, h], v[h]
             for s in range(positions):
                 key, location = keys[b, s, h], u[h, r, s]
                 # Σ v (½ - r), doubled once after the sum
@@ -35,7 +40,7 @@ def energies(query: Any, keys: Any, v: Any, large: Any, u: Any, out: Any, start:
                 for d in range(size):
                     p = power(q[d] + key[d] + location[d])
                     share += factor[d] * (half - one / (one + (large if p > large else p)))
-                out[b, k, h, s] = share + share
+                out[r, h, s] = share + share
 
 
 @compiled

@@ -1,0 +1,335 @@
+"""A decoder of frames' step in a free run: weights laid out once, and a few calls of kernels for a step.
+
+The prenet, the cells and the head are products with packed weights, and energies that a look knows
+(`attending.refuse_look`) are made in buffers; all other attention takes its own step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from regard.attention.contract import Tree
+from regard.layers.cell_stack import CellStack
+from regard.layers.cells.single import STEPS, Packed
+from regard.layers.eligibility import DROPOUTS, drops, ineligible
+from regard.layers.prenet import KEY, Prenet
+from regard.layers.recurrent import CellState
+from regard.layers.twin import twin
+from regard.models.contract import DecoderOutput
+from regard.models.fused import attending, stacks
+from regard.models.naming import chosen, named
+from regard.models.tacotron.heads import ACTIVATIONS, STOP, FrameHead, StopHead
+from regard.ops.eligibility import refuse_autocast, refuse_device, refuse_kernels, refuse_numba, refuse_types
+
+STEPS_AT_ONCE = 64
+"""Steps whose masks are drawn together for a single row."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechMemory:
+    """Which of the first sentences those are that remain, (B,), and the seeds of their prenets (B,).
+
+    Args:
+        attention: attention's memory if it takes its own step; the twin keeps what looks read.
+    """
+
+    sentences: Tensor
+    seeds: Tensor
+    attention: Tree
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechState:
+    """Where rows stand.
+
+    Args:
+        query, output: the cells' states, or None.
+        attention: the state of attention's own step, or of its look.
+        context: (R, V), the last one.
+        frames: (R, n·F), the last n frames; None if the prenet sees only the last one.
+        position: (R,) long, the number of steps taken.
+    """
+
+    query: CellState | None
+    output: CellState | None
+    attention: Tree
+    context: Tensor
+    frames: Tensor | None
+    position: Tensor
+
+
+def refuse(decoder: Any, memory: Any = None, rows: int = 1) -> str | None:
+    """Why a decoder's free runs have no such step, or None."""
+    if (reason := ineligible(decoder, "the decoder")) is not None:
+        return reason
+    weights = tuple(decoder.parameters())
+    if (reason := refuse_kernels() or refuse_device("cpu", *weights) or refuse_types(*weights)) is not None:
+        return reason
+    if (reason := refuse_autocast() or refuse_numba("regard.ops.attend.numba", *weights[:1])) is not None:
+        return reason
+    for name in ("query_cells", "output_cells"):
+        stack = getattr(decoder, name)
+        if stack is None:
+            continue
+        if (reason := stacks.refuse(stack, name)) is not None:
+            return reason
+        if drops(stack.dropout) or stack.zoneout.training:
+            return f"{name} drop units"
+    return "gradients may be asked for" if memory is not None and torch.is_grad_enabled() else None
+
+
+class SpeechTwin:
+    """Takes a decoder's steps for one free run, where nothing is in the way (`refuse`).
+
+    Args:
+        decoder: a `TacotronDecoder`.
+        memory: what it prepared.
+        rows: as many as there will be, about.
+    """
+
+    def __init__(self, decoder: Any, memory: Any, rows: int) -> None:
+        self.num_features = decoder.num_features
+        self.continuous = decoder.continuous
+        self.prenet = _prenet(decoder.prenet, rows)
+        query, output = decoder.query_cells, decoder.output_cells
+        self.query_cells = None if query is None else _Cells(query, rows)
+        self.output_cells = None if output is None else _Cells(output, rows)
+        self.head = _head(decoder.head, rows)
+        self.memory = memory
+        self.initial = decoder.initial_state
+        self.looks = attending.refuse_look(decoder.attention, memory.attention) is None
+        self.attention = (_Look if self.looks else _OwnStep)(decoder.attention, memory, rows)
+
+    def begin(self) -> SpeechMemory:
+        """The memory that the steps read."""
+        sentences = torch.arange(len(self.memory.seeds))
+        return SpeechMemory(sentences, self.memory.seeds, None if self.looks else self.memory.attention)
+
+    def initial_state(self, memory: SpeechMemory, num_hypotheses: int = 1) -> SpeechState:
+        """As the decoder's."""
+        first = self.initial(self.memory)
+        rows = memory.sentences.repeat_interleave(num_hypotheses)
+        query, output = (
+            None if state is None else tuple(tuple(part[rows] for part in layer) for layer in state)
+            for state in (first.query, first.output)
+        )
+        attention = self.attention.initial(memory, rows, num_hypotheses)
+        frames = None if first.frames is None else first.frames[rows]
+        return SpeechState(query, output, attention, first.context[rows], frames, first.position[rows])
+
+    def step(
+        self,
+        inputs: Tensor,
+        memory: SpeechMemory,
+        state: SpeechState,
+        *,
+        alignment: bool = False,
+        generator: Generator | None = None,
+    ) -> tuple[DecoderOutput, SpeechState]:
+        """As the decoder's."""
+        frames, hypotheses = state.frames, inputs.shape[0] // memory.seeds.shape[0]
+        seeds, sentences = memory.seeds, memory.sentences
+        if hypotheses > 1:
+            seeds, sentences = seeds.repeat_interleave(hypotheses), sentences.repeat_interleave(hypotheses)
+        if frames is None:
+            fed = inputs[:, -self.num_features :]
+        else:
+            fed = frames = torch.cat([frames, inputs], 1)[:, -frames.shape[1] :]
+        x = self.prenet(fed, seeds, state.position)
+        query_state, output_state = state.query, state.output
+        if self.query_cells is not None:
+            assert query_state is not None
+            query, query_state = self.query_cells(torch.cat([x, state.context], 1), query_state)
+            x = query
+        else:
+            assert output_state is not None
+            query = output_state[0][0]
+        context, attention, weights, auxiliary = self.attention.step(
+            query, fed, memory, sentences, state.attention, alignment, generator
+        )
+        output = query
+        if self.output_cells is not None:
+            assert output_state is not None
+            output, output_state = self.output_cells(torch.cat([x, context], 1), output_state)
+        values, further = self.head(output, context, inputs.shape[1] // self.num_features)
+        said = DecoderOutput(
+            values=values,
+            alignments=named("attention", weights if alignment else None),
+            auxiliary={**further, **(chosen("attention", auxiliary) if alignment else {})},
+        )
+        return said, SpeechState(query_state, output_state, attention, context, frames, state.position + 1)
+
+
+class _Look:
+    """Attention by a look; its state is (channels, sum) of earlier alignments, or ()."""
+
+    def __init__(self, attention: Any, memory: Any, rows: int) -> None:
+        plan = attending.LookPlan(attention, memory.attention, attention.initial_state(memory.attention), False)
+        flat = [None if x is None else x.detach() for x in plan.flat()]
+        forward = attending.Look(plan, flat, 0)
+        self.look, self.bias, self.size = forward.look, forward.bias, attention.context_size
+        self.of_query = None if forward.weight is None else Packed(forward.weight, rows=rows)
+        filters, projection = flat[-2:]
+        self.location = None if filters is None or projection is None else plan.location(filters, projection)
+
+    def initial(self, memory: SpeechMemory, rows: Tensor, num_hypotheses: int) -> Tree:
+        """What the first step reads."""
+        first = self.location
+        if first is None:
+            return ()
+        return first.channels(first.recent, first.recent[:, :, -1])[rows], first.sum[rows]
+
+    def step(
+        self,
+        query: Tensor,
+        fed: Tensor,
+        memory: SpeechMemory,
+        sentences: Tensor,
+        state: Tree,
+        alignment: bool,
+        generator: Generator | None,
+    ) -> tuple[Tensor, Tree, Tensor, Tree]:
+        """The context (R, V), the state, the weights (R, H, S) and nothing beside them."""
+        query = query if self.of_query is None else self.of_query(query, self.bias)
+        contexts = query.new_empty(query.shape[0], self.size)
+        if self.location is None:
+            return contexts, (), self.look.once(query, sentences, contexts), None
+        past, total = state
+        weights = self.look.once_after(query, past, sentences, contexts)
+        total = total + weights
+        has_sum = self.location.has_sum
+        recent = past[:, :, 1 : past.shape[2] - has_sum]
+        parts = [recent, weights[:, :, None]] if self.location.has_recent else []
+        past = torch.cat([*parts, total[:, :, None]], 2) if has_sum else torch.cat(parts, 2)
+        return contexts, (past, total), weights, None
+
+
+class _OwnStep:
+    """Attention's own step."""
+
+    def __init__(self, attention: Any, memory: Any, rows: int) -> None:
+        self.attention = twin(attention, rows)
+
+    def initial(self, memory: SpeechMemory, rows: Tensor, num_hypotheses: int) -> Tree:
+        """Attention's first state."""
+        return self.attention.initial_state(memory.attention, num_hypotheses)
+
+    def step(
+        self,
+        query: Tensor,
+        fed: Tensor,
+        memory: SpeechMemory,
+        sentences: Tensor,
+        state: Tree,
+        alignment: bool,
+        generator: Generator | None,
+    ) -> tuple[Tensor, Tree, Tree, Tree]:
+        """The context (R, V), the state, the weights and what is beside them."""
+        attended, state = self.attention.step(
+            query, memory.attention, state, inputs=fed, alignment=alignment, generator=generator
+        )
+        return attended.context, state, attended.alignment, attended.auxiliary
+
+
+class _Cells:
+    """The step of a `CellStack` in evaluation."""
+
+    def __init__(self, stack: CellStack, rows: int) -> None:
+        self.cells = [STEPS[stack.cell](cells.layers[0], rows) for cells in stack.cells]
+        self.residual, self.zoneout, self.zones_output = stack.residual, stack.zoneout.p, stack.zones_output
+        self.projection = None if stack.projection is None else twin(stack.projection, rows)
+
+    def __call__(self, x: Tensor, state: CellState) -> tuple[Tensor, CellState]:
+        """The output (R, D) and the new state."""
+        x = x if self.projection is None else self.projection(x)
+        finals = []
+        for cell, old in zip(self.cells, state, strict=True):
+            new = cell(x, old)
+            output = new[0]
+            if self.zoneout:
+                new = tuple(torch.lerp(fresh, last, self.zoneout) for fresh, last in zip(new, old, strict=True))
+                output = new[0] if self.zones_output else output
+            finals.append(new)
+            x = output + x if self.residual else output
+        return x, tuple(finals)
+
+
+def _prenet(prenet: Any, rows: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """From frames (R, n·F), seeds and positions (R,) to features (R, P)."""
+    is_plain = (
+        ineligible(prenet, "the prenet", Prenet) is None
+        and ineligible(prenet.dropout, "dropout", *DROPOUTS) is None
+        and not drops(prenet.dropout)
+        and all(ineligible(layer, "it", nn.Linear) is None for layer in prenet.layers)
+    )
+    if not is_plain:
+        return lambda x, seeds, positions: prenet(x, seeds=seeds, start=positions)
+    layers = [(layer.bias, Packed(layer.weight, rows=rows)) for layer in prenet.layers]
+    always = not prenet.training and prenet.drops == "always" and prenet.dropout.p > 0
+    masks = _Masks(prenet.dropout.p, next(prenet.parameters()).dtype) if always else None
+
+    def run(x: Tensor, seeds: Tensor, positions: Tensor) -> Tensor:
+        for number, (bias, product) in enumerate(layers):
+            x = product(x, bias).relu_()
+            if masks is not None:
+                x.mul_(masks(seeds, positions, x.shape[1], number))
+        return x
+
+    return run
+
+
+class _Masks:
+    """The prenet's masks in synthesis; those of a single row are drawn for several steps at once."""
+
+    def __init__(self, p: float, dtype: torch.dtype) -> None:
+        self.draw = partial(import_module("regard.ops.dropout.numba").dropout_mask, p=p, key=KEY, dtype=dtype)
+        self.drawn: dict[tuple[int, int, int], Tensor] = {}
+
+    def __call__(self, seeds: Tensor, positions: Tensor, width: int, site: int) -> Tensor:
+        """(R, P)."""
+        if seeds.shape[0] > 1:
+            mask: Tensor = self.draw(seeds, positions, width, site=site)
+            return mask
+        seed, position = int(seeds), int(positions)
+        key = site, seed, position // STEPS_AT_ONCE
+        if key not in self.drawn:
+            several = torch.arange(STEPS_AT_ONCE) + STEPS_AT_ONCE * key[2]
+            self.drawn[key] = self.draw(seeds.expand(STEPS_AT_ONCE), several, width, site=site)
+        return self.drawn[key][position % STEPS_AT_ONCE, None]
+
+
+def _head(head: Any, rows: int) -> Callable[[Tensor, Tensor, int], tuple[Tensor, Any]]:
+    """The head, whose frames and logits of stopping are one product if they read the same."""
+    stop = getattr(head, "stop", None)
+    modules = [(head, FrameHead), (getattr(head, "projection", None), nn.Linear)]
+    if stop is not None:
+        modules += [(stop, StopHead), (getattr(stop, "projection", None), nn.Linear)]
+    is_plain = all(module is not None and ineligible(module, "it", kind) is None for module, kind in modules)
+    if not is_plain or (stop is not None and bool(stop.context_size) != bool(head.context_size)):
+        called: Any = twin(head, rows)
+        return lambda output, context, num_frames: called(output, context, num_frames)
+    projections = [head.projection] if stop is None else [head.projection, stop.projection]
+    width, reads_context, activation = head.projection.out_features, head.context_size > 0, head.activation
+    weight = torch.cat([linear.weight for linear in projections]).detach()
+    bias = torch.cat([_bias(linear) for linear in projections])
+    product, num_features = Packed(weight, rows=rows), head.num_features
+
+    def run(output: Tensor, context: Tensor, num_frames: int) -> tuple[Tensor, Any]:
+        said = product(torch.cat([output, context], 1) if reads_context else output, bias)
+        frames = said[:, : num_frames * num_features]
+        frames = frames if activation is None else ACTIVATIONS[activation](frames)
+        return frames, {} if stop is None else {STOP: said[:, width : width + num_frames]}
+
+    return run
+
+
+def _bias(linear: nn.Linear) -> Tensor:
+    bias: Tensor | None = linear.bias
+    return linear.weight.new_zeros(linear.out_features) if bias is None else bias.detach()
