@@ -1,7 +1,6 @@
-"""Puts a trained run into the package as a model of English: half-precision weights, card, configuration, log.
+"""Puts a trained run into the package as the model `g2p-en`: half-precision weights, card, configuration, log.
 
 python benchmarks/g2p/ship.py RUN_FOLDER DEV_FILE src/regard/pretrained/g2p-en
-python benchmarks/g2p/ship.py RUN_FOLDER DEV_FILE src/regard/pretrained/g2p-en-large
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from regard.tasks.store import save
 from regard.training import Outcome
 
 CARD = """\
-# {name}
+# g2p-en
 
 English spelling to pronunciation: from letters to ARPAbet phones without stress.
 
@@ -27,7 +26,7 @@ English spelling to pronunciation: from letters to ARPAbet phones without stress
 On the {items:,} held-out words of `dev.tsv`, with beam {beam} and the shipped half-precision weights: word error rate
 **{wer:.2%}** (an output is right if it equals any of the word's pronunciations), phone error rate **{per:.2%}** (edit
 distance to the nearest pronunciation over its length). Recipe and checkpoint were chosen on other words: 2,670 of the
-training words, which the model was not trained on either. {evaluated} were evaluated on `dev.tsv`, and none on the
+training words, which the model was not trained on either. Three recipes were evaluated on `dev.tsv`, and none on the
 12,000 test words of the literature's split.
 
 ## Data
@@ -39,16 +38,17 @@ Mellon University, under a licence like BSD-2-Clause (see NOTICE). `data.json` h
 
 ## Model
 
-{model}; {parameters:,} parameters.
+A bidirectional GRU encoder of two layers; Bahdanau's additive attention, whose query is the new state of a GRU decoder,
+without feedback; {parameters:,} parameters.
 `config.yaml` has all settings, including the seed; `metrics.jsonl` is the log.
 
 ## Training
 
     python benchmarks/g2p/hold_out.py train.tsv fit.tsv chosen_on.tsv
-{commands}
-    python benchmarks/g2p/ship.py {run} dev.tsv src/regard/pretrained/{name}
+    regard train benchmarks/g2p/g2p-en.yaml --set data.train=fit.tsv --set data.dev=chosen_on.tsv
+    python benchmarks/g2p/ship.py runs/g2p-en dev.tsv src/regard/pretrained/g2p-en
 
-{steps:,} steps{stage} in {minutes:.0f} minutes on {cores} of an AMD EPYC, which also did other work; torch {torch}.
+{steps:,} steps in {minutes:.0f} minutes on two cores of an AMD EPYC, which also did other work; torch {torch}.
 The weights are {weights}.
 
 ## Limits
@@ -57,46 +57,19 @@ Names, foreign words and abbreviations are treated like English words. The model
 period and hyphen, as far as the dictionary has them) and writes no stress. CMUdict is North American English.
 """
 
-TRAIN = "    regard train benchmarks/g2p/{}.yaml --set data.train=fit.tsv --set data.dev=chosen_on.tsv"
-MODELS = {
-    "g2p-en": {
-        "evaluated": "Three recipes",
-        "model": "A bidirectional GRU encoder of two layers; Bahdanau's additive attention, whose query is the new "
-        "state of a GRU decoder,\nwithout feedback",
-        "commands": TRAIN.format("g2p-en"),
-        "run": "runs/g2p-en",
-        "stage": "",
-        "cores": "two cores",
-    },
-    "g2p-en-large": {
-        "evaluated": "Three recurrent recipes and both stages of this one",
-        "model": "A Transformer of three and two layers of 256 features with rotary positions",
-        "commands": TRAIN.format("g2p-en-large-1") + "\n" + TRAIN.format("g2p-en-large-2") + " \\\n"
-        "        --set training.start_from=runs/g2p-en-large-1",
-        "run": "runs/g2p-en-large-2",
-        "stage": " of the second stage",
-        "cores": "one core",
-    },
-}
-"""What the cards say, by model."""
-
 
 def main(run: Path, dev: Path, target: Path) -> None:
     model = regard.load(run, device="cpu")
     outcome = Outcome.read(run)
     assert outcome is not None, "The run is not finished."
     data = model.config.data.model_copy(update={"train": Path("fit.tsv"), "dev": Path("chosen_on.tsv")})
-    training = model.config.training
-    if training.start_from is not None:
-        training = training.model_copy(update={"start_from": Path("runs/g2p-en-large-1")})
-    model.config = model.config.model_copy(update={"data": data, "training": training})
+    model.config = model.config.model_copy(update={"data": data})
     shutil.rmtree(target, ignore_errors=True)
     save(model, target, half=True)
     shutil.copy(run / "metrics.jsonl", target / "metrics.jsonl")
     metrics = regard.load(target, device="cpu").evaluate(dev).metrics
     (target / "card.md").write_text(
         CARD.format(
-            name=target.name,
             items=int(metrics["items"]),
             beam=model.config.decoding.beam,
             wer=metrics["sequence_error_rate"],
@@ -108,7 +81,6 @@ def main(run: Path, dev: Path, target: Path) -> None:
             weights=f"those of step {outcome.weights[0]:,}"
             if len(outcome.weights) == 1
             else f"the mean of the last {len(outcome.weights)} validations'",
-            **MODELS[target.name],
         ),
         encoding="utf-8",
     )
