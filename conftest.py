@@ -1,5 +1,7 @@
 """Runs the examples of README.md, CONTRIBUTING.md and docs/; tests short files first and names failures at once.
 
+Every test and every example of a docstring begins with the same seed.
+
 Each document is one session in a folder of its own. Of its fenced blocks
 
 - `python` runs; where it has prompts, what it prints must be what stands there;
@@ -99,6 +101,16 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None:
         session.config.pluginmanager.register(Failures(terminal))
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    import torch  # here, because the number of threads is read when it is imported
+
+    if torch.cuda.is_available():
+        torch.manual_seed(0)
+    else:  # a millisecond less, in which torch would note where absent devices were seeded
+        torch.default_generator.manual_seed(0)
 
 
 def enter(namespace: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""One thread, one seed, and shapes of parts and operations checked against their annotations."""
+"""One thread, and shapes of parts and operations checked against their annotations."""
 
 from __future__ import annotations
 
@@ -35,11 +35,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("gpu"):
                 item.add_marker(pytest.mark.skip(reason="there is no GPU that torch can use"))
-
-
-@pytest.fixture(autouse=True)
-def _seeded() -> None:
-    if torch.cuda.is_available():
-        torch.manual_seed(0)
-    else:  # a millisecond less, in which torch would note where absent devices were seeded
-        torch.default_generator.manual_seed(0)

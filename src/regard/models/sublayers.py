@@ -243,8 +243,7 @@ def _memory_of(mechanism: Any, values: Tensor, mask: Tensor | None) -> Memory:
     )
     keys = split(keys, content.num_key_value_heads)
     if type(score) is RotaryDotScore:
-        angles = position_angles(torch.arange(keys.shape[1], device=keys.device), score.rotary_size, score.base)
-        keys = ops.rotate(keys, angles, score.layout)
+        keys = ops.rotate(keys, _angles(score, keys), score.layout)
     return Memory(score=keys, read=split(read_values, read.num_key_value_heads), mask=mask)
 
 
@@ -261,8 +260,13 @@ def _turn(score: ScaledDotScore | RotaryDotScore, x: Tensor) -> Tensor | None:
     """The rotations of all steps, (T, D / 2) complex numbers; None of a score without."""
     if type(score) is not RotaryDotScore:
         return None
-    angles = position_angles(torch.arange(x.shape[1], device=x.device), score.rotary_size, score.base)
+    angles = _angles(score, x)
     return torch.complex(angles.cos().to(x.dtype), angles.sin().to(x.dtype))
+
+
+def _angles(score: RotaryDotScore, x: Tensor) -> Tensor:
+    """The angles of all positions of x (B, T, …), (T, D / 2)."""
+    return position_angles(torch.arange(x.shape[1], device=x.device), score.rotary_size, score.base)
 
 
 def _refuse_self_attention(residual: Residual, attention: Any, x: Any) -> str | None:
