@@ -20,7 +20,10 @@ CHECKED = [
 ]
 
 annotations.install(CHECKED)
-hypothesis.settings.register_profile("regard", deadline=None)  # a busy machine is no mistake
+# A busy machine is no mistake. The same examples in every run: a change is judged by what it changed;
+# `pytest --hypothesis-profile explore` draws others.
+hypothesis.settings.register_profile("regard", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("explore", deadline=None)
 hypothesis.settings.load_profile("regard")
 torch.set_num_threads(1)
 _compiled = tempfile.TemporaryDirectory(prefix="regard-inductor-")  # what a killed test leaves half written harms none

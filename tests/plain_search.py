@@ -157,7 +157,7 @@ class Plain:
         for g in range(groups):
             ended = [(t, s, "eos") for t, s in sorted(finished[g], key=lambda end: -end[1])]
             cut = [(tokens, self.score(total, tokens), "length") for tokens, total in beams[g]]
-            results += (ended + sorted(cut, key=lambda end: -end[1] if groups > 1 else 0))[:share]
+            results += (ended + sorted(cut, key=lambda end: -end[1]))[:share]
         if groups == 1:
             return results
         results.sort(key=lambda found: (found[2] != "eos", -found[1]))
