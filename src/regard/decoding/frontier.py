@@ -53,7 +53,6 @@ class Frontier:
         count = tree.rows(memory)
         device = next(tree.leaves(memory)).device
         self._named, self._items, self._source = decoder, items, checked_source(source, count, device)
-        self.storage = storage
         with storing(storage):
             self.decoder, memory = with_fast_steps(decoder, memory, count * width)
         width = 1 if begins_alike and self.decoder is not decoder else width
@@ -83,8 +82,7 @@ class Frontier:
         Raises:
             ShapeError, UnsupportedError, RegardError: for an output that cannot be searched.
         """
-        with storing(self.storage):  # what is packed at its first use
-            output, self.state = self.decoder.step(self.inputs, self.memory, self.state, **self._arguments)
+        output, self.state = self.decoder.step(self.inputs, self.memory, self.state, **self._arguments)
         result = output.log_probabilities
         if result is None:
             raise UnsupportedError(

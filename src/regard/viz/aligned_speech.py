@@ -42,7 +42,7 @@ class AlignedSpeech:
             labels of other symbols.
 
     >>> sentence = AlignedSpeech(np.zeros((5, 80)), np.eye(3), "abc", 16000, 200, reduction=2)
-    >>> sentence.step_edges.tolist(), sentence.seconds
+    >>> sentence.step_edges.round(5).tolist(), sentence.seconds
     ([0.0, 0.01875, 0.04375, 0.05625], 0.05625)
     """
 

@@ -17,12 +17,13 @@ from torch import Tensor
 from regard.layers.cells.cell import State, candidate_first, parameters
 from regard.ops.choose import steps_for
 from regard.ops.linear import Product, linear
-from regard.ops.linear.storage import stores_bytes
+from regard.ops.linear.storage import stores_bytes, storing
 from regard.shapes import Float
 
 
 class Packed:
-    """A product that is packed at its first use: not every weight of a decoder takes part in its steps.
+    """A product that is packed at its first use: not every weight of a decoder takes part in its steps. How its weight
+    is stored (`storing`) is settled before that, when it is made.
 
     For a single row it is a product with a vector, as fast as the weight can be read, and nothing is laid out.
 
@@ -32,13 +33,13 @@ class Packed:
     """
 
     def __init__(self, *weights: Tensor, rows: int) -> None:
-        self.weights, self.rows = weights, rows
+        self.weights, self.rows, self.of_bytes = weights, rows, stores_bytes()
         self.products: list[Product] = []
         self.joined: list[Tensor] = []
 
     def __call__(self, x: Float[Tensor, "*rows K"], bias: Tensor | None = None) -> Float[Tensor, "*rows N"]:
         """x Wᵀ + b."""
-        if self.rows == 1 and not stores_bytes():
+        if self.rows == 1 and not self.of_bytes:
             if not self.joined:
                 self.joined.append(self._whole())
             if x.dim() == 2 and x.shape[0] == 1:
@@ -46,7 +47,8 @@ class Packed:
                 return (torch.mv(weight, vector) if bias is None else torch.addmv(bias, weight, vector))[None]
             return linear(x, self.joined[0], bias)
         if not self.products:
-            self.products.append(Product(self._whole().contiguous(), self.rows))
+            with storing("int8" if self.of_bytes else "float32"):
+                self.products.append(Product(self._whole().contiguous(), self.rows))
         return self.products[0](x, bias)
 
     def _whole(self) -> Tensor:

@@ -288,7 +288,7 @@ class LookBackward(AbstractAttendingBackward):
         return [grad_keys, grad_values, grad_weight, grad_bias, grad_v, *located]
 
 
-class Attending(nn.Module):
+class _Attending(nn.Module):
     """Attention's step as a module's call, for `functional_call`."""
 
     def __init__(self, attention: nn.Module) -> None:
@@ -340,7 +340,7 @@ class StepPlan(AbstractPlan):
     def reference(self, flat: Flat) -> ReferenceStep:
         of_memory, of_state, weights = self.divide(flat)
         memory, state = _rebuilt(self.memory, of_memory), _rebuilt(self.state, of_state)
-        attending = Attending(self.attention)
+        attending = _Attending(self.attention)
         named = {f"attention.{name}": weight for name, weight in zip(self.names, weights, strict=True)}
 
         def step(query: Tensor, fed: Tensor) -> tuple[Tensor, Any]:
