@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.errors import ConfigError, UnsupportedError
-from regard.layers.cells.cell import Cell
+from regard.layers.cells.cell import CELLS, Cell
 from regard.layers.dropout import Dropout, drop
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.layers.zoneout import Zoneout
@@ -91,11 +91,12 @@ class CellStack(nn.Module):
     @property
     def num_tensors(self) -> int:
         """Tensors in a layer's state: 2 for an LSTM (h, c), else 1."""
-        return int(self.cells[0].num_tensors)
+        return CELLS[self.cell].num_tensors
 
     def zero_state(self, num_rows: int, like: Tensor) -> CellState:
         """A state of zeros, R rows, with the type and device of `like`."""
-        return tuple(state for cells in self.cells for state in cells.zero_state(num_rows, like))
+        zeros = like.new_zeros(num_rows, self.size)
+        return ((zeros,) * self.num_tensors,) * self.num_layers
 
     def step(self, inputs: Float[Tensor, "R F"], state: CellState) -> tuple[Float[Tensor, "R D"], CellState]:
         """One step of every layer: the output of the last, and the new states."""
