@@ -1,0 +1,130 @@
+"""Trains a small voice with each of six mechanisms of attention, and says when it reads, and how well.
+
+    python benchmarks/speech/mechanisms.py train CORPUS RUNS [--only dca gmm]
+    python benchmarks/speech/mechanisms.py report CORPUS RUNS
+
+CORPUS has `metadata_train.csv`, `metadata_dev.csv`, `phones.tsv` and `wavs`. All runs have the sizes, the optimiser and
+the losses of the preset `speech` and the settings below; Tacotron 2, but the last. `train` continues what was stopped.
+`report` prints a row for each run: the first validation from which on the median error of boundaries was below that of
+both baselines (the diagonal; mean durations), with the minutes of computing up to there, and the figures of `regard
+evaluate` of the saved model on all held-out sentences: teacher-forced for alignments, free-running for the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+SETTINGS = (
+    "data.units=phones",
+    "model.decoder.num_frames=4",
+    "model.decoder.reductions=[[0, 4], [750, 2]]",
+    "training.batch_frames=3000",
+    "training.max_steps=1350",
+    "training.validate_every=150",
+)
+MECHANISMS: dict[str, tuple[str, ...]] = {
+    "location": ("model.attention.recipe=location_sensitive",),
+    "forward": ("model.attention.recipe=forward_attention", "model.attention.transition_agent=true"),
+    "dca": ("model.attention.recipe=dynamic_convolution",),
+    "gmm": ("model.attention.recipe=gmm",),
+    "stepwise": ("model.attention.recipe=stepwise_monotonic",),
+    "tacotron1": ("model.architecture=tacotron1", "model.attention.recipe=bahdanau"),
+}
+COLUMNS = (
+    "mechanism", "aligned at step", "CPU min", "steps", "CPU min", "boundaries ms", "within 50 ms", "focus",
+    "reading errors", "clean", "x5 errors", "x5 clean", "MCD dB",
+)  # fmt: skip
+
+
+def regard(*arguments: str) -> list[str]:
+    """The command line of this Python."""
+    return [sys.executable, "-m", "regard", *arguments]
+
+
+def train(corpus: Path, runs: Path, names: list[str]) -> None:
+    """Trains, one after the other; `NAME.cpu` has the seconds of computing of each call."""
+    runs.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        settings = [f"data.{part}={corpus / f'metadata_{part}.csv'}" for part in ("train", "dev")]
+        settings += [f"data.cache={runs / 'cache'}", *SETTINGS, *MECHANISMS[name]]
+        sets = [part for setting in settings for part in ("--set", setting)]
+        before = computing()
+        with (runs / f"{name}.log").open("a") as log:
+            done = subprocess.run(
+                regard("train", "--preset", "speech", *sets, "-o", str(runs / name)), stderr=log, check=False
+            )
+        with (runs / f"{name}.cpu").open("a") as seconds:
+            seconds.write(f"{computing() - before:.0f}\n")
+        done.check_returncode()
+
+
+def computing() -> float:
+    """CPU seconds of all children so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def row(name: str, corpus: Path, runs: Path) -> list[str]:
+    """A row of the report."""
+    lines = [json.loads(line) for line in (runs / name / "metrics.jsonl").read_text().splitlines()]
+    cpu = sum(float(line) for line in (runs / f"{name}.cpu").read_text().split()) / 60
+    last = lines[-1]
+    found = first_aligned([line for line in lines if line["kind"] == "validation"])
+    share = 0 if found is None else found["timing"]["total_seconds"] / last["timing"]["total_seconds"]
+    said = subprocess.run(
+        regard("evaluate", "--json", "--model", str(runs / name), str(corpus / "metadata_dev.csv")),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    figures: dict[str, Any] = json.loads(said.stdout)
+    return [
+        name,
+        "never" if found is None else f"{found['step']:,}",
+        "" if found is None else f"{share * cpu:.1f}",
+        f"{last['step']:,}",
+        f"{cpu:.1f}",
+        f"{figures['boundary_ms']:.0f}",
+        f"{figures['near_share']:.0%}",
+        f"{figures['focus_rate']:.2f}",
+        f"{figures['reading_errors']:.2f}",
+        f"{figures['clean']:.0%}",
+        f"{figures['joined_reading_errors']:.2f}",
+        f"{figures['joined_clean_share']:.0%}",
+        f"{figures['mcd_db']:.1f}",
+    ]
+
+
+def first_aligned(validations: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The first from which on boundaries were always nearer than those of both baselines."""
+    found = None
+    for line in validations:
+        is_better = line["boundary_ms"] < min(line["diagonal_boundary_ms"], line["mean_durations_boundary_ms"])
+        found = (found or line) if is_better else None
+    return found
+
+
+def main() -> None:
+    """Trains or reports."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("train", "report"))
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("--only", nargs="+", choices=MECHANISMS, default=list(MECHANISMS))
+    options = parser.parse_args()
+    if options.what == "train":
+        train(options.corpus.resolve(), options.runs, options.only)
+        return
+    print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
+    for name in options.only:
+        if (options.runs / name).exists():
+            print("| " + " | ".join(row(name, options.corpus, options.runs)) + " |")
+
+
+if __name__ == "__main__":
+    main()
