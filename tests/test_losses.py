@@ -148,6 +148,23 @@ def test_guided_attention_is_its_equation_as_a_loop():
     assert guided_attention(weights, source, target, width=0.3).item() == pytest.approx(mean(expected), abs=1e-12)
 
 
+def test_attending_to_nothing_may_count_as_farther_than_any_position():
+    weights, source, target, _ = alignments()
+    weights = weights * torch.linspace(0.2, 1.0, 5, dtype=torch.float64)[:, None]
+    published = guided_attention(weights, source, target)
+    lacking, cells = [], 0
+    for b, h in itertools.product(range(3), range(2)):
+        steps, positions = real(b)
+        cells += len(steps) * len(positions)
+        lacking += [1 - math.fsum(weights[b, h, t, j].item() for j in positions) for t in steps]
+    expected = published.item() + 0.5 * math.fsum(lacking) / cells
+    assert guided_attention(weights, source, target, missing=0.5).item() == pytest.approx(expected, abs=1e-12)
+    nowhere, farthest = torch.zeros(1, 1, 1, 9), torch.zeros(1, 1, 1, 9)
+    farthest[..., -1] = 1.0
+    assert guided_attention(nowhere) < guided_attention(farthest)
+    assert guided_attention(nowhere, missing=1.0) > guided_attention(farthest, missing=1.0)
+
+
 def test_guided_attention_has_espnets_table():
     penalties = []
     for j in range(5):
@@ -393,7 +410,16 @@ def test_tensors_that_do_not_fit_are_refused_with_their_sizes(call, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("call", [lambda: guided_attention(ONE, width=0.0), lambda: MovingBaseline(1.0)])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: guided_attention(ONE, width=0.0),
+        lambda: guided_attention(ONE, missing=-1.0),
+        lambda: MovingBaseline(1.0),
+    ],
+)
 def test_numbers_out_of_range_are_refused(call):
-    with pytest.raises(ValueError, match=r"width=0\.0 must be above 0|decay=1\.0 must be 0 or more and below 1"):
+    with pytest.raises(
+        ValueError, match=r"width=0\.0 must be above 0|missing=-1\.0 must be|decay=1\.0 must be 0 or more and below 1"
+    ):
         call()

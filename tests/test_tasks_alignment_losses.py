@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,18 @@ def test_the_settings_of_losses_have_an_effect(name: str, setting: dict[str, Any
         for options in ({}, setting)
     )
     assert abs(changed - with_default) > 1e-3
+
+
+def test_weights_that_vanish_gain_nothing() -> None:
+    model, made = network({"recipe": "gmm", "size": 4}), batch()
+    output = forced_outputs(model.decoder, model.prepare(made["source"]), made["inputs"], alignment=True)
+    settings = AlignmentTrainingConfig(alignment_losses={"guided_attention": 1.0})
+
+    def loss(share: float) -> float:
+        fewer = {name: share * weights for name, weights in output.alignments.items()}
+        return alignment_loss(settings, model.decoder, replace(output, alignments=fewer), None, made["mask"])[0].item()
+
+    assert loss(0.0) > loss(0.5) > loss(1.0)
 
 
 def test_alignments_of_steps_taken_one_by_one_are_those_of_all_steps() -> None:

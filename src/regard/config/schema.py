@@ -274,7 +274,7 @@ class AlignmentLossConfig(Section):
     guided_attention: Weight = Field(
         default=0.0,
         description="towards the diagonal: Σ_j α_tj (1 - exp(-(j/S - t/T)² / 2g²)), the mean over steps "
-        "(Tachibana 2018)",
+        "(Tachibana 2018); what Σ_j α_tj lacks to 1 counts whole",
     )
     guided_attention_width: Annotated[float, Field(gt=0.0)] = Field(default=0.2, description="g of `guided_attention`")
     coverage: Weight = Field(

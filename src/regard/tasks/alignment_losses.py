@@ -102,7 +102,9 @@ def alignment_loss(
         "forward_sum": ((positions > 0) & (positions <= steps)).sum(),
     }
     means = {
-        "guided_attention": lambda: losses.guided_attention(alignments, *masks, width=options.guided_attention_width),
+        "guided_attention": lambda: losses.guided_attention(
+            alignments, *masks, width=options.guided_attention_width, missing=1.0
+        ),
         "coverage": lambda: losses.coverage_loss(alignments, *masks),
         "doubly_stochastic": lambda: losses.doubly_stochastic(alignments, *masks, rate=options.doubly_stochastic_rate),
         "entropy": lambda: losses.attention_entropy(alignments, *masks),

@@ -91,6 +91,12 @@ LOSSES: tuple[LossCase, ...] = (
         lambda fine, coarse, *masks: losses.alignment_consistency(fine, coarse, *masks, coarse_frames=2),
     ),
     _of_alignments("guided attention", losses.guided_attention, width=0.4),
+    LossCase(
+        "guided attention, what is missing counts",
+        (losses.guided_attention,),
+        lambda: (("B H T S", 0.8 * draw(3, 2, 5, 4).softmax(-1)), *_MASKS),
+        lambda alignments, *masks: losses.guided_attention(alignments, *masks, missing=1.0),
+    ),
     _of_alignments("coverage", losses.coverage_loss),
     _of_alignments("doubly stochastic", losses.doubly_stochastic),
     _of_alignments("doubly stochastic, equal shares", losses.doubly_stochastic, rate=None),
