@@ -23,10 +23,9 @@ from typing import Any
 SETTINGS = (
     "data.units=phones",
     "model.decoder.num_frames=4",
-    "model.decoder.reductions=[[0, 4], [750, 2]]",
-    "training.batch_frames=3000",
-    "training.max_steps=1350",
-    "training.validate_every=150",
+    "training.batch_frames=2000",
+    "training.max_steps=3000",
+    "training.validate_every=200",
 )
 MECHANISMS: dict[str, tuple[str, ...]] = {
     "location": ("model.attention.recipe=location_sensitive",),
