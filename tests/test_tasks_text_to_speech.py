@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -31,16 +32,27 @@ from regard.audio import (
 from regard.audio.vocoder import Generator, GeneratorOptions
 from regard.cli import run
 from regard.config import load as read_config
-from regard.config.tasks.text_to_speech import FrontEndName, TextToSpeechConfig
+from regard.config.schema import AttentionConfig
+from regard.config.tasks.tacotron_forms import FORMS
+from regard.config.tasks.text_to_speech import (
+    FrontEndName,
+    SpeechPostnetConfig,
+    TacotronConfig,
+    TextToSpeechConfig,
+)
 from regard.data import Field
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.health import reading_errors
-from regard.tasks import SpeechModel, load, train
+from regard.layers import items
+from regard.models.peers import TACOTRONS
+from regard.tasks import SpeechModel, explain, load, train
+from regard.tasks.build import build_mechanism
 from regard.tasks.fingerprints import fingerprints
 from regard.tasks.folder import check_data
 from regard.tasks.table import TASKS
 from regard.tasks.text_to_speech import reading
 from regard.tasks.text_to_speech.advice import milestone
+from regard.tasks.text_to_speech.build import OPTIONS
 from regard.tasks.text_to_speech.evaluation import heard, log_magnitudes, read_joined, validation_scores
 from regard.tasks.text_to_speech.trainee import SpeechTrainee
 from regard.training import Milestone
@@ -382,6 +394,85 @@ def losses(data: Path) -> Callable[..., float]:
     return loss
 
 
+FEEDING = ["training.scheduled_sampling=0.4", "training.sequence_teacher_forcing=0.7"]
+
+
+def drawn_loss(trainee: SpeechTrainee, description: Any, *, step: int) -> tuple[float, dict[str, Tensor]]:
+    """The loss and the gradients of a batch whose draws belong to its sentences, without dropout."""
+    draws = items.ItemDraws(items.sites(trainee.module), trainee.item_ids(description), seed=3, step=step)
+    trainee.module.eval()
+    trainee.module.zero_grad()
+    with items.drawing(draws):
+        total, _, _ = loss_of(trainee, description, step=step)
+    total.backward()
+    return float(total.detach()), {name: p.grad.clone() for name, p in trainee.module.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["model.decoder.num_frames=3", "model.decoder.coarse_frames=5", "model.decoder.num_fed_frames=4"],
+        [*TACOTRON1, "model.decoder.num_frames=4", "model.decoder.reductions=[[0, 4], [5, 2]]"],
+    ],
+    ids=["tacotron2", "tacotron1"],
+)
+def test_which_frames_are_its_own_is_drawn_for_each_sentence(settings: list[str], data: Path) -> None:
+    trainee, whole = made(data, *settings, *FEEDING), [0, 1, 5]
+    total, gradients = drawn_loss(trainee, whole, step=6)
+    alone = [drawn_loss(trainee, [i], step=6) for i in whole]
+    assert sum(value for value, _ in alone) == pytest.approx(total, rel=1e-5)
+    for name, gradient in gradients.items():
+        difference = sum(own[name] for _, own in alone) - gradient
+        assert float(difference.abs().max()) < 1e-3 * float(gradient.abs().max() + 1e-6), name
+    assert drawn_loss(trainee, whole, step=6)[0] == total
+    assert drawn_loss(trainee, whole, step=7)[0] != pytest.approx(total, rel=1e-5)
+    forced = drawn_loss(made(data, *settings), whole, step=6)[0]
+    assert forced != pytest.approx(total, rel=1e-5)
+    # rayhane's: teacher-forced until its start
+    late = made(data, *settings, *FEEDING[:1], "training.scheduled_sampling_start=7")
+    assert drawn_loss(late, whole, step=6)[0] == pytest.approx(forced, rel=1e-6)
+    later = drawn_loss(made(data, *settings), whole, step=7)[0]
+    assert drawn_loss(late, whole, step=7)[0] != pytest.approx(later, rel=1e-5)
+
+
+def test_validations_are_teacher_forced_and_explain_says_that_training_is_not(data: Path) -> None:
+    fed, plain = (made(data, *settings, "training.validation_sentences=1") for settings in (FEEDING, []))
+    assert fed.validate().metrics == plain.validate().metrics
+    line = "training with feedback: where its own frames are fed back, a training pass takes the steps one by one"
+    assert line in explain(fed.model)
+    assert line not in explain(plain.model)
+
+
+class Killed(BaseException):
+    """As if the process had been killed."""
+
+
+def test_a_killed_run_that_feeds_its_own_frames_equals_an_uninterrupted_one(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = configuration(
+        data, *FEEDING, "training.scheduled_sampling_start=1", "training.scheduled_sampling_warmup=6",
+        "training.scheduled_sampling_schedule=cosine", "training.max_steps=5", "training.validate_every=3",
+        "training.save_every_minutes=0.00000001", "model.decoder.coarse_frames=6", "select=loss",
+        "model.decoder.reductions=[[0, 3], [3, 2]]",
+    )  # fmt: skip
+    train(settings, tmp_path / "whole")
+    loss = SpeechTrainee.loss
+
+    def killed(trainee: SpeechTrainee, batch: Any, *, step: int, **rest: Any) -> Any:
+        if step == 4:
+            raise Killed
+        return loss(trainee, batch, step=step, **rest)
+
+    monkeypatch.setattr(SpeechTrainee, "loss", killed)
+    with pytest.raises(Killed):
+        train(settings, tmp_path / "parts")
+    monkeypatch.setattr(SpeechTrainee, "loss", loss)
+    train(settings, tmp_path / "parts")
+    first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts"))
+    assert first == second
+
+
 def test_dropout_zoneout_and_consistency_are_those_of_the_configuration(data: Path, losses: Any) -> None:
     network = made(data, "model.decoder.dropout=0.3", "model.encoder.dropout=0.4").module.tacotron
     assert network.decoder.query_cells.dropout.p == 0.3
@@ -447,6 +538,159 @@ def test_sizes_that_do_not_fit_are_refused_by_key(settings: list[str], message: 
     with pytest.raises(ConfigError) as error:
         TASK.draft(given.config)
     assert str(given.located(error.value)).startswith(f"--set {settings[-1]}: {message}")
+
+
+# networks of other implementations
+
+LIKE = [(like, architecture) for like, forms in FORMS.items() for architecture in forms]
+TINY = {
+    "tacotron2": {
+        "encoder": {"size": 8, "embedding_size": 8, "convolutions": 1},
+        "decoder": {"size": 8, "prenet_sizes": [6], "num_frames": 3},
+        "postnet": {"size": 6, "layers": 2},
+        "attention": {"size": 6},
+    },
+    "tacotron1": {
+        "encoder": {"size": 8, "embedding_size": 6, "filters": 2},
+        "decoder": {"size": 8, "prenet_sizes": [6, 4], "num_frames": 3},
+        "postnet": {"size": 8},
+        "attention": {"size": 6},
+    },
+}
+
+
+def like_a_peer(folder: Path, model: dict[str, Any], *settings: str) -> Any:
+    path = folder / "peer.yaml"
+    values = {"task": "text_to_speech", "data": {"train": "train.csv", "dev": "dev.csv"}, "model": model}
+    path.write_text(yaml.safe_dump(values | {"training": {**LOOP, "batch_frames": 200, **QUICK}}), encoding="utf-8")
+    return read_config(path, list(settings))
+
+
+def test_every_implementation_of_a_tacotron_is_a_line_of_configuration() -> None:
+    assert {(like, architecture) for architecture, peers in TACOTRONS.items() for like in peers} == set(LIKE)
+    assert set(OPTIONS) == {*LIKE, (None, "tacotron1"), (None, "tacotron2")}
+    assert set(get_args(get_args(TacotronConfig.model_fields["like"].annotation)[0])) == set(FORMS)
+
+
+@pytest.mark.parametrize(("like", "architecture"), LIKE)
+def test_without_sizes_the_network_has_the_published_ones(like: str, architecture: str, data: Path) -> None:
+    model = {"like": like} | ({"architecture": architecture} if architecture != next(iter(FORMS[like])) else {})
+    config = like_a_peer(data, model).config
+    assert config.model.architecture == architecture
+    builder = signature(TACOTRONS[architecture][like]).parameters
+    options = OPTIONS[like, architecture](config.model)
+    assert options == {name: builder[name].default for name in options}
+    left = {"num_features", "num_linear", "attention", "num_symbols", "kernel_size", "prenet_dropout"}
+    left |= {"activation", "separate_stop", "momentum", "postnet_filters", "bank_size"}  # as in every published model
+    assert builder.keys() - options.keys() <= left | ({"dropout"} if like == "espnet" else set())
+    # what is written into a run folder is read as the same
+    assert type(config).model_validate(config.model_dump()).model == config.model
+    with torch.device("meta"):
+        sizes = {"query_size": 32, "memory_size": config.model.encoder.size, "input_size": 80}
+        kept = build_mechanism(config.model.attention, **sizes)
+        own = TACOTRONS[architecture][like](9, size=32, **SHRUNK[architecture])
+    shapes = [{name: w.shape for name, w in net.named_parameters()} for net in (kept, own.decoder.attention)]
+    assert shapes[0] == shapes[1]
+    assert repr(kept.alignment) == repr(own.decoder.attention.alignment)
+    assert type(kept.window) is type(own.decoder.attention.window)
+
+
+@pytest.mark.parametrize(("like", "architecture"), LIKE)
+def test_a_network_of_another_implementation_learns_and_speaks(
+    like: str, architecture: str, data: Path, tmp_path: Path
+) -> None:
+    config = like_a_peer(
+        data, {"like": like, "architecture": architecture, **TINY[architecture]}, "training.max_steps=2",
+        "decoding.max_frames_per_unit=6.0", "select=loss", "training.scheduled_sampling=0.3",
+    )  # fmt: skip
+    train(config, tmp_path / "run")
+    model = load(tmp_path / "run", device="cpu")
+    network, decoder = model.module.tacotron, model.module.tacotron.decoder
+    assert model.information()["like"] == like
+    assert decoder.num_frames == 3
+    assert decoder.num_fed_frames == {"nvidia": 3, "speechbrain": 3, "mozilla": 5}.get(like, 1)
+    assert (decoder.head.stop is None) == (like == "keithito")
+    assert ("linear" in network.postnets) == (architecture == "tacotron1" or like == "rayhane")
+    texts = ["a sea", "so it is one"]
+    together = model.predict(texts)
+    for text, speech in zip(texts, together, strict=True):
+        (alone,) = model.predict([text], sound=False)
+        assert torch.allclose(alone.mel, speech.mel, atol=1e-4)
+        assert (speech.stop is None) == (like == "keithito")
+        assert speech.samples is not None
+    model.plot(together[:1], tmp_path / "picture.png")
+    model.evaluate(data / "test.csv", sound=False, joined=0)
+
+
+def other(value: Any) -> Any:
+    """Another value of a key."""
+    changed = {"training": "always", "always": "training", "new": "top", "top": "new", "old": "new", None: 9}
+    changed |= {"tacotron1": "tacotron2", "tacotron2": "tacotron1"}
+    if isinstance(value, bool):
+        return not value
+    return changed[value] if value in changed else value + (0.2 if isinstance(value, float) else 1)
+
+
+@pytest.mark.parametrize(("like", "architecture"), LIKE)
+def test_keys_that_a_form_fixes_cannot_be_set_otherwise(like: str, architecture: str, data: Path) -> None:
+    form = FORMS[like][architecture]
+    for key in {*form.fixed, *(pair[0] for pair in form.equal)} - ({"architecture"} if like == "coqui" else set()):
+        value = other(form.published[key]) if key != "decoder.dropout" else 0.2
+        line = f"model.{key}={json.dumps(value)}"
+        also = [f"model.{leader}={form.published[leader]}" for follower, leader in form.equal if follower == key]
+        with pytest.raises(ConfigError, match=rf"{re.escape(line)}: like: {like} has .*; got {value}\. Leave "):
+            like_a_peer(data, {"like": like, "architecture": architecture}, *also, line)
+        same = json.dumps(form.published[key])
+        assert like_a_peer(data, {"like": like, "architecture": architecture}, f"model.{key}={same}")
+    if form.uniform:
+        with pytest.raises(ConfigError, match=r"prenet whose layers are all of one size; got \[4, 5\]"):
+            like_a_peer(data, {"like": like}, "model.decoder.prenet_sizes=[4, 5]")
+    with pytest.raises(ConfigError, match=rf"postnet.layers=0: like: {like} has a postnet; got 0 layers"):
+        like_a_peer(data, {"like": like}, "model.postnet.layers=0")
+
+
+def test_of_two_sizes_that_are_one_the_other_follows_and_sections_of_python_count_what_was_set(data: Path) -> None:
+    narrow = like_a_peer(data, {"like": "nvidia", "encoder": {"size": 32}, "decoder": {"num_frames": 2}}).config.model
+    assert (narrow.encoder.embedding_size, narrow.decoder.num_fed_frames, narrow.decoder.size) == (32, 2, 1024)
+    wide = TacotronConfig(
+        like="coqui", architecture="tacotron1", postnet=SpeechPostnetConfig(size=64),
+        attention=AttentionConfig(recipe="gmm"),
+    )  # fmt: skip
+    assert (wide.encoder.size, wide.postnet.size, wide.decoder.num_frames) == (64, 64, 2)
+    assert wide.attention.model_dump() == {"recipe": "gmm"}
+    kept = like_a_peer(data, {"like": "espnet", "attention": {"size": 7}}).config.model.attention
+    assert kept.model_dump() == {"recipe": "location_sensitive", "like": "espnet", "size": 7}
+    with pytest.raises(ConfigError, match=r"model.like=festival: expected one of coqui, .*, or null; got 'festival'"):
+        like_a_peer(data, {}, "model.like=festival")
+
+
+@pytest.mark.parametrize("settings", [[], TACOTRON1])
+def test_without_logits_a_step_of_silence_is_trained_and_ends_a_sentence(settings: list[str], data: Path) -> None:
+    trainee = made(data, *settings, "model.decoder.stops=false", "training.alignment_losses.guided_attention=0")
+    trainee.module.eval()
+    (steps,) = {-(-trainee.frames[0] // 3)}
+    total, count, figures = loss_of(trainee, [0])
+    assert count == 3 * (steps + 1)
+    assert "stop_loss" not in figures
+    model = trainee.model
+    head, silence = trainee.module.tacotron.decoder.head, trainee.silence
+    # the silence behind the end counts
+    trainee.silence = silence + 1
+    assert float((loss_of(trainee, [0])[0] - total).abs().detach()) > 1
+    trainee.silence = silence
+    parts = [loss_of(trainee, part) for part in ([0, 1, 2], [0], [1], [2])]
+    assert parts[0][1] == sum(part[1] for part in parts[1:])
+    assert float(parts[0][0]) == pytest.approx(sum(float(part[0]) for part in parts[1:]), rel=1e-5)
+    # frames that lie above it in one channel go on, and all below it end
+    head.projection.weight.data.zero_()
+    for above, reason in ((0.4, "stop"), (0.6, "length")):
+        frames = silence.repeat(3).clone()
+        frames[100] += above
+        head.projection.bias.data.copy_(frames)
+        (speech,) = model.predict(["a sea"], sound=False)
+        assert speech.stop is None
+        assert speech.stop_reason == reason
+        assert len(speech.mel) == (3 if reason == "stop" else 36)
 
 
 NOT_ASKED = {"key_value_predict", "self_attention", "self_pooling"}
