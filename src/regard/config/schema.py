@@ -257,7 +257,8 @@ class FeedbackConfig(Section):
         description="probability, at each step, that the decoder gets its own last output as input (Bengio 2015)",
     )
     scheduled_sampling_start: Annotated[int, Field(ge=0)] = Field(
-        default=0, description="optimiser steps before `scheduled_sampling` begins; until then the decoder is teacher-forced"
+        default=0,
+        description="optimiser steps before `scheduled_sampling` begins; until then the decoder is teacher-forced",
     )
     scheduled_sampling_warmup: Annotated[int, Field(ge=0)] = Field(
         default=0, description="optimiser steps after these, in which `scheduled_sampling` rises from 0"

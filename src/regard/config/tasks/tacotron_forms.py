@@ -85,7 +85,7 @@ _NVIDIA = TacotronForm(
     _SECOND_FIXED,
     (*_ONE_WIDTH, ("decoder.num_fed_frames", "decoder.num_frames")),
 )
-_ZONED = tuple(key for key in _SECOND_FIXED if key != "decoder.zoneout") + ("decoder.dropout",)
+_ZONED = (*(key for key in _SECOND_FIXED if key != "decoder.zoneout"), "decoder.dropout")
 
 FORMS: dict[str, dict[str, TacotronForm]] = {
     "coqui": {

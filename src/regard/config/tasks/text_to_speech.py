@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, Strict, model_validator
 
@@ -125,7 +125,7 @@ class TacotronConfig(Section):
     )
     like: Literal["coqui", "espnet", "keithito", "mozilla", "nvidia", "rayhane", "speechbrain"] | None = Field(
         default=None,
-        description="the network of another implementation (`regard.models.peers`): keys that are not set here are then "
+        description="the network of another implementation (`regard.models.peers`): keys that are not set are then "
         "those that it published, its attention, too, and keys that its form fixes cannot be set otherwise",
     )
 

@@ -57,12 +57,13 @@ def build_network(config: TacotronConfig, *, num_symbols: int, front_end: FrontE
             input_size=config.decoder.num_fed_frames * front_end.num_mels,
         )
 
-    build = {"tacotron1": tacotron1, "tacotron2": tacotron2}[config.architecture]
     options = OPTIONS[config.like, config.architecture](config)
     if has_linear(config):
         options["num_linear"] = front_end.num_bins
     return SpeechNetwork(
-        build(num_symbols, attention=attention, num_features=front_end.num_mels, like=config.like, **options)
+        BUILD[config.architecture](
+            num_symbols, attention=attention, num_features=front_end.num_mels, like=config.like, **options
+        )
     )
 
 
@@ -162,6 +163,7 @@ def _keithito(config: TacotronConfig) -> dict[str, Any]:
     }
 
 
+BUILD: dict[str, Callable[..., Tacotron]] = {"tacotron1": tacotron1, "tacotron2": tacotron2}
 OPTIONS: dict[tuple[str | None, str], Callable[[TacotronConfig], dict[str, Any]]] = {
     (None, "tacotron1"): _tacotron1,
     (None, "tacotron2"): _tacotron2,
