@@ -672,6 +672,8 @@ def test_of_two_sizes_that_are_one_the_other_follows_and_sections_of_python_coun
     assert kept.model_dump() == {"recipe": "location_sensitive", "like": "espnet", "size": 7}
     with pytest.raises(ConfigError, match=r"model.like=festival: expected one of coqui, .*, or null; got 'festival'"):
         like_a_peer(data, {}, "model.like=festival")
+    with pytest.raises(ConfigError, match=r"model.like=\[1\]: expected one of coqui"):
+        like_a_peer(data, {}, "model.like=[1]")
 
 
 @pytest.mark.parametrize("settings", [[], TACOTRON1])

@@ -133,9 +133,8 @@ class TacotronConfig(Section):
     @classmethod
     def _take_form(cls, values: Any) -> Any:
         """The published sizes of the implementation that is imitated."""
-        if isinstance(values, dict) and values.get("like") in FORMS:
-            return completed(values, values["like"])
-        return values
+        like = values.get("like") if isinstance(values, dict) else None
+        return completed(values, like) if isinstance(like, str) and like in FORMS else values
 
     @model_validator(mode="after")
     def _form_is_kept(self) -> TacotronConfig:
