@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -658,7 +659,107 @@ def test_what_explain_says_of_a_decoder():
     assert "one fused node" in made().decoder.explain()
     with plain():
         assert "steps one by one" in made().decoder.explain()
-    assert set(made().decoder.paths()) == {"training", "search"}
+    assert set(made().decoder.paths()) == {"training", "feedback", "search"}
+    assert "own frames are fed back" in made().decoder.paths()["feedback"]
+
+
+def fed_by_hand(model, ids, frames, mask, frame_mask, feedback, r):
+    """A loop over steps and sentences: which r frames each step is fed, and what the decoder's parts make of them."""
+    decoder, features = model.decoder, frames.shape[2]
+    grouped = group_frames(frames.masked_fill(~frame_mask[..., None], 0), r)
+    memory = decoder.prepare(model.encode(ids, mask))
+    state, said, stops, weights = decoder.initial_state(memory), [], [], []
+    history = [[torch.zeros(features, dtype=frames.dtype)] * decoder.num_fed_frames for _ in ids]
+    for t in range(grouped.shape[1]):
+        for row in range(len(ids)):
+            if t == 0:
+                fed = torch.zeros(r * features, dtype=frames.dtype)
+            elif feedback[row, t]:
+                fed = said[-1][row]
+            else:
+                fed = grouped[row, t - 1]
+            history[row] += list(fed.view(r, features))
+        seen = torch.stack([torch.cat(past[-decoder.num_fed_frames :]) for past in history])
+        x = decoder.prenet(seen, start=torch.full((len(ids),), t))
+        query, query_state = decoder.query_cells.step(torch.cat([x, state.context], -1), state.query)
+        attended, attention = decoder.attention.step(
+            query, memory.attention, state.attention, inputs=seen, alignment=True
+        )
+        output, output_state = decoder.output_cells.step(torch.cat([query, attended.context], -1), state.output)
+        values, further = decoder.head(output, attended.context, r)
+        state = replace(state, query=query_state, output=output_state, attention=attention, context=attended.context)
+        said.append(values)
+        stops.append(further["stop"])
+        weights.append(attended.alignment)
+    return torch.stack(said, 1), torch.stack(stops, 1), torch.stack(weights, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "r"),
+    [
+        ("tacotron2", {}, 1),
+        ("tacotron2", {"num_frames": 3}, 3),
+        ("tacotron2", {"num_frames": 3}, 2),
+        ("tacotron2", {"num_frames": 2, "num_fed_frames": 2}, 2),
+        ("tacotron2", {"num_frames": 2, "num_fed_frames": 5, "coarse_frames": 4}, 2),
+        ("tacotron1", {"num_frames": 3}, 3),
+    ],
+)
+def test_own_frames_are_fed_back_as_in_a_plain_loop(name, options, r):
+    model = made(name, **options)
+    ids, frames, mask, frame_mask = batch()
+    steps = -(-10 // r)
+    torch.manual_seed(2)
+    feedback = torch.rand(3, steps) < 0.5
+    feedback[0, 1:], feedback[1] = True, False  # a free-running sentence, and a teacher-forced one
+    output = model(ids, frames, mask, frame_mask, num_frames=r, feedback=feedback)
+    values, stops, weights = fed_by_hand(model, ids, frames, mask, frame_mask, feedback, r)
+    said = ungroup_frames(values, 4)[:, :10]
+    same(output.frames, said)
+    same(output.stop, stops)
+    same(output.alignments["attention"], weights)
+    forced = model(ids, frames, mask, frame_mask, num_frames=r)
+    same(output.frames[1], forced.frames[1])
+    assert float((output.frames[0] - forced.frames[0]).abs().max().detach()) > 1e-4
+    if model.coarse is not None:  # it is never fed its own
+        same(output.coarse.values, forced.coarse.values)
+    # gradients go through what is fed
+    parameters = list(model.decoder.parameters())
+    ours, theirs = (
+        torch.autograd.grad((frame_mask[..., None] * x).pow(2).sum(), parameters, allow_unused=True)
+        for x in (output.frames, said)
+    )
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            same(one, other, 1e-9)
+
+
+def test_a_sentence_that_is_fed_its_own_frames_throughout_is_said_as_in_a_free_run():
+    model = made(num_frames=2)
+    ids, frames, mask, frame_mask = batch()
+    feedback = torch.ones(3, 5, dtype=torch.bool)
+    output = model(ids, frames, mask, frame_mask, feedback=feedback)
+    memory = model.decoder.prepare(model.encode(ids, mask))
+    runs = free_run(model.decoder, memory, model.decoder.first_inputs(memory), max_length=5)
+    same(output.frames, torch.stack([run.values.view(10, 4) for run in runs]))
+
+
+def test_a_batch_without_own_frames_is_one_fused_pass(monkeypatch):
+    model, calls = made().train(), []
+    ids, frames, mask, frame_mask = batch()
+    whole = TacotronDecoder.run
+    monkeypatch.setattr(TacotronDecoder, "run", lambda *a, **k: calls.append(0) or whole(*a, **k))
+    feedback = torch.zeros(3, 10, dtype=torch.bool)
+    feedback[:, 0] = True  # before the first step there is nothing to feed
+    model(ids, frames, mask, frame_mask, feedback=feedback)
+    assert calls == [0]
+    feedback[2, 5] = True
+    model(ids, frames, mask, frame_mask, feedback=feedback)
+    assert calls == [0]
+    for wrong in (feedback[:, :9], feedback.float()):
+        with pytest.raises(ShapeError, match=r"feedback must be \(B, N\) bool, for N = ⌈T / r⌉ steps of r=1 frames"):
+            model(ids, frames, mask, frame_mask, feedback=wrong)
 
 
 def test_windows_of_peers_go_into_any_decoder():

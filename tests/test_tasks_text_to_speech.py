@@ -35,7 +35,8 @@ from regard.config.tasks.text_to_speech import FrontEndName, TextToSpeechConfig
 from regard.data import Field
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.health import reading_errors
-from regard.tasks import SpeechModel, load, train
+from regard.layers import items
+from regard.tasks import SpeechModel, explain, load, train
 from regard.tasks.fingerprints import fingerprints
 from regard.tasks.folder import check_data
 from regard.tasks.table import TASKS
@@ -382,6 +383,87 @@ def losses(data: Path) -> Callable[..., float]:
     return loss
 
 
+FEEDING = ["training.scheduled_sampling=0.4", "training.sequence_teacher_forcing=0.7"]
+
+
+def drawn_loss(trainee: SpeechTrainee, description: Any, *, step: int) -> tuple[float, dict[str, Tensor]]:
+    """The loss and the gradients of a batch whose draws belong to its sentences, without dropout."""
+    draws = items.ItemDraws(items.sites(trainee.module), trainee.item_ids(description), seed=3, step=step)
+    trainee.module.eval()
+    trainee.module.zero_grad()
+    with items.drawing(draws):
+        total, _, _ = loss_of(trainee, description, step=step)
+    total.backward()
+    return float(total.detach()), {
+        name: p.grad.clone() for name, p in trainee.module.named_parameters() if p.grad is not None
+    }
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["model.decoder.num_frames=3", "model.decoder.coarse_frames=5", "model.decoder.num_fed_frames=4"],
+        [*TACOTRON1, "model.decoder.num_frames=4", "model.decoder.reductions=[[0, 4], [5, 2]]"],
+    ],
+    ids=["tacotron2", "tacotron1"],
+)
+def test_which_frames_are_its_own_is_drawn_for_each_sentence(settings: list[str], data: Path) -> None:
+    trainee, whole = made(data, *settings, *FEEDING), [0, 1, 5]
+    total, gradients = drawn_loss(trainee, whole, step=6)
+    alone = [drawn_loss(trainee, [i], step=6) for i in whole]
+    assert sum(value for value, _ in alone) == pytest.approx(total, rel=1e-5)
+    for name, gradient in gradients.items():
+        difference = sum(own[name] for _, own in alone) - gradient
+        assert float(difference.abs().max()) < 1e-3 * float(gradient.abs().max() + 1e-6), name
+    assert drawn_loss(trainee, whole, step=6)[0] == total
+    assert drawn_loss(trainee, whole, step=7)[0] != pytest.approx(total, rel=1e-5)
+    forced = drawn_loss(made(data, *settings), whole, step=6)[0]
+    assert forced != pytest.approx(total, rel=1e-5)
+    # rayhane's: teacher-forced until its start
+    late = made(data, *settings, *FEEDING[:1], "training.scheduled_sampling_start=7")
+    assert drawn_loss(late, whole, step=6)[0] == pytest.approx(forced, rel=1e-6)
+    later = drawn_loss(made(data, *settings), whole, step=7)[0]
+    assert drawn_loss(late, whole, step=7)[0] != pytest.approx(later, rel=1e-5)
+
+
+def test_validations_are_teacher_forced_and_explain_says_that_training_is_not(data: Path) -> None:
+    fed, plain = (made(data, *settings, "training.validation_sentences=1") for settings in (FEEDING, []))
+    assert fed.validate().metrics == plain.validate().metrics
+    line = "training with feedback: where its own frames are fed back, a training pass takes the steps one by one"
+    assert line in explain(fed.model)
+    assert line not in explain(plain.model)
+
+
+class Killed(BaseException):
+    """As if the process had been killed."""
+
+
+def test_a_killed_run_that_feeds_its_own_frames_equals_an_uninterrupted_one(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = configuration(
+        data, *FEEDING, "training.scheduled_sampling_start=1", "training.scheduled_sampling_warmup=6",
+        "training.scheduled_sampling_schedule=cosine", "training.max_steps=5", "training.validate_every=3",
+        "training.save_every_minutes=0.00000001", "model.decoder.coarse_frames=6", "select=loss",
+        "model.decoder.reductions=[[0, 3], [3, 2]]",
+    )  # fmt: skip
+    train(settings, tmp_path / "whole")
+    loss = SpeechTrainee.loss
+
+    def killed(trainee: SpeechTrainee, batch: Any, *, step: int, **rest: Any) -> Any:
+        if step == 4:
+            raise Killed
+        return loss(trainee, batch, step=step, **rest)
+
+    monkeypatch.setattr(SpeechTrainee, "loss", killed)
+    with pytest.raises(Killed):
+        train(settings, tmp_path / "parts")
+    monkeypatch.setattr(SpeechTrainee, "loss", loss)
+    train(settings, tmp_path / "parts")
+    first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts"))
+    assert first == second
+
+
 def test_dropout_zoneout_and_consistency_are_those_of_the_configuration(data: Path, losses: Any) -> None:
     network = made(data, "model.decoder.dropout=0.3", "model.encoder.dropout=0.4").module.tacotron
     assert network.decoder.query_cells.dropout.p == 0.3
@@ -447,6 +529,37 @@ def test_sizes_that_do_not_fit_are_refused_by_key(settings: list[str], message: 
     with pytest.raises(ConfigError) as error:
         TASK.draft(given.config)
     assert str(given.located(error.value)).startswith(f"--set {settings[-1]}: {message}")
+
+
+@pytest.mark.parametrize("settings", [[], TACOTRON1])
+def test_without_logits_a_step_of_silence_is_trained_and_ends_a_sentence(settings: list[str], data: Path) -> None:
+    trainee = made(data, *settings, "model.decoder.stops=false", "training.alignment_losses.guided_attention=0")
+    trainee.module.eval()
+    steps = -(-int(trainee.frames[0]) // 3)
+    with torch.no_grad():
+        total, count, figures = loss_of(trainee, [0])
+    assert count == 3 * (steps + 1)
+    assert "stop_loss" not in figures
+    model = trainee.model
+    head, silence = trainee.module.tacotron.decoder.head, trainee.silence
+    # the silence behind the end counts
+    trainee.silence = silence + 1
+    with torch.no_grad():
+        assert float((loss_of(trainee, [0])[0] - total).abs()) > 1
+        trainee.silence = silence
+        parts = [loss_of(trainee, part) for part in ([0, 1, 2], [0], [1], [2])]
+    assert parts[0][1] == sum(part[1] for part in parts[1:])
+    assert float(parts[0][0]) == pytest.approx(sum(float(part[0]) for part in parts[1:]), rel=1e-5)
+    # frames that lie above it in one channel go on, and all below it end
+    head.projection.weight.data.zero_()
+    for above, reason in ((0.4, "stop"), (0.6, "length")):
+        frames = silence.repeat(3).clone()
+        frames[100] += above
+        head.projection.bias.data.copy_(frames)
+        (speech,) = model.predict(["a sea"], sound=False)
+        assert speech.stop is None
+        assert speech.stop_reason == reason
+        assert len(speech.mel) == (3 if reason == "stop" else 36)
 
 
 NOT_ASKED = {"key_value_predict", "self_attention", "self_pooling"}

@@ -98,6 +98,24 @@ def test_scheduled_sampling_grows_over_its_warm_up() -> None:
     assert scheduled_sampling_probability(0, probability=0.4, warmup_steps=0) == 0.4
 
 
+def test_scheduled_sampling_may_begin_later_and_rise_as_a_cosine() -> None:
+    def at(step: int, **options: Any) -> float:
+        return scheduled_sampling_probability(step, probability=0.8, warmup_steps=40, start=10, **options)
+
+    assert [at(step) for step in (0, 9, 10, 30, 50, 99)] == pytest.approx([0, 0, 0, 0.4, 0.8, 0.8])
+    found = [at(step, schedule="cosine") for step in (9, 10, 20, 30, 50, 99)]
+    assert found == pytest.approx([0, 0, 0.4 * (1 - math.cos(math.pi / 4)), 0.4, 0.8, 0.8])
+    late = config(scheduled_sampling=1.0, scheduled_sampling_start=10, scheduled_sampling_schedule="cosine")
+    assert feedback_mask(late, 3, 4, step=9, generator=generator()) is None
+    assert feedback_mask(late, 3, 4, step=10, generator=generator())[:, 1:].all()
+    rising = config(
+        scheduled_sampling=0.9, scheduled_sampling_start=5, scheduled_sampling_warmup=10,
+        scheduled_sampling_schedule="cosine",
+    )  # fmt: skip
+    mask = feedback_mask(rising, 300, 50, step=8, generator=generator())
+    assert float(mask[:, 1:].double().mean()) == pytest.approx(0.45 * (1 - math.cos(0.3 * math.pi)), abs=0.01)
+
+
 def test_sequence_teacher_forcing_draws_a_coin_a_sequence() -> None:
     forced = sequence_teacher_forcing_mask(4000, 0.7, generator())
     assert forced.double().mean().item() == pytest.approx(0.7, abs=0.03)

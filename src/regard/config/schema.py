@@ -256,13 +256,26 @@ class FeedbackConfig(Section):
         default=0.0,
         description="probability, at each step, that the decoder gets its own last output as input (Bengio 2015)",
     )
+    scheduled_sampling_start: Annotated[int, Field(ge=0)] = Field(
+        default=0,
+        description="optimiser steps before `scheduled_sampling` begins; until then the decoder is teacher-forced",
+    )
     scheduled_sampling_warmup: Annotated[int, Field(ge=0)] = Field(
-        default=0, description="optimiser steps in which `scheduled_sampling` rises linearly from 0"
+        default=0, description="optimiser steps after these, in which `scheduled_sampling` rises from 0"
+    )
+    scheduled_sampling_schedule: Literal["linear", "cosine"] = Field(
+        default="linear",
+        description="how it rises: `cosine` as (1 - cos(π x)) / 2 of the share x of the warm-up, slowly at both ends",
     )
     sequence_teacher_forcing: Probability = Field(
         default=1.0,
         description="probability that a sequence is teacher-forced throughout; the others are free-running",
     )
+
+    @property
+    def feeds_back(self) -> bool:
+        """Whether the decoder ever gets its own output."""
+        return self.scheduled_sampling > 0 or self.sequence_teacher_forcing < 1
 
 
 class AlignmentLossConfig(Section):

@@ -10,7 +10,7 @@ from regard.decoding.free_run import Stop
 from regard.errors import ConfigError, UnsupportedError
 from regard.models.contract import DecoderOutput
 from regard.models.tacotron import STOP
-from regard.shapes import Bool
+from regard.shapes import Bool, Float
 
 
 def stop_at_logit(threshold: float = 0.5) -> Stop:
@@ -41,14 +41,15 @@ def stop_at_logit(threshold: float = 0.5) -> Stop:
     return stop
 
 
-def stop_at_silence(level: float) -> Stop:
+def stop_at_silence(level: float | Float[Tensor, " F"]) -> Stop:
     """Ends a row with the step whose values are all below a level: all r frames are silent.
 
     For spectrograms that are 0 in silence, keithito's for example, whose decoder learns to say silence behind the end.
     A test for exactly 0, as there, never fires on what a network computes.
 
     Args:
-        level: above what silence is; 0.05 for values between 0 and 1.
+        level: above what silence is, a number, or one for each of the F values of a step; 0.05 for values between 0 and
+            1.
 
     >>> import torch
     >>> stop_at_silence(0.05)(DecoderOutput(values=torch.tensor([[0.01, -0.02], [0.01, 0.3]]))).tolist()

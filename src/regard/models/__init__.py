@@ -6,6 +6,7 @@ from regard.models.contract import Decoder, DecoderOutput, Encoded
 from regard.models.encoder import RecurrentEncoder
 from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.ensemble import EnsembleDecoder, EnsembleEncoder, EnsembleEncoderDecoder
+from regard.models.feedback import fed_outputs, feeds_back
 from regard.models.hierarchical import (
     DocumentClassifier,
     DocumentOutput,
@@ -121,6 +122,8 @@ __all__ = [
     "TransformerOptions",
     "TransformerState",
     "decoder_inputs",
+    "fed_outputs",
+    "feeds_back",
     "from_marian",
     "from_torch_transformer",
     "group_frames",

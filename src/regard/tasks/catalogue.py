@@ -94,8 +94,10 @@ def _paths(model: AbstractModel[Any], module: Any, width: int, device: str) -> I
     precision = model.config.training.precision
     dtype = torch.float32 if precision == "float32" else getattr(torch, precision)
     with _autocast(device, dtype):
-        path = module.paths(device=device)["training"]
-    yield f"training in {precision}: {path}"
+        paths = module.paths(device=device)
+    yield f"training in {precision}: {paths['training']}"
+    if "feedback" in paths and getattr(model.config.training, "feeds_back", False):
+        yield f"training with feedback: {paths['feedback']}"
     if device == "cpu":
         with only_loaded_kernels(()):
             path = module.paths(rows=width, device=device)["search"]

@@ -39,7 +39,7 @@ def check_compilable(config: TrainingConfig) -> None:
     """
     if not config.compile:
         return
-    if isinstance(config, FeedbackConfig) and (config.scheduled_sampling > 0 or config.sequence_teacher_forcing < 1):
+    if isinstance(config, FeedbackConfig) and config.feeds_back:
         raise ConfigError(
             "scheduled_sampling and sequence_teacher_forcing decode step by step, which torch.compile would compile "
             "anew for every length; leave out either compile or these two",

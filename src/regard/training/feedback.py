@@ -7,6 +7,9 @@ throughout. All draws come from the generator and are on its device, or belong t
 
 from __future__ import annotations
 
+import math
+from typing import Literal
+
 import torch
 from torch import Generator, Tensor
 
@@ -19,13 +22,31 @@ SCHEDULED_SAMPLING, SEQUENCE_TEACHER_FORCING = 0x5C4ED0, 0x7EAC4E
 """Places of draws by item that are not modules."""
 
 
-def scheduled_sampling_probability(step: int, *, probability: float, warmup_steps: int) -> float:
-    """The probability of feeding an output back after `step` optimiser steps: linear from 0 over the warm-up.
+def scheduled_sampling_probability(
+    step: int,
+    *,
+    probability: float,
+    warmup_steps: int,
+    start: int = 0,
+    schedule: Literal["linear", "cosine"] = "linear",
+) -> float:
+    """The probability of feeding an output back after `step` optimiser steps: 0, then it rises over the warm-up.
+
+    Args:
+        probability: that after the warm-up.
+        start: the step with which the warm-up begins; 0 before it.
+        schedule: linear in the share x of the warm-up, or (1 - cos(π x)) / 2 of it.
 
     >>> scheduled_sampling_probability(50, probability=0.5, warmup_steps=100)
     0.25
+    >>> rising = {"probability": 1.0, "start": 10_000, "warmup_steps": 40_000, "schedule": "cosine"}
+    >>> [round(1 - scheduled_sampling_probability(step, **rising), 3) for step in (10_000, 20_000, 30_000, 50_000)]
+    [1.0, 0.854, 0.5, 0.0]
     """
-    return probability * min(step / warmup_steps, 1.0) if warmup_steps else probability
+    if step < start:
+        return 0.0
+    share = min((step - start) / warmup_steps, 1.0) if warmup_steps else 1.0
+    return probability * (share if schedule == "linear" else (1 - math.cos(math.pi * share)) / 2)
 
 
 def scheduled_sampling_mask(
@@ -74,7 +95,11 @@ def feedback_mask(
     """
     draws = items.current()
     probability = scheduled_sampling_probability(
-        step, probability=config.scheduled_sampling, warmup_steps=config.scheduled_sampling_warmup
+        step,
+        probability=config.scheduled_sampling,
+        warmup_steps=config.scheduled_sampling_warmup,
+        start=config.scheduled_sampling_start,
+        schedule=config.scheduled_sampling_schedule,
     )
     mask = None
     if probability > 0.0:

@@ -4,6 +4,7 @@ Code that only an imitation needs is here. The option `like` of a recipe names t
 
 | recipe | `like` | what it changes |
 |---|---|---|
+| `bahdanau` | `mozilla` | the old cell: σ divided by its sum, a bias, in evaluation a window around the last peak |
 | `coverage` | `espnet` | AttCov: the sum starts from uniform weights; sharpening 2 |
 | `dynamic_convolution` | `coqui` | the softmax includes padding, whose weights then become 10⁻⁸ |
 | `forward_attention` | `coqui` | `RestartingForwardAlignment`; its location score is `UnmovedLocationScore` without b |
@@ -24,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from regard.attention.mechanism import Mechanism
-from regard.attention.peers import coqui, espnet, nvidia, sgrvinod, speechbrain, tensorflow_addons
+from regard.attention.peers import coqui, espnet, mozilla, nvidia, sgrvinod, speechbrain, tensorflow_addons
 from regard.attention.peers.argmax import argmax_window
 from regard.attention.peers.coqui import RestartingForwardAlignment
 from regard.attention.peers.espnet import ClampedForwardAlignment
@@ -35,6 +36,7 @@ from regard.attention.peers.unmasked import UnmaskedAlignment
 from regard.attention.peers.unmoved_location import UnmovedLocationScore
 
 IMITATIONS: dict[str, dict[str, Callable[..., Mechanism]]] = {
+    "bahdanau": {"mozilla": mozilla.bahdanau},
     "coverage": {"espnet": espnet.coverage},
     "dynamic_convolution": {"coqui": coqui.dynamic_convolution},
     "forward_attention": {"coqui": coqui.forward_attention, "espnet": espnet.forward_attention},

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from regard.attention.alignments.named import AlignmentName, alignment_named
 from regard.attention.contract import AbstractWindow
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import WeightedSum
+from regard.attention.recipes.imitable import imitable
 from regard.attention.scores import AdditiveScore
 
 
+@imitable
 def bahdanau(
     *,
     query_size: int,
@@ -18,6 +22,7 @@ def bahdanau(
     normalised: bool = False,
     alignment: AlignmentName = "softmax",
     sharpening: float = 1.0,
+    like: Literal["mozilla"] | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
     """Additive attention: e_j = vᵀ tanh(W q + U h_j), α = softmax(e), c = Σ α_j h_j.
@@ -29,6 +34,7 @@ def bahdanau(
         normalised: weight normalisation of v, with a bias.
         alignment: the alignment, by name (`alignment_named`).
         sharpening: a factor on the energies.
+        like: another implementation (`regard.attention.peers`), whose options are the defaults then.
         window: which positions may be attended to; all if None.
 
     In the paper the query is the decoder state before the step (`order: attend_then_recur` of a decoder); with

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, Strict, model_validator
 
@@ -11,6 +11,7 @@ from regard.config.schema import (
     AlignmentTrainingConfig,
     AttentionConfig,
     Config,
+    FeedbackConfig,
     File,
     Fraction,
     Section,
@@ -18,6 +19,7 @@ from regard.config.schema import (
     TrainingConfig,
     Weight,
 )
+from regard.config.tasks.tacotron_forms import FORMS, check_form, completed
 from regard.errors import ConfigError
 
 Sizes = Annotated[tuple[Size, ...], Strict(False)]
@@ -97,6 +99,11 @@ class SpeechDecoderConfig(Section):
     coarse_frames: Size | None = Field(
         default=None, description="r of a second decoder, for double-decoder consistency; null: none"
     )
+    stops: bool = Field(
+        default=True,
+        description="logits that say when a sentence ends; false: it ends with a step of silence (Tacotron 1's paper), "
+        "which is trained behind every sentence",
+    )
 
 
 class SpeechPostnetConfig(Section):
@@ -116,9 +123,27 @@ class TacotronConfig(Section):
     attention: AttentionConfig = Field(
         default=AttentionConfig(recipe="forward_attention"), description="the attention mechanism"
     )
+    like: Literal["coqui", "espnet", "keithito", "mozilla", "nvidia", "rayhane", "speechbrain"] | None = Field(
+        default=None,
+        description="the network of another implementation (`regard.models.peers`): keys that are not set are then "
+        "those that it published, its attention, too, and keys that its form fixes cannot be set otherwise",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_form(cls, values: Any) -> Any:
+        """The published sizes of the implementation that is imitated."""
+        like = values.get("like") if isinstance(values, dict) else None
+        return completed(values, like) if isinstance(like, str) and like in FORMS else values
+
+    @model_validator(mode="after")
+    def _form_is_kept(self) -> TacotronConfig:
+        if self.like is not None:
+            check_form(self)
+        return self
 
 
-class SpeechTrainingConfig(AlignmentTrainingConfig, TrainingConfig):
+class SpeechTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, TrainingConfig):
     """The training loop, with what speech adds to it."""
 
     batch_frames: Size = Field(
@@ -151,6 +176,11 @@ class SpeechDecodingConfig(Section):
     )
     max_frames_per_unit: Positive = Field(
         default=30.0, description="the most frames for each unit of the text; a sentence that reaches them is cut"
+    )
+    silence_threshold: Positive = Field(
+        default=0.5,
+        description="without logits (`model.decoder.stops`): a sentence ends with a step whose frames lie, in every "
+        "channel, less than so many of its standard deviations above silence",
     )
     attention_stop: Size | None = Field(
         default=None,

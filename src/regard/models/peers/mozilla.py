@@ -4,27 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from regard.attention import (
-    AbstractAttention,
-    AdditiveScore,
-    InEvaluation,
-    Mechanism,
-    SigmoidAlignment,
-    WeightedSum,
-)
-from regard.attention.peers import argmax_window
+from regard.attention import AbstractAttention
+from regard.attention.peers import mozilla
 from regard.models.peers import coqui
 from regard.models.tacotron import Tacotron
-
-
-def additive_attention(*, query_size: int, memory_size: int, size: int = 128) -> Mechanism:
-    """Additive energies with a bias, σ divided by its sum, and in evaluation a window p - 3 … p + 5 around a peak p."""
-    return Mechanism(
-        AdditiveScore(query_size, memory_size, size, bias=True),
-        SigmoidAlignment(normalised=True),
-        WeightedSum(memory_size),
-        InEvaluation(argmax_window("mozilla")),
-    )
 
 
 def tacotron1(
@@ -63,7 +46,7 @@ def tacotron1(
         prenet_sizes=prenet_sizes,
         size=size,
         activation="sigmoid",
-        attention=attention or additive_attention,
+        attention=attention or mozilla.bahdanau,
         postnet_filters=postnet_filters,
         postnet_projection=postnet_projection,
     )

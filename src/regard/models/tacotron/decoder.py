@@ -274,7 +274,7 @@ class TacotronDecoder(nn.Module):
         return "; ".join(self.paths(rows=rows, device=device).values())
 
     def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
-        """What `explain` says, of the `training` and of the `search`."""
+        """What `explain` says, of the `training` (teacher-forced), of training with `feedback`, and of the `search`."""
         weight = self.head.projection.weight
         on = torch.device(weight.device if device is None else device)
         reason = self._refuse_fused() if on.type == "cpu" else "the fused pass is for the CPU"
@@ -282,6 +282,8 @@ class TacotronDecoder(nn.Module):
             "training": fused.explain(self)
             if reason is None
             else f"a training pass takes the steps one by one: {reason}",
+            "feedback": "where its own frames are fed back, a training pass takes the steps one by one: what a step is "
+            "fed follows from the step before",
             "search": searches.explain(searches.FRAMES, self, rows, on.type),
         }
 

@@ -11,6 +11,7 @@ from torch import Generator, Tensor, nn
 
 from regard.errors import ConfigError, DataError, ShapeError
 from regard.models.contract import DecoderOutput, Encoded
+from regard.models.feedback import fed_outputs, feeds_back
 from regard.models.tacotron.decoder import TacotronDecoder
 from regard.models.tacotron.frames import decoder_inputs, group_frames, ungroup_frames
 from regard.models.tacotron.heads import STOP
@@ -86,9 +87,12 @@ class Tacotron(nn.Module):
         *,
         num_frames: int | None = None,
         silence: float | Float[Tensor, " F"] = 0.0,
+        feedback: Bool[Tensor, "B N"] | None = None,
         generator: Generator | None = None,
     ) -> TacotronOutput:
-        """A teacher-forced pass.
+        """A pass over the reference: teacher-forced, or fed its own frames where `feedback` is True.
+
+        A second decoder is always teacher-forced: it says what an alignment with the reference looks like.
 
         Args:
             inputs, mask: texts and their real symbols, right-padded.
@@ -96,11 +100,14 @@ class Tacotron(nn.Module):
             num_frames: r; the decoder's largest if None.
             silence: a silent frame, or the number that all its features are: what follows the end of a sentence,
                 also in its last step, if r does not divide its frames.
+            feedback: (B, N) for N = ⌈T / r⌉ steps, True where the decoder is fed the r frames that it said in the step
+                before, with their gradient, in place of the reference's; its first column has no effect. Then steps are
+                taken one by one; without a True, all in one pass.
             generator: for attention that draws random numbers.
 
         Raises:
             DataError: for a text without symbols.
-            ShapeError: for frames that are not (B, T, F).
+            ShapeError: for frames that are not (B, T, F), or feedback that is not of these steps.
         """
         if frames.dim() != 3 or frames.shape[2] != self.decoder.num_features:
             raise ShapeError(
@@ -113,7 +120,7 @@ class Tacotron(nn.Module):
             frames = torch.where(frame_mask[..., None], frames, silence)
         encoded = self.encode(inputs, mask)
         count = self.decoder.num_frames if num_frames is None else num_frames
-        output = forced(self.decoder, encoded, frames, count, silence=silence, generator=generator)
+        output = forced(self.decoder, encoded, frames, count, silence=silence, feedback=feedback, generator=generator)
         assert output.values is not None
         said = ungroup_frames(output.values, self.decoder.num_features)[:, : frames.shape[1]]
         coarse = None
@@ -152,6 +159,7 @@ def forced(
     num_frames: int,
     *,
     silence: float | Float[Tensor, " F"] = 0.0,
+    feedback: Bool[Tensor, "B N"] | None = None,
     generator: Generator | None = None,
 ) -> DecoderOutput:
     """A decoder's output for all steps of a reference, with alignments.
@@ -159,6 +167,18 @@ def forced(
     Args:
         frames: the reference, silence at padding.
         num_frames: r.
+        feedback: as in `Tacotron.forward`.
+
+    Raises:
+        ShapeError: for feedback that is not of these steps.
     """
-    grouped = group_frames(frames, num_frames, silence=silence)
-    return decoder(decoder_inputs(grouped), decoder.prepare(encoded), alignment=True, generator=generator)
+    inputs = decoder_inputs(group_frames(frames, num_frames, silence=silence))
+    if feedback is not None and (feedback.shape != inputs.shape[:2] or feedback.dtype != torch.bool):
+        raise ShapeError(
+            f"feedback must be (B, N) bool, for N = ⌈T / r⌉ steps of r={num_frames} frames.\n"
+            + describe({"frames": ("B T F", frames), "feedback": ("B N", feedback)})
+        )
+    memory = decoder.prepare(encoded)
+    if feeds_back(feedback):
+        return fed_outputs(decoder, memory, inputs, feedback, alignment=True, generator=generator)
+    return decoder(inputs, memory, alignment=True, generator=generator)

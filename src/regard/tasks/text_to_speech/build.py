@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -56,39 +57,126 @@ def build_network(config: TacotronConfig, *, num_symbols: int, front_end: FrontE
             input_size=config.decoder.num_fed_frames * front_end.num_mels,
         )
 
-    decoder: dict[str, Any] = {
-        name: getattr(config.decoder, name)
-        for name in ("size", "prenet_sizes", "prenet_drops", "num_frames", "num_fed_frames", "query", "zoneout")
+    options = OPTIONS[config.like, config.architecture](config)
+    if has_linear(config):
+        options["num_linear"] = front_end.num_bins
+    return SpeechNetwork(
+        BUILD[config.architecture](
+            num_symbols, attention=attention, num_features=front_end.num_mels, like=config.like, **options
+        )
+    )
+
+
+def _decoder(config: TacotronConfig) -> dict[str, Any]:
+    """The options of a decoder whose parts are chosen one by one."""
+    names = ("size", "prenet_sizes", "prenet_drops", "num_frames", "num_fed_frames", "query", "zoneout", "stops")
+    return {
+        "coarse_frames": config.decoder.coarse_frames,
+        **{name: getattr(config.decoder, name) for name in names},
+        **_dropout(config),
     }
-    decoder |= {"coarse_frames": config.decoder.coarse_frames, "num_features": front_end.num_mels}
-    if config.decoder.dropout is not None:
-        decoder["dropout"] = config.decoder.dropout
-    if config.architecture == "tacotron1":
-        network = tacotron1(
-            num_symbols,
-            attention=attention,
-            embedding_size=config.encoder.embedding_size,
-            encoder_size=config.encoder.size,
-            bank_size=max(1, config.encoder.size // 2),
-            encoder_prenet_sizes=(config.encoder.embedding_size, config.encoder.size // 2),
-            num_filters=config.encoder.filters,
-            postnet_size=config.postnet.size,
-            num_linear=front_end.num_bins if has_linear(config) else None,
-            **decoder,
-        )
-    else:
-        network = tacotron2(
-            num_symbols,
-            attention=attention,
-            embedding_size=config.encoder.embedding_size,
-            encoder_size=config.encoder.size,
-            num_convolutions=config.encoder.convolutions,
-            encoder_dropout=config.encoder.dropout,
-            postnet_size=config.postnet.size,
-            postnet_layers=config.postnet.layers,
-            **decoder,
-        )
-    return SpeechNetwork(network)
+
+
+def _dropout(config: TacotronConfig) -> dict[str, Any]:
+    """The dropout of cells; that of the architecture if there is none."""
+    return {} if config.decoder.dropout is None else {"dropout": config.decoder.dropout}
+
+
+def _tacotron1(config: TacotronConfig) -> dict[str, Any]:
+    return {
+        "embedding_size": config.encoder.embedding_size,
+        "encoder_size": config.encoder.size,
+        "bank_size": max(1, config.encoder.size // 2),
+        "encoder_prenet_sizes": (config.encoder.embedding_size, config.encoder.size // 2),
+        "num_filters": config.encoder.filters,
+        "postnet_size": config.postnet.size,
+        "num_linear": None,
+        **_decoder(config),
+    }
+
+
+def _tacotron2(config: TacotronConfig) -> dict[str, Any]:
+    return {
+        "embedding_size": config.encoder.embedding_size,
+        "encoder_size": config.encoder.size,
+        "num_convolutions": config.encoder.convolutions,
+        "encoder_dropout": config.encoder.dropout,
+        "postnet_size": config.postnet.size,
+        "postnet_layers": config.postnet.layers,
+        **_decoder(config),
+    }
+
+
+def _peers_tacotron2(config: TacotronConfig) -> dict[str, Any]:
+    """The options that all implementations of Tacotron 2 have."""
+    return {
+        "num_frames": config.decoder.num_frames,
+        "embedding_size": config.encoder.embedding_size,
+        "num_convolutions": config.encoder.convolutions,
+        "prenet_size": config.decoder.prenet_sizes[0],
+        "prenet_layers": len(config.decoder.prenet_sizes),
+        "size": config.decoder.size,
+        "postnet_size": config.postnet.size,
+        "postnet_layers": config.postnet.layers,
+    }
+
+
+def _nvidia(config: TacotronConfig) -> dict[str, Any]:
+    return _peers_tacotron2(config) | _dropout(config)
+
+
+def _espnet(config: TacotronConfig) -> dict[str, Any]:
+    sizes = {"encoder_size": config.encoder.size, "convolution_size": config.encoder.size}
+    return _peers_tacotron2(config) | sizes | {"zoneout": config.decoder.zoneout}
+
+
+def _rayhane(config: TacotronConfig) -> dict[str, Any]:
+    return _peers_tacotron2(config) | {"encoder_size": config.encoder.size, "zoneout": config.decoder.zoneout}
+
+
+def _peers_tacotron1(config: TacotronConfig) -> dict[str, Any]:
+    """The options that all implementations of Tacotron 1 have."""
+    return {
+        "num_frames": config.decoder.num_frames,
+        "embedding_size": config.encoder.embedding_size,
+        "num_filters": config.encoder.filters,
+        "bank_size": config.encoder.size // 2,
+        "prenet_sizes": config.decoder.prenet_sizes,
+        "size": config.decoder.size,
+        "postnet_projection": config.postnet.size,
+    }
+
+
+def _coqui1(config: TacotronConfig) -> dict[str, Any]:
+    return _peers_tacotron1(config) | {
+        "num_fed_frames": config.decoder.num_fed_frames,
+        "encoder_prenet_sizes": (config.encoder.embedding_size, config.encoder.size // 2),
+        "recurrent_size": config.encoder.size // 2,
+    }
+
+
+def _keithito(config: TacotronConfig) -> dict[str, Any]:
+    return _peers_tacotron1(config) | {
+        "encoder_size": config.encoder.size,
+        "encoder_projection": config.decoder.prenet_sizes[-1],
+        "postnet_size": config.postnet.size,
+    }
+
+
+BUILD: dict[str, Callable[..., Tacotron]] = {"tacotron1": tacotron1, "tacotron2": tacotron2}
+OPTIONS: dict[tuple[str | None, str], Callable[[TacotronConfig], dict[str, Any]]] = {
+    (None, "tacotron1"): _tacotron1,
+    (None, "tacotron2"): _tacotron2,
+    ("coqui", "tacotron1"): _coqui1,
+    ("coqui", "tacotron2"): _nvidia,
+    ("espnet", "tacotron2"): _espnet,
+    ("keithito", "tacotron1"): _keithito,
+    ("mozilla", "tacotron1"): _coqui1,
+    ("nvidia", "tacotron2"): _nvidia,
+    ("rayhane", "tacotron2"): _rayhane,
+    ("speechbrain", "tacotron2"): _nvidia,
+}
+"""By implementation and architecture, what makes the options of its function from a configuration."""
 
 
 def _check(config: TacotronConfig) -> None:
@@ -116,7 +204,7 @@ def _check(config: TacotronConfig) -> None:
 
 def has_linear(config: TacotronConfig) -> bool:
     """Whether the postnet makes linear spectrograms, of which sound is then made."""
-    return config.architecture == "tacotron1" and config.postnet.layers > 0
+    return config.postnet.layers > 0 and (config.architecture == "tacotron1" or config.like == "rayhane")
 
 
 def front_end_of(name: str) -> FrontEnd:

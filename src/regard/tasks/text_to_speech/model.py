@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 from regard.audio import Standardisation, griffin_lim, write_wave
 from regard.config.tasks.text_to_speech import TextToSpeechConfig
 from regard.data import EOS, Field, Vocabulary
-from regard.decoding import SearchSource, free_run, stop_at_logit
+from regard.decoding import SearchSource, Stop, free_run, stop_at_logit, stop_at_silence
 from regard.errors import DataError, UnsupportedError
 from regard.files import replace_file
 from regard.health import MeanDurations
@@ -132,6 +132,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
             "task": self.config.task,
             "parameters": self.num_parameters,
             "architecture": self.config.model.architecture,
+            **({} if self.config.model.like is None else {"like": self.config.model.like}),
             "attention": self.config.model.attention.recipe,
             "units": f"{len(self.field.vocabulary.symbols):,} {self.config.data.units}",
             "frames in a step": int(self.module.reduction),
@@ -210,12 +211,13 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
             memory,
             tacotron.decoder.first_inputs(memory, reduction),
             max_length=steps,
-            stop=stop_at_logit(decoding.stop_threshold),
+            stop=self._end(reduction),
             attention_stop=decoding.attention_stop,
             source=SearchSource(mask=mask),
             alignment=alignment,
         )
         frames = [run.values.reshape(-1, self.front_end.num_mels) for run in runs]
+        logits = [run.auxiliary.get(STOP) for run in runs]
         lengths = torch.tensor([len(item) for item in frames])
         batch = pad_sequence(frames, batch_first=True).to(device)
         real = torch.arange(batch.shape[1], device=device) < lengths.to(device)[:, None]
@@ -224,7 +226,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         if "linear" in refined and self.linear_scale is not None:
             linear = self.linear_scale.inverse(refined["linear"].cpu().float())
         results = []
-        for row, (run, item) in enumerate(zip(runs, sequences, strict=True)):
+        for row, (run, item, logit) in enumerate(zip(runs, sequences, logits, strict=True)):
             weights = None
             if alignment and run.alignments:
                 name = tacotron.decoder.main_attention or list(run.alignments)[-1]
@@ -237,7 +239,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
                     mel=mels[row, :count].clone(),
                     linear=None if linear is None else linear[row, :count].clone(),
                     alignment=weights,
-                    stop=run.auxiliary[STOP].sigmoid().clone(),
+                    stop=None if logit is None else logit.sigmoid().clone(),
                     samples=None,
                     sample_rate=self.front_end.sample_rate,
                     hop_length=self.front_end.hop_length,
@@ -246,6 +248,14 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
                 )
             )
         return results
+
+    def _end(self, reduction: int) -> Stop:
+        """What ends a sentence: its logits, or a step of silence if the network has none."""
+        decoding = self.config.decoding
+        if self.config.model.decoder.stops:
+            return stop_at_logit(decoding.stop_threshold)
+        silence = self.scale(self.front_end.silence).float().to(self.device)
+        return stop_at_silence((silence + decoding.silence_threshold).repeat(reduction))
 
     def _nothing(self, text: str, refusal: str) -> Speech:
         """What is said for a text that cannot be read."""
@@ -257,7 +267,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
             mel=empty.new_zeros(0, front_end.num_mels),
             linear=None,
             alignment=None,
-            stop=empty.new_zeros(0, reduction),
+            stop=empty.new_zeros(0, reduction) if self.config.model.decoder.stops else None,
             samples=None,
             sample_rate=front_end.sample_rate,
             hop_length=front_end.hop_length,

@@ -20,7 +20,7 @@ class Speech:
         mel: (T, M), the spectrogram, as the front end has it (not standardised).
         linear: (T, ·), a spectrogram without mel filters, of models that make one; else None.
         alignment: (N, S), the mean of heads; None if it was not asked for.
-        stop: (N, r) probabilities of stopping.
+        stop: (N, r) probabilities of stopping, or (N, 1); None of a model that ends with silence.
         samples: (samples,) in [-1, 1]; None if no sound was asked for.
         sample_rate, hop_length: of the front end.
         num_frames: r.
@@ -33,7 +33,7 @@ class Speech:
     mel: Float[Tensor, "T M"]
     linear: Float[Tensor, "T bins"] | None
     alignment: Float[Tensor, "N S"] | None
-    stop: Float[Tensor, "N r"]
+    stop: Float[Tensor, "N r"] | None
     samples: Float[Tensor, " samples"] | None
     sample_rate: int
     hop_length: int

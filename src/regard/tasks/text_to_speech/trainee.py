@@ -25,7 +25,7 @@ from regard.tasks.text_to_speech.evaluation import validation_metrics, validatio
 from regard.tasks.text_to_speech.model import SpeechModel, as_picture
 from regard.tasks.text_to_speech.prediction import Speech
 from regard.tasks.text_to_speech.reading import RecordedSentence, SpeechMaterial, linear_spectrogram
-from regard.training import Loss, Validation
+from regard.training import Loss, Validation, feedback_mask
 from regard.viz import plot_speech
 
 LOW_HERTZ = 3000
@@ -49,6 +49,7 @@ class SpeechTrainee:
         self.silence = model.scale(model.front_end.silence).float()
         scale, silence = model.linear_scale, model.front_end.linear_silence
         self.linear_silence = silence if scale is None else scale(silence).float()
+        self.silent_steps = 0 if model.config.model.decoder.stops else 1
         self.units = np.array([len(ids) + 1 for ids in self.ids])
         self.frames = np.array([len(item.mel) for item in material.train])
 
@@ -74,15 +75,20 @@ class SpeechTrainee:
         return torch.from_numpy(np.asarray(description, dtype=np.int64))
 
     def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
-        """The errors of frames and stops, and the losses on alignments, teacher-forced; the count is of frames.
+        """The errors of frames and stops, and the losses on alignments; the count is of frames.
 
+        The decoder is teacher-forced, or fed its own frames where the configuration says so (`training.feedback_mask`).
         Every term is a sum over sentences, so that a batch may be divided.
         """
         reduction = self._reduction(step)
         if reduction != int(self.module.reduction):
             self.module.reduction.fill_(reduction)
         until = self.config.training.alignment_losses_until
-        total, count, figures = self._loss(batch, guided=until is None or step < until, generator=generator)
+        rows, frames = batch["frame_mask"].shape
+        steps = -(-frames // reduction) + self.silent_steps
+        feedback = feedback_mask(self.config.training, rows, steps, step=step, generator=generator)
+        guided = until is None or step < until
+        total, count, figures = self._loss(batch, guided=guided, feedback=feedback, generator=generator)
         return Loss(total, count, figures)
 
     @torch.no_grad()
@@ -147,20 +153,34 @@ class SpeechTrainee:
         return batch
 
     def _loss(
-        self, batch: dict[str, Tensor], *, guided: bool, generator: torch.Generator | None
+        self,
+        batch: dict[str, Tensor],
+        *,
+        guided: bool,
+        generator: torch.Generator | None,
+        feedback: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """The sum of the loss over frames, their number, and further sums.
 
         The frames of a sentence's last step are all counted, silence after its end, too: they are said in synthesis.
+        Where nothing but silence ends a sentence, a step of it follows and counts.
         """
         training, tacotron = self.config.training, self.module.tacotron
         mask, reduction = batch["mask"], int(self.module.reduction)
         silence = self.silence.to(batch["frames"])
-        frames = _whole_steps(batch["frames"], reduction, silence)
+        frames = _whole_steps(batch["frames"], reduction, silence, further=self.silent_steps)
         steps = step_mask(batch["frame_mask"], reduction)
+        steps = torch.cat([steps[:, :1].expand(-1, self.silent_steps), steps], 1)
         real = steps.repeat_interleave(reduction, 1)
         output = tacotron(
-            batch["inputs"], frames, mask, real, num_frames=reduction, silence=silence, generator=generator
+            batch["inputs"],
+            frames,
+            mask,
+            real,
+            num_frames=reduction,
+            silence=silence,
+            feedback=feedback,
+            generator=generator,
         )
         count, width = real.sum(), frames.shape[-1]
         errors = [output.frames, *([output.refined["mel"]] if "mel" in output.refined else [])]
@@ -168,7 +188,8 @@ class SpeechTrainee:
         if "linear" in output.refined:
             front_end, said = self.model.front_end, output.refined["linear"]
             low = max(1, int(LOW_HERTZ / (front_end.sample_rate / 2) * front_end.num_bins))
-            targets = _whole_steps(batch["linear"], reduction, self.linear_silence.to(frames))
+            quiet = self.linear_silence.to(frames)
+            targets = _whole_steps(batch["linear"], reduction, quiet, further=self.silent_steps)
             total = total + low_frequency_error(said, targets, low, real)[0] / said.shape[-1]
         figures = {"frame_error": absolute_error(errors[-1], frames, real)[0].detach() / width}
         if output.stop is not None and training.stop_weight:
@@ -238,9 +259,10 @@ def _padded(spectrograms: Sequence[Tensor], longest: int, silence: Tensor) -> Te
     return frames
 
 
-def _whole_steps(frames: Tensor, reduction: int, silence: Tensor) -> Tensor:
-    """Frames (B, T, F), the last of r filled up with silence."""
-    return group_frames(frames, reduction, silence=silence).reshape(len(frames), -1, frames.shape[-1])
+def _whole_steps(frames: Tensor, reduction: int, silence: Tensor, *, further: int = 0) -> Tensor:
+    """Frames (B, T, F), the last of r filled up with silence, and further steps of it."""
+    whole = group_frames(frames, reduction, silence=silence).reshape(len(frames), -1, frames.shape[-1])
+    return torch.cat([whole, silence.expand(len(frames), further * reduction, -1)], 1)
 
 
 def _sample(item: RecordedSentence, speech: Speech) -> str:

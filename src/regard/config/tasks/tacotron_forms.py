@@ -1,0 +1,241 @@
+"""What other implementations' Tacotrons are (`model.like`): their published sizes, and what their forms fix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from regard.config.place import KeyPath
+from regard.config.schema import Section
+from regard.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class TacotronForm:
+    """A Tacotron as another implementation has it.
+
+    Args:
+        published: the value of every key of `model`, by its dotted name, as published.
+        fixed: the keys that have no other value in this form; all others may be set.
+        equal: pairs of keys that are the same number in this form: of a pair in which one is set, the other follows.
+        uniform: whether all layers of the prenet have the same size.
+    """
+
+    published: Mapping[str, Any]
+    fixed: tuple[str, ...]
+    equal: tuple[tuple[str, str], ...] = ()
+    uniform: bool = True
+
+
+_FIXED = (
+    "encoder.dropout",
+    "decoder.prenet_drops",
+    "decoder.num_fed_frames",
+    "decoder.query",
+    "decoder.zoneout",
+    "decoder.coarse_frames",
+    "decoder.stops",
+)
+_SECOND: dict[str, Any] = {
+    "architecture": "tacotron2",
+    "encoder.size": 512,
+    "encoder.embedding_size": 512,
+    "encoder.convolutions": 3,
+    "encoder.dropout": 0.5,
+    "decoder.size": 1024,
+    "decoder.prenet_sizes": (256, 256),
+    "decoder.prenet_drops": "always",
+    "decoder.num_frames": 1,
+    "decoder.num_fed_frames": 1,
+    "decoder.query": "new",
+    "decoder.dropout": 0.1,
+    "decoder.zoneout": 0.0,
+    "decoder.coarse_frames": None,
+    "decoder.stops": True,
+    "postnet.size": 512,
+    "postnet.layers": 5,
+    "attention.recipe": "location_sensitive",
+    "attention.size": 128,
+}
+_FIRST: dict[str, Any] = {
+    "architecture": "tacotron1",
+    "encoder.size": 256,
+    "encoder.embedding_size": 256,
+    "encoder.filters": 16,
+    "decoder.size": 256,
+    "decoder.prenet_sizes": (256, 128),
+    "decoder.prenet_drops": "training",
+    "decoder.num_frames": 2,
+    "decoder.num_fed_frames": 1,
+    "decoder.query": "new",
+    "decoder.dropout": None,
+    "decoder.zoneout": 0.0,
+    "decoder.coarse_frames": None,
+    "decoder.stops": True,
+    "postnet.size": 256,
+    "attention.recipe": "location_sensitive",
+    "attention.size": 128,
+}
+_SECOND_FIXED = ("architecture", *_FIXED)
+_FIRST_FIXED = ("architecture", *_FIXED[1:], "decoder.dropout")
+_ONE_WIDTH = (("encoder.embedding_size", "encoder.size"),)
+_NVIDIA = TacotronForm(
+    _SECOND | {"attention.like": "nvidia"},
+    _SECOND_FIXED,
+    (*_ONE_WIDTH, ("decoder.num_fed_frames", "decoder.num_frames")),
+)
+_ZONED = (*(key for key in _SECOND_FIXED if key != "decoder.zoneout"), "decoder.dropout")
+
+FORMS: dict[str, dict[str, TacotronForm]] = {
+    "coqui": {
+        "tacotron2": TacotronForm(
+            _SECOND | {"decoder.prenet_drops": "training", "decoder.num_frames": 2, "attention.like": "coqui"},
+            _SECOND_FIXED,
+            _ONE_WIDTH,
+        ),
+        "tacotron1": TacotronForm(
+            _FIRST | {"attention.like": "coqui"},
+            tuple(key for key in _FIRST_FIXED if key != "decoder.num_fed_frames"),
+            (("postnet.size", "encoder.size"),),
+            uniform=False,
+        ),
+    },
+    "espnet": {
+        "tacotron2": TacotronForm(
+            _SECOND
+            | {
+                "decoder.query": "old",
+                "decoder.dropout": None,
+                "decoder.zoneout": 0.1,
+                "attention.like": "espnet",
+                "attention.size": 512,
+            },
+            _ZONED,
+        )
+    },
+    "keithito": {
+        "tacotron1": TacotronForm(
+            _FIRST
+            | {
+                "decoder.num_frames": 5,
+                "decoder.stops": False,
+                "attention.recipe": "bahdanau",
+                "attention.size": 256,
+            },
+            _FIRST_FIXED,
+            uniform=False,
+        )
+    },
+    "mozilla": {
+        "tacotron1": TacotronForm(
+            _FIRST
+            | {
+                "decoder.num_frames": 5,
+                "decoder.num_fed_frames": 5,
+                "attention.recipe": "bahdanau",
+                "attention.like": "mozilla",
+            },
+            tuple(key for key in _FIRST_FIXED if key != "decoder.num_fed_frames"),
+            (("postnet.size", "encoder.size"),),
+            uniform=False,
+        )
+    },
+    "nvidia": {"tacotron2": _NVIDIA},
+    "rayhane": {
+        "tacotron2": TacotronForm(
+            _SECOND | {"decoder.query": "top", "decoder.dropout": None, "decoder.zoneout": 0.1},
+            _ZONED,
+        )
+    },
+    "speechbrain": {"tacotron2": _NVIDIA},
+}
+"""For each implementation, its forms by `architecture`; the first is meant if none is given."""
+
+
+def form_of(like: str, architecture: object = None) -> TacotronForm:
+    """The form of an implementation; its first if it has none of this architecture."""
+    forms = FORMS[like]
+    return forms.get(str(architecture), next(iter(forms.values())))
+
+
+def completed(values: dict[str, Any], like: str) -> dict[str, Any]:
+    """The keys of `model` as they were given, and what the form of an implementation has for all others.
+
+    Sections may be mappings or sections; of a section, what was set counts. Attention that is given with a recipe is
+    taken as it is.
+    """
+    form = form_of(like, values.get("architecture"))
+    given = {name: _as_given(value) for name, value in values.items()}
+    published = dict(form.published)
+    for follower, leader in form.equal:
+        for one, other in ((follower, leader), (leader, follower)):
+            if _value(given, one) is None and (value := _value(given, other)) is not None:
+                published[one] = value
+    attention = given.get("attention")
+    if isinstance(attention, dict) and "recipe" in attention:
+        published = {key: value for key, value in published.items() if not key.startswith("attention.")}
+    result: dict[str, Any] = dict(given)
+    for key, value in published.items():
+        *sections, name = key.split(".")
+        if not sections:
+            result.setdefault(name, value)
+        elif isinstance(section := result.setdefault(sections[0], {}), dict):
+            result[sections[0]] = {name: value, **section}
+    return result
+
+
+def check_form(model: Any) -> None:
+    """Refuses a key of a `model` that its form does not have as it is set.
+
+    Raises:
+        ConfigError: its path, from `model` on, names the key.
+    """
+    form, like = form_of(model.like, model.architecture), model.like
+    expected = {key: form.published[key] for key in form.fixed}
+    for follower, leader in form.equal:
+        expected[follower] = _value(model, leader)
+    for key, value in expected.items():
+        actual = _value(model, key)
+        if actual != value and (actual or None, value or None) != (None, None):
+            equal = next((leader for follower, leader in form.equal if follower == key), None)
+            why = f"the same as {equal}" if equal else "fixed"
+            raise ConfigError(
+                f"like: {like} has {_shown(value)} here, {why}; got {_shown(actual)}. Leave {key} out, or leave "
+                "`like` out for a network whose parts can be chosen",
+                _path(key),
+            )
+    sizes = model.decoder.prenet_sizes
+    if form.uniform and len(set(sizes)) > 1:
+        raise ConfigError(
+            f"like: {like} has a prenet whose layers are all of one size; got {list(sizes)}",
+            _path("decoder.prenet_sizes"),
+        )
+    if not model.postnet.layers:
+        raise ConfigError(f"like: {like} has a postnet; got 0 layers", _path("postnet.layers"))
+
+
+def _as_given(value: Any) -> Any:
+    """What was set in a section; other values as they are."""
+    if isinstance(value, Section):
+        return {name: _as_given(getattr(value, name)) for name in value.model_fields_set}
+    if hasattr(value, "model_extra") and hasattr(value, "recipe"):
+        return value.model_dump(exclude_unset=True) | {"recipe": value.recipe}
+    return value
+
+
+def _value(model: Any, key: str) -> Any:
+    """The value of a dotted key in sections or mappings; None if there is none."""
+    for name in key.split("."):
+        model = model.get(name) if isinstance(model, dict) else getattr(model, name, None)
+    return model
+
+
+def _shown(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return str(value)
+
+
+def _path(key: str) -> KeyPath:
+    return tuple(key.split("."))
