@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -33,6 +34,7 @@ from regard.cli import run
 from regard.config import load as read_config
 from regard.config.tasks.text_to_speech import FrontEndName, TextToSpeechConfig
 from regard.data import Field
+from regard.data.ljspeech import read_ljspeech
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.health import reading_errors
 from regard.tasks import SpeechModel, load, train
@@ -246,6 +248,7 @@ def test_phones_are_read_in_place_of_characters(copied: Path) -> None:
     assert speech.tokens == ("S", "E", "A", "</s>")
     joined = read_joined(trainee.model, ["S E A", "A S", "E"], 3)
     assert joined.num_units.tolist() == [6]  # pauses are not counted
+    assert read_joined(trainee.model, ["S @", "A S", "{ E"], 3).num_units.tolist() == [6]  # marks are vowels
     names = [file.name for file in TASK.files(trainee.config)]
     assert names == ["train", "wavs", "phones", "dev", "wavs.dev", "phones.dev"]
 
@@ -267,6 +270,55 @@ def test_a_cache_gives_the_same_bits_without_another_analysis(
         assert one.offset == other.offset
     TASK.read(configuration(data, *settings, "data.front_end=bshall").config)
     assert len(list((tmp_path / "cache").iterdir())) == 22
+
+
+def test_a_cache_gives_the_offset_of_a_reading_without_one(copied: Path, tmp_path: Path) -> None:
+    sound, rate = read_wave(copied / "wavs/train-0.wav")
+    write_wave(copied / "wavs/train-0.wav", torch.cat([torch.zeros(9000), sound]), rate)
+    offsets = [
+        reading.spectrogram(config.data, FRONT_ENDS["regard"], read_ljspeech(config.data.train)[0], [])[1]
+        for setting in ("data.cache=null", *[f"data.cache={tmp_path / 'cache'}"] * 2)
+        for config in [configuration(copied, "data.trim_silence=true", setting).config]
+    ]
+    assert offsets[0] > 0.4
+    assert offsets == [offsets[0]] * 3
+
+
+def test_an_empty_file_of_a_cache_is_made_again_and_a_cache_that_cannot_be_written_is_named(
+    data: Path, tmp_path: Path
+) -> None:
+    setting = f"data.cache={tmp_path / 'cache'}"
+    first = TASK.read(configuration(data, setting).config)
+    for file in (tmp_path / "cache").iterdir():
+        file.write_bytes(b"")
+    again = TASK.read(configuration(data, setting).config)
+    assert all(torch.equal(one.mel, other.mel) for one, other in zip(first.train, again.train, strict=True))
+    (tmp_path / "file").write_text("this is no folder")
+    with pytest.raises(ConfigError, match=r"file: spectrograms cannot be kept here: ") as error:
+        TASK.read(configuration(data, f"data.cache={tmp_path / 'file'}").config)
+    assert error.value.path == ("data", "cache")
+
+
+def test_several_processes_fill_a_cache_at_once(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = configuration(data, f"data.cache={tmp_path / 'cache'}").config.data
+    sentence, save, process = read_ljspeech(settings.train)[0], np.save, [1]
+
+    def spectrogram() -> Tensor:
+        return reading.spectrogram(settings, FRONT_ENDS["regard"], sentence, [])[0]
+
+    def while_another_does_the_same(*arguments: Any, **options: Any) -> None:
+        if process == [1]:
+            process[0] = 2
+            spectrogram()
+            process[0] = 1
+        save(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "save", while_another_does_the_same)
+        patch.setattr(os, "getpid", lambda: process[0])
+        first = spectrogram()
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+    assert torch.equal(spectrogram(), first)
 
 
 def test_a_sound_that_changed_ends_a_run_and_another_sound_in_the_folder_does_not(copied: Path, tmp_path: Path) -> None:
@@ -674,6 +726,21 @@ def test_elsewhere_labels_stand_beside_the_table_or_are_left_out(trained: Path, 
     assert without.metrics["mcd_db"] == pytest.approx(here.metrics["mcd_db"])
 
 
+def test_labels_that_the_configuration_names_are_those_of_held_out_sentences_in_another_folder(
+    data: Path, copied: Path, tmp_path: Path
+) -> None:
+    (copied / "letters.tsv").rename(copied / "times.tsv")
+    settings = [f"data.dev={copied / 'dev.csv'}", f"data.letters={copied / 'times.tsv'}"]
+    model = made(data, *settings).model
+    assert model.evaluate(copied / "dev.csv", sound=False, joined=0).metrics["labelled_units"] > 0
+
+
+def test_sentences_too_few_to_be_joined_are_said(trained: Path, data: Path) -> None:
+    evaluation = load(trained, device="cpu").evaluate(data / "test.csv", sound=False, joined=4)
+    assert evaluation.joined is None
+    assert evaluation.details["notes"] == ["No sentences are joined: of 4 to each there are 3."]
+
+
 def test_a_metric_of_labels_needs_labels(copied: Path) -> None:
     (copied / "letters.tsv").unlink()
     config = configuration(copied, "select=boundary_ms").config
@@ -713,6 +780,20 @@ def test_predict_writes_sounds_spectrograms_and_alignments(
     assert "alignment" not in first
     assert run(["predict", "-m", str(trained), "a", "--files", str(trained / "config.yaml")]) == 2
     assert "expected a folder; this is a file" in capsys.readouterr().err
+
+
+def test_files_that_may_not_be_replaced_are_refused_before_anything_is_written(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "0002_see.wav").write_text("of somebody else")
+    assert run(["predict", "-m", str(trained), "a sea", "see", "--files", str(tmp_path)]) == 2
+    assert "0002_see.wav: the file exists" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["0002_see.wav"]
+
+
+def test_scores_of_speech_are_there_without_files(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["predict", "-m", str(trained), "a sea", "--scores"]) == 0
+    assert 0 < float(capsys.readouterr().out.rstrip("\n").split("\t")[-1]) <= 1
 
 
 CASE_SUFFIXES = ("alignment.npy", "mel.npy", "wav")

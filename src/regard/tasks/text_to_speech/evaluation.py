@@ -135,7 +135,8 @@ def evaluate(
     """
     data = model.config.data.model_copy(update={"cache": None})
     notes: list[str] = []
-    if path.resolve().parent != data.train.resolve().parent:
+    folders = [table.resolve().parent for table in (data.train, data.dev) if table is not None]
+    if path.resolve().parent not in folders:
         data = data.model_copy(update={"phones": None, "letters": None})
     sentences = read_sentences(data, read_ljspeech(path), path, notes)
     if not sentences:
@@ -148,6 +149,8 @@ def evaluate(
     long = None
     if joined and len(sentences) >= joined:
         long = read_joined(model, [item.text for item in sentences], joined)
+    elif joined:
+        notes.append(f"No sentences are joined: of {joined} to each there are {len(sentences)}.")
     if table is not None:
         scores.write(table)
     scored = tuple(
@@ -245,7 +248,7 @@ def measure(
         assert speech.alignment is not None
         units = (*model.field.split(item.text), "</s>")
         timing = durations = None
-        is_read = heard(units)
+        is_read = heard(units, phones=model.config.data.units == "phones")
         seconds = len(item.mel) * front_end.hop_length / front_end.sample_rate
         if item.labels is not None:
             labels = item.labels.for_units(units)
@@ -276,14 +279,21 @@ def measure(
     return results
 
 
-def heard(units: Sequence[str]) -> NDArray[np.bool_]:
+def heard(units: Sequence[str], *, phones: bool = False) -> NDArray[np.bool_]:
     """(S,) which units of a text without labels have to be read: no blanks, punctuation, pauses or end symbol.
+
+    Args:
+        phones: whether units are phones, some of which are written as marks: `@` and `{` are vowels of X-SAMPA.
 
     >>> heard(["a", ",", " ", "pau", "</s>"]).tolist()
     [True, False, False, False, False]
+    >>> heard(["@", "pau", "</s>"], phones=True).tolist()
+    [True, False, False]
     """
     silent = {*PAUSES, "</s>"}
-    return np.array([unit not in silent and any(unicodedata.category(c)[0] in "LN" for c in unit) for unit in units])
+    return np.array(
+        [unit not in silent and (phones or any(unicodedata.category(c)[0] in "LN" for c in unit)) for unit in units]
+    )
 
 
 def baselines(
@@ -310,8 +320,8 @@ def baselines(
 
 def read_joined(model: SpeechModel, texts: Sequence[str], count: int) -> ReadingErrors:
     """The reading errors of every `count` neighbours as one sentence."""
-    known = frozenset(model.field.vocabulary.symbols)
-    if model.config.data.units == "phones":
+    known, phones = frozenset(model.field.vocabulary.symbols), model.config.data.units == "phones"
+    if phones:
         sentences = [text.split() for text in texts]
         pause = next((unit for unit in PAUSES if unit in known), None)
         if pause is not None:
@@ -326,7 +336,7 @@ def read_joined(model: SpeechModel, texts: Sequence[str], count: int) -> Reading
     results = []
     for text, speech in zip(long, speak(model, long), strict=True):
         assert speech.alignment is not None
-        is_read = heard((*model.field.split(text), "</s>"))
+        is_read = heard((*model.field.split(text), "</s>"), phones=phones)
         results.append(reading_errors(speech.alignment, is_read=is_read, has_ended=speech.stop_reason == "stop"))
     return ReadingErrors.joined(results)
 
