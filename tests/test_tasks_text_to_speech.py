@@ -748,6 +748,18 @@ def test_a_metric_of_labels_needs_labels(copied: Path) -> None:
         TASK.check(config, TASK.read(config))
 
 
+def test_a_metric_of_labels_needs_them_for_the_sentences_that_validations_read(copied: Path) -> None:
+    rows = [row for row in (copied / "letters.tsv").read_text().splitlines(keepends=True) if "dev-0\t" not in row]
+    (copied / "letters.tsv").write_text("".join(rows))
+    for count in (1, 2):
+        config = configuration(copied, "select=boundary_ms", f"training.validation_sentences={count}").config
+        if count == 2:
+            TASK.check(config, TASK.read(config))
+            continue
+        with pytest.raises(ConfigError, match=r"for the first training\.validation_sentences=1, or select another"):
+            TASK.check(config, TASK.read(config))
+
+
 def test_marks_blanks_and_pauses_are_not_heard() -> None:
     assert heard(["a", "é", "7", ",", " ", "'", "pau", "</s>"]).tolist() == [True] * 3 + [False] * 5
 
@@ -875,6 +887,11 @@ def test_damaged_files_of_a_model_are_refused(name: str, saved: Path) -> None:
         SpeechModel.restore(config, saved, name="voice")
     with pytest.raises(DataError, match=name):
         load(saved)
+
+
+def test_frames_that_nothing_trains_are_refused(data: Path) -> None:
+    with pytest.raises(ConfigError, match="nothing else trains the frames"):
+        configuration(data, "training.squared_error=0", "training.absolute_error=0")
 
 
 def test_compiling_and_reinforcing_are_refused(data: Path) -> None:

@@ -57,7 +57,7 @@ class SpokenAndRecorded:
 
     @property
     def errors(self) -> float:
-        """Reading errors; a sentence that was cut has more."""
+        """The number of its reading errors."""
         return 0.0 if self.measured.reading is None else float(self.measured.reading.errors.sum())
 
     def record(self) -> dict[str, Any]:
@@ -154,8 +154,8 @@ def evaluate(
     if table is not None:
         scores.write(table)
     scored = tuple(
-        SpokenAndRecorded(item.utterance.place, speech, one)
-        for item, speech, one in zip(sentences, spoken, measured, strict=True)
+        SpokenAndRecorded(item.utterance.place, speech, figures)
+        for item, speech, figures in zip(sentences, spoken, measured, strict=True)
     )
     return SpeechEvaluation(scores, scored, long, joined, tuple(notes))
 
@@ -236,10 +236,10 @@ def measure(
         sounds = synthesise(recorded, [None] * len(recorded))
         again = [front_end.mel(sound) for sound in sounds]
         resynthesis = [float(each.decibels) for each in _distortions(model, again, recorded)]
-        said = synthesise([speech.mel for speech in spoken], [speech.linear for speech in spoken])
+        synthetic = synthesise([speech.mel for speech in spoken], [speech.linear for speech in spoken])
         pitches = [
             _pitch_errors(front_end, ours, theirs, distortion.path)
-            for ours, theirs, distortion in zip(said, sounds, distortions, strict=True)
+            for ours, theirs, distortion in zip(synthetic, sounds, distortions, strict=True)
         ]
     results = []
     for i, (item, speech, forced) in enumerate(
@@ -320,10 +320,10 @@ def baselines(
 
 def read_joined(model: SpeechModel, texts: Sequence[str], count: int) -> ReadingErrors:
     """The reading errors of every `count` neighbours as one sentence."""
-    known, phones = frozenset(model.field.vocabulary.symbols), model.config.data.units == "phones"
+    symbols, phones = frozenset(model.field.vocabulary.symbols), model.config.data.units == "phones"
     if phones:
         sentences = [text.split() for text in texts]
-        pause = next((unit for unit in PAUSES if unit in known), None)
+        pause = next((unit for unit in PAUSES if unit in symbols), None)
         if pause is not None:
             sentences = join_units(sentences, count, pause=pause)
         else:
@@ -331,7 +331,7 @@ def read_joined(model: SpeechModel, texts: Sequence[str], count: int) -> Reading
             sentences = [[unit for sentence in group for unit in sentence] for group in groups]
         long = [" ".join(units) for units in sentences]
     else:
-        comma, end = (mark if mark in known else "" for mark in ",.")
+        comma, end = (mark if mark in symbols else "" for mark in ",.")
         long = join_texts(texts, count, separator=f"{comma} ", end=end)
     results = []
     for text, speech in zip(long, speak(model, long), strict=True):
@@ -371,10 +371,10 @@ def log_magnitudes(front_end: FrontEnd, mel: Tensor) -> Tensor:
     return front_end.compression.inverse(mel.double()).log() / front_end.power
 
 
-def _pitch_errors(front_end: FrontEnd, said: Tensor, recorded: Tensor, path: Tensor) -> PitchErrors:
+def _pitch_errors(front_end: FrontEnd, synthetic: Tensor, recorded: Tensor, path: Tensor) -> PitchErrors:
     """The errors of pitch along the path of distortion."""
     first, second = (
         find_pitch(sound[None], sample_rate=front_end.sample_rate, hop_length=front_end.hop_length).frequency[0]
-        for sound in (said, recorded)
+        for sound in (synthetic, recorded)
     )
     return pitch_errors(first, second, path)

@@ -274,8 +274,8 @@ def ids_of(field: Field, text: str) -> NDArray[np.int64]:
 def labels_file(data: SpeechDataConfig, table: Path) -> Path:
     """The table with the times of the units of a table of sentences; it need not be there."""
     key = "phones" if data.units == "phones" else "letters"
-    given: Path | None = getattr(data, key)
-    return given or table.parent / f"{key}.tsv"
+    configured: Path | None = getattr(data, key)
+    return configured or table.parent / f"{key}.tsv"
 
 
 def _labels(data: SpeechDataConfig, table: Path) -> tuple[dict[str, Intervals] | None, Path]:
