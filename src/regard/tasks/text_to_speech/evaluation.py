@@ -227,7 +227,7 @@ def measure(
         synthesise: makes sounds, for the distortion of the way to sound and for pitch; None: both are left out.
     """
     front_end = model.front_end
-    steps = StepTimes(front_end.sample_rate, front_end.hop_length, int(model.module.reduction))
+    steps = step_times(front_end, int(model.module.reduction))
     distortions = list(_distortions(model, [speech.mel for speech in spoken], [item.mel for item in sentences]))
     resynthesis = [float("nan")] * len(sentences)
     pitches: list[PitchErrors | None] = [None] * len(sentences)
@@ -277,6 +277,16 @@ def measure(
             )
         )
     return results
+
+
+def step_times(front_end: FrontEnd, reduction: int) -> StepTimes:
+    """The times of steps of r frames of a front end, whose first frame may not be centred on the first sample.
+
+    >>> from regard.audio import FRONT_ENDS
+    >>> step_times(FRONT_ENDS["hifi-gan"], 1).middles(2).round(4).tolist()
+    [0.0058, 0.0174]
+    """
+    return StepTimes(front_end.sample_rate, front_end.hop_length, reduction, float(front_end.frame_time(0)))
 
 
 def heard(units: Sequence[str], *, phones: bool = False) -> NDArray[np.bool_]:
