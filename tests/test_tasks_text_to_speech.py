@@ -817,12 +817,13 @@ def test_scores_of_speech_are_there_without_files(trained: Path, capsys: pytest.
 CASE_SUFFIXES = ("alignment.npy", "mel.npy", "wav")
 
 
-def test_without_files_no_sound_is_made(
-    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_without_files_and_in_pictures_no_sound_is_made(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(SpeechModel, "_griffin_lim", lambda *_: pytest.fail("a sound was made"))
     assert run(["predict", "-m", str(trained), "a sea"]) == 0
     assert capsys.readouterr().out == "a sea\t0.45\tlength\n"
+    assert run(["plot", "-m", str(trained), "a sea", "--output", str(tmp_path / "p.png")]) == 0
 
 
 def test_flags_of_speech_are_refused_elsewhere(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
