@@ -229,6 +229,23 @@ def test_silence_is_trimmed_and_labels_move(data: Path, copied: Path) -> None:
     assert np.abs(late.labels.ends - plain.labels.ends).max() < 0.05
 
 
+def test_labels_of_silence_that_is_cut_at_the_end_end_with_the_sound(copied: Path) -> None:
+    sound, rate = read_wave(copied / "wavs/train-0.wav")
+    write_wave(copied / "wavs/train-0.wav", torch.cat([sound, torch.zeros(16000)]), rate)
+    lines = (copied / "letters.tsv").read_text().splitlines()
+    index = max(i for i, line in enumerate(lines) if line.startswith("train-0\t"))
+    *first, end, letter = lines[index].split("\t")
+    lines[index] = "\t".join([*first, f"{float(end) + 1:.4f}", letter])
+    (copied / "letters.tsv").write_text("\n".join(lines) + "\n")
+    ends = []
+    for setting in ("false", "true"):
+        item = TASK.read(configuration(copied, f"data.trim_silence={setting}").config).train[0]
+        assert item.labels is not None
+        ends.append((item.labels.ends[-1], len(item.mel) * 200 / 16000))
+    assert ends[0][0] > ends[1][0] + 0.5
+    assert ends[1][0] == ends[1][1]
+
+
 def phones(folder: Path) -> None:
     """A table of phones, which are the letters without blanks."""
     rows = ["id\tstart\tend\tphone"]

@@ -157,7 +157,9 @@ def read_sentences(
             raise DataError(f"{item.place}: text: {item.text!r:.40} has no units: there is nothing to read aloud.")
         if spoken is not None:
             normalised = tuple(field.normalisation(unit) or unit for unit in spoken.units)
-            times = (np.maximum(time - offset, 0) for time in (spoken.starts, spoken.ends))
+            # a pause that was cut ends with the sound
+            last = len(mel) * front_end.hop_length / front_end.sample_rate if data.trim_silence else np.inf
+            times = (np.clip(time - offset, 0, last) for time in (spoken.starts, spoken.ends))
             spoken = Intervals(normalised, *times).for_units(units, place=f"{path}: {item.id}")
         sentences.append(RecordedSentence(item, text, mel, offset, spoken))
     return sentences
