@@ -506,6 +506,7 @@ def test_r_falls_by_steps_and_is_saved_with_the_weights(data: Path, tmp_path: Pa
     [
         (["model.encoder.size=7"], "7 is that of two directions"),
         ([*TACOTRON1, "model.postnet.size=5"], "5 is that of two directions"),
+        (["model.decoder.prenet_sizes=[]"], "a prenet has at least one layer"),
         (["model.decoder.coarse_frames=3"], "the second decoder says more frames"),
         (["model.decoder.dropout=0.1", "model.decoder.zoneout=0.1"], "zoneout and dropout"),
         (["model.attention.recipe=bahdano"], "there is no recipe 'bahdano'"),
@@ -756,6 +757,14 @@ def test_labels_that_the_configuration_names_are_those_of_held_out_sentences_in_
     settings = [f"data.dev={copied / 'dev.csv'}", f"data.letters={copied / 'times.tsv'}"]
     model = made(data, *settings).model
     assert model.evaluate(copied / "dev.csv", sound=False, joined=0).metrics["labelled_units"] > 0
+
+
+def test_the_recordings_of_tacotron_1_are_made_into_sound_as_its_speech_is(data: Path) -> None:
+    costs = [
+        made(data, *settings).model.evaluate(data / "test.csv", joined=0).metrics["resynthesis_mcd_db"]
+        for settings in (TACOTRON1, ())
+    ]
+    assert costs[0] < costs[1] - 1  # by the magnitudes themselves, not by those that have the mel spectrogram
 
 
 def test_sentences_too_few_to_be_joined_are_said(trained: Path, data: Path) -> None:

@@ -36,7 +36,7 @@ from regard.health import (
 )
 from regard.tasks.encoded import pad
 from regard.tasks.text_to_speech.prediction import Speech
-from regard.tasks.text_to_speech.reading import RecordedSentence, read_sentences
+from regard.tasks.text_to_speech.reading import RecordedSentence, linear_spectrogram, read_sentences
 
 if TYPE_CHECKING:
     from regard.tasks.text_to_speech.model import SpeechModel
@@ -233,7 +233,12 @@ def measure(
     pitches: list[PitchErrors | None] = [None] * len(sentences)
     if synthesise is not None:
         recorded = [item.mel for item in sentences]
-        sounds = synthesise(recorded, [None] * len(recorded))
+        # of what the model's own sounds are made
+        linear = [
+            None if speech.linear is None else linear_spectrogram(model.config.data, item.utterance)
+            for item, speech in zip(sentences, spoken, strict=True)
+        ]
+        sounds = synthesise(recorded, linear)
         again = [front_end.mel(sound) for sound in sounds]
         resynthesis = [float(each.decibels) for each in _distortions(model, again, recorded)]
         synthetic = synthesise([speech.mel for speech in spoken], [speech.linear for speech in spoken])
