@@ -123,6 +123,9 @@ def test_a_step_is_centred_on_its_frames(reduction):
     assert edges[0] == 0
     np.testing.assert_allclose(edges[1:], groups[:, -1] + 100 / 16000)
     assert times.seconds == pytest.approx(reduction * 0.0125)
+    later = health.StepTimes(16000, 200, reduction, first=100 / 16000)  # frame i is centred in its hop
+    np.testing.assert_allclose(later.middles(len(groups)), groups.mean(1) + 100 / 16000)
+    np.testing.assert_allclose(later.edges(len(groups)), np.arange(len(groups) + 1) * times.seconds)
 
 
 @pytest.mark.parametrize("name", ["sample_rate", "hop_length", "reduction"])

@@ -38,15 +38,21 @@ class PredictionFiles:
         if self.folder.exists() and not self.folder.is_dir():
             raise RegardError(f"--files {self.folder}: expected a folder; this is a file.")
 
-    def write(self, model: AbstractModel[Any], number: int, text: str, prediction: Any) -> Sequence[Path]:
-        """Writes the files of a prediction, which are called by its number and the first letters of its text.
+    def check(self, number: int, text: str) -> None:
+        """Refuses files that are there and may not be replaced, before their prediction is computed.
 
         Raises:
-            RegardError: for a file that is there and may not be replaced.
+            RegardError: for such a file.
         """
-        letters = "".join(c if c.isalnum() else "_" for c in text[:LONGEST_NAME]).strip("_")
-        stem = self.folder / f"{number:04}_{letters}".rstrip("_")
+        stem = self._stem(number, text)
         for suffix in self.suffixes:
             check_output(stem.with_name(f"{stem.name}.{suffix}"), overwrite=self.overwrite)
+
+    def write(self, model: AbstractModel[Any], number: int, text: str, prediction: Any) -> Sequence[Path]:
+        """Writes the files of a prediction, which are called by its number and the first letters of its text."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        return model.write(prediction, stem)
+        return model.write(prediction, self._stem(number, text))
+
+    def _stem(self, number: int, text: str) -> Path:
+        letters = "".join(c if c.isalnum() else "_" for c in text[:LONGEST_NAME]).strip("_")
+        return self.folder / f"{number:04}_{letters}".rstrip("_")

@@ -57,8 +57,10 @@ def plot(
         "--data": ("data", data),
     }
     choices = options.accepted(loaded, "plot", flags)
+    # of what is played only a page has use
+    silent = {"sound": False} if loaded.file_formats and output.suffix.lower() != ".html" else {}
     with options.kernels_for(loaded, argument):
-        predictions = loaded.predict([loaded.read(each) for each in argument])
+        predictions = loaded.predict([loaded.read(each) for each in argument], **silent)
     drawn = []
     for number, (item, prediction) in enumerate(zip(argument, predictions, strict=True), start=1):
         for warning in prediction.warnings:

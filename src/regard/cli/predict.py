@@ -134,6 +134,7 @@ def predict(
     if vocoder is not None and files is None:
         raise RegardError("--vocoder makes sounds; say where they go: --files FOLDER.")
     folder = None if files is None else PredictionFiles(files, loaded.file_formats, overwrite=overwrite)
+    whole = folder is not None or (scores and bool(loaded.file_formats))  # files and scores are of alignments
     if loaded.file_formats:
         extra.setdefault("sound", False)
     if loaded.input_kind == "file":
@@ -168,16 +169,19 @@ def predict(
     def answer(numbered: tuple[int, list[Row]]) -> list[Answer]:
         begun, chunk = numbered
         texts = [row.text for row in chunk]
+        if folder is not None:
+            for number, text in enumerate(texts, start=begun + 1):
+                folder.check(number, text)
         everything = begun == 0 and not terminal and not inputs.is_full(chunk)
         with options.kernels_for(loaded, texts) if everything else nullcontext():
-            predictions = _predicted(loaded, chunk, extra, alignments=alignments or folder is not None)
+            predictions = _predicted(loaded, chunk, extra, alignments=alignments or whole)
         answers = []
         for number, (row, prediction) in enumerate(zip(chunk, predictions, strict=True), start=begun + 1):
             if row.refusal:
                 prediction = replace(prediction, warnings=(row.refusal,))
             written = [] if folder is None else folder.write(loaded, number, row.text, prediction)
             if chosen == "jsonl":
-                if folder is not None and not alignments:
+                if whole and not alignments:
                     prediction = replace(prediction, alignment=None)
                 record = loaded.record(prediction)
                 if folder is not None:

@@ -20,7 +20,7 @@ LEAST_MASS = 1e-6
 class StepTimes:
     """The time of each step of a decoder that says r frames at a step.
 
-    Frame i is centred on sample i·hop, so the r frames of step t are centred on
+    Frame i is centred on sample i·hop, after the middle of the first, so the r frames of step t are centred on
 
         t_mid = ((t + ½) r - ½) · hop / rate        and reach from (t r - ½) to ((t + 1) r - ½) · hop / rate.
 
@@ -28,6 +28,8 @@ class StepTimes:
         sample_rate: samples per second.
         hop_length: samples from a frame to the next.
         reduction: r, frames per step.
+        first: seconds to the middle of the first frame: above 0 for frames that are not centred
+            (`FrontEnd.frame_time(0)`). All times are so much later.
 
     Raises:
         ConfigError: for a number below 1.
@@ -39,6 +41,7 @@ class StepTimes:
     sample_rate: int
     hop_length: int
     reduction: int = 1
+    first: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("sample_rate", "hop_length", "reduction"):
@@ -59,7 +62,7 @@ class StepTimes:
         return np.maximum(self._time(np.arange(num_steps + 1) * self.reduction), 0.0)
 
     def _time(self, frames: NDArray[Any]) -> NDArray[np.float64]:
-        return (frames - 0.5) * (self.hop_length / self.sample_rate)
+        return (frames - 0.5) * (self.hop_length / self.sample_rate) + self.first
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -208,6 +208,16 @@ class TextToSpeechConfig(Config):
     )
 
     @model_validator(mode="after")
+    def _frames_are_trained(self) -> TextToSpeechConfig:
+        if not self.training.squared_error and not self.training.absolute_error:
+            raise ConfigError(
+                "squared_error and absolute_error are both 0, and nothing else trains the frames; give one of them a "
+                "weight",
+                ("training", "absolute_error"),
+            )
+        return self
+
+    @model_validator(mode="after")
     def _reductions_fit(self) -> TextToSpeechConfig:
         for step, count in self.model.decoder.reductions:
             if step < 0 or not 1 <= count <= self.model.decoder.num_frames:

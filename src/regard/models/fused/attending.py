@@ -444,12 +444,14 @@ class OwnStepsBackward(AbstractAttendingBackward):
         begin = [leaf for leaf in step.state if leaf.requires_grad]
         fed = [] if self.grad_fed is None else [step.fed]
         leaves, of_pairs = [step.query, *fed, *begin, *self.shared], [cast(Tensor, g) for _, g in pairs]
-        found = iter(torch.autograd.grad([y for y, _ in pairs], leaves, of_pairs, retain_graph=True, allow_unused=True))
-        grad_query = next(found)
-        if self.grad_fed is not None and (of_fed := next(found)) is not None:
+        of_leaves = iter(
+            torch.autograd.grad([y for y, _ in pairs], leaves, of_pairs, retain_graph=True, allow_unused=True)
+        )
+        grad_query = next(of_leaves)
+        if self.grad_fed is not None and (of_fed := next(of_leaves)) is not None:
             self.grad_fed[t] = of_fed
-        self.grad_after[:] = [next(found) if leaf.requires_grad else None for leaf in step.state]
-        for index, grad in enumerate(found):
+        self.grad_after[:] = [next(of_leaves) if leaf.requires_grad else None for leaf in step.state]
+        for index, grad in enumerate(of_leaves):
             self.totals[index] = _sum(self.totals[index], grad)
         return grad_query
 

@@ -86,11 +86,11 @@ def run(
     Returns:
         outputs (B, T, D), contexts (B, T, V), and attention's alignments (B, T, …) and auxiliary (B, T, …), or None.
     """
-    both = [decoder.query_cells, decoder.output_cells]
-    query, output = (None if stack is None else stacks.plan(stack, features) for stack in both)
+    parts = [decoder.query_cells, decoder.output_cells]
+    query, output = (None if stack is None else stacks.plan(stack, features) for stack in parts)
     attention = attending.plan(decoder.attention, memory, state, alignment=alignment, generator=generator)
     plan = SpeechPlan(query, output, attention, decoder.attention.context_size)
-    flat = [weight for stack in both if stack is not None for weight in stacks.flat_weights(stack)]
+    flat = [weight for stack in parts if stack is not None for weight in stacks.flat_weights(stack)]
     structure: list[Any] = []
     outputs, contexts, *results = _Frames.apply(  # type: ignore[no-untyped-call]
         plan, structure, torch.is_grad_enabled(), features, fed, *flat, *attention.flat()

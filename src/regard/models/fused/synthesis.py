@@ -159,12 +159,12 @@ class SpeechTwin:
             assert output_state is not None
             output, output_state = self.output_cells(torch.cat([x, context], 1), output_state)
         values, further = self.head(output, context, inputs.shape[1] // self.num_features)
-        said = DecoderOutput(
+        outcome = DecoderOutput(
             values=values,
             alignments=named("attention", weights if alignment else None),
             auxiliary={**further, **(chosen("attention", auxiliary) if alignment else {})},
         )
-        return said, SpeechState(query_state, output_state, attention, context, frames, state.position + 1)
+        return outcome, SpeechState(query_state, output_state, attention, context, frames, state.position + 1)
 
 
 class _Look:
@@ -322,10 +322,10 @@ def _head(head: Any, rows: int) -> Callable[[Tensor, Tensor, int], tuple[Tensor,
     product, num_features = Packed(weight, rows=rows), head.num_features
 
     def run(output: Tensor, context: Tensor, num_frames: int) -> tuple[Tensor, Any]:
-        said = product(torch.cat([output, context], 1) if reads_context else output, bias)
-        frames = said[:, : num_frames * num_features]
+        joint = product(torch.cat([output, context], 1) if reads_context else output, bias)
+        frames = joint[:, : num_frames * num_features]
         frames = frames if activation is None else ACTIVATIONS[activation](frames)
-        return frames, {} if stop is None else {STOP: said[:, width : width + num_frames]}
+        return frames, {} if stop is None else {STOP: joint[:, width : width + num_frames]}
 
     return run
 

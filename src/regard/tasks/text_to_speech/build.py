@@ -190,6 +190,8 @@ def _check(config: TacotronConfig) -> None:
                 f"{size} is that of two directions together: give an even number", ("model", section, "size")
             )
     decoder = config.decoder
+    if not decoder.prenet_sizes:
+        raise ConfigError("a prenet has at least one layer: give its size", ("model", "decoder", "prenet_sizes"))
     if decoder.coarse_frames is not None and decoder.coarse_frames <= decoder.num_frames:
         raise ConfigError(
             f"the second decoder says more frames in a step than the first, num_frames={decoder.num_frames}; got "

@@ -36,7 +36,7 @@ from regard.health import (
 )
 from regard.tasks.encoded import pad
 from regard.tasks.text_to_speech.prediction import Speech
-from regard.tasks.text_to_speech.reading import RecordedSentence, read_sentences
+from regard.tasks.text_to_speech.reading import RecordedSentence, linear_spectrogram, read_sentences
 
 if TYPE_CHECKING:
     from regard.tasks.text_to_speech.model import SpeechModel
@@ -57,7 +57,7 @@ class SpokenAndRecorded:
 
     @property
     def errors(self) -> float:
-        """Reading errors; a sentence that was cut has more."""
+        """The number of its reading errors."""
         return 0.0 if self.measured.reading is None else float(self.measured.reading.errors.sum())
 
     def record(self) -> dict[str, Any]:
@@ -135,7 +135,8 @@ def evaluate(
     """
     data = model.config.data.model_copy(update={"cache": None})
     notes: list[str] = []
-    if path.resolve().parent != data.train.resolve().parent:
+    folders = [table.resolve().parent for table in (data.train, data.dev) if table is not None]
+    if path.resolve().parent not in folders:
         data = data.model_copy(update={"phones": None, "letters": None})
     sentences = read_sentences(data, read_ljspeech(path), path, notes)
     if not sentences:
@@ -148,11 +149,13 @@ def evaluate(
     long = None
     if joined and len(sentences) >= joined:
         long = read_joined(model, [item.text for item in sentences], joined)
+    elif joined:
+        notes.append(f"No sentences are joined: of {joined} to each there are {len(sentences)}.")
     if table is not None:
         scores.write(table)
     scored = tuple(
-        SpokenAndRecorded(item.utterance.place, speech, one)
-        for item, speech, one in zip(sentences, spoken, measured, strict=True)
+        SpokenAndRecorded(item.utterance.place, speech, figures)
+        for item, speech, figures in zip(sentences, spoken, measured, strict=True)
     )
     return SpeechEvaluation(scores, scored, long, joined, tuple(notes))
 
@@ -224,19 +227,24 @@ def measure(
         synthesise: makes sounds, for the distortion of the way to sound and for pitch; None: both are left out.
     """
     front_end = model.front_end
-    steps = StepTimes(front_end.sample_rate, front_end.hop_length, int(model.module.reduction))
+    steps = step_times(front_end, int(model.module.reduction))
     distortions = list(_distortions(model, [speech.mel for speech in spoken], [item.mel for item in sentences]))
     resynthesis = [float("nan")] * len(sentences)
     pitches: list[PitchErrors | None] = [None] * len(sentences)
     if synthesise is not None:
         recorded = [item.mel for item in sentences]
-        sounds = synthesise(recorded, [None] * len(recorded))
+        # of what the model's own sounds are made
+        linear = [
+            None if speech.linear is None else linear_spectrogram(model.config.data, item.utterance)
+            for item, speech in zip(sentences, spoken, strict=True)
+        ]
+        sounds = synthesise(recorded, linear)
         again = [front_end.mel(sound) for sound in sounds]
         resynthesis = [float(each.decibels) for each in _distortions(model, again, recorded)]
-        said = synthesise([speech.mel for speech in spoken], [speech.linear for speech in spoken])
+        synthetic = synthesise([speech.mel for speech in spoken], [speech.linear for speech in spoken])
         pitches = [
             _pitch_errors(front_end, ours, theirs, distortion.path)
-            for ours, theirs, distortion in zip(said, sounds, distortions, strict=True)
+            for ours, theirs, distortion in zip(synthetic, sounds, distortions, strict=True)
         ]
     results = []
     for i, (item, speech, forced) in enumerate(
@@ -245,7 +253,7 @@ def measure(
         assert speech.alignment is not None
         units = (*model.field.split(item.text), "</s>")
         timing = durations = None
-        is_read = heard(units)
+        is_read = heard(units, phones=model.config.data.units == "phones")
         seconds = len(item.mel) * front_end.hop_length / front_end.sample_rate
         if item.labels is not None:
             labels = item.labels.for_units(units)
@@ -276,14 +284,31 @@ def measure(
     return results
 
 
-def heard(units: Sequence[str]) -> NDArray[np.bool_]:
+def step_times(front_end: FrontEnd, reduction: int) -> StepTimes:
+    """The times of steps of r frames of a front end, whose first frame may not be centred on the first sample.
+
+    >>> from regard.audio import FRONT_ENDS
+    >>> step_times(FRONT_ENDS["hifi-gan"], 1).middles(2).round(4).tolist()
+    [0.0058, 0.0174]
+    """
+    return StepTimes(front_end.sample_rate, front_end.hop_length, reduction, float(front_end.frame_time(0)))
+
+
+def heard(units: Sequence[str], *, phones: bool = False) -> NDArray[np.bool_]:
     """(S,) which units of a text without labels have to be read: no blanks, punctuation, pauses or end symbol.
+
+    Args:
+        phones: whether units are phones, some of which are written as marks: `@` and `{` are vowels of X-SAMPA.
 
     >>> heard(["a", ",", " ", "pau", "</s>"]).tolist()
     [True, False, False, False, False]
+    >>> heard(["@", "pau", "</s>"], phones=True).tolist()
+    [True, False, False]
     """
     silent = {*PAUSES, "</s>"}
-    return np.array([unit not in silent and any(unicodedata.category(c)[0] in "LN" for c in unit) for unit in units])
+    return np.array(
+        [unit not in silent and (phones or any(unicodedata.category(c)[0] in "LN" for c in unit)) for unit in units]
+    )
 
 
 def baselines(
@@ -310,10 +335,10 @@ def baselines(
 
 def read_joined(model: SpeechModel, texts: Sequence[str], count: int) -> ReadingErrors:
     """The reading errors of every `count` neighbours as one sentence."""
-    known = frozenset(model.field.vocabulary.symbols)
-    if model.config.data.units == "phones":
+    symbols, phones = frozenset(model.field.vocabulary.symbols), model.config.data.units == "phones"
+    if phones:
         sentences = [text.split() for text in texts]
-        pause = next((unit for unit in PAUSES if unit in known), None)
+        pause = next((unit for unit in PAUSES if unit in symbols), None)
         if pause is not None:
             sentences = join_units(sentences, count, pause=pause)
         else:
@@ -321,12 +346,12 @@ def read_joined(model: SpeechModel, texts: Sequence[str], count: int) -> Reading
             sentences = [[unit for sentence in group for unit in sentence] for group in groups]
         long = [" ".join(units) for units in sentences]
     else:
-        comma, end = (mark if mark in known else "" for mark in ",.")
+        comma, end = (mark if mark in symbols else "" for mark in ",.")
         long = join_texts(texts, count, separator=f"{comma} ", end=end)
     results = []
     for text, speech in zip(long, speak(model, long), strict=True):
         assert speech.alignment is not None
-        is_read = heard((*model.field.split(text), "</s>"))
+        is_read = heard((*model.field.split(text), "</s>"), phones=phones)
         results.append(reading_errors(speech.alignment, is_read=is_read, has_ended=speech.stop_reason == "stop"))
     return ReadingErrors.joined(results)
 
@@ -361,10 +386,10 @@ def log_magnitudes(front_end: FrontEnd, mel: Tensor) -> Tensor:
     return front_end.compression.inverse(mel.double()).log() / front_end.power
 
 
-def _pitch_errors(front_end: FrontEnd, said: Tensor, recorded: Tensor, path: Tensor) -> PitchErrors:
+def _pitch_errors(front_end: FrontEnd, synthetic: Tensor, recorded: Tensor, path: Tensor) -> PitchErrors:
     """The errors of pitch along the path of distortion."""
     first, second = (
         find_pitch(sound[None], sample_rate=front_end.sample_rate, hop_length=front_end.hop_length).frequency[0]
-        for sound in (said, recorded)
+        for sound in (synthetic, recorded)
     )
     return pitch_errors(first, second, path)

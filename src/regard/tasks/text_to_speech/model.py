@@ -183,11 +183,11 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         read = [i for i, refusal in enumerate(refusals) if not refusal]
         for start in range(0, len(read), size):
             part = read[start : start + size]
-            said = self.say([encoded[i].ids for i in part], alignment=alignment)
+            spoken = self.say([encoded[i].ids for i in part], alignment=alignment)
             sounds: Sequence[Tensor | None] = [None] * len(part)
             if synthesise is not None:
-                sounds = synthesise([speech.mel for speech in said], [speech.linear for speech in said])
-            for i, speech, samples in zip(part, said, sounds, strict=True):
+                sounds = synthesise([speech.mel for speech in spoken], [speech.linear for speech in spoken])
+            for i, speech, samples in zip(part, spoken, sounds, strict=True):
                 warnings = [_unknown(encoded[i].unknown)] if encoded[i].unknown else []
                 if speech.stop_reason == "length":
                     warnings.append(f"the model did not stop; it was cut after {speech.seconds:.1f} seconds")

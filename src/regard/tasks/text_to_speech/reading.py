@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +21,10 @@ from regard.data.finding import by_severity
 from regard.data.ljspeech import Utterance, read_ljspeech
 from regard.data.split import are_held_out, suggested_fraction
 from regard.errors import ConfigError, DataError, RegardError
-from regard.files import replace_file
 from regard.health import MeanDurations
 from regard.tasks.text_to_speech.build import front_end_of, has_linear
 
-CACHE_VERSION = 1
+CACHE_VERSION = 2
 """Is part of the names of kept spectrograms; another one when what they have changes."""
 UNITS = {"characters": "character", "phones": "whitespace"}
 """How texts are split; phones stand between blanks."""
@@ -157,7 +157,9 @@ def read_sentences(
             raise DataError(f"{item.place}: text: {item.text!r:.40} has no units: there is nothing to read aloud.")
         if spoken is not None:
             normalised = tuple(field.normalisation(unit) or unit for unit in spoken.units)
-            times = (np.maximum(time - offset, 0) for time in (spoken.starts, spoken.ends))
+            # a pause that was cut ends with the sound
+            last = len(mel) * front_end.hop_length / front_end.sample_rate if data.trim_silence else np.inf
+            times = (np.clip(time - offset, 0, last) for time in (spoken.starts, spoken.ends))
             spoken = Intervals(normalised, *times).for_units(units, place=f"{path}: {item.id}")
         sentences.append(RecordedSentence(item, text, mel, offset, spoken))
     return sentences
@@ -169,7 +171,10 @@ def spectrogram(
     """The mel spectrogram (T, M) of a sentence, float32, and the seconds cut at its beginning.
 
     A kept one is found by what it follows from (the bytes of the sound, the front end, and whether silence is cut), and
-    has the same numbers to the last bit.
+    has the same numbers to the last bit. Several processes may fill a cache at once.
+
+    Raises:
+        ConfigError: for a cache that cannot be written.
     """
     kept = None
     if data.cache is not None:
@@ -183,22 +188,17 @@ def spectrogram(
             try:
                 stored = np.load(kept, allow_pickle=False)
                 if stored.dtype == np.float32 and stored.ndim == 2 and stored.shape[1] == front_end.num_mels:
-                    return torch.from_numpy(stored[1:].copy()), float(stored[0, 0])
-            except (OSError, ValueError):
+                    return torch.from_numpy(stored[1:].copy()), float(stored[0, 0]) / front_end.sample_rate
+            except (OSError, ValueError, EOFError):
                 pass  # damaged: it is made again
-    samples, offset = samples_of(data, front_end, item, messages.append)
+    samples, first = samples_of(data, front_end, item, messages.append)
     try:
         mel = front_end.mel(samples)
     except DataError as error:
         raise DataError(f"{item.place}: {item.sound}: {error}") from None
     if kept is not None:
-        first = np.zeros((1, front_end.num_mels), np.float32)
-        first[0, 0] = offset
-        rows = np.concatenate([first, mel.numpy()])
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(kept, lambda partial: _store(partial, rows))
-        offset = float(first[0, 0])
-    return mel, offset
+        _keep(kept, first, mel)
+    return mel, first / front_end.sample_rate
 
 
 def linear_spectrogram(data: SpeechDataConfig, item: Utterance) -> Tensor:
@@ -209,8 +209,8 @@ def linear_spectrogram(data: SpeechDataConfig, item: Utterance) -> Tensor:
 
 def samples_of(
     data: SpeechDataConfig, front_end: FrontEnd, item: Utterance, report: Callable[[str], None]
-) -> tuple[Tensor, float]:
-    """The samples of a sentence, and the seconds cut at its beginning.
+) -> tuple[Tensor, int]:
+    """The samples of a sentence, and how many were cut at its beginning.
 
     Args:
         report: is told what was changed.
@@ -223,9 +223,9 @@ def samples_of(
     except RegardError as error:
         raise DataError(f"{item.place}: {error}") from None
     if not data.trim_silence:
-        return samples, 0.0
+        return samples, 0
     start, end = sounding(samples, margin=front_end.win_length)
-    return (samples[start:end], start / front_end.sample_rate) if end else (samples, 0.0)
+    return (samples[start:end], start) if end else (samples, 0)
 
 
 def check(material: SpeechMaterial, data: SpeechDataConfig) -> Findings:
@@ -276,8 +276,8 @@ def ids_of(field: Field, text: str) -> NDArray[np.int64]:
 def labels_file(data: SpeechDataConfig, table: Path) -> Path:
     """The table with the times of the units of a table of sentences; it need not be there."""
     key = "phones" if data.units == "phones" else "letters"
-    given: Path | None = getattr(data, key)
-    return given or table.parent / f"{key}.tsv"
+    configured: Path | None = getattr(data, key)
+    return configured or table.parent / f"{key}.tsv"
 
 
 def _labels(data: SpeechDataConfig, table: Path) -> tuple[dict[str, Intervals] | None, Path]:
@@ -300,9 +300,26 @@ def _places(items: Sequence[RecordedSentence]) -> tuple[str, ...]:
     return tuple(item.utterance.place for item in items[:3])
 
 
-def _store(path: Path, rows: NDArray[np.float32]) -> None:
-    with path.open("wb") as file:
-        np.save(file, rows, allow_pickle=False)
+def _keep(path: Path, first: int, mel: Tensor) -> None:
+    """Keeps a spectrogram, after a row that begins with the number of the sound's first sample.
+
+    What another process has kept meanwhile is replaced by the same. A file that a crash of the machine leaves damaged
+    is made again, so that it need not be flushed to the disk.
+    """
+    begin = np.zeros((1, mel.shape[1]), np.float32)
+    begin[0, 0] = first
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with partial.open("wb") as file:
+                np.save(file, np.concatenate([begin, mel.numpy()]), allow_pickle=False)
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        text = f"{path.parent}: spectrograms cannot be kept here: {error.strerror}"
+        raise ConfigError(text, ("data", "cache")) from None
 
 
 def _silently(text: str) -> None:

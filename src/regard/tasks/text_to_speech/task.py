@@ -73,10 +73,12 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         Raises:
             ConfigError: for a metric that needs labels, without labels.
         """
-        if config.select == "boundary_ms" and not any(item.labels is not None for item in material.dev):
+        validated = material.dev[: config.training.validation_sentences]
+        if config.select == "boundary_ms" and not any(item.labels is not None for item in validated):
             raise ConfigError(
                 "boundary_ms compares with labels, and the held-out sentences have none; give data.phones or "
-                "data.letters, or select another metric",
+                f"data.letters for the first training.validation_sentences={config.training.validation_sentences}, or "
+                "select another metric",
                 ("select",),
             )
         return check(material, config.data)

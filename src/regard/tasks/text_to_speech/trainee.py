@@ -100,8 +100,8 @@ class SpeechTrainee:
             part = dev[start : start + size]
             batch = self._batch([self.model.field.encode(item.text).ids for item in part], part)
             batch = {name: tensor.to(self.model.device) for name, tensor in batch.items()}
-            own, number, _ = self._loss(batch, guided=False, generator=None)
-            total, count = total + float(own), count + float(number)
+            loss, number, _ = self._loss(batch, guided=False, generator=None)
+            total, count = total + float(loss), count + float(number)
         chosen = dev[: self.config.training.validation_sentences]
         scores, spoken = validation_scores(self.model, chosen)
         metrics = {**validation_metrics(scores), "teacher_forced_loss": total / max(count, 1)}
@@ -184,13 +184,13 @@ class SpeechTrainee:
         )
         count, width = real.sum(), frames.shape[-1]
         errors = [output.frames, *([output.refined["mel"]] if "mel" in output.refined else [])]
-        total = torch.stack([self._frame_loss(said, frames, real) for said in errors]).sum()
+        total = torch.stack([self._frame_loss(predicted, frames, real) for predicted in errors]).sum()
         if "linear" in output.refined:
-            front_end, said = self.model.front_end, output.refined["linear"]
+            front_end, linear = self.model.front_end, output.refined["linear"]
             low = max(1, int(LOW_HERTZ / (front_end.sample_rate / 2) * front_end.num_bins))
             quiet = self.linear_silence.to(frames)
             targets = _whole_steps(batch["linear"], reduction, quiet, further=self.silent_steps)
-            total = total + low_frequency_error(said, targets, low, real)[0] / said.shape[-1]
+            total = total + low_frequency_error(linear, targets, low, real)[0] / linear.shape[-1]
         figures = {"frame_error": absolute_error(errors[-1], frames, real)[0].detach() / width}
         if output.stop is not None and training.stop_weight:
             stops = self._stop_loss(output.stop, real, reduction)
@@ -206,14 +206,14 @@ class SpeechTrainee:
             total = total + added
         return total, count, figures
 
-    def _frame_loss(self, said: Tensor, frames: Tensor, real: Tensor) -> Tensor:
+    def _frame_loss(self, predicted: Tensor, frames: Tensor, real: Tensor) -> Tensor:
         """The errors of frames, summed over them."""
         training, width = self.config.training, frames.shape[-1]
         total = frames.new_zeros(())
         if training.squared_error:
-            total = total + training.squared_error * squared_error(said, frames, real)[0] / width
+            total = total + training.squared_error * squared_error(predicted, frames, real)[0] / width
         if training.absolute_error:
-            total = total + training.absolute_error * absolute_error(said, frames, real)[0] / width
+            total = total + training.absolute_error * absolute_error(predicted, frames, real)[0] / width
         return total
 
     def _stop_loss(self, logits: Tensor, real: Tensor, reduction: int) -> Tensor:
@@ -228,8 +228,8 @@ class SpeechTrainee:
         tacotron, training = self.module.tacotron, self.config.training
         coarse, width = tacotron.coarse, frames.shape[-1]
         assert coarse is not None
-        said = output.coarse.values.reshape(len(frames), -1, width)[:, : frames.shape[1]]
-        total = self._frame_loss(said, frames, real)
+        predicted = output.coarse.values.reshape(len(frames), -1, width)[:, : frames.shape[1]]
+        total = self._frame_loss(predicted, frames, real)
         if STOP in output.coarse.auxiliary and training.stop_weight:
             total = total + training.stop_weight * self._stop_loss(
                 output.coarse.auxiliary[STOP], real, coarse.num_frames
