@@ -137,7 +137,10 @@ def evaluate(
     notes: list[str] = []
     if path.resolve().parent != data.train.resolve().parent:
         data = data.model_copy(update={"phones": None, "letters": None})
-    sentences = read_sentences(data, read_ljspeech(path), path, notes)
+    changed: list[str] = []
+    sentences = read_sentences(data, read_ljspeech(path), path, changed)
+    if changed:
+        notes.append(f"{len(changed):,} sounds were changed: {changed[0]}")
     if not sentences:
         raise DataError(f"{path}: there are no sentences.")
     if joined < 0:
