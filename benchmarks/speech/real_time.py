@@ -1,11 +1,11 @@
-"""What a second of sound costs from a text: decoder, Griffin-Lim, vocoder; and a sentence from text to WAV in a command.
+"""What a second of sound costs from a text: decoder, Griffin-Lim, vocoder; and `regard predict` from a text to a WAV.
 
     OMP_NUM_THREADS=1 python benchmarks/speech/real_time.py RUN TEXT [--vocoder FOLDER] [--rounds 5]
 
-RUN is a trained model, and TEXT what it reads, phones with blanks between them for a model of phones. All are CPU seconds
-(`time.process_time`) for a second of sound on one thread, the least of the rounds: the text once, and eight times at once.
-The vocoder gets the spectrogram of the made sound in its own form. The command is `regard predict --files`, with the
-start of Python: user and system seconds of the process.
+RUN is a trained model, and TEXT what it reads: phones with blanks between them for a model of phones. All are CPU
+seconds (`time.process_time`) for a second of sound on one thread, the least of the rounds: the text once, and eight
+times at once. The vocoder gets the spectrogram of the made sound in its own form. The command is `regard predict
+--files`, with the start of Python: user and system seconds of the process.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ def main() -> None:
         mel = front_end.mel(resample(sounds[0], model.front_end.sample_rate, front_end.sample_rate))[None]
         samples, cost = least(lambda: vocoder(mel), min(options.rounds, 2))
         print(f"  vocoder                       {cost / (samples.shape[-1] / front_end.sample_rate):.4f}")
-    all_of = sorted(command(options.run, options.text) for _ in range(options.rounds))
-    print(f"regard predict, start included: {statistics.median(all_of):.2f} CPU s (from {all_of[0]:.2f} to {all_of[-1]:.2f})")
+    costs = sorted(command(options.run, options.text) for _ in range(options.rounds))
+    between = f"from {costs[0]:.2f} to {costs[-1]:.2f}"
+    print(f"regard predict, start included: {statistics.median(costs):.2f} CPU s ({between})")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,15 @@ from regard.training.feedback import (
     scheduled_sampling_probability,
     sequence_teacher_forcing_mask,
 )
-from regard.training.trainee import CountingTrainee, DivisibleTrainee, Loss, Milestone, PlacedTrainee, Trainee, Validation
+from regard.training.trainee import (
+    CountingTrainee,
+    DivisibleTrainee,
+    Loss,
+    Milestone,
+    PlacedTrainee,
+    Trainee,
+    Validation,
+)
 
 if TYPE_CHECKING:
     from regard.training.loop import train

@@ -37,7 +37,10 @@ class Tally:
             self.metrics[name] = self.metrics.get(name, 0.0) + value
 
     def averages(self) -> dict[str, float]:
-        """Loss and metrics per real symbol (or what else is counted), and the mean norm of the gradient; nothing if every step was skipped."""
+        """Loss and metrics per real symbol, or what else is counted, and the mean norm of the gradient.
+
+        Nothing if every step was skipped.
+        """
         result: dict[str, float] = {}
         if self.steps:
             count = max(self.count, 1.0)
