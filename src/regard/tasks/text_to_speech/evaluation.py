@@ -36,7 +36,7 @@ from regard.health import (
 )
 from regard.tasks.encoded import pad
 from regard.tasks.text_to_speech.prediction import Speech
-from regard.tasks.text_to_speech.reading import RecordedSentence, read_sentences
+from regard.tasks.text_to_speech.reading import RecordedSentence, changes, read_sentences
 
 if TYPE_CHECKING:
     from regard.tasks.text_to_speech.model import SpeechModel
@@ -140,7 +140,7 @@ def evaluate(
     changed: list[str] = []
     sentences = read_sentences(data, read_ljspeech(path), path, changed)
     if changed:
-        notes.append(f"{len(changed):,} sounds were changed: {changed[0]}")
+        notes.append(changes(changed))
     if not sentences:
         raise DataError(f"{path}: there are no sentences.")
     if joined < 0:
