@@ -43,6 +43,15 @@ def test_help_takes_less_than_half_a_second_of_computing():
     assert min(seconds() for _ in range(3)) < 0.5
 
 
+def test_help_says_what_a_key_of_several_tasks_means_in_each(capsys):
+    assert run(["predict", "-h"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "--seed N Of sampling: the same seed gives" in shown
+    assert "In text_to_speech: of the prenet's draws and of first phases." in shown
+    assert "In labelling: the most tokens labelled at once, with padding." in shown
+    assert shown.count("In language_modelling: ") == 1
+
+
 def test_help_lists_every_verb_with_a_whole_sentence(capsys):
     assert run(["--help"]) == 0
     text = capsys.readouterr().out

@@ -47,6 +47,11 @@ def test_an_unknown_key_is_named_with_line_column_and_nearest_key(written):
         ("epochs: 3", "epochs: unknown key; did you mean 'training.epochs'?"),
         ("hidden_size: 3", "hidden_size: unknown key; did you mean 'model.encoder.size' or 'model.decoder.size'?"),
         ("training: {lr: 0.1}", "training.lr: unknown key; did you mean 'learning_rate'?"),
+        (
+            "model: {encoder: {sample_rate: 3}}",
+            "model.encoder.sample_rate: unknown key; model.encoder has architecture, cell, size, layers, "
+            "bidirectional, embedding_size, dropout, residual",
+        ),
         ("training: {beam: 3}", "training.beam: unknown key; did you mean 'decoding.beam'?"),
         (
             "model: {zzz: 3}",

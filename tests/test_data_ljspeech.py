@@ -35,20 +35,31 @@ def test_a_sound_may_be_a_flac_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("a", r"metadata.csv:2: expected id\|text\|normalised; got 1 columns in 'a'"),
+        ("a", r"metadata.csv:2: expected id\|text\|normalised; got 1 column in 'a'"),
+        ("a\ttext", r"got 1 column in .*\n  Columns are separated by \|, not by tabs"),
         ("a|b|c|d", r"metadata.csv:2: expected id\|text\|normalised; got 4 columns"),
         (" |text", "metadata.csv:2: id: expected one; got nothing"),
-        ("../b|text", "metadata.csv:2: id: '../b' is no name of a file"),
+        ("../b|text", r"metadata.csv:2: id: '../b' is no name of a file.*\n.* without folder and suffix"),
+        ("a.wav|text", r"metadata.csv:2: id: 'a.wav': .*a.wav.wav: no such file.\n  An id has no suffix: a$"),
+        ("d|text", r"metadata.csv:2: id: 'd': .*d.wav: no such file.\n  There is d.mp3; sounds are called"),
         ("b|text", "metadata.csv:2: id: 'b' is also that of line 1"),
         ("a|Text| ", "metadata.csv:2: normalised: expected a text for 'a'; got nothing"),
         ("a|", "metadata.csv:2: text: expected a text for 'a'; got nothing"),
-        ("c|text", "metadata.csv:2: id: 'c': .*c.wav: no such file"),
+        ("c|text", "metadata.csv:2: id: 'c': .*c.wav: no such file.$"),
     ],
 )
 def test_a_wrong_line_is_named_with_its_column_and_value(line: str, message: str, tmp_path: Path) -> None:
-    path = table(tmp_path, f"b|first\n{line}\n")
+    path = table(tmp_path, f"b|first\n{line}\n", ("a.wav", "b.wav", "d.mp3"))
     with pytest.raises(DataError, match=f"(?i){message}"):
         read_ljspeech(path)
+
+
+def test_a_header_and_a_folder_in_place_of_its_table_are_named(tmp_path: Path) -> None:
+    path = table(tmp_path, "id|text\na|text\n")
+    with pytest.raises(DataError, match=r"metadata.csv:1: id: 'id': .*no such file.\n  The table has no header"):
+        read_ljspeech(path)
+    with pytest.raises(DataError, match=r"is a folder; give the table in it: .*metadata.csv"):
+        read_ljspeech(tmp_path)
 
 
 def test_a_table_without_a_folder_of_sounds_and_a_missing_table_are_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -62,6 +63,13 @@ def test_what_is_given_stays_even_if_it_is_the_default() -> None:
     assert {key: getattr(resolved.config.training, key) for key in given} == given
     assert not any(key.startswith("training.") for key in resolved.open.chosen)
     assert any("steps are few" in warning for warning in resolved.warnings)
+
+
+def test_as_many_epochs_as_come_nearest_to_the_least_steps_are_enough() -> None:
+    plan = resolve(opened(epochs=30, batch_tokens=4096), *words(3_600))
+    for few, is_said in ((plan.steps + plan.steps_per_epoch // 2, False), (plan.steps + plan.steps_per_epoch, True)):
+        lines = replace(plan, few_steps=few).warnings
+        assert any("steps are few" in line for line in lines) == is_said
 
 
 def test_a_training_that_mostly_warms_up_is_warned_of() -> None:

@@ -173,7 +173,7 @@ def test_stereo_of_8_kHz_is_read_and_said(copied: Path) -> None:
     material = TASK.read(config)
     assert [("2 channels" in text, "8,000 Hz" in text) for text in material.messages] == [(True, False), (False, True)]
     assert len(material.train[0].mel) == 81
-    assert "2 sounds were changed" in str(TASK.check(config, material))
+    assert "2 changes to sounds as they were read; the first: " in str(TASK.check(config, material))
 
 
 def test_a_silent_recording_is_an_error_and_an_unlike_one_a_warning(copied: Path) -> None:
@@ -184,6 +184,16 @@ def test_a_silent_recording_is_an_error_and_an_unlike_one_a_warning(copied: Path
     assert report.has_errors
     assert "train: 1 recordings are silent" in str(report)
     assert "three times as long or as short" in str(report)
+
+
+def test_labels_that_end_after_their_sound_are_a_warning(copied: Path) -> None:
+    config = configuration(copied).config
+    assert "end after" not in str(TASK.check(config, TASK.read(config)))
+    sound, _ = read_wave(copied / "wavs/train-0.wav")
+    write_wave(copied / "wavs/train-0.wav", sound[: len(sound) // 2], 16000)
+    report = str(TASK.check(config, TASK.read(config)))
+    assert "train: labels of 1 sentences end after their sound; are they those of another one? (" in report
+    assert "train.csv:1)" in report
 
 
 def test_long_recordings_and_units_that_only_held_out_sentences_have_are_said(copied: Path) -> None:
@@ -264,6 +274,9 @@ def test_phones_are_read_in_place_of_characters(copied: Path) -> None:
     assert trainee.material.train[0].text == "A pau S E A"
     speech = trainee.model.predict(["S E A"], sound=False)[0]
     assert speech.tokens == ("S", "E", "A", "</s>")
+    assert speech.warnings == () or "did not have" not in speech.warnings[0]
+    (wrong,) = trainee.model.predict(["sea"], sound=False)
+    assert "training did not have: 'sea' (the model reads phones with blanks between them)" in wrong.warnings[0]
     joined = read_joined(trainee.model, ["S E A", "A S", "E"], 3)
     assert joined.num_units.tolist() == [6]  # pauses are not counted
     assert read_joined(trainee.model, ["S @", "A S", "{ E"], 3).num_units.tolist() == [6]  # marks are vowels
@@ -788,6 +801,7 @@ def test_texts_that_cannot_be_read_are_said_and_harm_nobody(trained: Path) -> No
     model = load(trained, device="cpu")
     empty, unknown, whole = model.predict(["  ", "a 9", "a sea"])
     assert empty.warnings == ("there are no units to read aloud: the text is empty",)
+    assert (empty.seconds, empty.stop_reason) == (0, "")
     assert empty.samples is None
     assert "units that the training did not have: '9'" in unknown.warnings[0]
     assert torch.allclose(whole.mel, model.predict(["a sea"])[0].mel, atol=1e-4)
@@ -855,7 +869,9 @@ def test_an_evaluation_has_figures_beside_baselines_and_a_table(trained: Path, d
 
 def test_elsewhere_labels_stand_beside_the_table_or_are_left_out(trained: Path, copied: Path) -> None:
     model = load(trained, device="cpu")
+    stereo(copied / "wavs/test-0.wav")
     here = model.evaluate(copied / "test.csv", sound=False)
+    assert [note[:23] for note in here.notes if "changes" in note] == ["2 changes to sounds as "]
     assert here.metrics["labelled_units"] > 0
     (copied / "letters.tsv").unlink()
     without = model.evaluate(copied / "test.csv", sound=False)

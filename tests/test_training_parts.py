@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -366,6 +367,20 @@ def test_waiting_for_data_is_shown_where_it_costs_something() -> None:
     shown = StringIO()
     Display(Console(file=shown)).metrics("train", 7, 1, {}, {"symbols_per_second": 1234.0, "waiting": 0.31})
     assert "1,234 symbols/s, 31% of the time waiting for data" in shown.getvalue()
+
+
+def test_a_trainee_may_count_something_else_than_symbols(tmp_path: Path) -> None:
+    class Frames(ToyTrainee):
+        counted = "frames"
+
+    for kind, counted in ((ToyTrainee, "symbols"), (Frames, "frames")):
+        shown, settings = StringIO(), config(epochs=1, log_every=1)
+        folder = tmp_path / counted
+        train(kind(settings), settings, folder, seed=1, select="symbol_error_rate", console=Console(file=shown))
+        assert f" {counted}/s" in shown.getvalue()
+        assert shown.getvalue().count("/s") == shown.getvalue().count(f" {counted}/s")
+        first = json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])
+        assert first["timing"][f"{counted}_per_second"] > 0
 
 
 def test_long_lines_are_not_broken_where_there_is_no_terminal() -> None:

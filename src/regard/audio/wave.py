@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -126,7 +127,8 @@ def _decoded(content: bytes, path: Path) -> tuple[NDArray[Any], int]:
     try:
         samples, rate = soundfile.read(io.BytesIO(content), dtype="float32", always_2d=True)
     except soundfile.SoundFileError as error:
-        raise DataError(f"{path}: not a sound that can be read: {error}") from None
+        why = re.sub(r"Error opening <[^>]*>: ", "", str(error))
+        raise DataError(f"{path}: not a sound that can be read: {why}") from None
     return samples, int(rate)
 
 

@@ -76,16 +76,22 @@ def settings(context: typer.Context) -> Mapping[str, str]:
 
 @cache
 def _keys() -> Mapping[str, Key]:
-    """The keys of `decoding` of every task, by name."""
+    """The keys of `decoding` of every task, by name; of several tasks, that of the first."""
+    return {name: next(iter(by_task.values())) for name, by_task in _keys_by_task().items()}
+
+
+@cache
+def _keys_by_task() -> Mapping[str, Mapping[str, Key]]:
+    """The keys of `decoding` by name, and then by the tasks that have them."""
     from regard.config.keys import keys
     from regard.config.tasks import SCHEMAS
 
-    found: dict[str, Key] = {}
-    for schema in SCHEMAS.values():
+    found: dict[str, dict[str, Key]] = {}
+    for task, schema in SCHEMAS.items():
         for path, key in keys(schema).items():
             section, name = str(path[0]), str(path[-1])
             if len(path) == 2 and section == "decoding" and not name.startswith("validation_"):
-                found.setdefault(name, key)
+                found.setdefault(name, {})[task] = key
     return found
 
 
@@ -112,7 +118,11 @@ def _flag(name: str, key: Key) -> inspect.Parameter:
     kinds = [member.type for member in key.members]
     metavar = "|".join(key.choices) if key.choices else "N" if int in kinds else "X" if float in kinds else "VALUE"
     meaning = key.field.description or ""
-    option = typer.Option(f"--{_dashed(name)}", metavar=metavar, help=f"{meaning[:1].upper()}{meaning[1:]}.")
+    lines = [f"{meaning[:1].upper()}{meaning[1:]}."]
+    for task, other in _keys_by_task()[name].items():
+        if (text := other.field.description or "") != meaning and not any(text in line for line in lines):
+            lines.append(f"In {task}: {text}.")
+    option = typer.Option(f"--{_dashed(name)}", metavar=metavar, help=" ".join(lines))
     annotation = Annotated[str | None, option]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 

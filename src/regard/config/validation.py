@@ -25,6 +25,8 @@ _FAMILIAR = {
 }  # fmt: skip
 
 UNKNOWN, MISSING = "unknown key", "missing"
+LISTED = 20
+"""Sections of so many keys at most are listed when an unknown key of theirs is similar to none of them."""
 """Beginnings of messages."""
 Keys = Mapping[KeyPath, Key]
 
@@ -205,6 +207,8 @@ def _other_key(path: KeyPath, override: KeyPath | None, known: Keys) -> str:
         meant = elsewhere[:3]
     elif similar := nearest(name, neighbours):
         meant = [(*section, similar)]
+    elif section and len(neighbours) <= LISTED:
+        meant = []
     else:
         other = nearest(name, [str(key[-1]) for key in known])
         meant = [key for key in known if key[-1] == other][:3]

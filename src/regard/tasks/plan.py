@@ -53,7 +53,7 @@ class Plan(Generic[ConfigT]):
     def warnings(self) -> list[str]:
         """Warnings about settings with which the training will probably fail."""
         training, lines = self.config.training, []
-        if self.steps < self.few_steps:
+        if self.steps + self.steps_per_epoch // 2 < self.few_steps:  # as many epochs as come nearest are enough
             lines.append(
                 f"warning: {self.steps:,} steps are few; most models need {self.few_steps:,} or more. Lower "
                 f"{self.batch_key} or raise training.epochs; if they are left out, both follow from the data"

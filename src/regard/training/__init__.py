@@ -12,7 +12,15 @@ from regard.training.feedback import (
     scheduled_sampling_probability,
     sequence_teacher_forcing_mask,
 )
-from regard.training.trainee import DivisibleTrainee, Loss, Milestone, PlacedTrainee, Trainee, Validation
+from regard.training.trainee import (
+    CountingTrainee,
+    DivisibleTrainee,
+    Loss,
+    Milestone,
+    PlacedTrainee,
+    Trainee,
+    Validation,
+)
 
 if TYPE_CHECKING:
     from regard.training.loop import train
@@ -21,6 +29,7 @@ if TYPE_CHECKING:
 __getattr__ = on_demand(__name__, {"loop": ["train"], "outcome": ["Outcome", "RunState", "StopReason", "read_state"]})
 
 __all__ = [
+    "CountingTrainee",
     "DivisibleTrainee",
     "Loss",
     "Milestone",

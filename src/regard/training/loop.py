@@ -26,7 +26,8 @@ from regard.training.report import RunReport, SilentReport
 from regard.training.run import Run
 from regard.training.selection import BestValidation
 from regard.training.signals import Interruption
-from regard.training.trainee import Trainee
+from regard.training.tally import SYMBOLS
+from regard.training.trainee import CountingTrainee, Trainee
 
 
 def train(
@@ -82,12 +83,14 @@ def train(
             return _revisit(trainee, config, folder, finished, Display(console))
         if device.choose(config.device).type == "cpu":
             keep_memory()
+        display = Display(console)
+        counted = trainee.counted if isinstance(trainee, CountingTrainee) else SYMBOLS
         is_locked = processes.first(lambda: lock is not None)
         selection = BestValidation(select, larger_is_better)
         with (
             nullcontext() if is_locked else processes.held(partial(Lock, folder)),
             device.threads(config.threads),
-            processes.held(lambda: RunReport(config, folder, Display(console), _tidied(folder))) as report,
+            processes.held(lambda: RunReport(config, folder, display, _tidied(folder), counted=counted)) as report,
             Interruption(stop) as interruption,
         ):
             run = Run(trainee, config, folder, seed=seed, selection=selection, report=report or SilentReport(folder))

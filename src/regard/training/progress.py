@@ -8,6 +8,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from regard.training.tally import PER_SECOND
+
 SHOWN_WAITING = 0.05
 """The share of time spent waiting for batches from which on it is shown."""
 
@@ -80,8 +82,9 @@ def _figures(figures: Mapping[str, float]) -> str:
 
 
 def _pace(timing: Mapping[str, float]) -> str:
-    """Symbols per second; empty for a validation, which has no such figure."""
-    if "symbols_per_second" not in timing:
+    """Symbols, or what else a trainee counts, per second; empty for a validation, which has no such figure."""
+    rates = [f"{rate:,.0f} {name.removesuffix(PER_SECOND)}/s" for name, rate in timing.items() if PER_SECOND in name]
+    if not rates:
         return ""
     waiting = f", {timing['waiting']:.0%} of the time waiting for data" if timing["waiting"] >= SHOWN_WAITING else ""
-    return f"  {timing['symbols_per_second']:,.0f} symbols/s{waiting}"
+    return f"  {rates[0]}{waiting}"

@@ -14,7 +14,7 @@ from regard.training.log import MetricsLog
 from regard.training.manifest import ALWAYS, Manifest
 from regard.training.position import Position
 from regard.training.progress import Display
-from regard.training.tally import Tally
+from regard.training.tally import SYMBOLS, Tally
 from regard.training.trainee import Validation
 
 GROWTH = 1.5
@@ -27,10 +27,13 @@ class RunReport:
 
     Args:
         manifest: lists every file before it is written.
+        counted: what the loss counts.
     """
 
-    def __init__(self, config: TrainingConfig, folder: Path, display: Display, manifest: Manifest) -> None:
-        self._config, self._folder, self._display = config, folder, display
+    def __init__(
+        self, config: TrainingConfig, folder: Path, display: Display, manifest: Manifest, *, counted: str = SYMBOLS
+    ) -> None:
+        self._config, self._folder, self._display, self._counted = config, folder, display, counted
         self.manifest = manifest
         manifest.claim([*ALWAYS, *(["tensorboard/events.*"] if config.tensorboard else [])])
         self._log = MetricsLog(folder / "metrics.jsonl")
@@ -59,7 +62,7 @@ class RunReport:
         Args:
             fraction: the share of the planned epochs that is done.
         """
-        figures, timing = {"learning_rate": learning_rate, **tally.averages()}, tally.timing()
+        figures, timing = {"learning_rate": learning_rate, **tally.averages()}, tally.timing(self._counted)
         if self._config.max_steps is not None:
             fraction = max(fraction, position.step / self._config.max_steps)
         self._display.advance(fraction, f"epoch {position.current_epoch}/{self._config.epochs}", figures, timing)

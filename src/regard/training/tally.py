@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from regard.training.step import Figures
 
+SYMBOLS, PER_SECOND = "symbols", "_per_second"
+
 
 @dataclass(slots=True)
 class Tally:
@@ -35,7 +37,10 @@ class Tally:
             self.metrics[name] = self.metrics.get(name, 0.0) + value
 
     def averages(self) -> dict[str, float]:
-        """Loss and metrics per real symbol, and the mean norm of the gradient; nothing if every step was skipped."""
+        """Loss and metrics per real symbol, or what else is counted, and the mean norm of the gradient.
+
+        Nothing if every step was skipped.
+        """
         result: dict[str, float] = {}
         if self.steps:
             count = max(self.count, 1.0)
@@ -46,11 +51,11 @@ class Tally:
             }
         return result | ({"skipped_steps": float(self.skipped)} if self.skipped else {})
 
-    def timing(self) -> dict[str, float]:
-        """Seconds, symbols per second, and the share of the time spent waiting for batches."""
+    def timing(self, counted: str = SYMBOLS) -> dict[str, float]:
+        """Seconds, what was counted per second, and the share of the time spent waiting for batches."""
         seconds = max(self.seconds, 1e-9)
         return {
             "seconds": self.seconds,
-            "symbols_per_second": self.count / seconds,
+            f"{counted}{PER_SECOND}": self.count / seconds,
             "waiting": min(self.waited / seconds, 1.0),
         }

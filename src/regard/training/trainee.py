@@ -132,6 +132,16 @@ class PlacedTrainee(Trainee, Protocol):
 
 
 @runtime_checkable
+class CountingTrainee(Trainee, Protocol):
+    """A trainee whose loss is counted by something else than symbols."""
+
+    @property
+    def counted(self) -> str:
+        """What `Loss.count` counts, such as `frames`; the log has `frames_per_second`."""
+        ...
+
+
+@runtime_checkable
 class DivisibleTrainee(Trainee, Protocol):
     """A trainee whose batches can be divided among processes, and whose random draws belong to items.
 

@@ -39,6 +39,8 @@ class DocumentTrainee:
         data: training and held-out documents; training documents without words are left out.
     """
 
+    counted = "documents"
+
     def __init__(self, model: DocumentModel, data: TrainingData) -> None:
         self.model = model
         self.module = model.module

@@ -34,6 +34,8 @@ class ForecastTrainee:
         material: the series.
     """
 
+    counted = "values"
+
     def __init__(self, model: Forecaster, material: SeriesData) -> None:
         self.model = model
         self.module = model.module

@@ -26,6 +26,8 @@ HELD_OUT_ROWS = 64
 class LabellingTrainee:
     """A model with the sentences that it is trained on; those longer than `data.max_length` are left out."""
 
+    counted = "tokens"
+
     def __init__(self, model: Tagger, material: LabellingMaterial) -> None:
         self.model = model
         self.module = model.module

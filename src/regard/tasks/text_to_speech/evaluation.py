@@ -36,7 +36,7 @@ from regard.health import (
 )
 from regard.tasks.encoded import pad
 from regard.tasks.text_to_speech.prediction import Speech
-from regard.tasks.text_to_speech.reading import RecordedSentence, linear_spectrogram, read_sentences
+from regard.tasks.text_to_speech.reading import RecordedSentence, changes, linear_spectrogram, read_sentences
 
 if TYPE_CHECKING:
     from regard.tasks.text_to_speech.model import SpeechModel
@@ -138,7 +138,10 @@ def evaluate(
     folders = [table.resolve().parent for table in (data.train, data.dev) if table is not None]
     if path.resolve().parent not in folders:
         data = data.model_copy(update={"phones": None, "letters": None})
-    sentences = read_sentences(data, read_ljspeech(path), path, notes)
+    changed: list[str] = []
+    sentences = read_sentences(data, read_ljspeech(path), path, changed)
+    if changed:
+        notes.append(changes(changed))
     if not sentences:
         raise DataError(f"{path}: there are no sentences.")
     if joined < 0:

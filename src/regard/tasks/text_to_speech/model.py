@@ -177,7 +177,9 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
         ]
         for number, (text, item, refusal) in enumerate(zip(inputs, encoded, refusals, strict=True), start=1):
             if strict and (refusal or item.unknown):
-                raise DataError(f"input {number} ({text!r:.60}): {refusal or _unknown(item.unknown)}")
+                raise DataError(
+                    f"input {number} ({text!r:.60}): {refusal or _unknown(item.unknown, self.config.data.units)}"
+                )
         size, synthesise = self.config.decoding.batch_sentences, self.synthesis(vocoder) if sound else None
         results = [self._nothing(text, refusal) for text, refusal in zip(inputs, refusals, strict=True)]
         read = [i for i, refusal in enumerate(refusals) if not refusal]
@@ -188,7 +190,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
             if synthesise is not None:
                 sounds = synthesise([speech.mel for speech in spoken], [speech.linear for speech in spoken])
             for i, speech, samples in zip(part, spoken, sounds, strict=True):
-                warnings = [_unknown(encoded[i].unknown)] if encoded[i].unknown else []
+                warnings = [_unknown(encoded[i].unknown, self.config.data.units)] if encoded[i].unknown else []
                 if speech.stop_reason == "length":
                     warnings.append(f"the model did not stop; it was cut after {speech.seconds:.1f} seconds")
                 tokens = (*encoded[i].tokens, "</s>")
@@ -272,6 +274,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
             sample_rate=front_end.sample_rate,
             hop_length=front_end.hop_length,
             num_frames=reduction,
+            stop_reason="",
             warnings=(refusal,),
         )
 
@@ -460,6 +463,7 @@ def _number(ids: NDArray[np.int64]) -> int:
     return int.from_bytes(hashlib.sha256(ids.astype("<i8").tobytes()).digest()[:4], "little") >> (32 - SEED_BITS)
 
 
-def _unknown(units: Sequence[str]) -> str:
+def _unknown(units: Sequence[str], kind: str) -> str:
     shown = ", ".join(map(repr, dict.fromkeys(units)))
-    return f"units that the training did not have: {shown:.80}"
+    hint = " (the model reads phones with blanks between them)" if kind == "phones" else ""
+    return f"units that the training did not have: {shown:.80}{hint}"

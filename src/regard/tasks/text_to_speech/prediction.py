@@ -24,7 +24,7 @@ class Speech:
         samples: (samples,) in [-1, 1]; None if no sound was asked for.
         sample_rate, hop_length: of the front end.
         num_frames: r.
-        stop_reason: `stop` if the model ended the sentence, `length` if it became too long.
+        stop_reason: `stop` if the model ended the sentence, `length` if it became too long; empty if nothing was said.
         warnings: why the text could not be handled as it is, or was cut; empty for most.
     """
 
@@ -38,7 +38,7 @@ class Speech:
     sample_rate: int
     hop_length: int
     num_frames: int
-    stop_reason: Literal["stop", "length"] = "stop"
+    stop_reason: Literal["stop", "length", ""] = "stop"
     warnings: tuple[str, ...] = ()
 
     @property

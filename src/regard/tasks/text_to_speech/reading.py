@@ -250,6 +250,10 @@ def check(material: SpeechMaterial, data: SpeechDataConfig) -> Findings:
         if odd:
             text = f"{name}: {len(odd):,} recordings are three times as long or as short for their texts as most"
             findings.append(Finding("warning", text, len(odd), _places(odd)))
+        late = [item for item in sentences if _ends_late(item, front_end)]
+        if late:
+            text = f"{name}: labels of {len(late):,} sentences end after their sound; are they those of another one?"
+            findings.append(Finding("warning", text, len(late), _places(late)))
     if material.left_out:
         text = f"{len(material.left_out):,} sentences are longer than data.max_seconds={data.max_seconds:g}"
         findings.append(Finding("warning", text, len(material.left_out), material.left_out[:3]))
@@ -261,11 +265,16 @@ def check(material: SpeechMaterial, data: SpeechDataConfig) -> Findings:
         findings.append(
             Finding(
                 "info",
-                f"{len(material.messages):,} sounds were changed: {material.messages[0]}",
+                changes(material.messages),
                 len(material.messages),
             )
         )
     return Findings(by_severity(findings))
+
+
+def changes(messages: Sequence[str]) -> str:
+    """How many changes were made to sounds, and the first."""
+    return f"{len(messages):,} changes to sounds as they were read; the first: {messages[0]}"
 
 
 def ids_of(field: Field, text: str) -> NDArray[np.int64]:
@@ -294,6 +303,12 @@ def _labels(data: SpeechDataConfig, table: Path) -> tuple[dict[str, Intervals] |
 def _seconds(data: SpeechDataConfig, item: RecordedSentence) -> float:
     front_end = front_end_of(data.front_end)
     return len(item.mel) * front_end.hop_length / front_end.sample_rate
+
+
+def _ends_late(item: RecordedSentence, front_end: FrontEnd) -> bool:
+    """Whether labels end after the spectrogram, by more than a frame of `n_fft` samples, which rounding explains."""
+    seconds = (len(item.mel) * front_end.hop_length + front_end.n_fft) / front_end.sample_rate
+    return item.labels is not None and bool((item.labels.ends > seconds).any())
 
 
 def _places(items: Sequence[RecordedSentence]) -> tuple[str, ...]:

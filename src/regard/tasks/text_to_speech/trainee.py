@@ -40,6 +40,8 @@ class SpeechTrainee:
         material: training and held-out sentences.
     """
 
+    counted = "frames"
+
     def __init__(self, model: SpeechModel, material: SpeechMaterial) -> None:
         self.model = model
         self.module = model.module
