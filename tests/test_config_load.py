@@ -331,7 +331,7 @@ def test_long_settings_are_not_repeated_whole(setting: str) -> None:
     with pytest.raises(ConfigError) as caught:
         from_preset("g2p", ["data.train=pairs.tsv", setting])
     message = str(caught.value)
-    assert len(message) < 700
+    assert len(message) < 900  # with the names of all keys of `training`
     assert setting[:12] in message
     with pytest.raises(ConfigError) as caught:
         changed(DecodingConfig(), "decoding", {"beam": -(10**900)})
