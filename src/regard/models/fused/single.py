@@ -1,0 +1,145 @@
+"""Parts of a decoder of frames' step for a single row, by the kernels of `ops.single_row`.
+
+With one row a step takes as long as its weights take from memory. So the columns of the prenet's features, of which
+dropout and the rectifier leave a quarter, are read only where these are not zero. And where attention's context is
+c = Σ_s α_s v_s of a look, the products W_c v_s are made once for all steps; W_c c is then a sum of the few of them that
+have weight. What goes from step to step is α (R, H·S) in the place of c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.contract import Tree
+from regard.layers.cell_stack import CellStack
+from regard.layers.cells.cell import parameters
+from regard.layers.recurrent import CellState
+from regard.models.fused import attending
+from regard.ops.choose import loaded
+from regard.ops.linear import linear
+from regard.ops.single_row.reference import Affine
+
+KERNELS = "regard.ops.single_row.numba"
+Mix = Callable[[Tensor], Tensor]
+"""From W_c (N, H·V) to W_c v for each head and position, (H·S, N)."""
+
+
+def takes_cells(stack: CellStack | None) -> bool:
+    """Whether a stack's steps have such kernels."""
+    return stack is None or (stack.cell == "lstm" and stack.projection is None and not stack.residual)
+
+
+def mix_of(values: Tensor, num_heads: int) -> Mix:
+    """Of the values (1, S, G, V) of a sentence; heads side by side share them."""
+    of_heads = values[0].detach().repeat_interleave(num_heads // values.shape[2], 1).transpose(0, 1)  # (H, S, V)
+
+    def mix(weight: Tensor) -> Tensor:
+        parts = weight.unflatten(1, (num_heads, -1)).unbind(1)  # each (N, V)
+        return torch.cat([linear(value, part.contiguous()) for value, part in zip(of_heads, parts, strict=True)])
+
+    return mix
+
+
+def affine(weight: Tensor, bias: Tensor, *, sparse: int = 0, context: int = 0, mix: Mix | None = None) -> Any:
+    """The parts of a product W [x; left; context] + b.
+
+    Args:
+        weight, bias: W (N, ·) and b (N,).
+        sparse: columns of x.
+        context: columns of the context, the last ones.
+        mix: where weights stand for the context.
+    """
+    weight = weight.detach()
+    of_sparse, rest, of_context = weight.tensor_split([sparse, weight.shape[1] - context], 1)
+    nothing = weight[:0, :0].new_empty(0, len(weight))
+    mixed = nothing
+    if mix is None or not context:
+        rest = torch.cat([rest, of_context], 1) if context else rest
+    else:
+        mixed = mix(of_context)
+    return Affine(bias.detach(), of_sparse.t() if sparse else nothing, mixed, rest)
+
+
+class SingleCells:
+    """The step of a `CellStack` of LSTMs in evaluation.
+
+    Args:
+        left: columns of what stands before the context.
+        sparse: whether that is a prenet's.
+        mix: where weights stand for the context.
+    """
+
+    def __init__(self, stack: CellStack, left: int, *, sparse: bool, mix: Mix | None) -> None:
+        self.sparse, self.mixes = sparse, mix is not None
+        self.zoneout, self.zones_output = stack.zoneout.p, stack.zones_output
+        self.cells = []
+        for number, cells in enumerate(stack.cells):
+            ((w_ih, w_hh, b_ih, b_hh),) = parameters(cells.layers[0])
+            sizes = {"sparse": left if sparse else 0, "context": w_ih.shape[1] - left, "mix": mix} if not number else {}
+            self.cells.append(loaded(KERNELS, "Lstm")(affine(w_ih, b_ih + b_hh, **sizes), w_hh))
+
+    def __call__(self, left: Tensor, context: Tensor, state: CellState) -> tuple[Tensor, CellState]:
+        """The output (R, D) and the new state."""
+        inputs: list[Tensor | None] = [left if self.sparse else None, None, None if self.sparse else left, None]
+        inputs[1 if self.mixes else 3] = context
+        finals, x = [], left
+        for cell, old in zip(self.cells, state, strict=True):
+            new = cell.step(*inputs, *old)
+            x = new[0]
+            if self.zoneout:
+                new = tuple(torch.lerp(fresh, last, self.zoneout) for fresh, last in zip(new, old, strict=True))
+                x = new[0] if self.zones_output else x
+            finals.append(new)
+            inputs = [None, None, x, None]
+        return x, tuple(finals)
+
+
+class SingleLook:
+    """Attention by a look; its state is (channels, sum) of earlier alignments, or (), and weights stand for contexts."""
+
+    def __init__(self, attention: Any, memory: Any) -> None:
+        plan = attending.LookPlan(attention, memory.attention, attention.initial_state(memory.attention), False)
+        keys, values, weight, bias, v, filters, projection = (None if x is None else x.detach() for x in plan.flat())
+        self.num_heads = attention.score.num_heads
+        self.mix = mix_of(values, self.num_heads)
+        self.location = None if filters is None else plan.location(filters, projection)
+        self.width = values.shape[1] * self.num_heads
+        sharpening = attention.alignment.softmax_factor
+        nothing = None if bias is not None or weight is None else weight.new_zeros(len(weight))
+        self.of_query = (
+            None if weight is None else loaded(KERNELS, "Map")(affine(weight, nothing if bias is None else bias))
+        )
+        if self.location is not None:
+            # filters (H, F, C·W) and U (H, F, D) as M (H, C·W, D)
+            matrix = torch.bmm(filters.flatten(2).mT, projection)
+            mask = None if memory.attention.mask is None else memory.attention.mask[0]
+            of_location = loaded(KERNELS, "Located")
+            self.located = of_location(self.of_query, keys[0], matrix, v, mask, sharpening)
+        else:
+            self.look = attending.Look(plan, [keys, values, weight, bias, v, None, None], 0).look
+            self.size = attention.context_size
+
+    def initial(self, memory: Any, rows: Tensor, num_hypotheses: int) -> Tree:
+        """What the first step reads."""
+        first = self.location
+        if first is None:
+            return ()
+        return first.channels(first.recent, first.recent[:, :, -1])[rows], first.sum[rows]
+
+    def step(
+        self, query: Tensor, fed: Tensor, memory: Any, sentences: Tensor, state: Tree, alignment: bool, generator: Any
+    ) -> tuple[Tensor, Tree, Tensor, Tree]:
+        """The weights in the place of the context (R, H·S), the state, the weights and nothing beside them."""
+        if self.location is None:
+            asked = query if self.of_query is None else self.of_query(None, None, query, None, query.shape[0])
+            weights = self.look.once(asked, sentences, query.new_empty(query.shape[0], self.size))
+            return weights.flatten(1), (), weights, None
+        past, total = state
+        has_sum = self.location.has_sum
+        num_recent = past.shape[2] - has_sum
+        weights, *state = self.located(query, past, total, num_recent, has_sum)
+        return weights.flatten(1), tuple(state), weights, None
