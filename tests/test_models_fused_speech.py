@@ -9,7 +9,7 @@ import torch
 
 from regard import attention as a
 from regard import tree
-from regard.errors import UnsupportedError
+from regard.errors import ShapeError, UnsupportedError
 from regard.layers import CellStack, Prenet
 from regard.layers.items import ItemDraws, drawing, sites
 from regard.models import Encoded
@@ -26,6 +26,13 @@ MECHANISMS = {
     "forward with agent": lambda: a.forward_attention(
         **SIZES, input_size=3, size=4, num_filters=3, kernel_size=3, transition_agent=True
     ),
+    "forward": lambda: a.forward_attention(**SIZES, size=4, num_filters=3, kernel_size=3, num_heads=2),
+    "forward, agent without hidden": lambda: a.Mechanism(
+        a.LocationScore(7, 6, 4, num_filters=3, kernel_size=3, location="both", num_heads=2),
+        a.ForwardAlignment(num_heads=2, agent=a.TransitionAgent(12, 7, hidden_size=None, num_heads=2)),
+        a.WeightedSum(6, num_heads=2),
+    ),
+    "forward, additive": lambda: a.forward_attention(**SIZES, size=4, score="additive"),
     "gmm": lambda: a.gmm(**SIZES, num_components=3),
     "dca": lambda: a.dynamic_convolution(**SIZES, size=4),
     "stepwise": lambda: a.stepwise_monotonic(**SIZES, size=4),
@@ -48,7 +55,8 @@ MECHANISMS = {
     ),
     "two at once": lambda: a.Parallel([MECHANISMS["location"](), MECHANISMS["gmm"]()]),
 }
-LOOKED = ["location", "additive", "general", "normalised", *(name for name in MECHANISMS if name[:9] == "location,")]
+LOOKED = ["location", "additive", "general", "normalised", "forward", "forward with agent"]
+LOOKED += ["forward, agent without hidden", *(name for name in MECHANISMS if name[:9] == "location,")]
 
 
 def decoder(mechanism="location", *, query=None, output=None):
@@ -184,9 +192,30 @@ def test_second_derivatives(cells, monkeypatch):
     compare(decoder(**CELLS[cells]).train(), monkeypatch, second=True)
 
 
-@pytest.mark.parametrize("mechanism", ["location, both", "location, detached", "general", "additive", "gmm", "dca"])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        "location, both",
+        "location, detached",
+        "forward",
+        "forward with agent",
+        "forward, agent without hidden",
+        "general",
+        "additive",
+        "gmm",
+        "dca",
+    ],
+)
 def test_second_derivatives_through_attention(mechanism, monkeypatch):
     compare(decoder(mechanism).eval(), monkeypatch, second=True)
+
+
+def test_an_agent_that_reads_another_number_of_features_says_so():
+    attention = a.forward_attention(**SIZES, input_size=4, size=4, num_filters=3, kernel_size=3, transition_agent=True)
+    head = FrameHead(7, 6, 3, 1)
+    model = TacotronDecoder(Prenet(3, (5, 5)), attention, head, query_cells=CellStack(11, 7))
+    with pytest.raises(ShapeError, match="F=4"):
+        model(torch.zeros(2, 3, 3), model.prepare(Encoded(torch.zeros(2, 4, 6))))
 
 
 def test_attention_that_draws_has_no_second_derivative():

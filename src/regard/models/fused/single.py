@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention.contract import Tree
 from regard.layers.cell_stack import CellStack
@@ -99,11 +99,13 @@ class SingleCells:
 
 
 class SingleLook:
-    """Attention by a look; its state is (channels, sum) of earlier alignments, or (), and weights stand for contexts."""
+    """Attention by a look, whose weights stand for the context; its state is (channels, sum) of earlier ones, or ()."""
 
     def __init__(self, attention: Any, memory: Any) -> None:
         plan = attending.LookPlan(attention, memory.attention, attention.initial_state(memory.attention), False)
-        keys, values, weight, bias, v, filters, projection = (None if x is None else x.detach() for x in plan.flat())
+        keys, values, weight, bias, v, filters, projection, *_ = (
+            None if x is None else x.detach() for x in plan.flat()
+        )
         self.num_heads = attention.score.num_heads
         self.mix = mix_of(values, self.num_heads)
         self.location = None if filters is None else plan.location(filters, projection)

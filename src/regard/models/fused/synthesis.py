@@ -102,7 +102,7 @@ class SpeechTwin:
         self.continuous = decoder.continuous
         self.memory = memory
         self.initial = decoder.initial_state
-        self.looks = attending.refuse_look(decoder.attention, memory.attention) is None
+        self.looks = attending.refuse_look(decoder.attention, memory.attention, moves=False) is None
         query, output = decoder.query_cells, decoder.output_cells
         is_single = rows == 1 and len(memory.seeds) == 1 and not stores_bytes()
         self.prenet = _prenet(decoder.prenet, rows, is_single)
@@ -191,7 +191,7 @@ class _Look:
         forward = attending.Look(plan, flat, 0)
         self.look, self.bias, self.size = forward.look, forward.bias, attention.context_size
         self.of_query = None if forward.weight is None else Packed(forward.weight, rows=rows)
-        filters, projection = flat[-2:]
+        filters, projection = flat[5:7]
         self.location = None if filters is None or projection is None else plan.location(filters, projection)
 
     def initial(self, memory: SpeechMemory, rows: Tensor, num_hypotheses: int) -> Tree:
