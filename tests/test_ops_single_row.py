@@ -86,7 +86,7 @@ def test_located_attention_and_what_its_next_step_reads(channels, mask):
     total = past[:, :, -1].clone()
     mask = None if mask is None else torch.tensor(mask)
     kernel = Located(Map(maps), keys, matrix, v, mask, 1.5)
-    alpha, after, sums = kernel(cells, past, total, channels - 1, True)
+    alpha, after, sums, _ = kernel(cells, past, total, channels - 1, True)
     nothing = cells[:, :0]
     query = reference.affine(maps, nothing, nothing, cells, nothing).unflatten(1, (heads, size))
     expected = reference.located(query, keys, past, matrix, v, mask, 1.5)

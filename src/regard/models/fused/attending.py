@@ -107,12 +107,8 @@ def plan(attention: Any, memory: Any, state: Any, *, alignment: bool, generator:
     return StepPlan(attention, memory, state, tuple(dict(attention.named_parameters())), alignment, generator)
 
 
-def refuse_look(attention: Any, memory: Any = None, *, moves: bool = True) -> str | None:
-    """Why attention takes its own step, or None where its energies are computed by a look.
-
-    Args:
-        moves: whether forward attention may be.
-    """
+def refuse_look(attention: Any, memory: Any = None) -> str | None:
+    """Why attention takes its own step, or None where its energies are computed by a look."""
     if type(attention) is not Mechanism:
         return f"a {type(attention).__name__} has steps of its own"
     if (reason := ineligible(attention, "attention")) is not None:
@@ -121,7 +117,7 @@ def refuse_look(attention: Any, memory: Any = None, *, moves: bool = True) -> st
     is_located = type(score) is LocationScore
     content = score.content if is_located else score
     comparison = content.comparison() if not is_located or type(content) is AdditiveScore else None
-    known = (ForwardAlignment,) if is_located and moves else ()
+    known = (ForwardAlignment,) if is_located else ()
     if (reason := declarations.ineligible(attention.parts, comparison, finish=False, alignments=known)) is not None:
         return reason
     if (
@@ -186,6 +182,12 @@ class LookPlan(AbstractPlan):
         return self.attention.alignment.agent if self.is_forward else None
 
     @property
+    def progress(self) -> tuple[Tensor, Tensor] | None:
+        """a (B, H, S) and u (B, H) before the first step of forward attention."""
+        leaf = self.state.alignment
+        return (leaf.alignment.detach(), leaf.move.detach()) if self.is_forward else None
+
+    @property
     def sharpening(self) -> float:
         """β of the softmax."""
         return 1.0 if self.is_forward else float(self.attention.alignment.softmax_factor)
@@ -227,7 +229,7 @@ class LookPlan(AbstractPlan):
         kind, first = self.energies, self.location(filters, projection) if self.is_located else None
         # the last P alignments (B, H, P, S), the sum as a channel and the sum that the next one begins with (B, H, S)
         trace = None if first is None else (first.recent, first.recent[:, :, -1], first.sum)
-        progress = (self.state.alignment.alignment, self.state.alignment.move) if self.is_forward else None
+        progress = self.progress
 
         def step(query: Tensor, fed: Tensor) -> tuple[Tensor, Any]:
             nonlocal trace, progress
@@ -265,9 +267,9 @@ class Look(AbstractAttending):
         attention = plan.attention
         options = {"steps": steps, "num_heads": attention.score.num_heads, "sharpening": plan.sharpening}
         memory = keys, values, plan.memory.mask, v
-        if plan.is_forward:
+        if plan.progress is not None:
             moving = loaded("regard.ops.attend.forward", "ForwardLook")
-            located = {"location": plan.location(filters, projection), "start": plan.state.alignment.alignment.detach()}
+            located = {"location": plan.location(filters, projection), "start": plan.progress[0]}
             self.look = moving(*memory, **located, **options)
         elif plan.is_located:
             located = loaded("regard.ops.attend.location", "LocationLook")

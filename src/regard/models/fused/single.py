@@ -99,18 +99,19 @@ class SingleCells:
 
 
 class SingleLook:
-    """Attention by a look, whose weights stand for the context; its state is (channels, sum) of earlier ones, or ()."""
+    """Attention by a look, whose weights stand for the context; its state is that of `synthesis.Look`."""
 
     def __init__(self, attention: Any, memory: Any) -> None:
         plan = attending.LookPlan(attention, memory.attention, attention.initial_state(memory.attention), False)
-        keys, values, weight, bias, v, filters, projection, *_ = (
+        keys, values, weight, bias, v, filters, projection, *of_agent = (
             None if x is None else x.detach() for x in plan.flat()
         )
         self.num_heads = attention.score.num_heads
         self.mix = mix_of(values, self.num_heads)
         self.location = None if filters is None else plan.location(filters, projection)
         self.width = values.shape[1] * self.num_heads
-        sharpening = attention.alignment.softmax_factor
+        self.agent = None if plan.agent is None else SingleAgent(plan.agent, of_agent, self.mix)
+        self.progress = plan.progress
         nothing = None if bias is not None or weight is None else weight.new_zeros(len(weight))
         self.of_query = (
             None if weight is None else loaded(KERNELS, "Map")(affine(weight, nothing if bias is None else bias))
@@ -120,7 +121,7 @@ class SingleLook:
             matrix = torch.bmm(filters.flatten(2).mT, projection)
             mask = None if memory.attention.mask is None else memory.attention.mask[0]
             of_location = loaded(KERNELS, "Located")
-            self.located = of_location(self.of_query, keys[0], matrix, v, mask, sharpening)
+            self.located = of_location(self.of_query, keys[0], matrix, v, mask, plan.sharpening)
         else:
             self.look = attending.Look(plan, [keys, values, weight, bias, v, None, None], 0).look
             self.size = attention.context_size
@@ -130,7 +131,8 @@ class SingleLook:
         first = self.location
         if first is None:
             return ()
-        return first.channels(first.recent, first.recent[:, :, -1])[rows], first.sum[rows]
+        trace = first.channels(first.recent, first.recent[:, :, -1]), first.sum
+        return tuple(part[rows] for part in (*trace, *(self.progress or ())))
 
     def step(
         self, query: Tensor, fed: Tensor, memory: Any, sentences: Tensor, state: Tree, alignment: bool, generator: Any
@@ -140,8 +142,31 @@ class SingleLook:
             asked = query if self.of_query is None else self.of_query(None, None, query, None, query.shape[0])
             weights = self.look.once(asked, sentences, query.new_empty(query.shape[0], self.size))
             return weights.flatten(1), (), weights, None
-        past, total = state
+        past, total, *progress = state
         has_sum = self.location.has_sum
-        num_recent = past.shape[2] - has_sum
-        weights, *state = self.located(query, past, total, num_recent, has_sum)
-        return weights.flatten(1), tuple(state), weights, None
+        given = past, total, past.shape[2] - has_sum, has_sum
+        if not progress:
+            weights, past, total, _ = self.located(query, *given)
+            return weights.flatten(1), (past, total), weights, None
+        last, move = progress
+        weights, past, total, last = self.located(query, *given, (last, move))
+        flat = weights.flatten(1)
+        move = move if self.agent is None else self.agent(flat, fed, query)
+        return flat, (past, total, last, move), weights, None
+
+
+class SingleAgent:
+    """The transition agent, which reads weights in the place of the context."""
+
+    def __init__(self, agent: Any, weights: Any, mix: Mix) -> None:
+        w_1, b_1, *self.output = weights
+        self.reads_frames, self.has_hidden = agent.input_size is not None, w_1 is not None
+        weight, bias = (w_1, b_1) if self.has_hidden else self.output
+        # [c; o; q]: the context's columns come first
+        of_context, rest = weight.tensor_split([agent.context_size], 1)
+        self.first = loaded(KERNELS, "Map")(Affine(bias, weight[:0, :0].new_empty(0, len(bias)), mix(of_context), rest))
+
+    def __call__(self, weights: Tensor, fed: Tensor, query: Tensor) -> Tensor:
+        """u (R, H)."""
+        z = self.first(None, weights, fed if self.reads_frames else None, query, query.shape[0])
+        return (linear(z.tanh_(), *self.output) if self.has_hidden else z).sigmoid_()

@@ -24,7 +24,7 @@ from regard.layers.prenet import KEY, Prenet
 from regard.layers.recurrent import CellState
 from regard.layers.twin import twin
 from regard.models.contract import DecoderOutput
-from regard.models.fused import attending, single, stacks
+from regard.models.fused import agents, attending, single, stacks
 from regard.models.naming import chosen, named
 from regard.models.tacotron.heads import ACTIVATIONS, STOP, FrameHead, StopHead
 from regard.ops.choose import loaded
@@ -102,7 +102,7 @@ class SpeechTwin:
         self.continuous = decoder.continuous
         self.memory = memory
         self.initial = decoder.initial_state
-        self.looks = attending.refuse_look(decoder.attention, memory.attention, moves=False) is None
+        self.looks = attending.refuse_look(decoder.attention, memory.attention) is None
         query, output = decoder.query_cells, decoder.output_cells
         is_single = rows == 1 and len(memory.seeds) == 1 and not stores_bytes()
         self.prenet = _prenet(decoder.prenet, rows, is_single)
@@ -183,7 +183,10 @@ class SpeechTwin:
 
 
 class _Look:
-    """Attention by a look; its state is (channels, sum) of earlier alignments, or ()."""
+    """Attention by a look.
+
+    Its state is () or, of located energies, (channels, sum) of earlier alignments, and of forward attention a and u.
+    """
 
     def __init__(self, attention: Any, memory: Any, rows: int) -> None:
         plan = attending.LookPlan(attention, memory.attention, attention.initial_state(memory.attention), False)
@@ -193,13 +196,15 @@ class _Look:
         self.of_query = None if forward.weight is None else Packed(forward.weight, rows=rows)
         filters, projection = flat[5:7]
         self.location = None if filters is None or projection is None else plan.location(filters, projection)
+        self.agent, self.of_agent, self.progress = plan.agent, flat[7:], plan.progress
 
     def initial(self, memory: SpeechMemory, rows: Tensor, num_hypotheses: int) -> Tree:
         """What the first step reads."""
         first = self.location
         if first is None:
             return ()
-        return first.channels(first.recent, first.recent[:, :, -1])[rows], first.sum[rows]
+        trace = first.channels(first.recent, first.recent[:, :, -1]), first.sum
+        return tuple(part[rows] for part in (*trace, *(self.progress or ())))
 
     def step(
         self,
@@ -212,18 +217,26 @@ class _Look:
         generator: Generator | None,
     ) -> tuple[Tensor, Tree, Tensor, Tree]:
         """The context (R, V), the state, the weights (R, H, S) and nothing beside them."""
-        query = query if self.of_query is None else self.of_query(query, self.bias)
+        asked = query if self.of_query is None else self.of_query(query, self.bias)
         contexts = query.new_empty(query.shape[0], self.size)
         if self.location is None:
-            return contexts, (), self.look.once(query, sentences, contexts), None
-        past, total = state
-        weights = self.look.once_after(query, past, sentences, contexts)
+            return contexts, (), self.look.once(asked, sentences, contexts), None
+        past, total, *progress = state
+        if not progress:
+            weights = self.look.once_after(asked, past, sentences, contexts)
+        else:
+            last, move = progress
+            weights, last = self.look.once_moving(asked, past, sentences, contexts, last, move)
+            if self.agent is not None:
+                read = [contexts, query] if self.agent.input_size is None else [contexts, fed, query]
+                move = agents.reference(self.of_agent, torch.cat(read, 1))
+            progress = [last, move]
         total = total + weights
         has_sum = self.location.has_sum
         recent = past[:, :, 1 : past.shape[2] - has_sum]
         parts = [recent, weights[:, :, None]] if self.location.has_recent else []
         past = torch.cat([*parts, total[:, :, None]], 2) if has_sum else torch.cat(parts, 2)
-        return contexts, (past, total), weights, None
+        return contexts, (past, total, *progress), weights, None
 
 
 class _OwnStep:

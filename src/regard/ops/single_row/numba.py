@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.ops.attend.forward.numba import keep_row, move_row
 from regard.ops.compiled import called, compiled
 from regard.ops.compiled.cells import lstm_row
 from regard.ops.compiled.elementary import LARGE, power
@@ -110,21 +111,34 @@ class Located:
         self.keys, self.matrix, self.v = (x.detach().clone(memory_format=torch.contiguous_format) for x in parts)
         kind = self.v.numpy().dtype
         self.arrays = (self.keys.numpy(), self.matrix.numpy(), self.v.numpy(), self.mask)
-        self.numbers = NEGLIGIBLE[kind], LARGE[kind], kind.type(sharpening)
+        self.numbers = NEGLIGIBLE[kind], LARGE[kind], np.finfo(kind).tiny, kind.type(sharpening)
+        self.nothing = v.new_empty(0, 0, 0), v.new_empty(0, 0)
 
-    def __call__(self, cells: Tensor, past: Tensor, total: Tensor, num_recent: int, has_sum: bool) -> Any:
-        """α (R, H, S), the channels of the next step (R, H, C, S) and the sum of all alignments (R, H, S).
+    def __call__(
+        self,
+        cells: Tensor,
+        past: Tensor,
+        total: Tensor,
+        num_recent: int,
+        has_sum: bool,
+        progress: tuple[Tensor, Tensor] | None = None,
+    ) -> tuple[Tensor, ...]:
+        """α (R, H, S), the channels of the next step (R, H, C, S), the sum of all alignments (R, H, S), and the next a.
 
         Args:
             cells: (R, D).
             past: (R, H, C, S), `num_recent` alignments and then, if `has_sum`, their sum.
             total: (R, H, S).
+            progress: of forward attention, a (R, H, S) and u (R, H).
         """
         query = self.project(None, None, cells, None, cells.shape[0])
         alpha, after, sums = torch.empty_like(total), torch.empty_like(past), torch.empty_like(total)
-        given = query.numpy(), past.numpy(), total.numpy(), num_recent, has_sum
-        _located(*self.arrays, *self.numbers, *given, alpha.numpy(), after.numpy(), sums.numpy())
-        return alpha, after, sums
+        last, move = self.nothing if progress is None else progress
+        kept = torch.empty_like(last)
+        given = query.numpy(), past.numpy(), total.numpy(), num_recent, has_sum, last.numpy(), move.numpy()
+        results = alpha.numpy(), after.numpy(), sums.numpy(), kept.numpy()
+        _located(*self.arrays, *self.numbers, *given, *results)
+        return alpha, after, sums, kept
 
 
 @called
@@ -279,15 +293,19 @@ def _located(
     mask: Any,
     negligible: Any,
     large: Any,
+    tiny: Any,
     sharpening: Any,
     query: Any,
     past: Any,
     total: Any,
     num_recent: int,
     has_sum: bool,
+    last: Any,
+    move: Any,
     alpha: Any,
     after: Any,
     sums: Any,
+    kept: Any,
 ) -> None:
     """α, then what the next step reads: channels move up by one, and the last is the sum.
 
@@ -300,11 +318,10 @@ def _located(
     half = one / (one + one)
     zero = one - one
     u, factors = np.empty(size, v.dtype), np.empty(matrix.shape[1], v.dtype)
-    slots = np.empty(matrix.shape[1], np.int32)
+    slots, reach = np.empty(matrix.shape[1], np.int32), np.empty(positions, v.dtype)
     for r in range(rows):
         for h in range(heads):
             q, factor, weights = query[r, h * size : (h + 1) * size], v[h], alpha[r, h]
-            top = -np.inf
             for s in range(positions):
                 if len(mask) and not mask[s]:
                     continue
@@ -332,9 +349,13 @@ def _located(
                     p = power(q[d] + key[d] + u[d])
                     share += factor[d] * (half - one / (one + (large if p > large else p)))
                 weights[s] = sharpening * (share + share)
-                top = top if weights[s] <= top else weights[s]
+            if len(last):
+                move_row(mask, tiny, move[r, h], last[r, h], reach, weights)
             # softmax over the support
-            whole = zero
+            top, whole = -np.inf, zero
+            for s in range(positions):
+                if len(mask) == 0 or mask[s]:
+                    top = top if weights[s] <= top else weights[s]
             for s in range(positions):
                 if len(mask) and not mask[s]:
                     weights[s] = zero
@@ -345,6 +366,8 @@ def _located(
                 weights[s] = weights[s] / whole if whole != zero else zero
             for s in range(positions):
                 sums[r, h, s] = total[r, h, s] + weights[s]
+            if len(last):
+                keep_row(weights, last[r, h], kept[r, h])
             for c in range(num_recent - 1):
                 after[r, h, c] = past[r, h, c + 1]
             if num_recent:

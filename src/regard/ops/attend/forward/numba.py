@@ -8,7 +8,38 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from regard.ops.compiled import compiled
+import numpy as np
+
+from regard.ops.compiled import called, compiled
+
+
+@called
+def move_row(support: Any, tiny: Any, u: Any, a: Any, m: Any, energies: Any) -> None:
+    """Adds log m to the energies of a row's head; support (S,) or empty. Where nothing can be reached m is 0."""
+    positions, zero = len(a), tiny - tiny
+    reached, before = False, zero
+    for s in range(positions):
+        p = a[s] - u * a[s] + u * before
+        before = a[s]
+        m[s] = zero if p < tiny else p
+        if not p < tiny and (len(support) == 0 or support[s]):
+            reached = True
+    if reached:
+        for s in range(positions):
+            energies[s] = -math.inf if m[s] == zero else energies[s] + math.log(m[s])
+    else:
+        for s in range(positions):
+            m[s] = zero
+
+
+@called
+def keep_row(alpha: Any, last: Any, after: Any) -> None:
+    """The weights, or as before where there are none."""
+    seen = False
+    for s in range(len(alpha)):
+        seen |= alpha[s] != 0
+    for s in range(len(alpha)):
+        after[s] = alpha[s] if seen else last[s]
 
 
 @compiled
@@ -16,39 +47,19 @@ def move_on(
     t: int, mask: Any, tiny: Any, kept: Any, moves: Any, reach: Any, weights: Any, start: int, stop: int
 ) -> None:
     """Adds log m to the energies `weights[t]`, and keeps m in `reach[t]`; a and u are `kept[t]` and `moves[t]`."""
-    heads, positions = weights.shape[2:]
-    zero = tiny - tiny
+    none = np.empty(0, np.bool_)
     for row in range(start, stop):
-        for h in range(heads):
-            u, a, m, energies = moves[t, row, h], kept[t, row, h], reach[t, row, h], weights[t, row, h]
-            reached = False
-            before = zero
-            for s in range(positions):
-                p = a[s] - u * a[s] + u * before
-                before = a[s]
-                m[s] = zero if p < tiny else p
-                if not p < tiny and (len(mask) == 0 or mask[row, s]):
-                    reached = True
-            if reached:
-                for s in range(positions):
-                    energies[s] = -math.inf if m[s] == zero else energies[s] + math.log(m[s])
-            else:
-                for s in range(positions):
-                    m[s] = zero
+        support = mask[row] if len(mask) else none
+        for h in range(weights.shape[2]):
+            move_row(support, tiny, moves[t, row, h], kept[t, row, h], reach[t, row, h], weights[t, row, h])
 
 
 @compiled
 def keep(t: int, weights: Any, kept: Any, start: int, stop: int) -> None:
-    """a of the next step: the weights, or as before where there are none."""
-    heads, positions = weights.shape[2:]
+    """a of the next step."""
     for row in range(start, stop):
-        for h in range(heads):
-            alpha, last, after = weights[t, row, h], kept[t, row, h], kept[t + 1, row, h]
-            seen = False
-            for s in range(positions):
-                seen |= alpha[s] != 0
-            for s in range(positions):
-                after[s] = alpha[s] if seen else last[s]
+        for h in range(weights.shape[2]):
+            keep_row(weights[t, row, h], kept[t, row, h], kept[t + 1, row, h])
 
 
 @compiled
