@@ -158,7 +158,7 @@ class Espnet(nn.Module):
 
 
 class Coqui(nn.Module):
-    """coqui-tts 0.28.0, `TTS/tts/layers/tacotron/tacotron2.py`, whose sizes stand in the code: modules of others are set.
+    """coqui-tts 0.28.0, `TTS/tts/layers/tacotron/tacotron2.py`, whose sizes stand in the code: other modules are set.
 
     Its stop network reads the frames, so there is one logit for a step, behind the gradient's end.
     """
@@ -173,7 +173,9 @@ class Coqui(nn.Module):
         for name in packages:
             sys.modules[name] = types.ModuleType(name)
             sys.modules[name].__path__ = []  # type: ignore[attr-defined]
-        sys.modules.setdefault("scipy", _Empty("scipy"))
+        is_absent = importlib.util.find_spec("scipy") is None
+        if is_absent:
+            sys.modules["scipy"] = _Empty("scipy")  # for a prior that is not used
         loaded = {}
         for name in ("common_layers", "attentions", "tacotron2"):
             file = importlib.util.spec_from_file_location(f"{packages[-1]}.{name}", folder / f"{name}.py")
@@ -181,6 +183,8 @@ class Coqui(nn.Module):
             assert file.loader is not None
             loaded[name] = sys.modules[file.name] = importlib.util.module_from_spec(file)
             file.loader.exec_module(loaded[name])
+        if is_absent:
+            del sys.modules["scipy"]
         layers, linear = loaded["tacotron2"], loaded["common_layers"].Linear
         self.embedding = nn.Embedding(num_symbols, size)
         self.encoder = layers.Encoder(size)
