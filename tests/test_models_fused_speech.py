@@ -14,7 +14,7 @@ from regard.layers import CellStack, Prenet
 from regard.layers.items import ItemDraws, drawing, sites
 from regard.models import Encoded
 from regard.models.fused import speech
-from regard.models.fused.attending import refuse_look
+from regard.models.fused.attending import refuse_hand
 from regard.models.tacotron import FrameHead, StopHead, TacotronDecoder
 from regard.testing import tiny
 from regard.testing.cases import MECHANISMS as CASES_OF_MECHANISMS
@@ -35,6 +35,10 @@ MECHANISMS = {
     "forward, additive": lambda: a.forward_attention(**SIZES, size=4, score="additive"),
     "gmm": lambda: a.gmm(**SIZES, num_components=3),
     "dca": lambda: a.dynamic_convolution(**SIZES, size=4),
+    "dca, 2 heads": lambda: a.dynamic_convolution(
+        **SIZES, size=4, num_heads=2, static_filters=2, static_kernel=3, dynamic_kernel=3, reach=2
+    ),
+    "dca, two widths": lambda: a.dynamic_convolution(**SIZES, size=4, static_kernel=3, dynamic_kernel=5),
     "stepwise": lambda: a.stepwise_monotonic(**SIZES, size=4),
     "location, both": lambda: a.location_sensitive(
         **SIZES, size=4, num_heads=2, num_filters=3, kernel_size=3, location="both", num_previous=2, sharpening=1.5
@@ -56,7 +60,12 @@ MECHANISMS = {
     "two at once": lambda: a.Parallel([MECHANISMS["location"](), MECHANISMS["gmm"]()]),
 }
 LOOKED = ["location", "additive", "general", "normalised", "forward", "forward with agent"]
-LOOKED += ["forward, agent without hidden", *(name for name in MECHANISMS if name[:9] == "location,")]
+LOOKED += [
+    "forward, agent without hidden",
+    "dca",
+    "dca, 2 heads",
+    *(name for name in MECHANISMS if name[:9] == "location,"),
+]
 
 
 def decoder(mechanism="location", *, query=None, output=None):
@@ -160,7 +169,7 @@ def test_training_draws_what_plain_steps_draw(mechanism, monkeypatch):
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_look_is_taken_where_the_energies_are_known(mechanism):
     model = decoder(mechanism)
-    assert (refuse_look(model.attention) is None) == (mechanism in LOOKED)
+    assert (refuse_hand(model.attention) is None) == (mechanism in LOOKED)
 
 
 def test_alignments_that_are_not_asked_for_are_not_there():

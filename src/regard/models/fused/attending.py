@@ -2,7 +2,8 @@
 
 A look (`ops.attend`) is for energies whose derivative is written by hand: location-sensitive, additive and dot energies
 with a softmax and a weighted sum, and location-sensitive ones with forward attention, with or without an agent. The
-query's projection gets its gradient as one product over all steps.
+query's projection gets its gradient as one product over all steps. Dynamic convolution has a look of its own
+(`convolving`).
 
 All other attention takes its own `step`, whatever it is made of: the graph of a step begins at leaves of its own
 (query, state, memory, the frames that were fed) and is run backward when the cells need it.
@@ -10,8 +11,7 @@ All other attention takes its own `step`, whatever it is made of: the graph of a
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,87 +24,33 @@ from regard.attention import AdditiveScore, ForwardAlignment, LocationScore, Mec
 from regard.attention.heads import split, weighted_sum
 from regard.layers import recorders
 from regard.layers.eligibility import ineligible
-from regard.models.fused import agents, reference, support
+from regard.models.fused import agents, convolving, reference, support
+from regard.models.fused.contract import (
+    AbstractAttending,
+    AbstractAttendingBackward,
+    AbstractPlan,
+    Flat,
+    ReferenceStep,
+)
 from regard.ops.choose import loaded, steps_for
 from regard.ops.eligibility import refuse_numba
 from regard.ops.linear import Product
 from regard.ops.location.reference import location_energies
 
-Flat = Sequence[Any]
-ReferenceStep = Callable[[Tensor, Tensor], tuple[Tensor, Any]]
-"""From the query and the frames that were fed to the context, and alignment and auxiliary."""
-
-
-class AbstractAttending(ABC):
-    """Attention in all steps of a pass, after which it runs backward from the last step to the first."""
-
-    @property
-    @abstractmethod
-    def beside(self) -> Any:
-        """The tree of alignment and auxiliary of a step, of which there must have been one."""
-
-    @abstractmethod
-    def forward(self, t: int, query: Tensor, fed: Tensor, contexts: Tensor) -> None:
-        """Asks with a query (B, Q) and writes the context into `contexts[t]` (B, V)."""
-
-    @abstractmethod
-    def results(self) -> list[Tensor]:
-        """The leaves of `beside`, each (T, B, …)."""
-
-    @abstractmethod
-    def reverse(self, grad_contexts: Tensor, grad_results: Sequence[Tensor | None]) -> AbstractAttendingBackward:
-        """The backward steps; `grad_contexts` (T, B, V) is filled row by row by the caller."""
-
-
-class AbstractAttendingBackward(ABC):
-    """Attention backward."""
-
-    @property
-    @abstractmethod
-    def grad_fed(self) -> Tensor | None:
-        """The gradient of the frames that were fed, (T, B, n·F), if they need it."""
-
-    @abstractmethod
-    def backward(self, t: int) -> Tensor | None:
-        """The gradient of the query (B, Q), from that of the context, `grad_contexts[t]`."""
-
-    @abstractmethod
-    def gradients(self) -> list[Tensor | None]:
-        """Of the plan's flat inputs."""
-
-
-class AbstractPlan(ABC):
-    """What is fixed of attention in a pass, and its inputs one after the other."""
-
-    @property
-    @abstractmethod
-    def is_random(self) -> bool:
-        """Whether it draws at random, so that it cannot be computed again."""
-
-    @abstractmethod
-    def flat(self) -> list[Tensor | None]:
-        """The inputs that may get gradients."""
-
-    @abstractmethod
-    def begin(self, flat: Flat, needs: Sequence[bool], fed: Tensor, records: bool) -> AbstractAttending:
-        """The steps, of frames (T, B, n·F).
-
-        Args:
-            flat: the inputs.
-            needs: which of them need gradients, and last whether the frames do.
-            records: whether they will run backward.
-        """
-
-    @abstractmethod
-    def reference(self, flat: Flat) -> ReferenceStep:
-        """A step in torch's own operations, which keeps the state for the next call."""
-
 
 def plan(attention: Any, memory: Any, state: Any, *, alignment: bool, generator: Generator | None) -> AbstractPlan:
-    """By which of both ways attention takes the steps, from its first state."""
+    """By which way attention takes the steps, from its first state."""
     if refuse_look(attention, memory) is None:
         return LookPlan(attention, memory, state, alignment)
+    if convolving.refuse(attention, memory) is None:
+        return convolving.ConvolvedPlan(attention, memory, state, alignment)
     return StepPlan(attention, memory, state, tuple(dict(attention.named_parameters())), alignment, generator)
+
+
+def refuse_hand(attention: Any) -> str | None:
+    """Why attention takes its own step, or None where its derivative is written by hand."""
+    reason = refuse_look(attention)
+    return None if reason is None or convolving.refuse(attention) is None else reason
 
 
 def refuse_look(attention: Any, memory: Any = None) -> str | None:
