@@ -120,15 +120,6 @@ class PackedStack(nn.Module):
         self.stack = stack
         self.cells = [STEPS[stack.cell](layer, rows) for layer in stack.layers]
 
-    @property
-    def num_tensors(self) -> int:
-        """As the stack's."""
-        return self.stack.num_tensors
-
-    def zero_state(self, num_rows: int, like: Tensor) -> CellState:
-        """As the stack's."""
-        return self.stack.zero_state(num_rows, like)
-
     def step(self, inputs: Float[Tensor, "R F"], state: CellState) -> tuple[Float[Tensor, "R D"], CellState]:
         """One step of every layer."""
 
