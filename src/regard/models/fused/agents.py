@@ -69,6 +69,7 @@ class AgentSteps:
     def forward(self, t: int, context: Tensor, query: Tensor) -> Tensor:
         """u (B, H), from the context (B, V) and the query (B, Q)."""
         w_1, b_1, w_2, b_2 = self.weights
+        assert w_2 is not None
         torch.cat([context, self.fed[t], query], 1, out=self.features[t])
         if w_1 is not None:
             torch.tanh(linear(self.features[t], w_1, b_1), out=self.hidden[t])

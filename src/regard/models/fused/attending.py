@@ -215,8 +215,8 @@ class Look(AbstractAttending):
         memory = keys, values, plan.memory.mask, v
         if plan.progress is not None:
             moving = loaded("regard.ops.attend.forward", "ForwardLook")
-            located = {"location": plan.location(filters, projection), "start": plan.progress[0]}
-            self.look = moving(*memory, **located, **options)
+            beside = {"location": plan.location(filters, projection), "start": plan.progress[0]}
+            self.look = moving(*memory, **beside, **options)
         elif plan.is_located:
             located = loaded("regard.ops.attend.location", "LocationLook")
             self.look = located(*memory, location=plan.location(filters, projection), **options)

@@ -47,7 +47,7 @@ def refuse(attention: Any, memory: Any = None) -> str | None:
         return f"{type(attention.read).__name__} declares nothing that this path computes"
     if (reason := ineligible(attention, "attention") or ineligible(attention.read, "attention.read")) is not None:
         return reason
-    score = attention.score
+    score: Any = attention.score
     for name, layer in (
         ("query_projection", nn.Linear),
         ("filter_projection", nn.Linear),

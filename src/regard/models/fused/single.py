@@ -44,7 +44,7 @@ def mix_of(values: Tensor, num_heads: int) -> Mix:
     return mix
 
 
-def affine(weight: Tensor, bias: Tensor, *, sparse: int = 0, context: int = 0, mix: Mix | None = None) -> Any:
+def affine(weight: Tensor, bias: Tensor, sparse: int = 0, context: int = 0, mix: Mix | None = None) -> Any:
     """The parts of a product W [x; left; context] + b.
 
     Args:
@@ -79,8 +79,9 @@ class SingleCells:
         self.cells = []
         for number, cells in enumerate(stack.cells):
             ((w_ih, w_hh, b_ih, b_hh),) = parameters(cells.layers[0])
-            sizes = {"sparse": left if sparse else 0, "context": w_ih.shape[1] - left, "mix": mix} if not number else {}
-            self.cells.append(loaded(KERNELS, "Lstm")(affine(w_ih, b_ih + b_hh, **sizes), w_hh))
+            # the first layer reads [left; context], the others what is below them
+            sizes = (0, 0, None) if number else (left if sparse else 0, w_ih.shape[1] - left, mix)
+            self.cells.append(loaded(KERNELS, "Lstm")(affine(w_ih, b_ih + b_hh, *sizes), w_hh))
 
     def __call__(self, left: Tensor, context: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         """The output (R, D) and the new state."""
@@ -99,23 +100,22 @@ class SingleCells:
 
 
 class SingleLook:
-    """Attention by a look, whose weights stand for the context; its state is that of `synthesis.Look`."""
+    """Attention by a look, whose weights stand for the context; its state is that of `synthesis`'s look."""
 
     def __init__(self, attention: Any, memory: Any) -> None:
         plan = attending.LookPlan(attention, memory.attention, attention.initial_state(memory.attention), False)
-        keys, values, weight, bias, v, filters, projection, *of_agent = (
-            None if x is None else x.detach() for x in plan.flat()
-        )
+        flat: list[Any] = [None if x is None else x.detach() for x in plan.flat()]
+        keys, values, weight, bias, v, filters, projection, *of_agent = flat
         self.num_heads = attention.score.num_heads
         self.mix = mix_of(values, self.num_heads)
         self.location = None if filters is None else plan.location(filters, projection)
         self.width = values.shape[1] * self.num_heads
         self.agent = None if plan.agent is None else SingleAgent(plan.agent, of_agent, self.mix)
         self.progress = plan.progress
-        nothing = None if bias is not None or weight is None else weight.new_zeros(len(weight))
-        self.of_query = (
-            None if weight is None else loaded(KERNELS, "Map")(affine(weight, nothing if bias is None else bias))
-        )
+        self.of_query = None
+        if weight is not None:
+            bias = weight.new_zeros(len(weight)) if bias is None else bias
+            self.of_query = loaded(KERNELS, "Map")(affine(weight, bias))
         if self.location is not None:
             # filters (H, F, C·W) and U (H, F, D) as M (H, C·W, D)
             matrix = torch.bmm(filters.flatten(2).mT, projection)
@@ -123,7 +123,7 @@ class SingleLook:
             of_location = loaded(KERNELS, "Located")
             self.located = of_location(self.of_query, keys[0], matrix, v, mask, plan.sharpening)
         else:
-            self.look = attending.Look(plan, [keys, values, weight, bias, v, None, None], 0).look
+            self.look = attending.Look(plan, flat, 0).look
             self.size = attention.context_size
 
     def initial(self, memory: Any, rows: Tensor, num_hypotheses: int) -> Tree:

@@ -96,10 +96,11 @@ class ConvolvedLookBackward(LookBackward):
     def retreat(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> Tensor:
         """The gradient of M (B, H, W, D) of step t."""
         look = self.convolved
-        later = self.grad_past if grad_weights is None else self.grad_past + grad_weights
-        self._through_softmax(t, grad_contexts, later)
+        self._through_softmax(
+            t, grad_contexts, self.grad_past if grad_weights is None else self.grad_past + grad_weights
+        )
         grad_matrix = torch.zeros_like(look.matrices[t])
-        self.grad_past = torch.zeros_like(self.grad_past)
+        self.grad_past.zero_()
         results = grad_matrix.numpy(), self.of_v.numpy(), self.grad_bias.numpy(), self.grad_past.numpy()
         self._run(gradients, *look.before(t), look.matrices[t].numpy(), *look.constants, self._grad_energies, *results)
         return grad_matrix
