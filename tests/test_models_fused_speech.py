@@ -9,12 +9,12 @@ import torch
 
 from regard import attention as a
 from regard import tree
-from regard.errors import UnsupportedError
+from regard.errors import ShapeError, UnsupportedError
 from regard.layers import CellStack, Prenet
 from regard.layers.items import ItemDraws, drawing, sites
 from regard.models import Encoded
 from regard.models.fused import speech
-from regard.models.fused.attending import refuse_look
+from regard.models.fused.attending import refuse_hand
 from regard.models.tacotron import FrameHead, StopHead, TacotronDecoder
 from regard.testing import tiny
 from regard.testing.cases import MECHANISMS as CASES_OF_MECHANISMS
@@ -26,8 +26,19 @@ MECHANISMS = {
     "forward with agent": lambda: a.forward_attention(
         **SIZES, input_size=3, size=4, num_filters=3, kernel_size=3, transition_agent=True
     ),
+    "forward": lambda: a.forward_attention(**SIZES, size=4, num_filters=3, kernel_size=3, num_heads=2),
+    "forward, agent without hidden": lambda: a.Mechanism(
+        a.LocationScore(7, 6, 4, num_filters=3, kernel_size=3, location="both", num_heads=2),
+        a.ForwardAlignment(num_heads=2, agent=a.TransitionAgent(12, 7, hidden_size=None, num_heads=2)),
+        a.WeightedSum(6, num_heads=2),
+    ),
+    "forward, additive": lambda: a.forward_attention(**SIZES, size=4, score="additive"),
     "gmm": lambda: a.gmm(**SIZES, num_components=3),
     "dca": lambda: a.dynamic_convolution(**SIZES, size=4),
+    "dca, 2 heads": lambda: a.dynamic_convolution(
+        **SIZES, size=4, num_heads=2, static_filters=2, static_kernel=3, dynamic_kernel=3, reach=2
+    ),
+    "dca, two widths": lambda: a.dynamic_convolution(**SIZES, size=4, static_kernel=3, dynamic_kernel=5),
     "stepwise": lambda: a.stepwise_monotonic(**SIZES, size=4),
     "location, both": lambda: a.location_sensitive(
         **SIZES, size=4, num_heads=2, num_filters=3, kernel_size=3, location="both", num_previous=2, sharpening=1.5
@@ -48,7 +59,13 @@ MECHANISMS = {
     ),
     "two at once": lambda: a.Parallel([MECHANISMS["location"](), MECHANISMS["gmm"]()]),
 }
-LOOKED = ["location", "additive", "general", "normalised", *(name for name in MECHANISMS if name[:9] == "location,")]
+LOOKED = ["location", "additive", "general", "normalised", "forward", "forward with agent"]
+LOOKED += [
+    "forward, agent without hidden",
+    "dca",
+    "dca, 2 heads",
+    *(name for name in MECHANISMS if name[:9] == "location,"),
+]
 
 
 def decoder(mechanism="location", *, query=None, output=None):
@@ -152,7 +169,7 @@ def test_training_draws_what_plain_steps_draw(mechanism, monkeypatch):
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_look_is_taken_where_the_energies_are_known(mechanism):
     model = decoder(mechanism)
-    assert (refuse_look(model.attention) is None) == (mechanism in LOOKED)
+    assert (refuse_hand(model.attention) is None) == (mechanism in LOOKED)
 
 
 def test_alignments_that_are_not_asked_for_are_not_there():
@@ -184,9 +201,30 @@ def test_second_derivatives(cells, monkeypatch):
     compare(decoder(**CELLS[cells]).train(), monkeypatch, second=True)
 
 
-@pytest.mark.parametrize("mechanism", ["location, both", "location, detached", "general", "additive", "gmm", "dca"])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        "location, both",
+        "location, detached",
+        "forward",
+        "forward with agent",
+        "forward, agent without hidden",
+        "general",
+        "additive",
+        "gmm",
+        "dca",
+    ],
+)
 def test_second_derivatives_through_attention(mechanism, monkeypatch):
     compare(decoder(mechanism).eval(), monkeypatch, second=True)
+
+
+def test_an_agent_that_reads_another_number_of_features_says_so():
+    attention = a.forward_attention(**SIZES, input_size=4, size=4, num_filters=3, kernel_size=3, transition_agent=True)
+    head = FrameHead(7, 6, 3, 1)
+    model = TacotronDecoder(Prenet(3, (5, 5)), attention, head, query_cells=CellStack(11, 7))
+    with pytest.raises(ShapeError, match="F=4"):
+        model(torch.zeros(2, 3, 3), model.prepare(Encoded(torch.zeros(2, 4, 6))))
 
 
 def test_attention_that_draws_has_no_second_derivative():

@@ -29,6 +29,12 @@ MECHANISMS = {
     "additive": partial(a.bahdanau, **SIZES, size=4, normalised=True),
     "general": partial(a.luong, **SIZES, score="general"),
     "agent": partial(a.forward_attention, **LOCATION, input_size=3, transition_agent=True),
+    "forward": partial(a.forward_attention, **LOCATION, num_heads=2),
+    "agent without hidden": lambda: a.Mechanism(
+        a.LocationScore(7, 6, 4, num_filters=3, kernel_size=3, location="both"),
+        a.ForwardAlignment(agent=a.TransitionAgent(6, 7, hidden_size=None)),
+        a.WeightedSum(6),
+    ),
     "gmm": partial(a.gmm, **SIZES, num_components=3),
     "dca": partial(a.dynamic_convolution, **SIZES, size=4),
     "stepwise": partial(a.stepwise_monotonic, **SIZES, size=4),
@@ -117,8 +123,9 @@ def test_float32_is_near_float64(mechanism):
         torch.testing.assert_close(one.values.double(), other.values, rtol=1e-5, atol=1e-5)
 
 
-def test_a_sentence_without_support_reads_zeros():
-    model = decoder()
+@pytest.mark.parametrize("mechanism", ["location", "agent"])
+def test_a_sentence_without_support_reads_zeros(mechanism):
+    model = decoder(mechanism)
     with torch.no_grad():
         prepared = model.prepare(Encoded(torch.randn(2, 3, 6).double(), torch.tensor([[True] * 3, [False] * 3])))
     said = free_run(model, prepared, model.first_inputs(prepared), max_length=3, alignment=True)
@@ -180,8 +187,9 @@ def test_modules_that_users_put_in_are_called(where):
     assert any(changed)
 
 
-def test_steps_are_pure():
-    model = decoder("location, both")
+@pytest.mark.parametrize("mechanism", ["location, both", "agent"])
+def test_steps_are_pure(mechanism):
+    model = decoder(mechanism)
     with torch.inference_mode():
         prepared = model.prepare(Encoded(torch.randn(2, 4, 6, dtype=torch.float64)))
         taker, memory = model.for_search(prepared, 2)

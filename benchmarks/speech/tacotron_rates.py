@@ -1,7 +1,7 @@
 """Tacotron 2 for training and synthesis beside other programs and beside its own plain steps, turn by turn.
 
-    OMP_NUM_THREADS=1 python benchmarks/speech/tacotron_rates.py train --peers speechbrain espnet nvidia=FOLDER
-    OMP_NUM_THREADS=1 python benchmarks/speech/tacotron_rates.py speak --peers speechbrain espnet nvidia=FOLDER
+    OMP_NUM_THREADS=1 python benchmarks/speech/tacotron_rates.py train --peers speechbrain espnet coqui nvidia=FOLDER
+    OMP_NUM_THREADS=1 python benchmarks/speech/tacotron_rates.py speak --peers speechbrain espnet coqui nvidia=FOLDER
     OMP_NUM_THREADS=1 python benchmarks/speech/tacotron_rates.py pass --attention forward
 
 `train`: a step of training, with the loss (squared errors before and after the postnet, stop) and Adam. `speak`: one
@@ -10,7 +10,7 @@ Every model has the same sizes and inputs. Rows give medians: CPU seconds, frame
 second, and the ratio of a turn to `regard`'s.
 The folder has NVIDIA's model.py and layers.py; the others are installed without their dependencies:
 
-    pip install --no-deps speechbrain==1.1.2 espnet==202511 typeguard
+    pip install --no-deps speechbrain==1.1.2 espnet==202511 typeguard coqui-tts==0.28.0
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 from unittest import mock
 
 import torch
-from tacotron_peers import PEERS
+from tacotron_peers import PAPER, PEERS
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
@@ -53,7 +53,7 @@ def ours(options: argparse.Namespace) -> Any:
     sizes = {
         "embedding_size": options.size,
         "encoder_size": options.size,
-        "size": options.size,
+        "size": 2 * options.size if options.size == PAPER else options.size,
         "prenet_sizes": (options.prenet, options.prenet),
         "postnet_size": options.size,
         "num_frames": options.frames,
@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--length", type=int, default=300, help="frames of each sentence")
     parser.add_argument("--symbols", type=int, default=60)
-    parser.add_argument("--size", type=int, default=256, help="of encoder, cells and postnet")
+    parser.add_argument("--size", type=int, default=256, help="of encoder, cells and postnet; 512 is the paper's")
     parser.add_argument("--prenet", type=int, default=128)
     options = parser.parse_args()
     turns = Race(options).turns(options.mode)

@@ -14,6 +14,7 @@ def ineligible(
     *,
     extents: Container[str] = ("all",),
     finish: bool = True,
+    alignments: Container[type] = (),
     num_positions: int | None = None,
     reports: bool = False,
 ) -> str | None:
@@ -24,6 +25,7 @@ def ineligible(
         comparison: what their score declares.
         extents: those of windows that the path knows.
         finish: whether the path calls the read's `finish`; else a read with one of its own has to be called.
+        alignments: those that the path knows, beside a softmax with a factor.
         num_positions: of the memory, for windows that allow all past positions of a short one; any number if None.
         reports: whether the path reports the weights to recorders (`layers.recorders`).
     """
@@ -31,7 +33,7 @@ def ineligible(
     declared = {
         "score": comparison is not None,
         "window": extent in extents,
-        "alignment": parts.alignment.softmax_factor is not None,
+        "alignment": parts.alignment.softmax_factor is not None or type(parts.alignment) in alignments,
         "read": parts.read.is_sum and (finish or eligibility.overridden(parts.read, AbstractRead, "finish") is None),
     }
     for name, part in parts._asdict().items():

@@ -1,7 +1,9 @@
 """What attention does in the steps of a fused pass of speech: looks in buffers, or its own step.
 
 A look (`ops.attend`) is for energies whose derivative is written by hand: location-sensitive, additive and dot energies
-with a softmax and a weighted sum. The query's projection gets its gradient as one product over all steps.
+with a softmax and a weighted sum, and location-sensitive ones with forward attention, with or without an agent. The
+query's projection gets its gradient as one product over all steps. Dynamic convolution has a look of its own
+(`convolving`).
 
 All other attention takes its own `step`, whatever it is made of: the graph of a step begins at leaves of its own
 (query, state, memory, the frames that were fed) and is run backward when the cells need it.
@@ -9,8 +11,7 @@ All other attention takes its own `step`, whatever it is made of: the graph of a
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -19,91 +20,37 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import linear
 
 from regard import ops, tree
-from regard.attention import AdditiveScore, LocationScore, Mechanism, declarations
+from regard.attention import AdditiveScore, ForwardAlignment, LocationScore, Mechanism, declarations
 from regard.attention.heads import split, weighted_sum
 from regard.layers import recorders
 from regard.layers.eligibility import ineligible
-from regard.models.fused import reference, support
+from regard.models.fused import agents, convolving, reference, support
+from regard.models.fused.contract import (
+    AbstractAttending,
+    AbstractAttendingBackward,
+    AbstractPlan,
+    Flat,
+    ReferenceStep,
+)
 from regard.ops.choose import loaded, steps_for
 from regard.ops.eligibility import refuse_numba
 from regard.ops.linear import Product
 from regard.ops.location.reference import location_energies
 
-Flat = Sequence[Any]
-ReferenceStep = Callable[[Tensor, Tensor], tuple[Tensor, Any]]
-"""From the query and the frames that were fed to the context, and alignment and auxiliary."""
-
-
-class AbstractAttending(ABC):
-    """Attention in all steps of a pass, after which it runs backward from the last step to the first."""
-
-    @property
-    @abstractmethod
-    def beside(self) -> Any:
-        """The tree of alignment and auxiliary of a step, of which there must have been one."""
-
-    @abstractmethod
-    def forward(self, t: int, query: Tensor, fed: Tensor, contexts: Tensor) -> None:
-        """Asks with a query (B, Q) and writes the context into `contexts[t]` (B, V)."""
-
-    @abstractmethod
-    def results(self) -> list[Tensor]:
-        """The leaves of `beside`, each (T, B, …)."""
-
-    @abstractmethod
-    def reverse(self, grad_contexts: Tensor, grad_results: Sequence[Tensor | None]) -> AbstractAttendingBackward:
-        """The backward steps; `grad_contexts` (T, B, V) is filled row by row by the caller."""
-
-
-class AbstractAttendingBackward(ABC):
-    """Attention backward."""
-
-    @property
-    @abstractmethod
-    def grad_fed(self) -> Tensor | None:
-        """The gradient of the frames that were fed, (T, B, n·F), if they need it."""
-
-    @abstractmethod
-    def backward(self, t: int) -> Tensor | None:
-        """The gradient of the query (B, Q), from that of the context, `grad_contexts[t]`."""
-
-    @abstractmethod
-    def gradients(self) -> list[Tensor | None]:
-        """Of the plan's flat inputs."""
-
-
-class AbstractPlan(ABC):
-    """What is fixed of attention in a pass, and its inputs one after the other."""
-
-    @property
-    @abstractmethod
-    def is_random(self) -> bool:
-        """Whether it draws at random, so that it cannot be computed again."""
-
-    @abstractmethod
-    def flat(self) -> list[Tensor | None]:
-        """The inputs that may get gradients."""
-
-    @abstractmethod
-    def begin(self, flat: Flat, needs: Sequence[bool], fed: Tensor, records: bool) -> AbstractAttending:
-        """The steps, of frames (T, B, n·F).
-
-        Args:
-            flat: the inputs.
-            needs: which of them need gradients, and last whether the frames do.
-            records: whether they will run backward.
-        """
-
-    @abstractmethod
-    def reference(self, flat: Flat) -> ReferenceStep:
-        """A step in torch's own operations, which keeps the state for the next call."""
-
 
 def plan(attention: Any, memory: Any, state: Any, *, alignment: bool, generator: Generator | None) -> AbstractPlan:
-    """By which of both ways attention takes the steps, from its first state."""
+    """By which way attention takes the steps, from its first state."""
     if refuse_look(attention, memory) is None:
         return LookPlan(attention, memory, state, alignment)
+    if convolving.refuse(attention, memory) is None:
+        return convolving.ConvolvedPlan(attention, memory, state, alignment)
     return StepPlan(attention, memory, state, tuple(dict(attention.named_parameters())), alignment, generator)
+
+
+def refuse_hand(attention: Any) -> str | None:
+    """Why attention takes its own step, or None where its derivative is written by hand."""
+    reason = refuse_look(attention)
+    return None if reason is None or convolving.refuse(attention) is None else reason
 
 
 def refuse_look(attention: Any, memory: Any = None) -> str | None:
@@ -116,7 +63,13 @@ def refuse_look(attention: Any, memory: Any = None) -> str | None:
     is_located = type(score) is LocationScore
     content = score.content if is_located else score
     comparison = content.comparison() if not is_located or type(content) is AdditiveScore else None
-    if (reason := declarations.ineligible(attention.parts, comparison, finish=False)) is not None:
+    known = (ForwardAlignment,) if is_located else ()
+    if (reason := declarations.ineligible(attention.parts, comparison, finish=False, alignments=known)) is not None:
+        return reason
+    if (
+        type(attention.alignment) is ForwardAlignment
+        and (reason := agents.refuse(attention.alignment.agent)) is not None
+    ):
         return reason
     assert comparison is not None
     if comparison.rotate is not None:
@@ -165,22 +118,43 @@ class LookPlan(AbstractPlan):
         return type(self.attention.score) is LocationScore
 
     @property
+    def is_forward(self) -> bool:
+        """Whether it is forward attention."""
+        return type(self.attention.alignment) is ForwardAlignment
+
+    @property
+    def agent(self) -> Any:
+        """What predicts how likely forward attention moves on, or None."""
+        return self.attention.alignment.agent if self.is_forward else None
+
+    @property
+    def progress(self) -> tuple[Tensor, Tensor] | None:
+        """a (B, H, S) and u (B, H) before the first step of forward attention."""
+        leaf = self.state.alignment
+        return (leaf.alignment.detach(), leaf.move.detach()) if self.is_forward else None
+
+    @property
+    def sharpening(self) -> float:
+        """β of the softmax."""
+        return 1.0 if self.is_forward else float(self.attention.alignment.softmax_factor)
+
+    @property
     def energies(self) -> str:
         """dot, additive or location."""
         return "location" if self.is_located else str(self.attention.score.comparison().kind)
 
     def flat(self) -> list[Tensor | None]:
-        """Keys, values, the query's projection (W, b), v, the filters (H, F, C, W) and their projection."""
+        """Keys, values, the query's projection (W, b), v, the filters (H, F, C, W), their projection, the agent's."""
         score = self.attention.score
         content = score.content if self.is_located else score
         _, keys, query, v = support.compare(content, self.memory.score)
         located: tuple[Tensor | None, Tensor | None] = (None, None)
         if self.is_located:
             located = score.filters.weight.unflatten(0, (score.num_heads, -1)), score.location_projection
-        return [keys, self.memory.read, *query, v, *located]
+        return [keys, self.memory.read, *query, v, *located, *agents.flat(self.agent)]
 
     def begin(self, flat: Flat, needs: Sequence[bool], fed: Tensor, records: bool) -> AbstractAttending:
-        return Look(self, flat, len(fed))
+        return Look(self, flat, len(fed), fed)
 
     def location(self, filters: Tensor, projection: Tensor) -> Any:
         """What a located look takes beside the memory."""
@@ -196,14 +170,15 @@ class LookPlan(AbstractPlan):
         )
 
     def reference(self, flat: Flat) -> ReferenceStep:
-        keys, values, weight, bias, v, filters, projection = flat
+        keys, values, weight, bias, v, filters, projection, *of_agent = flat
         score, mask = self.attention.score, self.memory.mask
         kind, first = self.energies, self.location(filters, projection) if self.is_located else None
         # the last P alignments (B, H, P, S), the sum as a channel and the sum that the next one begins with (B, H, S)
         trace = None if first is None else (first.recent, first.recent[:, :, -1], first.sum)
+        progress = self.progress
 
         def step(query: Tensor, fed: Tensor) -> tuple[Tensor, Any]:
-            nonlocal trace
+            nonlocal trace, progress
             projected = split(query if weight is None else linear(query, weight, bias), score.num_heads)
             if first is None or trace is None:
                 energies = reference.energies(kind, projected, keys, v)
@@ -211,11 +186,21 @@ class LookPlan(AbstractPlan):
                 past = first.channels(*trace[:2])
                 energies = location_energies(projected[:, None], keys, past[:, None], filters, projection, v)[:, 0]
             support = None if mask is None else mask[:, None]
-            weights = ops.masked_softmax(energies * self.attention.alignment.softmax_factor, support)
+            if progress is None:
+                weights = ops.masked_softmax(energies * self.sharpening, support)
+            else:
+                weights = ops.forward_alignment(energies, *progress, support)
             if first is not None and trace is not None:
                 seen = weights.detach() if first.is_detached else weights
                 trace = torch.cat([trace[0][:, :, 1:], seen[:, :, None]], 2), trace[2] + seen, trace[2] + seen
-            return weighted_sum(weights, values), (weights if self.alignment else None, None)
+            context = weighted_sum(weights, values)
+            if progress is not None:
+                last, move = progress
+                if self.agent is not None:
+                    read = [context, query] if self.agent.input_size is None else [context, fed, query]
+                    move = agents.reference(of_agent, torch.cat(read, 1))
+                progress = torch.where(weights.any(-1, keepdim=True), weights, last), move
+            return context, (weights if self.alignment else None, None)
 
         return step
 
@@ -223,21 +208,24 @@ class LookPlan(AbstractPlan):
 class Look(AbstractAttending):
     """Attention by a look, forward."""
 
-    def __init__(self, plan: LookPlan, flat: Flat, steps: int) -> None:
-        keys, values, weight, bias, v, filters, projection = flat
+    def __init__(self, plan: LookPlan, flat: Flat, steps: int, fed: Tensor | None = None) -> None:
+        keys, values, weight, bias, v, filters, projection, *of_agent = flat
         attention = plan.attention
-        options = {
-            "steps": steps,
-            "num_heads": attention.score.num_heads,
-            "sharpening": attention.alignment.softmax_factor,
-        }
+        options = {"steps": steps, "num_heads": attention.score.num_heads, "sharpening": plan.sharpening}
         memory = keys, values, plan.memory.mask, v
-        if plan.is_located:
+        if plan.progress is not None:
+            moving = loaded("regard.ops.attend.forward", "ForwardLook")
+            beside = {"location": plan.location(filters, projection), "start": plan.progress[0]}
+            self.look = moving(*memory, **beside, **options)
+        elif plan.is_located:
             located = loaded("regard.ops.attend.location", "LocationLook")
             self.look = located(*memory, location=plan.location(filters, projection), **options)
         else:
             self.look = steps_for("attend", keys.device.type).LOOKS[plan.energies](*memory, **options)
         self.plan = plan
+        self.agent = None
+        if plan.agent is not None and fed is not None:
+            self.agent = agents.AgentSteps(plan.agent, of_agent, fed)
         self.weight, self.bias = (None if x is None else x.detach() for x in (weight, bias))
         self.of_query = None if self.weight is None else Product(self.weight, len(keys))
         self.asked: list[Tensor] = []
@@ -248,8 +236,10 @@ class Look(AbstractAttending):
 
     def forward(self, t: int, query: Tensor, fed: Tensor, contexts: Tensor) -> None:
         self.asked.append(query)
-        query = query if self.of_query is None else self.of_query(query, self.bias)
-        self.look.forward(t, query, contexts, 0)
+        projected = query if self.of_query is None else self.of_query(query, self.bias)
+        self.look.forward(t, projected, contexts, 0)
+        if self.agent is not None:
+            self.look.moves[t + 1] = self.agent.forward(t, contexts[t], query)
 
     def results(self) -> list[Tensor]:
         return [self.look.weights[:]] if self.plan.alignment else []
@@ -265,12 +255,26 @@ class LookBackward(AbstractAttendingBackward):
         self.passed, self.grad_contexts, self.grad_weights = forward, grad_contexts, grad_weights
         self.look = forward.look.reverse()
         self.to_query = None if forward.weight is None else Product(forward.weight.t(), len(forward.look.keys))
+        agent = forward.agent
+        self.agent = None if agent is None else agents.AgentBackward(agent)
+        self.of_fed = torch.zeros_like(agent.fed) if agent is not None and agent.fed.shape[2] else None
 
     @property
     def grad_fed(self) -> Tensor | None:
-        return None
+        return self.of_fed
 
     def backward(self, t: int) -> Tensor | None:
+        if self.agent is None or t + 1 == len(self.grad_contexts):
+            return self._backward(t)
+        # u_t, which the next step read, to what the agent read: the context gets its part before it goes further
+        grad_context, grad_fed, of_agent = self.agent.backward(t, self.look.grad_moves[t + 1])
+        self.grad_contexts[t].add_(grad_context)
+        if self.of_fed is not None:
+            self.of_fed[t] = grad_fed
+        return self._backward(t) + of_agent
+
+    def _backward(self, t: int) -> Tensor:
+        """The gradient of the query through the look."""
         self.look.backward(t, self.grad_contexts, None if self.grad_weights is None else self.grad_weights[t])
         grad_query: Tensor = self.look.grad_queries[t].flatten(1)
         return grad_query if self.to_query is None else self.to_query(grad_query)
@@ -285,7 +289,8 @@ class LookBackward(AbstractAttendingBackward):
             grad_weight = rows.t() @ torch.cat(passed.asked)
             grad_bias = None if passed.bias is None else rows.sum(0)
         located = self.look.of_filters() if passed.plan.is_located else (None, None)
-        return [grad_keys, grad_values, grad_weight, grad_bias, grad_v, *located]
+        of_agent = [None] * 4 if self.agent is None else self.agent.gradients()
+        return [grad_keys, grad_values, grad_weight, grad_bias, grad_v, *located, *of_agent]
 
 
 class _Attending(nn.Module):

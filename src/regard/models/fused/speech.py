@@ -19,6 +19,7 @@ from torch import Generator, Tensor
 from regard import tree
 from regard.errors import UnsupportedError
 from regard.models.fused import attending, stacks
+from regard.models.fused.contract import AbstractPlan
 from regard.models.fused.stacks import Cells, CellsBackward, StackPlan
 from regard.ops import second_order
 from regard.ops.eligibility import refuse_autocast, refuse_device, refuse_empty, refuse_kernels, refuse_types
@@ -40,7 +41,7 @@ def refuse(decoder: Any, *inputs: Tensor) -> str | None:
 
 def explain(decoder: Any) -> str:
     """What a fused pass does in its steps."""
-    reason = attending.refuse_look(decoder.attention)
+    reason = attending.refuse_hand(decoder.attention)
     way = "looks in buffers" if reason is None else f"takes its own step: {reason}"
     return f"a training pass is one fused node of the graph, in which attention {way}"
 
@@ -57,7 +58,7 @@ class SpeechPlan:
 
     query: StackPlan | None
     output: StackPlan | None
-    attention: attending.AbstractPlan
+    attention: AbstractPlan
     context_size: int
 
     def divide(self, flat: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:

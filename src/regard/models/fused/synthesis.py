@@ -1,7 +1,8 @@
 """A decoder of frames' step in a free run: weights laid out once, and a few calls of kernels for a step.
 
 The prenet, the cells and the head are products with packed weights, and energies that a look knows
-(`attending.refuse_look`) are made in buffers; all other attention takes its own step.
+(`attending.refuse_look`) are made in buffers; all other attention takes its own step. For a single row they are those
+of `single`, which read fewer weights.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from regard.layers.prenet import KEY, Prenet
 from regard.layers.recurrent import CellState
 from regard.layers.twin import twin
 from regard.models.contract import DecoderOutput
-from regard.models.fused import attending, stacks
+from regard.models.fused import agents, attending, single, stacks
 from regard.models.naming import chosen, named
 from regard.models.tacotron.heads import ACTIVATIONS, STOP, FrameHead, StopHead
+from regard.ops.choose import loaded
 from regard.ops.eligibility import refuse_autocast, refuse_device, refuse_kernels, refuse_numba, refuse_types
+from regard.ops.linear.storage import stores_bytes
 
 STEPS_AT_ONCE = 64
 """Steps whose masks are drawn together for a single row."""
@@ -52,7 +55,7 @@ class SpeechState:
     Args:
         query, output: the cells' states, or None.
         attention: the state of attention's own step, or of its look.
-        context: (R, V), the last one.
+        context: (R, V), the last one; or the last weights (R, H·S), where they stand for it (`single`).
         frames: (R, n·F), the last n frames; None if the prenet sees only the last one.
         position: (R,) long, the number of steps taken.
     """
@@ -97,15 +100,26 @@ class SpeechTwin:
     def __init__(self, decoder: Any, memory: Any, rows: int) -> None:
         self.num_features = decoder.num_features
         self.continuous = decoder.continuous
-        self.prenet = _prenet(decoder.prenet, rows)
-        query, output = decoder.query_cells, decoder.output_cells
-        self.query_cells = None if query is None else _Cells(query, rows)
-        self.output_cells = None if output is None else _Cells(output, rows)
-        self.head = _head(decoder.head, rows)
         self.memory = memory
         self.initial = decoder.initial_state
         self.looks = attending.refuse_look(decoder.attention, memory.attention) is None
-        self.attention = (_Look if self.looks else _OwnStep)(decoder.attention, memory, rows)
+        query, output = decoder.query_cells, decoder.output_cells
+        is_single = rows == 1 and len(memory.seeds) == 1 and not stores_bytes()
+        self.prenet = _prenet(decoder.prenet, rows, is_single)
+        # weights stand for contexts if all that reads these can take them
+        takes_weights = single.takes_cells(query) and single.takes_cells(output) and _plain_head(decoder.head)
+        self.mixing = (
+            single.SingleLook(decoder.attention, memory) if is_single and self.looks and takes_weights else None
+        )
+        mix = None if self.mixing is None else self.mixing.mix
+        self.query_cells, self.output_cells = (
+            None if stack is None else _cells(stack, rows, is_single, left, mix, sparse=left is decoder.prenet)
+            for stack, left in ((query, decoder.prenet), (output, query or decoder.prenet))
+        )
+        self.head = _head(decoder.head, rows, is_single, mix)
+        self.attention: Any = self.mixing
+        if self.mixing is None:
+            self.attention = (_Look if self.looks else _OwnStep)(decoder.attention, memory, rows)
 
     def begin(self) -> SpeechMemory:
         """The memory that the steps read."""
@@ -122,7 +136,8 @@ class SpeechTwin:
         )
         attention = self.attention.initial(memory, rows, num_hypotheses)
         frames = None if first.frames is None else first.frames[rows]
-        return SpeechState(query, output, attention, first.context[rows], frames, first.position[rows])
+        context = first.context[rows] if self.mixing is None else first.context.new_zeros(len(rows), self.mixing.width)
+        return SpeechState(query, output, attention, context, frames, first.position[rows])
 
     def step(
         self,
@@ -146,7 +161,7 @@ class SpeechTwin:
         query_state, output_state = state.query, state.output
         if self.query_cells is not None:
             assert query_state is not None
-            query, query_state = self.query_cells(torch.cat([x, state.context], 1), query_state)
+            query, query_state = self.query_cells(x, state.context, query_state)
             x = query
         else:
             assert output_state is not None
@@ -157,7 +172,7 @@ class SpeechTwin:
         output = query
         if self.output_cells is not None:
             assert output_state is not None
-            output, output_state = self.output_cells(torch.cat([x, context], 1), output_state)
+            output, output_state = self.output_cells(x, context, output_state)
         values, further = self.head(output, context, inputs.shape[1] // self.num_features)
         outcome = DecoderOutput(
             values=values,
@@ -168,7 +183,10 @@ class SpeechTwin:
 
 
 class _Look:
-    """Attention by a look; its state is (channels, sum) of earlier alignments, or ()."""
+    """Attention by a look.
+
+    Its state is () or, of located energies, (channels, sum) of earlier alignments, and of forward attention a and u.
+    """
 
     def __init__(self, attention: Any, memory: Any, rows: int) -> None:
         plan = attending.LookPlan(attention, memory.attention, attention.initial_state(memory.attention), False)
@@ -176,15 +194,17 @@ class _Look:
         forward = attending.Look(plan, flat, 0)
         self.look, self.bias, self.size = forward.look, forward.bias, attention.context_size
         self.of_query = None if forward.weight is None else Packed(forward.weight, rows=rows)
-        filters, projection = flat[-2:]
+        filters, projection = flat[5:7]
         self.location = None if filters is None or projection is None else plan.location(filters, projection)
+        self.agent, self.of_agent, self.progress = plan.agent, flat[7:], plan.progress
 
     def initial(self, memory: SpeechMemory, rows: Tensor, num_hypotheses: int) -> Tree:
         """What the first step reads."""
         first = self.location
         if first is None:
             return ()
-        return first.channels(first.recent, first.recent[:, :, -1])[rows], first.sum[rows]
+        trace = first.channels(first.recent, first.recent[:, :, -1]), first.sum
+        return tuple(part[rows] for part in (*trace, *(self.progress or ())))
 
     def step(
         self,
@@ -197,18 +217,26 @@ class _Look:
         generator: Generator | None,
     ) -> tuple[Tensor, Tree, Tensor, Tree]:
         """The context (R, V), the state, the weights (R, H, S) and nothing beside them."""
-        query = query if self.of_query is None else self.of_query(query, self.bias)
+        asked = query if self.of_query is None else self.of_query(query, self.bias)
         contexts = query.new_empty(query.shape[0], self.size)
         if self.location is None:
-            return contexts, (), self.look.once(query, sentences, contexts), None
-        past, total = state
-        weights = self.look.once_after(query, past, sentences, contexts)
+            return contexts, (), self.look.once(asked, sentences, contexts), None
+        past, total, *progress = state
+        if not progress:
+            weights = self.look.once_after(asked, past, sentences, contexts)
+        else:
+            last, move = progress
+            weights, last = self.look.once_moving(asked, past, sentences, contexts, last, move)
+            if self.agent is not None:
+                read = [contexts, query] if self.agent.input_size is None else [contexts, fed, query]
+                move = agents.reference(self.of_agent, torch.cat(read, 1))
+            progress = [last, move]
         total = total + weights
         has_sum = self.location.has_sum
         recent = past[:, :, 1 : past.shape[2] - has_sum]
         parts = [recent, weights[:, :, None]] if self.location.has_recent else []
         past = torch.cat([*parts, total[:, :, None]], 2) if has_sum else torch.cat(parts, 2)
-        return contexts, (past, total), weights, None
+        return contexts, (past, total, *progress), weights, None
 
 
 class _OwnStep:
@@ -246,8 +274,9 @@ class _Cells:
         self.residual, self.zoneout, self.zones_output = stack.residual, stack.zoneout.p, stack.zones_output
         self.projection = None if stack.projection is None else twin(stack.projection, rows)
 
-    def __call__(self, x: Tensor, state: CellState) -> tuple[Tensor, CellState]:
+    def __call__(self, left: Tensor, context: Tensor, state: CellState) -> tuple[Tensor, CellState]:
         """The output (R, D) and the new state."""
+        x = torch.cat([left, context], 1)
         x = x if self.projection is None else self.projection(x)
         finals = []
         for cell, old in zip(self.cells, state, strict=True):
@@ -261,7 +290,15 @@ class _Cells:
         return x, tuple(finals)
 
 
-def _prenet(prenet: Any, rows: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+def _cells(stack: CellStack, rows: int, is_single: bool, left: Any, mix: single.Mix | None, *, sparse: bool) -> Any:
+    """From what stands before the context, the context and the state to the output and the new state."""
+    if is_single and single.takes_cells(stack):
+        size = left.size if sparse else left.output_size
+        return single.SingleCells(stack, size, sparse=sparse, mix=mix)
+    return _Cells(stack, rows)
+
+
+def _prenet(prenet: Any, rows: int, is_single: bool) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """From frames (R, n·F), seeds and positions (R,) to features (R, P)."""
     is_plain = (
         ineligible(prenet, "the prenet", Prenet) is None
@@ -271,9 +308,21 @@ def _prenet(prenet: Any, rows: int) -> Callable[[Tensor, Tensor, Tensor], Tensor
     )
     if not is_plain:
         return lambda x, seeds, positions: prenet(x, seeds=seeds, start=positions)
-    layers = [(layer.bias, Packed(layer.weight, rows=rows)) for layer in prenet.layers]
     always = not prenet.training and prenet.drops == "always" and prenet.dropout.p > 0
     masks = _Masks(prenet.dropout.p, next(prenet.parameters()).dtype) if always else None
+    if is_single:
+        maps = [
+            loaded(single.KERNELS, "Map")(single.affine(layer.weight, _bias(layer), sparse=layer.in_features))
+            for layer in prenet.layers
+        ]
+
+        def run_single(x: Tensor, seeds: Tensor, positions: Tensor) -> Tensor:
+            for number, layer in enumerate(maps):
+                x = layer.rectified(x, None if masks is None else masks(seeds, positions, len(layer.like), number))
+            return x
+
+        return run_single
+    layers = [(layer.bias, Packed(layer.weight, rows=rows)) for layer in prenet.layers]
 
     def run(x: Tensor, seeds: Tensor, positions: Tensor) -> Tensor:
         for number, (bias, product) in enumerate(layers):
@@ -305,24 +354,43 @@ class _Masks:
         return self.drawn[key][position % STEPS_AT_ONCE, None]
 
 
-def _head(head: Any, rows: int) -> Callable[[Tensor, Tensor, int], tuple[Tensor, Any]]:
-    """The head, whose frames and logits of stopping are one product if they read the same."""
+def _plain_head(head: Any) -> bool:
+    """Whether frames and logits of stopping are one product."""
     stop = getattr(head, "stop", None)
     modules = [(head, FrameHead), (getattr(head, "projection", None), nn.Linear)]
     if stop is not None:
         modules += [(stop, StopHead), (getattr(stop, "projection", None), nn.Linear)]
-    is_plain = all(module is not None and ineligible(module, "it", kind) is None for module, kind in modules)
-    if not is_plain or (stop is not None and bool(stop.context_size) != bool(head.context_size)):
+    if any(module is None or ineligible(module, "it", kind) is not None for module, kind in modules):
+        return False
+    return stop is None or bool(stop.context_size) == bool(head.context_size)
+
+
+def _head(head: Any, rows: int, is_single: bool, mix: single.Mix | None) -> Callable[..., tuple[Tensor, Any]]:
+    """The head, whose frames and logits of stopping are one product if they read the same."""
+    if not _plain_head(head):
         called: Any = twin(head, rows)
         return lambda output, context, num_frames: called(output, context, num_frames)
+    stop = getattr(head, "stop", None)
     projections = [head.projection] if stop is None else [head.projection, stop.projection]
-    width, reads_context, activation = head.projection.out_features, head.context_size > 0, head.activation
+    width, context_size, activation = head.projection.out_features, head.context_size, head.activation
     weight = torch.cat([linear.weight for linear in projections]).detach()
     bias = torch.cat([_bias(linear) for linear in projections])
-    product, num_features = Packed(weight, rows=rows), head.num_features
+    num_features = head.num_features
+    if is_single:
+        mapped = loaded(single.KERNELS, "Map")(single.affine(weight, bias, context=context_size, mix=mix))
+
+        def say(output: Tensor, context: Tensor) -> Tensor:
+            reads = context if context_size else None
+            said: Tensor = mapped(None, reads if mix else None, output, None if mix else reads, output.shape[0])
+            return said
+    else:
+        product = Packed(weight, rows=rows)
+
+        def say(output: Tensor, context: Tensor) -> Tensor:
+            return product(torch.cat([output, context], 1) if context_size else output, bias)
 
     def run(output: Tensor, context: Tensor, num_frames: int) -> tuple[Tensor, Any]:
-        joint = product(torch.cat([output, context], 1) if reads_context else output, bias)
+        joint = say(output, context)
         frames = joint[:, : num_frames * num_features]
         frames = frames if activation is None else ACTIVATIONS[activation](frames)
         return frames, {} if stop is None else {STOP: joint[:, width : width + num_frames]}

@@ -74,10 +74,18 @@ class LocationLook(Look):
     def _look(self, t: int, contexts: Tensor, column: int) -> None:
         weights = self.weights[t]
         self.located.energies(self.queries[t][:, None], self.past[t][:, None], weights[:, None])
+        self._before_softmax(t)
         self.run(softmax_and_sum, len(weights), t, self.itself, *self.read, self.alphas, contexts.numpy(), column)
+        self._after_softmax(t)
+
+    def _before_softmax(self, t: int) -> None:
+        """What is added to the energies in `weights[t]`."""
+
+    def _after_softmax(self, t: int) -> None:
+        """The input of the next step: channels move up by one, and the last one is the sum."""
         if t + 1 == len(self.weights):
             return
-        # the input of the next step: channels move up by one, and the last one is the sum
+        weights = self.weights[t]
         past, after, count = self.past[t], self.past[t + 1], self.num_recent
         if count:
             after[:, :, : count - 1] = past[:, :, 1:count]
