@@ -32,6 +32,8 @@ ASSEMBLIES: dict[Any, str] = {
         (models.group_frames, models.ungroup_frames, models.group_mask, models.step_mask, models.stop_targets),
         "it groups frames, which its own tests look at",
     ),
+    models.fed_outputs: "steps one by one with what they said fed back, which its own tests compare with a plain loop",
+    models.feeds_back: "a question about a mask",
     models.decoder_inputs: "it moves frames by a step, which its own tests look at",
     models.initialise_tacotron: "it draws weights, which its own tests look at",
     models.Tacotron: "an encoder, decoders and postnets, each of which has its own cases",
