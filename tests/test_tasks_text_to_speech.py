@@ -43,7 +43,7 @@ from regard.tasks.fingerprints import fingerprints
 from regard.tasks.folder import check_data
 from regard.tasks.table import TASKS
 from regard.tasks.text_to_speech import reading
-from regard.tasks.text_to_speech.advice import milestone
+from regard.tasks.text_to_speech.advice import GUIDED_STEPS, advice, milestone
 from regard.tasks.text_to_speech.evaluation import heard, log_magnitudes, read_joined, step_times, validation_scores
 from regard.tasks.text_to_speech.trainee import SpeechTrainee
 from regard.training import Milestone
@@ -695,6 +695,24 @@ def test_losses_on_alignments_end(data: Path) -> None:
     assert "alignment_guided_attention" not in loss_of(trainee, [0], step=2)[2]
 
 
+def test_location_relative_attention_is_guided_at_the_beginning(data: Path) -> None:
+    guided = "training.alignment_losses.guided_attention=3.0"
+
+    def until(*overrides: str) -> int | None:
+        return made(data, *overrides).config.training.alignment_losses_until
+
+    for recipe in ("gmm", "dynamic_convolution"):
+        chosen = f"model.attention.recipe={recipe}"
+        assert until(chosen, guided) == GUIDED_STEPS
+        assert until(chosen, guided, "training.alignment_losses_until=7") == 7
+        assert until(chosen, "training.alignment_losses.guided_attention=0") is None
+        config = made(data, chosen, guided).config
+        assert "alignment_losses_until" not in advice(config)
+        throughout = config.training.model_copy(update={"alignment_losses_until": None})
+        assert f"alignment_losses_until: {GUIDED_STEPS}" in advice(config.model_copy(update={"training": throughout}))
+    assert until("model.attention.recipe=location_sensitive", guided) is None
+
+
 def test_steps_by_which_an_alignment_forms_grow_as_r_falls(data: Path) -> None:
     by = {r: made(data, f"model.decoder.num_frames={r}").config.training.align_by for r in (1, 3, 4)}
     assert by[1] == 3 * by[3] == 3 * by[4]
@@ -709,10 +727,10 @@ def test_a_validation_says_whether_an_alignment_has_formed(data: Path) -> None:
     assert "ms from the labels" in validation.alignment.state
     assert "mean durations" in validation.alignment.state
     assert len(validation.samples) == len(validation.pictures) == 1
-    advice = validation.alignment.advice
-    assert "data.trim_silence" in advice
-    assert "guided" not in advice
-    assert "phones" in advice
+    remedies = validation.alignment.advice
+    assert "data.trim_silence" in remedies
+    assert "guided" not in remedies
+    assert "phones" in remedies
 
 
 def test_without_labels_errors_of_reading_and_focus_decide(data: Path) -> None:

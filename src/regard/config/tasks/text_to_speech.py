@@ -158,7 +158,10 @@ class SpeechTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, TrainingConf
         description="weight of double-decoder consistency: Σ_j |α_tj - β_nj|, the mean over steps",
     )
     alignment_losses_until: Size | None = Field(
-        default=None, description="the step from which on the losses on alignments are left out; null: never"
+        default=None,
+        description="the step from which on the losses on alignments are left out; null: never. If it is not set, it "
+        "is chosen for the guided loss of dynamic_convolution and gmm, which it holds at a constant speed",
+        json_schema_extra=FROM_DATA,
     )
     align_by: Size | None = Field(
         default=None,

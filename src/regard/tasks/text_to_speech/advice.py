@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from regard.config.tasks.text_to_speech import TextToSpeechConfig
 from regard.health import SpeechScores
 from regard.training import Milestone
@@ -13,6 +15,10 @@ COARSE = 4
 """r with which alignments form soon."""
 CONTENT_BASED = ("bahdanau", "luong", "location_sensitive")
 """Recipes that may attend to any position at any step."""
+LOCATION_RELATIVE = ("dynamic_convolution", "gmm")
+"""Recipes that compare nothing with the symbols: the guided loss holds them at a constant speed."""
+GUIDED_STEPS = 200
+"""Steps of the guided loss that these want."""
 
 
 def milestone(config: TextToSpeechConfig, scores: SpeechScores, step: int) -> Milestone:
@@ -46,8 +52,16 @@ def advice(config: TextToSpeechConfig) -> str:
         remedies.append(
             f"more frames in a step (model.decoder.num_frames: {COARSE}), fewer later (model.decoder.reductions)"
         )
+    is_relative = config.model.attention.recipe in LOCATION_RELATIVE
     if not training.alignment_losses.guided_attention:
         remedies.append("the guided loss (training.alignment_losses.guided_attention: 10)")
+    elif is_relative and (training.alignment_losses_until or math.inf) > GUIDED_STEPS:
+        remedies.append(
+            f"the guided loss at the beginning only (training.alignment_losses_until: {GUIDED_STEPS}), since it holds "
+            f"{config.model.attention.recipe} at a constant speed"
+        )
+    elif is_relative:
+        remedies.append("more steps (training.epochs)")
     elif training.alignment_losses_until is not None and training.alignment_losses_until < (training.align_by or 0):
         remedies.append("the guided loss for longer (training.alignment_losses_until)")
     if config.model.attention.recipe in CONTENT_BASED:

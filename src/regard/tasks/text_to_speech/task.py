@@ -14,6 +14,7 @@ from regard.errors import ConfigError
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.open_keys import OpenKeys, two_digits
 from regard.tasks.plan import Plan, choose_steps
+from regard.tasks.text_to_speech.advice import GUIDED_STEPS, LOCATION_RELATIVE
 from regard.tasks.text_to_speech.build import SpeechNetwork, build_network, front_end_of
 from regard.tasks.text_to_speech.model import SpeechModel
 from regard.tasks.text_to_speech.reading import SpeechMaterial, check, empty_field, labels_file, read_material
@@ -96,6 +97,8 @@ class TextToSpeechTask(AbstractTask[TextToSpeechConfig]):
         steps = choose_steps(keys, batches=batches, steps=max(LEAST_STEPS, STEPS * growth), validations=VALIDATIONS)
         r = config.model.decoder.num_frames
         keys.choose("training.align_by", two_digits(ALIGNED * max(growth, 0.2) * max(1, 3 / r)))
+        if config.model.attention.recipe in LOCATION_RELATIVE and config.training.alignment_losses.guided_attention:
+            keys.choose("training.alignment_losses_until", GUIDED_STEPS)
         front_end = front_end_of(config.data.front_end)
         minutes = float(frames.sum()) * front_end.hop_length / front_end.sample_rate / 60
         amount = f"{len(frames):,} sentences, {minutes:.1f} minutes, {len(material.field.vocabulary.symbols):,} units"
