@@ -46,12 +46,7 @@ def evaluate(
             metavar="N", help="Of speech: how many sentences are joined to a long one; default: 5, and 0 is none."
         ),
     ] = None,
-    vocoder: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Of speech: what makes the sounds (`regard data vocoder`); default: Griffin-Lim."
-        ),
-    ] = None,
+    vocoder: options.Vocoder = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the metrics as one JSON object.")] = False,
     worst: Annotated[int, typer.Option(min=0, metavar="N", help="Also print the N worst items.")] = 0,
     output: options.Output = None,

@@ -27,6 +27,12 @@ from which on loading them saves time."""
 Model = Annotated[
     str, typer.Option("--model", "-m", metavar="MODEL", help="A run folder, or a name from `regard list models`.")
 ]
+Vocoder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER", help="Of speech: what makes the sounds (`regard data vocoder`); default: Griffin-Lim."
+    ),
+]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="auto, cpu, cuda or cuda:1.")]
 SourceField = Annotated[
     str | None,

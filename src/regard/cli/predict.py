@@ -66,12 +66,7 @@ def predict(
             help="Of speech: write the sound, spectrogram and alignment of every text here.",
         ),
     ] = None,
-    vocoder: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Of speech: what makes the sounds (`regard data vocoder`); default: Griffin-Lim."
-        ),
-    ] = None,
+    vocoder: options.Vocoder = None,
     stream: Annotated[
         bool, typer.Option("--stream", help="Print outputs as they come: each symbol once it is certain.")
     ] = False,
