@@ -128,11 +128,7 @@ class SingleLook:
 
     def initial(self, memory: Any, rows: Tensor, num_hypotheses: int) -> Tree:
         """What the first step reads."""
-        first = self.location
-        if first is None:
-            return ()
-        trace = first.channels(first.recent, first.recent[:, :, -1]), first.sum
-        return tuple(part[rows] for part in (*trace, *(self.progress or ())))
+        return attending.first_state(self.location, self.progress, rows)
 
     def step(
         self, query: Tensor, fed: Tensor, memory: Any, sentences: Tensor, state: Tree, alignment: bool, generator: Any
