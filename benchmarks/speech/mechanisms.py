@@ -9,8 +9,9 @@ the losses of the preset `speech` and the settings below; Tacotron 2, but the la
 both baselines (the diagonal; mean durations), with the minutes of computing up to there, and the figures of `regard
 evaluate` of the saved model on all held-out sentences: teacher-forced for alignments, free-running for the rest.
 
-Mechanisms that compare nothing with the symbols (`RELATIVE`) have the guided loss for 200 steps only: later it holds
-them at a constant speed, which is its minimum and needs no look at what is said.
+Mechanisms that compare nothing with the symbols have the guided loss for 200 steps only (a default of theirs): later it
+holds them at a constant speed, which is its minimum and needs no look at what is said. These, and stepwise monotonic
+attention, which moves by at most one symbol a step, have finer steps (`FINE`).
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ SETTINGS = (
     "training.max_steps=3000",
     "training.validate_every=200",
 )
-RELATIVE = ("training.alignment_losses_until=200", "training.max_steps=6000")
+FINE = ("model.decoder.num_frames=2", "training.max_steps=4000")
 MECHANISMS: dict[str, tuple[str, ...]] = {
     "location": ("model.attention.recipe=location_sensitive",),
     "forward": ("model.attention.recipe=forward_attention", "model.attention.transition_agent=true"),
-    "dca": ("model.attention.recipe=dynamic_convolution", *RELATIVE),
-    "gmm": ("model.attention.recipe=gmm", *RELATIVE),
-    "stepwise": ("model.attention.recipe=stepwise_monotonic", *RELATIVE),
+    "dca": ("model.attention.recipe=dynamic_convolution", *FINE),
+    "gmm": ("model.attention.recipe=gmm", *FINE),
+    "stepwise": ("model.attention.recipe=stepwise_monotonic", "model.attention.bias=1.0", *FINE),
     "tacotron1": ("model.architecture=tacotron1", "model.attention.recipe=bahdanau"),
 }
 COLUMNS = (
