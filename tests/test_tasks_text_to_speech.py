@@ -404,7 +404,7 @@ def test_a_divided_batch_has_the_loss_and_the_gradients_of_the_whole(settings: l
     def computed(description: Any) -> tuple[float, int]:
         total, count, _ = loss_of(trainee, description)
         total.backward()
-        return float(total), count
+        return float(total.detach()), count
 
     total, count = computed(whole)
     gradients = {name: p.grad.clone() for name, p in trainee.module.named_parameters() if p.grad is not None}

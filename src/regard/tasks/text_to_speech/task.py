@@ -21,7 +21,7 @@ from regard.tasks.text_to_speech.reading import SpeechMaterial, check, empty_fie
 from regard.tasks.text_to_speech.trainee import SpeechTrainee
 
 DRAFT_SYMBOLS = 8
-REFERENCE, BATCH_FRAMES, STEPS, LEAST_STEPS = 200_000, 6_000, 6_000, 1_000
+REFERENCE, BATCH_FRAMES, STEPS, LEAST_STEPS = 200_000, 3_000, 8_000, 1_000
 """Frames of three quarters of an hour, the frames of a batch and the steps; both grow with the root of the frames."""
 VALIDATIONS = 20
 ALIGNED = 1_500
