@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 import regard.config as config
 from regard.config import Configuration, from_preset
 from regard.config.changed import changed
+from regard.config.reading import preset_text
 from regard.config.tasks.text_to_text import DecodingConfig, TextToTextConfig
 from regard.errors import ConfigError
 
@@ -336,3 +339,23 @@ def test_long_settings_are_not_repeated_whole(setting: str) -> None:
     with pytest.raises(ConfigError) as caught:
         changed(DecodingConfig(), "decoding", {"beam": -(10**900)})
     assert len(str(caught.value)) < 300
+
+
+def test_another_recipe_has_none_of_a_presets_options() -> None:
+    """They are options of the recipe that the preset names; what is set beside it counts."""
+
+    def attention(*settings: str) -> dict[str, Any]:
+        chosen = from_preset("speech", ["data.train=metadata.csv", *settings]).config
+        return chosen.model.attention.model_dump()
+
+    assert attention() == {"recipe": "forward_attention", "transition_agent": True}
+    same = "model.attention.recipe=forward_attention"
+    assert attention(same) == attention()
+    assert attention("model.attention.size=64", "model.attention.recipe=gmm") == {"recipe": "gmm", "size": 64}
+
+
+def test_a_presets_options_of_attention_name_their_recipe() -> None:
+    """Without the name, naming the same recipe would remove them."""
+    for name in config.presets():
+        attention = (yaml.safe_load(preset_text(name)).get("model") or {}).get("attention")
+        assert not attention or "recipe" in attention, name

@@ -459,7 +459,7 @@ def losses(data: Path) -> Callable[..., float]:
             torch.manual_seed(1)
             model = TASK.build(config, plain.material, name="voice")
             model.module.eval()
-            kept[settings] = float(loss_of(TASK.trainee(model, plain.material), [0, 1])[0])
+            kept[settings] = float(loss_of(TASK.trainee(model, plain.material), [0, 1])[0].detach())
         return kept[settings]
 
     return loss

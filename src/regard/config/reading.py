@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -48,6 +49,9 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Configuration:
 def from_preset(name: str, overrides: Sequence[str] = ()) -> Configuration:
     """Reads a preset by its name; an override has to set `data.train`.
 
+    An override that names another recipe of attention than the preset takes that recipe with its own defaults: the
+    preset's options belong to the preset's recipe.
+
     Raises:
         ConfigError: if there is no such preset, or as in `load`.
 
@@ -58,8 +62,10 @@ def from_preset(name: str, overrides: Sequence[str] = ()) -> Configuration:
     if name not in names:
         raise ConfigError(f"There is no preset {cut(name)!r}; {suggestion(name, names)}")
     origin = f"preset {name}"
-    text = preset_text(name)
-    return _build(parse(text, origin=origin, folder=Path.cwd(), lines=False), overrides, name=name, origin=origin)
+    document = parse(preset_text(name), origin=origin, folder=Path.cwd(), lines=False)
+    for text in overrides:
+        document = _without_options(document, text)
+    return _build(document, overrides, name=name, origin=origin)
 
 
 def preset_text(name: str) -> str:
@@ -98,6 +104,17 @@ def _override(base: Document, text: str, order: int) -> Document:
     problems = [problem for problem in base.problems if not problem.path or problem.path[: len(start)] != start]
     values = _with(base.values, path, document.values)
     return Document(values, {**document.entries, **kept}, [*problems, *document.problems])
+
+
+def _without_options(preset: Document, override: str) -> Document:
+    """The preset without its options of a recipe of attention, if the override names another recipe."""
+    name, _, written = override.partition("=")
+    path = tuple(part.strip() for part in name.split("."))
+    section = value_at(path[:-1], preset.values)
+    if path[-1] != "recipe" or not isinstance(section, dict) or section.get("recipe") == written.strip():
+        return preset
+    recipe = {key: value for key, value in section.items() if key == "recipe"}
+    return replace(preset, values=_with(preset.values, path[:-1], recipe))
 
 
 def _with(values: object, path: KeyPath, value: object) -> object:
