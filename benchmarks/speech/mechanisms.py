@@ -35,9 +35,14 @@ FINE = ("model.decoder.num_frames=2", "training.max_steps=4000")
 MECHANISMS: dict[str, tuple[str, ...]] = {
     "location": ("model.attention.recipe=location_sensitive",),
     "forward": ("model.attention.recipe=forward_attention", "model.attention.transition_agent=true"),
-    "dca": ("model.attention.recipe=dynamic_convolution", *FINE),
-    "gmm": ("model.attention.recipe=gmm", *FINE),
-    "stepwise": ("model.attention.recipe=stepwise_monotonic", "model.attention.bias=1.0", *FINE),
+    "dca": ("model.attention.recipe=dynamic_convolution", "model.attention.alpha=0.04", *FINE),
+    "gmm": (
+        "model.attention.recipe=gmm",
+        "model.attention.initial_step=0.4",
+        "model.attention.initial_width=2.0",
+        *FINE,
+    ),
+    "stepwise": ("model.attention.recipe=stepwise_monotonic", "model.attention.bias=0.5", *FINE),
     "tacotron1": ("model.architecture=tacotron1", "model.attention.recipe=bahdanau"),
 }
 COLUMNS = (
