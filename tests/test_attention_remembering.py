@@ -162,6 +162,18 @@ def test_a_mixture_begins_with_the_step_and_the_width_that_are_told(version):
     assert weights[0, 1, 7].item() == pytest.approx(height * 2.718281828**-0.5, rel=1e-4)
 
 
+def test_the_recipe_of_mixtures_tells_how_they_begin():
+    mechanism = gmm(**SIZES, num_components=1, initial_step=0.4, initial_width=2.0)
+    torch.nn.init.zeros_(mechanism.score.parameters_of_mixture.weight)
+    weights, state = run(mechanism, queries(5), prepared(mechanism, torch.tensor([40, 40]), 40))
+    assert state.score.flatten().tolist() == pytest.approx([2.0, 2.0])
+    assert weights[0, 4, 2].item() == pytest.approx(1 / (2 * (2 * torch.pi) ** 0.5), rel=1e-4)
+    with pytest.raises(UnsupportedError, match="no effect on version='V2'"):
+        gmm(**SIZES, version="V2", initial_step=0.4)
+    with pytest.raises(ValueError, match="initial_width=0.0 must be positive"):
+        gmm(**SIZES, initial_width=0.0)
+
+
 def test_a_logistic_mixture_loses_nothing_between_positions():
     mechanism = gmm(**SIZES, family="logistic", version="V2")
     memory = prepared(mechanism, torch.tensor([400, 400]), 400)
