@@ -42,7 +42,14 @@ MECHANISMS: dict[str, tuple[str, ...]] = {
         "model.attention.initial_width=2.0",
         *FINE,
     ),
-    "stepwise": ("model.attention.recipe=stepwise_monotonic", "model.attention.bias=0.5", *FINE),
+    "stepwise": (
+        "model.attention.recipe=stepwise_monotonic",
+        "model.attention.bias=0.0",
+        "model.attention.noise=0.5",
+        *FINE,
+        "model.decoder.num_frames=3",
+        "training.alignment_losses_until=600",
+    ),
     "tacotron1": ("model.architecture=tacotron1", "model.attention.recipe=bahdanau"),
 }
 COLUMNS = (
