@@ -708,6 +708,9 @@ def test_location_relative_attention_is_guided_at_the_beginning(data: Path) -> N
         assert until(chosen, "training.alignment_losses.guided_attention=0") is None
         config = made(data, chosen, guided).config
         assert "alignment_losses_until" not in advice(config)
+        fine, coarse = (made(data, chosen, guided, f"model.decoder.num_frames={r}").config for r in (2, 4))
+        assert "num_frames" not in advice(fine)
+        assert "num_frames: 2" in advice(coarse)
         throughout = config.training.model_copy(update={"alignment_losses_until": None})
         assert f"alignment_losses_until: {GUIDED_STEPS}" in advice(config.model_copy(update={"training": throughout}))
     assert until("model.attention.recipe=location_sensitive", guided) is None
@@ -728,6 +731,7 @@ def test_a_validation_says_whether_an_alignment_has_formed(data: Path) -> None:
     assert "mean durations" in validation.alignment.state
     assert len(validation.samples) == len(validation.pictures) == 1
     remedies = validation.alignment.advice
+    assert "num_frames: 4" in remedies
     assert "data.trim_silence" in remedies
     assert "guided" not in remedies
     assert "phones" in remedies

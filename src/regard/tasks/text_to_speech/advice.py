@@ -11,8 +11,8 @@ from regard.training import Milestone
 MOST_ERRORS, LEAST_FOCUS = 20.0, 0.5
 """Without labels an alignment counts as formed with at most so many reading errors per 100 units, free-running, and at
 least this focus rate, teacher-forced."""
-COARSE = 4
-"""r with which alignments form soon."""
+COARSE, FINE = 4, 2
+"""r with which alignments form soon; that of recipes that compare nothing with the symbols."""
 CONTENT_BASED = ("bahdanau", "luong", "location_sensitive")
 """Recipes that may attend to any position at any step."""
 LOCATION_RELATIVE = ("dynamic_convolution", "gmm")
@@ -48,11 +48,15 @@ def advice(config: TextToSpeechConfig) -> str:
     remedies = []
     if not data.trim_silence:
         remedies.append("cut the silence around sentences (data.trim_silence: true)")
-    if decoder.num_frames < COARSE:
+    is_relative = config.model.attention.recipe in LOCATION_RELATIVE
+    if is_relative and decoder.num_frames > FINE:
+        remedies.append(
+            f"finer steps (model.decoder.num_frames: {FINE}), in which {config.model.attention.recipe} learns to follow"
+        )
+    elif not is_relative and decoder.num_frames < COARSE:
         remedies.append(
             f"more frames in a step (model.decoder.num_frames: {COARSE}), fewer later (model.decoder.reductions)"
         )
-    is_relative = config.model.attention.recipe in LOCATION_RELATIVE
     if not training.alignment_losses.guided_attention:
         remedies.append("the guided loss (training.alignment_losses.guided_attention: 10)")
     elif is_relative and (training.alignment_losses_until or math.inf) > GUIDED_STEPS:
