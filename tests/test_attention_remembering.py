@@ -170,7 +170,7 @@ def test_the_recipe_of_mixtures_tells_how_they_begin():
     assert weights[0, 4, 2].item() == pytest.approx(1 / (2 * (2 * torch.pi) ** 0.5), rel=1e-4)
     with pytest.raises(UnsupportedError, match="no effect on version='V2'"):
         gmm(**SIZES, version="V2", initial_step=0.4)
-    with pytest.raises(ValueError, match="initial_width=0.0 must be positive"):
+    with pytest.raises(ValueError, match=r"initial_width=0\.0 must be positive"):
         gmm(**SIZES, initial_width=0.0)
 
 
