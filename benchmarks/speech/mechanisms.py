@@ -2,12 +2,14 @@
 
     python benchmarks/speech/mechanisms.py train CORPUS RUNS [--only dca gmm]
     python benchmarks/speech/mechanisms.py report CORPUS RUNS
+    python benchmarks/speech/mechanisms.py picture CORPUS RUNS --sentence 4 -o alignments.png
 
 CORPUS has `metadata_train.csv`, `metadata_dev.csv`, `phones.tsv` and `wavs`. All runs have the sizes, the optimiser and
 the losses of the preset `speech` and the settings below; Tacotron 2, but the last. `train` continues what was stopped.
 `report` prints a row for each run: the first validation from which on the median error of boundaries was below that of
 both baselines (the diagonal; mean durations), with the minutes of computing up to there, and the figures of `regard
 evaluate` of the saved model on all held-out sentences: teacher-forced for alignments, free-running for the rest.
+`picture` draws the teacher-forced alignments of a held-out sentence, with the labels' ends of phones in red.
 
 Mechanisms that compare nothing with the symbols have the guided loss for 200 steps only (a default of theirs): later it
 holds them at a constant speed, which is its minimum and needs no look at what is said. These, and stepwise monotonic
@@ -23,6 +25,16 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+
+from regard import load
+from regard.data import read_ljspeech
+from regard.tasks.text_to_speech.evaluation import forced_alignments
+from regard.tasks.text_to_speech.reading import read_sentences
+
+mpl.use("Agg")
 
 SETTINGS = (
     "data.units=phones",
@@ -125,16 +137,41 @@ def first_aligned(validations: list[dict[str, Any]]) -> dict[str, Any] | None:
     return found
 
 
+def picture(corpus: Path, runs: Path, names: list[str], number: int, path: Path) -> None:
+    """The alignments of a sentence side by side."""
+    table = corpus / "metadata_dev.csv"
+    figure, axes = plt.subplots(1, len(names), figsize=(4 * len(names), 4), squeeze=False, sharey=True)
+    for axis, name in zip(axes[0], names, strict=True):
+        model = load(str(runs / name))
+        sentences = read_sentences(model.config.data, read_ljspeech(table)[number : number + 1], table, [])
+        alignment = forced_alignments(model, sentences)[0].numpy()
+        units = (*model.field.split(sentences[0].text), "</s>")
+        step = int(model.module.reduction) * model.front_end.hop_length / model.front_end.sample_rate
+        extent = (0, len(alignment) * step, len(units) - 0.5, -0.5)
+        axis.imshow(alignment.T, aspect="auto", vmin=0, vmax=1, cmap="Blues", extent=extent, interpolation="nearest")
+        for row, end in enumerate(sentences[0].labels.for_units(units).ends):
+            axis.plot([end, end], [row - 0.5, row + 0.5], color="red", linewidth=1)
+        axis.set_yticks(range(len(units)), units, fontsize=7)
+        axis.set(title=name, xlabel="seconds")
+    figure.tight_layout()
+    figure.savefig(path, dpi=80)
+
+
 def main() -> None:
-    """Trains or reports."""
+    """Trains, reports or draws."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("train", "report"))
+    parser.add_argument("what", choices=("train", "report", "picture"))
     parser.add_argument("corpus", type=Path)
     parser.add_argument("runs", type=Path)
     parser.add_argument("--only", nargs="+", choices=MECHANISMS, default=list(MECHANISMS))
+    parser.add_argument("--sentence", type=int, default=0, help="of the picture, counted from 0")
+    parser.add_argument("-o", "--output", type=Path, default=Path("alignments.png"))
     options = parser.parse_args()
     if options.what == "train":
         train(options.corpus.resolve(), options.runs, options.only)
+        return
+    if options.what == "picture":
+        picture(options.corpus, options.runs, options.only, options.sentence, options.output)
         return
     print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
     for name in options.only:
