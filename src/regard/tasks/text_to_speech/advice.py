@@ -12,7 +12,7 @@ MOST_ERRORS, LEAST_FOCUS = 20.0, 0.5
 """Without labels an alignment counts as formed with at most so many reading errors per 100 units, free-running, and at
 least this focus rate, teacher-forced."""
 COARSE, FINE = 4, 2
-"""r with which alignments form soon; that of recipes that compare nothing with the symbols."""
+"""r with which alignments form soon; and for recipes that compare nothing with the symbols."""
 CONTENT_BASED = ("bahdanau", "luong", "location_sensitive")
 """Recipes that may attend to any position at any step."""
 LOCATION_RELATIVE = ("dynamic_convolution", "gmm")
@@ -50,9 +50,7 @@ def advice(config: TextToSpeechConfig) -> str:
         remedies.append("cut the silence around sentences (data.trim_silence: true)")
     is_relative = config.model.attention.recipe in LOCATION_RELATIVE
     if is_relative and decoder.num_frames > FINE:
-        remedies.append(
-            f"finer steps (model.decoder.num_frames: {FINE}), in which {config.model.attention.recipe} learns to follow"
-        )
+        remedies.append(f"finer steps (model.decoder.num_frames: {FINE})")
     elif not is_relative and decoder.num_frames < COARSE:
         remedies.append(
             f"more frames in a step (model.decoder.num_frames: {COARSE}), fewer later (model.decoder.reductions)"
