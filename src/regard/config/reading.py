@@ -92,8 +92,7 @@ def _build(document: Document, overrides: Sequence[str], *, name: str, origin: s
 def _override(base: Document, text: str, order: int) -> Document:
     """The document with one key replaced, without the problems of the replaced part."""
     origin = f"--set {cut(text)}"
-    name, equals, written = text.partition("=")
-    path: KeyPath = tuple(part.strip() for part in name.split("."))
+    path, equals, written = _divided(text)
     if not equals or not all(path):
         place = Place(order, 0, 0, origin)
         raise refuse([Problem(place, (), "expected section.key=value, for example training.epochs=10")])
@@ -106,10 +105,15 @@ def _override(base: Document, text: str, order: int) -> Document:
     return Document(values, {**document.entries, **kept}, [*problems, *document.problems])
 
 
+def _divided(override: str) -> tuple[KeyPath, str, str]:
+    """The path of an override's key, its equals sign, which may be missing, and its value as it is written."""
+    name, equals, written = override.partition("=")
+    return tuple(part.strip() for part in name.split(".")), equals, written
+
+
 def _without_options(preset: Document, override: str) -> Document:
     """The preset without its options of a recipe of attention, if the override names another recipe."""
-    name, _, written = override.partition("=")
-    path = tuple(part.strip() for part in name.split("."))
+    path, _, written = _divided(override)
     section = value_at(path[:-1], preset.values)
     if path[-1] != "recipe" or not isinstance(section, dict) or section.get("recipe") == written.strip():
         return preset
