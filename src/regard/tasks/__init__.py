@@ -11,7 +11,8 @@ from regard.tasks.language_modelling import LanguageModel
 from regard.tasks.loading import load
 from regard.tasks.table import TASKS
 from regard.tasks.text_to_speech import Speech, SpeechEvaluation, SpeechModel
-from regard.tasks.text_to_text import Evaluation, TextToText, ensemble
+from regard.tasks.text_to_text import TextToText
+from regard.tasks.writing import Evaluation, ensemble
 
 if TYPE_CHECKING:
     from regard.tasks.run import train
