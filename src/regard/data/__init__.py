@@ -24,6 +24,7 @@ from regard.data.links import AlignmentErrors, Links, alignment_errors, parse_li
 from regard.data.ljspeech import Utterance, read_ljspeech
 from regard.data.normalisation import Normalisation
 from regard.data.pairs import Pair, Pairs, Selection
+from regard.data.pictures import Picture, Pictures, open_pictures
 from regard.data.pieces import SentencePieceUnits
 from regard.data.readers import ParallelText, open_pairs
 from regard.data.references import Item, group
@@ -85,6 +86,8 @@ __all__ = [
     "Pair",
     "Pairs",
     "ParallelText",
+    "Picture",
+    "Pictures",
     "RepeatLast",
     "Report",
     "RunningText",
@@ -128,6 +131,7 @@ __all__ = [
     "join_texts",
     "join_units",
     "open_pairs",
+    "open_pictures",
     "pad_documents",
     "padding",
     "parse_links",
