@@ -19,7 +19,8 @@ from regard.attention.heads import split
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import ProjectedSum
 from regard.attention.scores import RotaryDotScore, ScaledDotScore
-from regard.attention.verbs import AbstractAttention
+from regard.attention.sizes import check_grid
+from regard.attention.verbs import AbstractAttention, prepare_memory
 from regard.layers import FeedForward, GatedFeedForward, Residual, recorders
 from regard.layers.dropout import drop_mask
 from regard.layers.eligibility import DROPOUTS, ineligible
@@ -91,9 +92,11 @@ def feed(residual: Residual, feed_forward: nn.Module, x: Float[Tensor, "B T D"])
     return choose(FEED_FORWARD, residual, feed_forward, x).function(residual, feed_forward, x)
 
 
-def memory_of(attention: AbstractAttention, values: Float[Tensor, "B S M"], mask: Bool[Tensor, "B S"] | None) -> Tree:
-    """A cross-attention's memory of a source."""
-    return choose(MEMORY, attention, values).function(attention, values, mask)
+def memory_of(
+    attention: AbstractAttention, values: Float[Tensor, "B S M"], mask: Bool[Tensor, "B S"] | None, grid: Tree = None
+) -> Tree:
+    """A cross-attention's memory of a source; the grid as in `Encoded`."""
+    return choose(MEMORY, attention, values).function(attention, values, mask, grid)
 
 
 def explain(table: Sublayers, *inputs: Any) -> str | None:
@@ -232,7 +235,9 @@ def _feed(residual: Residual, feed_forward: FeedForward | GatedFeedForward, x: T
     )
 
 
-def _memory_of(mechanism: Any, values: Tensor, mask: Tensor | None) -> Memory:
+def _memory_of(mechanism: Any, values: Tensor, mask: Tensor | None, grid: tuple[int, int] | None) -> Memory:
+    if grid is not None:
+        check_grid(grid, values)
     score, read = mechanism.score, mechanism.read
     mask = keep_mask(values, mask)
     if mask is not None and _support(mask) is not None:
@@ -454,5 +459,5 @@ FEED_FORWARD = (
 )
 MEMORY = (
     Implementation(FUSED, _memory_of, _refuse_memory),
-    Implementation("module by module", lambda attention, values, mask: attention.prepare(values, mask=mask)),
+    Implementation("module by module", prepare_memory),
 )
