@@ -5,6 +5,7 @@ from regard.data import cmudict, synthetic
 from regard.data.baselines import AbstractBaseline, LinearForecast, RepeatLast, Seasonal
 from regard.data.bucketing import bucket, padding
 from regard.data.calendar import TIME_FEATURES, Step, find_step, time_features
+from regard.data.caption_scores import CaptionScores, caption_scores, caption_words, each_caption_scores
 from regard.data.checks import Report, check
 from regard.data.classification import LabelScores, score_labels
 from regard.data.columns import ColumnNormalisation, ColumnUnits
@@ -31,8 +32,10 @@ from regard.data.references import Item, group
 from regard.data.running_text import RunningText, TextBatch, TextSpan, TextWindows
 from regard.data.scaling import StandardScale, WindowScale
 from regard.data.scoring import (
+    ExpressionRates,
     character_error_rate,
     edit_distance,
+    expression_rates,
     sequence_accuracy,
     sequence_error_rate,
     symbol_error_rate,
@@ -57,6 +60,7 @@ __all__ = [
     "AbstractBaseline",
     "AlignmentErrors",
     "ByteUnits",
+    "CaptionScores",
     "CharacterUnits",
     "ColumnNormalisation",
     "ColumnUnits",
@@ -66,6 +70,7 @@ __all__ = [
     "Documents",
     "EncodedDocument",
     "Encoding",
+    "ExpressionRates",
     "ExtendedVocabulary",
     "Extension",
     "Field",
@@ -116,12 +121,16 @@ __all__ = [
     "alignment_errors",
     "alignment_rows",
     "bucket",
+    "caption_scores",
+    "caption_words",
     "character_error_rate",
     "check",
     "cmudict",
     "corpus_score",
     "document_findings",
+    "each_caption_scores",
     "edit_distance",
+    "expression_rates",
     "find_step",
     "forecast_rows",
     "forecasts_of",
