@@ -70,8 +70,8 @@ class DataConfig(Section):
     """Where the pictures and their texts are and how they are read."""
 
     train: File = Field(
-        description="a table of pictures (paths) or strokes with their texts: TSV, JSONL or captions in COCO's form; or "
-        "a folder of InkML; relative to the configuration's folder"
+        description="a table of pictures (paths) or strokes with their texts: TSV, JSONL or captions in COCO's form; "
+        "or a folder of InkML; relative to the configuration's folder"
     )
     dev: File | None = Field(
         default=None, description="held-out pictures; null: a share of the training pictures (`dev_fraction`)"
@@ -115,8 +115,8 @@ class VisionConfig(Section):
     )
     positions: Literal["sinusoidal", "normalised_sinusoidal", "learned"] | None = Field(
         default="sinusoidal",
-        description="what is added to the features, so that the decoder knows rows and columns; `normalised_sinusoidal` "
-        "are shares of height and width; null: nothing",
+        description="what is added to the features, so that the decoder knows rows and columns; "
+        "`normalised_sinusoidal` are shares of height and width; null: nothing",
     )
     dropout: Fraction = Field(default=0.1, description="on the features", json_schema_extra=FROM_DATA)
     freeze: bool = Field(default=False, description="the backbone keeps its weights and statistics")
