@@ -26,6 +26,7 @@ from regard.data.ljspeech import Utterance, read_ljspeech
 from regard.data.normalisation import Normalisation
 from regard.data.pairs import Pair, Pairs, Selection
 from regard.data.pieces import SentencePieceUnits
+from regard.data.png import encode_png
 from regard.data.readers import ParallelText, open_pairs
 from regard.data.references import Item, group
 from regard.data.running_text import RunningText, TextBatch, TextSpan, TextWindows
@@ -43,6 +44,13 @@ from regard.data.scoring import (
 from regard.data.sentences import Sentences
 from regard.data.series import Series, SeriesTable, read_series
 from regard.data.split import hold_out, share
+from regard.data.synthetic_pictures import (
+    PictureBoxes,
+    SyntheticPicture,
+    read_boxes,
+    synthetic_picture,
+    write_synthetic_pictures,
+)
 from regard.data.time_split import TimeSplit, rolling_splits, split_by_counts, split_by_dates, split_by_fractions
 from regard.data.translation import CorpusScore, corpus_score
 from regard.data.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
@@ -90,6 +98,7 @@ __all__ = [
     "Pair",
     "Pairs",
     "ParallelText",
+    "PictureBoxes",
     "RepeatLast",
     "Report",
     "RunningText",
@@ -104,6 +113,7 @@ __all__ = [
     "SeriesWindows",
     "StandardScale",
     "Step",
+    "SyntheticPicture",
     "TextBatch",
     "TextSpan",
     "TextWindows",
@@ -127,6 +137,7 @@ __all__ = [
     "document_findings",
     "each_caption_scores",
     "edit_distance",
+    "encode_png",
     "expression_rates",
     "find_step",
     "forecast_rows",
@@ -141,6 +152,7 @@ __all__ = [
     "padding",
     "parse_links",
     "pinball",
+    "read_boxes",
     "read_documents",
     "read_intervals",
     "read_links",
@@ -157,6 +169,8 @@ __all__ = [
     "symbol_error_rate",
     "symbol_errors",
     "synthetic",
+    "synthetic_picture",
     "time_features",
     "write_rows",
+    "write_synthetic_pictures",
 ]
