@@ -28,6 +28,7 @@ from regard.data.pairs import Pair, Pairs, Selection
 from regard.data.picture_checks import check_pictures
 from regard.data.pictures import Picture, Pictures, open_pictures
 from regard.data.pieces import SentencePieceUnits
+from regard.data.png import encode_png
 from regard.data.readers import ParallelText, open_pairs
 from regard.data.references import Item, group
 from regard.data.running_text import RunningText, TextBatch, TextSpan, TextWindows
@@ -45,6 +46,13 @@ from regard.data.scoring import (
 from regard.data.sentences import Sentences
 from regard.data.series import Series, SeriesTable, read_series
 from regard.data.split import hold_out, share
+from regard.data.synthetic_pictures import (
+    PictureBoxes,
+    SyntheticPicture,
+    read_boxes,
+    synthetic_picture,
+    write_synthetic_pictures,
+)
 from regard.data.time_split import TimeSplit, rolling_splits, split_by_counts, split_by_dates, split_by_fractions
 from regard.data.translation import CorpusScore, corpus_score
 from regard.data.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
@@ -93,6 +101,7 @@ __all__ = [
     "Pairs",
     "ParallelText",
     "Picture",
+    "PictureBoxes",
     "Pictures",
     "RepeatLast",
     "Report",
@@ -108,6 +117,7 @@ __all__ = [
     "SeriesWindows",
     "StandardScale",
     "Step",
+    "SyntheticPicture",
     "TextBatch",
     "TextSpan",
     "TextWindows",
@@ -132,6 +142,7 @@ __all__ = [
     "document_findings",
     "each_caption_scores",
     "edit_distance",
+    "encode_png",
     "expression_rates",
     "find_step",
     "forecast_rows",
@@ -147,6 +158,7 @@ __all__ = [
     "padding",
     "parse_links",
     "pinball",
+    "read_boxes",
     "read_documents",
     "read_intervals",
     "read_links",
@@ -163,6 +175,8 @@ __all__ = [
     "symbol_error_rate",
     "symbol_errors",
     "synthetic",
+    "synthetic_picture",
     "time_features",
     "write_rows",
+    "write_synthetic_pictures",
 ]
