@@ -1,5 +1,5 @@
-"""Pairs of texts, running text and labelled documents: reading, checks, symbols and their ids, batches, and scores;
-time series: reading, scales, windows, baselines, and errors of forecasts. Nothing here needs torch."""
+"""Pairs of texts, running text, labelled documents, pictures with texts: reading, checks, symbols and their ids,
+batches, scores; time series: reading, scales, windows, baselines, and errors of forecasts. Nothing here needs torch."""
 
 from regard.data import cmudict, synthetic
 from regard.data.baselines import AbstractBaseline, LinearForecast, RepeatLast, Seasonal
@@ -24,6 +24,8 @@ from regard.data.links import AlignmentErrors, Links, alignment_errors, parse_li
 from regard.data.ljspeech import Utterance, read_ljspeech
 from regard.data.normalisation import Normalisation
 from regard.data.pairs import Pair, Pairs, Selection
+from regard.data.picture_checks import check_pictures
+from regard.data.pictures import Picture, Pictures, open_pictures
 from regard.data.pieces import SentencePieceUnits
 from regard.data.readers import ParallelText, open_pairs
 from regard.data.references import Item, group
@@ -85,6 +87,8 @@ __all__ = [
     "Pair",
     "Pairs",
     "ParallelText",
+    "Picture",
+    "Pictures",
     "RepeatLast",
     "Report",
     "RunningText",
@@ -115,6 +119,7 @@ __all__ = [
     "bucket",
     "character_error_rate",
     "check",
+    "check_pictures",
     "cmudict",
     "corpus_score",
     "document_findings",
@@ -128,6 +133,7 @@ __all__ = [
     "join_texts",
     "join_units",
     "open_pairs",
+    "open_pictures",
     "pad_documents",
     "padding",
     "parse_links",
