@@ -1,5 +1,6 @@
 """Pictures: an alignment as PNG, SVG, PDF or an HTML page, its data as a file, classified documents, forecasts,
-speech, captioned images, and curves."""
+speech, captioned images, read handwriting, and
+curves."""
 
 from regard.viz.aligned import Aligned, Reading
 from regard.viz.aligned_speech import AlignedSpeech
@@ -12,6 +13,7 @@ from regard.viz.files import load_alignment, save_alignment
 from regard.viz.forecast import plot_forecast
 from regard.viz.plot import plot_alignment
 from regard.viz.speech import plot_speech
+from regard.viz.strokes import plot_strokes
 from regard.viz.weighted import WeightedDocument
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "plot_document",
     "plot_forecast",
     "plot_speech",
+    "plot_strokes",
     "save_alignment",
     "save_documents",
 ]

@@ -28,6 +28,8 @@ PAGE, PAPER, TALLEST = 11.0, 11.0, 200.0
 """The greatest width of all panels in a row, the height of a page of paper, and that of a picture, in inches."""
 AREA, NARROWEST, HIGHEST = 2.4, 0.76, 3.5
 """The area of a panel in square inches, its least width and its greatest height in inches."""
+FEW, SMALLEST = 24, 0.4
+"""Up to so many panels have that area; that of more shrinks, to this share of it at least."""
 LINE, GAP, MARGIN = 0.2, 0.16, 0.24
 """The height of the words above a row of panels, the gap between panels, and the margin, in inches: whole dots."""
 TITLE, NOTE, FOOT = 0.34, 0.22, 0.42
@@ -57,7 +59,8 @@ class Grid:
     def of(cls, size: tuple[int, int], count: int) -> Grid:
         """The grid for `count` panels of an image of (H, W) pixels: wide ones have fewer columns, all the same area."""
         aspect = size[1] / size[0]
-        width = min(PAGE, math.sqrt(AREA * aspect))
+        area = AREA * min(1.0, max(SMALLEST, FEW / count))
+        width = min(PAGE, math.sqrt(area * aspect))
         height = width / aspect
         if height > HIGHEST:
             width, height = HIGHEST * aspect, HIGHEST
