@@ -6,7 +6,8 @@ activation, norm, score or read, hooks, a request for weights) is refused with t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -32,6 +33,7 @@ from regard.shapes import Bool, Float, keep_mask
 Sublayers = tuple[Implementation, ...]
 """A table of the paths of a sublayer."""
 FUSED = "one operation"
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 OPTIONS: dict[type, frozenset[str]] = {
     FeedForward: frozenset({"inner", "outer", "dropout", "activation"}),
     GatedFeedForward: frozenset({"gate", "inner", "outer", "dropout"}),
@@ -75,14 +77,16 @@ def attend_to_source(
     inputs: Callable[[], Tensor],
     alignment: bool = False,
     generator: torch.Generator | None = None,
+    further: Mapping[str, Any] = NOTHING,
 ) -> tuple[Float[Tensor, "B T D"], Tree]:
     """Cross-attention in its residual connection, and the alignment if asked for.
 
     Args:
         inputs: makes the decoder's inputs (B, T, D), which some recipes read.
+        further: arguments that only this attention takes (`Refined`).
     """
     path = choose(CROSS_ATTENTION, residual, attention, x, memory, alignment=alignment)
-    output, weights = path.function(residual, attention, x, memory, inputs, alignment, generator)
+    output, weights = path.function(residual, attention, x, memory, inputs, alignment, generator, further)
     return output, weights
 
 
@@ -91,9 +95,14 @@ def feed(residual: Residual, feed_forward: nn.Module, x: Float[Tensor, "B T D"])
     return choose(FEED_FORWARD, residual, feed_forward, x).function(residual, feed_forward, x)
 
 
-def memory_of(attention: AbstractAttention, values: Float[Tensor, "B S M"], mask: Bool[Tensor, "B S"] | None) -> Tree:
-    """A cross-attention's memory of a source."""
-    return choose(MEMORY, attention, values).function(attention, values, mask)
+def memory_of(
+    attention: AbstractAttention,
+    values: Float[Tensor, "B S M"],
+    mask: Bool[Tensor, "B S"] | None,
+    grid: tuple[int, int] | None = None,
+) -> Tree:
+    """A cross-attention's memory of a source, whose positions may be the cells of a grid (h, w)."""
+    return choose(MEMORY, attention, values).function(attention, values, mask, grid)
 
 
 def explain(table: Sublayers, *inputs: Any) -> str | None:
@@ -165,6 +174,7 @@ def _attend_to_source(
     inputs: Callable[[], Tensor],
     alignment: bool,
     generator: torch.Generator | None,
+    further: Mapping[str, Any],
 ) -> tuple[Tensor, None]:
     score, projection = mechanism.score, mechanism.read.output_projection
     content = _content(score)
@@ -232,7 +242,7 @@ def _feed(residual: Residual, feed_forward: FeedForward | GatedFeedForward, x: T
     )
 
 
-def _memory_of(mechanism: Any, values: Tensor, mask: Tensor | None) -> Memory:
+def _memory_of(mechanism: Any, values: Tensor, mask: Tensor | None, grid: Tree) -> Memory:
     score, read = mechanism.score, mechanism.read
     mask = keep_mask(values, mask)
     if mask is not None and _support(mask) is not None:
@@ -245,6 +255,13 @@ def _memory_of(mechanism: Any, values: Tensor, mask: Tensor | None) -> Memory:
     if type(score) is RotaryDotScore:
         keys = ops.rotate(keys, _angles(score, keys), score.layout)
     return Memory(score=keys, read=split(read_values, read.num_key_value_heads), mask=mask)
+
+
+def prepare_memory(attention: Any, values: Tree, mask: Tree, grid: tuple[int, int] | None) -> Tree:
+    """`attention.prepare`, which is told the grid where there is one: an attention of a user's need not know it."""
+    if grid is None:
+        return attention.prepare(values, mask=mask)
+    return attention.prepare(values, mask=mask, grid=grid)
 
 
 def _norm_options(residual: Residual) -> dict[str, Any]:
@@ -432,8 +449,11 @@ def _cross_attention_modules(
     inputs: Callable[[], Tensor],
     alignment: bool,
     generator: torch.Generator | None,
+    further: Mapping[str, Any],
 ) -> tuple[Tensor, Tree]:
-    attended, _ = attention(residual.enter(x), memory, inputs=inputs(), alignment=alignment, generator=generator)
+    attended, _ = attention(
+        residual.enter(x), memory, inputs=inputs(), alignment=alignment, generator=generator, **further
+    )
     return residual.leave(x, attended.context), attended.alignment
 
 
@@ -454,5 +474,5 @@ FEED_FORWARD = (
 )
 MEMORY = (
     Implementation(FUSED, _memory_of, _refuse_memory),
-    Implementation("module by module", lambda attention, values, mask: attention.prepare(values, mask=mask)),
+    Implementation("module by module", prepare_memory),
 )
