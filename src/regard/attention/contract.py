@@ -30,12 +30,14 @@ class Source:
         keys: what queries are compared with; the values themselves if no keys were given.
         mask: True where a position may be attended to; None means everywhere. Elsewhere keys and values are 0.
         start: the index of the first of these positions; above 0 where they extend a memory.
+        grid: (h, w), if the positions are the cells of an image, s = y·w + x, so that S = h·w; or None.
     """
 
     values: Float[Tensor, "B S M"]
     keys: Float[Tensor, "B S M2"]
     mask: Bool[Tensor, "B S"] | None = None
     start: int = 0
+    grid: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

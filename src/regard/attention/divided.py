@@ -78,10 +78,11 @@ class Divided(AbstractComposite):
         *,
         mask: Bool[Tensor, "B S"] | None = None,
         lengths: Int[Tensor, " B"] | None = None,
+        grid: tuple[int, int] | None = None,
     ) -> Memory:
         """All that depends only on h_1 … h_S."""
         keys, read, _ = self.divide(values)
-        return self.mechanism.prepare(read, keys=keys, mask=mask, lengths=lengths)
+        return self.mechanism.prepare(read, keys=keys, mask=mask, lengths=lengths, grid=grid)
 
     def extend(
         self, memory: Memory, values: Float[Tensor, "B S2 D"], *, mask: Bool[Tensor, "B S2"] | None = None

@@ -27,7 +27,7 @@ from regard.attention.contract import (
     initial_position,
 )
 from regard.attention.precision import widened
-from regard.attention.sizes import check_memory, check_query
+from regard.attention.sizes import check_grid, check_memory, check_query
 from regard.attention.verbs import AbstractAttention
 from regard.attention.windows import FullWindow
 from regard.errors import ShapeError, UnsupportedError
@@ -133,6 +133,7 @@ class Mechanism(AbstractAttention):
         keys: Float[Tensor, "B S M2"] | None = None,
         mask: Bool[Tensor, "B S"] | None = None,
         lengths: Int[Tensor, " B"] | None = None,
+        grid: tuple[int, int] | None = None,
     ) -> Memory:
         """The memory: everything that depends only on the source, computed once.
 
@@ -141,13 +142,21 @@ class Mechanism(AbstractAttention):
             keys: (B, S, M2), what queries are compared with, if not the values.
             mask: (B, S) bool, True where a position may be attended to.
             lengths: (B,) integers, instead of a mask.
+            grid: (h, w), if the positions are the cells of an image, s = y·w + x; only parts that need it read it.
 
         Raises:
-            ShapeError: for both mask and lengths, or a mask of another shape or type.
+            ShapeError: for both mask and lengths, a mask of another shape or type, or a grid of another number of cells.
         """
-        return self._prepare(values, keys, keep_mask(values, mask, lengths) if values.dim() == 3 else None, 0)
+        return self._prepare(values, keys, keep_mask(values, mask, lengths) if values.dim() == 3 else None, 0, grid)
 
-    def _prepare(self, values: Tensor, keys: Tensor | None, mask: Tensor | None, start: int) -> Memory:
+    def _prepare(
+        self,
+        values: Tensor,
+        keys: Tensor | None,
+        mask: Tensor | None,
+        start: int,
+        grid: tuple[int, int] | None = None,
+    ) -> Memory:
         """The memory of positions from `start` on."""
         if values.dim() != 3:
             raise ShapeError("values must be (B, S, M).\n" + describe({"values": ("B S M", values)}))
@@ -156,6 +165,8 @@ class Mechanism(AbstractAttention):
                 "values and keys disagree on (B, S).\n"
                 + describe({"values": ("B S M", values), "keys": ("B S M", keys)})
             )
+        if grid is not None:
+            check_grid(grid, values)
         for part in (self.score, self.alignment):
             check_memory("values" if keys is None else "keys", values if keys is None else keys, part.memory_size)
         check_memory("values", values, self.read.memory_size)
@@ -163,7 +174,7 @@ class Mechanism(AbstractAttention):
             values = values.masked_fill(~mask[..., None], 0)
             keys = None if keys is None else keys.masked_fill(~mask[..., None], 0)
         keys = values if keys is None else keys
-        source = Source(values, keys, mask, start)
+        source = Source(values, keys, mask, start, grid)
         return Memory(**{name: part.prepare(source) for name, part in self.parts._asdict().items()}, mask=mask)
 
     def extend(

@@ -62,9 +62,10 @@ class Parallel(AbstractComposite):
         keys: Sequence[Tensor | None] | None = None,
         mask: Sequence[Tensor | None] | None = None,
         lengths: Sequence[Tensor | None] | None = None,
+        grid: Sequence[tuple[int, int] | None] | None = None,
     ) -> tuple[Memory, ...]:
-        """The memories, one for each mechanism."""
-        arguments = self._one_each(values=values, keys=keys, mask=mask, lengths=lengths)
+        """The memories, one for each mechanism; arguments are tuples of those of `Mechanism.prepare`."""
+        arguments = self._one_each(values=values, keys=keys, mask=mask, lengths=lengths, grid=grid)
         return tuple(mechanism.prepare(**part) for mechanism, part in zip(self.mechanisms, arguments))
 
     def extend(

@@ -41,9 +41,10 @@ class Projected(AbstractComposite):
         """The other attention."""
         return (self.attention,)
 
-    def prepare(self, values: Tree, *, mask: Tree = None, lengths: Tree = None) -> Tree:
+    def prepare(self, values: Tree, *, mask: Tree = None, lengths: Tree = None, grid: Tree = None) -> Tree:
         """The memory of the other attention."""
-        return self.attention.prepare(values, mask=mask, lengths=lengths)
+        told = {} if grid is None else {"grid": grid}
+        return self.attention.prepare(values, mask=mask, lengths=lengths, **told)
 
     def extend(self, memory: Tree, values: Tree, *, mask: Tree = None) -> Tree:
         """The memory with further positions."""

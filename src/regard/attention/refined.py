@@ -365,7 +365,7 @@ def _cells(grid: tuple[int, int] | None, positions: int) -> tuple[int, int]:
             "dimensions=1 for a sequence."
         )
     if grid[0] * grid[1] != positions:
-        raise ShapeError(f"A grid of h={grid[0]} times w={grid[1]} cells does not have S={positions} positions.")
+        raise ShapeError(f"A grid of h={grid[0]} by w={grid[1]} cells does not have S={positions} positions.")
     return grid
 
 

@@ -38,6 +38,21 @@ def check_query(query: Tensor, size: int | None, *, sequence: bool = False) -> N
     )
 
 
+def check_grid(grid: tuple[int, int], values: Tensor) -> None:
+    """Checks that the values (B, S, M) are as many as the grid (h, w) has cells.
+
+    Raises:
+        ShapeError: with both numbers.
+    """
+    rows, columns = grid
+    if rows >= 0 and columns >= 0 and rows * columns == values.shape[1]:
+        return
+    raise ShapeError(
+        f"A grid of h={rows} by w={columns} cells needs S={rows * columns} positions, s = y·w + x.\n"
+        + describe({"values": ("B S M", values)})
+    )
+
+
 def check_memory(name: str, tensor: Tensor, size: int | None) -> None:
     """Checks that keys or values have the number of features that the part was built for.
 

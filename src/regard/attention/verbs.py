@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from torch import Generator, Tensor, nn
 
@@ -52,8 +53,12 @@ class AbstractAttention(nn.Module):
         """Whether training and evaluation differ by design, apart from dropout."""
         return any(part.trains_differently for part in self.inner)
 
-    def prepare(self, values: Tree, *, mask: Tree = None, lengths: Tree = None) -> Tree:
-        """The memory: everything that depends only on the source, computed once."""
+    def prepare(self, values: Tree, *, mask: Tree = None, lengths: Tree = None, grid: Tree = None) -> Tree:
+        """The memory: everything that depends only on the source, computed once.
+
+        Args:
+            grid: (h, w), if the positions are the cells of an image: s = y·w + x.
+        """
         raise NotImplementedError
 
     def extend(self, memory: Tree, values: Tree, *, mask: Tree = None) -> Tree:
@@ -108,3 +113,10 @@ class AbstractComposite(AbstractAttention):
     def is_random(self) -> bool:
         """Whether any of them draws weights at random."""
         return any(attention.is_random for attention in self.inner)
+
+
+def prepare_memory(attention: Any, values: Tree, mask: Tree, grid: Tree) -> Tree:
+    """`attention.prepare`, which is told the grid only where there is one: an attention of a user's need not know it."""
+    if grid is None:
+        return attention.prepare(values, mask=mask)
+    return attention.prepare(values, mask=mask, grid=grid)

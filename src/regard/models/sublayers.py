@@ -20,7 +20,8 @@ from regard.attention.heads import split
 from regard.attention.mechanism import Mechanism
 from regard.attention.reads import ProjectedSum
 from regard.attention.scores import RotaryDotScore, ScaledDotScore
-from regard.attention.verbs import AbstractAttention
+from regard.attention.sizes import check_grid
+from regard.attention.verbs import AbstractAttention, prepare_memory
 from regard.layers import FeedForward, GatedFeedForward, Residual, recorders
 from regard.layers.dropout import drop_mask
 from regard.layers.eligibility import DROPOUTS, ineligible
@@ -96,12 +97,9 @@ def feed(residual: Residual, feed_forward: nn.Module, x: Float[Tensor, "B T D"])
 
 
 def memory_of(
-    attention: AbstractAttention,
-    values: Float[Tensor, "B S M"],
-    mask: Bool[Tensor, "B S"] | None,
-    grid: tuple[int, int] | None = None,
+    attention: AbstractAttention, values: Float[Tensor, "B S M"], mask: Bool[Tensor, "B S"] | None, grid: Tree = None
 ) -> Tree:
-    """A cross-attention's memory of a source, whose positions may be the cells of a grid (h, w)."""
+    """A cross-attention's memory of a source; the grid as in `Encoded`."""
     return choose(MEMORY, attention, values).function(attention, values, mask, grid)
 
 
@@ -242,7 +240,9 @@ def _feed(residual: Residual, feed_forward: FeedForward | GatedFeedForward, x: T
     )
 
 
-def _memory_of(mechanism: Any, values: Tensor, mask: Tensor | None, grid: Tree) -> Memory:
+def _memory_of(mechanism: Any, values: Tensor, mask: Tensor | None, grid: tuple[int, int] | None) -> Memory:
+    if grid is not None:
+        check_grid(grid, values)
     score, read = mechanism.score, mechanism.read
     mask = keep_mask(values, mask)
     if mask is not None and _support(mask) is not None:
@@ -255,13 +255,6 @@ def _memory_of(mechanism: Any, values: Tensor, mask: Tensor | None, grid: Tree) 
     if type(score) is RotaryDotScore:
         keys = ops.rotate(keys, _angles(score, keys), score.layout)
     return Memory(score=keys, read=split(read_values, read.num_key_value_heads), mask=mask)
-
-
-def prepare_memory(attention: Any, values: Tree, mask: Tree, grid: tuple[int, int] | None) -> Tree:
-    """`attention.prepare`, which is told the grid where there is one: an attention of a user's need not know it."""
-    if grid is None:
-        return attention.prepare(values, mask=mask)
-    return attention.prepare(values, mask=mask, grid=grid)
 
 
 def _norm_options(residual: Residual) -> dict[str, Any]:

@@ -164,9 +164,8 @@ class TransformerDecoder(nn.Module):
 
     def prepare(self, encoded: Encoded) -> tuple[Tree, ...]:
         """The cross-attention's memory of every layer, B rows."""
-        return tuple(
-            memory_of(layer.cross_attention, encoded.memory, encoded.mask, encoded.grid) for layer in self.layers
-        )
+        source = encoded.memory, encoded.mask, encoded.grid
+        return tuple(memory_of(layer.cross_attention, *source) for layer in self.layers)
 
     def initial_state(self, memory: tuple[Tree, ...], num_hypotheses: int = 1) -> TransformerState:
         """The state before the first step."""
