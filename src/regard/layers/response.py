@@ -26,22 +26,25 @@ def matrix(layer: Any, size: int, like: Tensor) -> Float[Tensor, "N K"]:
     return made.t()
 
 
-def filters(layer: Any, num_channels: int, num_groups: int, width: int, like: Tensor) -> Float[Tensor, "F C W"]:
+def filters(
+    layer: Any, num_channels: int, num_groups: int, width: int | tuple[int, int], like: Tensor
+) -> Float[Tensor, "F C *widths"]:
     """The filters of a convolution without bias: its weight, or what it makes of unit impulses if it has to be called.
 
     Args:
-        layer: an `nn.Conv1d` that keeps the length, or what stands in its place.
+        layer: an `nn.Conv1d` or `nn.Conv2d` that keeps the length, or what stands in its place.
         num_channels: C, of a group.
         num_groups: each has filters of its own.
-        width: W, odd.
+        width: W, or (Y, X) of filters of a plane; odd.
         like: gives type and device of impulses.
     """
-    if ineligible(layer, "it", nn.Conv1d) is None:
+    if ineligible(layer, "it", nn.Conv1d, nn.Conv2d) is None:
         weight: Tensor = layer.weight
         return weight
     # Sequence c has an impulse at W // 2 in channel c of every group; a correlation shows its filters backwards there.
-    impulses = torch.zeros(num_channels, num_groups, num_channels, width, dtype=like.dtype, device=like.device)
+    widths = (width,) if isinstance(width, int) else width
+    impulses = torch.zeros(num_channels, num_groups, num_channels, *widths, dtype=like.dtype, device=like.device)
     index = torch.arange(num_channels, device=like.device)
-    impulses[index, :, index, width // 2] = 1
+    impulses[(index, slice(None), index, *(each // 2 for each in widths))] = 1
     made: Tensor = layer(impulses.flatten(1, 2))
-    return made.flip(-1).transpose(0, 1)
+    return made.flip(list(range(2, 2 + len(widths)))).transpose(0, 1)

@@ -1,6 +1,7 @@
 """Sequence models: encoders and decoders that know the verbs of attention and nothing of its inside."""
 
 from regard.models.bridge import Bridge, FixedContext
+from regard.models.captioner import captioner, from_arctic, from_sgrvinod
 from regard.models.change import ChangeDecoder
 from regard.models.contract import Decoder, DecoderOutput, Encoded
 from regard.models.encoder import RecurrentEncoder
@@ -18,6 +19,7 @@ from regard.models.language_model import AbstractLanguageModel, LanguageState, n
 from regard.models.past import AbstractPast, LookBack, NgramOutput
 from regard.models.pointer import PointerDecoder, PointerMemory
 from regard.models.pooling import Pooled, Pooling
+from regard.models.readout import DeepReadout
 from regard.models.recurrent_decoder import RecurrentDecoder, RecurrentFeatures, RecurrentMemory, RecurrentState
 from regard.models.recurrent_language_model import (
     RecurrentCache,
@@ -83,6 +85,7 @@ __all__ = [
     "DecoderLayer",
     "DecoderOutput",
     "DecoderSizes",
+    "DeepReadout",
     "DocumentClassifier",
     "DocumentOutput",
     "Encoded",
@@ -122,10 +125,13 @@ __all__ = [
     "TransformerLanguageModel",
     "TransformerOptions",
     "TransformerState",
+    "captioner",
     "decoder_inputs",
     "fed_outputs",
     "feeds_back",
+    "from_arctic",
     "from_marian",
+    "from_sgrvinod",
     "from_torch_transformer",
     "group_frames",
     "group_mask",

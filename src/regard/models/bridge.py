@@ -13,7 +13,9 @@ from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.contract import Encoded
 from regard.shapes import Float, keep_mask
 
-BridgeKind = Literal["dense", "copy", "zero"]
+BridgeKind = Literal["dense", "copy", "zero", "linear", "tanh"]
+MAPPED = ("dense", "linear", "tanh")
+"""The kinds with maps."""
 ContextKind = Literal["last", "mean", "maximum", "learned"]
 
 
@@ -21,7 +23,7 @@ class Bridge(nn.Module):
     """Computes a decoder's first state from an encoder's last states.
 
     dense: h_0 = tanh(W x + b) and, for an LSTM, c_0 = W' x + b', with x the last states of an encoder layer (both
-    directions, h and c). Layers are matched from the top; a deeper decoder uses the lowest encoder layer several times.
+    directions, h and c). linear: h_0 = W x + b as well. tanh: also c_0 = tanh(W' x + b'). Layers are matched from the top; a deeper decoder uses the lowest encoder layer several times.
     copy: the states themselves. zero: zeros.
 
     With `context_size` x is a fixed context vector instead. Of an encoder without last states, such as a Transformer, x
@@ -34,7 +36,8 @@ class Bridge(nn.Module):
         kind: see above.
         context_size, source: see above.
 
-    Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2, s_0 = tanh(W_s h_1); Sutskever et al. 2014 copy.
+    Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2, s_0 = tanh(W_s h_1); Sutskever et al. 2014 copy; tanh of a
+    mean annotation: Xu et al. 2015 (arXiv 1502.03044), section 3.1.2.
     """
 
     def __init__(
@@ -67,7 +70,7 @@ class Bridge(nn.Module):
             width = encoder.output_size * encoder.num_tensors if context_size is None else context_size
         self.maps = nn.ModuleList(
             nn.Linear(width, decoder.size * decoder.num_tensors)
-            for _ in range(decoder.num_layers if kind == "dense" else 0)
+            for _ in range(decoder.num_layers if kind in MAPPED else 0)
         )
 
     def forward(self, encoded: Encoded, context: Float[Tensor, "B M"] | None = None) -> CellState:
@@ -88,9 +91,10 @@ class Bridge(nn.Module):
         states = []
         for layer, lower in enumerate(self.lower_layers):
             parts: tuple[Tensor, ...] = final[lower] if context is None else (context,)
-            if self.kind == "dense":
+            if self.kind in MAPPED:
                 mapped = self.maps[layer](torch.cat(parts, -1)).split(self.size, -1)
-                parts = (torch.tanh(mapped[0]), *mapped[1:])
+                bent = {"linear": 0, "dense": 1, "tanh": len(mapped)}[self.kind]
+                parts = (*(torch.tanh(part) for part in mapped[:bent]), *mapped[bent:])
             states.append(parts)
         return tuple(states)
 

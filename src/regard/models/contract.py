@@ -21,7 +21,8 @@ class Encoded:
         final_state: a tree of B rows, from which a bridge computes the decoder's first state.
         source_ids: (B, S), extended ids of the source tokens, -1 where nothing can be copied; or None.
         extension: (B, X) bool, which of the X extended ids each source has; or None.
-        grid: (h, w), if the positions are the cells of an image: s = y·w + x, so that S = h·w; or None.
+        grid: (h, w), if the positions are the cells of an image: s = y·w + x, so that S = h·w; or None. With several
+            sources a tuple with that of each, or None.
     """
 
     memory: Tree
@@ -29,7 +30,7 @@ class Encoded:
     final_state: Tree = None
     source_ids: Tensor | None = None
     extension: Tensor | None = None
-    grid: tuple[int, int] | None = None
+    grid: Tree = None
 
 
 @dataclass(frozen=True, slots=True)

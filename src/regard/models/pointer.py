@@ -133,7 +133,7 @@ class PointerDecoder(nn.Module):
         self.least_weight = least_weight
         self.is_normalised = attention.is_normalised
         embedding = self.embedding
-        size = embedding.size if isinstance(core, TransformerDecoder) else core.stack.size
+        size = embedding.size if isinstance(core, TransformerDecoder) else core.output_size
         self.gate = nn.Linear(memory_size + size + embedding.size, 1)
 
     @property

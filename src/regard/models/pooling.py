@@ -8,6 +8,7 @@ from typing import Literal, get_args
 from torch import Tensor, nn
 
 from regard.attention import self_pooling
+from regard.attention.verbs import prepare_memory
 from regard.errors import UnsupportedError
 from regard.models.bridge import FixedContext
 from regard.models.contract import Encoded
@@ -73,7 +74,7 @@ class Pooling(nn.Module):
         if self.kind == "last" and encoded.final_state is None:
             raise UnsupportedError("pooling 'last' needs the last states of a recurrent stack; this encoder has none.")
         if self.attention is not None:
-            attended = self.attention.pool(self.attention.prepare(encoded.memory, mask=encoded.mask))
+            attended = self.attention.pool(prepare_memory(self.attention, encoded.memory, encoded.mask, encoded.grid))
             return Pooled(attended.context, attended.alignment)
         assert self.fixed is not None
         weights = self._shares(encoded) if self.kind == "mean" else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Generator, Tensor, nn
@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 from regard import tree
 from regard.attention.contract import Tree
 from regard.attention.precision import widened
-from regard.attention.verbs import AbstractAttention
+from regard.attention.verbs import AbstractAttention, prepare_memory
 from regard.errors import ShapeError, UnsupportedError
 from regard.layers import recorders
 from regard.layers.cells.cell import Cell
@@ -27,12 +27,14 @@ from regard.models.fused.graphs import RECORDERS
 from regard.models.loss import cross_entropy_of, is_plain
 from regard.models.naming import chosen, main_name, named
 from regard.models.outputs import output_of, require_head
+from regard.models.readout import DeepReadout
 from regard.models.sizes import all_steps, one_step
 from regard.ops.eligibility import EXAMPLE_ROWS, StandIn
 from regard.shapes import Bool, Float, Int
 
 Order = Literal["recur_then_attend", "attend_then_recur"]
 Query = Literal["output", "state"]
+Readout = Literal["tanh", "state"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class RecurrentDecoder(nn.Module):
     õ_t = tanh(W [s_t; x_t; c_t]).
     Without attention: s_t = cell([x_t; c], s_{t-1}),  õ_t = tanh(W [s_t; c]) with `every_step`; otherwise c is only in
     the first state, and õ_t = s_t.
-    x_t is the embedded input; the head computes the output from õ_t.
+    x_t is the embedded input; the head computes the output from õ_t. With attention another `readout` may compute õ_t.
 
     Args:
         embedding: from inputs to (…, E); has `size`.
@@ -98,10 +100,13 @@ class RecurrentDecoder(nn.Module):
         every_step: whether the fixed context is an input of every step; otherwise it is only in the first state.
         dropout: on õ before the head.
         continuous: whether outputs are `values`.
+        readout: of a decoder with attention: "tanh" as above, "state" for õ_t = s_t, or a `DeepReadout`, whose E
+            features the head then reads.
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2 (with tanh instead of their maxout); Luong, Pham &
     Manning 2015 (arXiv 1508.04025), sections 3 and 3.3; Cho et al. 2014 (arXiv 1406.1078) without attention; the whole
-    state as the query: Vinyals et al. 2015 (arXiv 1412.7449), section 2.
+    state as the query: Vinyals et al. 2015 (arXiv 1412.7449), section 2; attention over images: Xu et al. 2015
+    (arXiv 1502.03044), section 3.1.2.
     """
 
     embedding: Any
@@ -122,6 +127,7 @@ class RecurrentDecoder(nn.Module):
         every_step: bool = False,
         dropout: float = 0.0,
         continuous: bool = False,
+        readout: Readout | DeepReadout = "tanh",
     ) -> None:
         super().__init__()
         if (attention is None) == (context is None):
@@ -150,7 +156,42 @@ class RecurrentDecoder(nn.Module):
         if attention is not None:
             context_size = attention.context_size
         input_size: int = self.embedding.size if attention is not None and order == "attend_then_recur" else 0
-        self.readout = nn.Linear(stack.size + input_size + context_size, stack.size) if context_size else None
+        self.readout: nn.Module | None = None
+        if isinstance(readout, DeepReadout):
+            self._check_readout(readout)
+            self.readout = readout
+        elif readout not in get_args(Readout):
+            raise UnsupportedError(f"readout={readout!r} must be 'tanh', 'state' or a DeepReadout.")
+        elif readout == "state" and (attention is None or order != "attend_then_recur"):
+            raise UnsupportedError(
+                "readout='state' says nothing of the context, so that attention has to feed it into the cell: it is for "
+                "order='attend_then_recur'."
+            )
+        elif readout == "tanh" and context_size:
+            self.readout = nn.Linear(stack.size + input_size + context_size, stack.size)
+
+    def _check_readout(self, readout: DeepReadout) -> None:
+        """Refuses a readout that does not fit the decoder's parts."""
+        if self.attention is None:
+            raise UnsupportedError("A DeepReadout adds what attention read: it is for decoders with attention.")
+        if self.input_feeding and readout.size != self.stack.size:
+            raise ShapeError(
+                f"With input feeding õ goes into the cell in the place of D={self.stack.size} features; the readout's "
+                f"has E={readout.size}. Use order='attend_then_recur' or input_feeding=False."
+            )
+        context = self.attention.context_size if readout.of_context is None else readout.of_context.in_features
+        ours = self.embedding.size, self.stack.size, self.attention.context_size
+        given = readout.size if readout.previous else ours[0], readout.of_state.in_features, context
+        if ours != given:
+            raise ShapeError(
+                f"The readout was built for embedding_size={given[0]}, size={given[1]} and context_size={given[2]}; the "
+                f"decoder has {ours[0]}, {ours[1]} and {ours[2]}."
+            )
+
+    @property
+    def output_size(self) -> int:
+        """The features of õ, which the head reads."""
+        return self.readout.size if isinstance(self.readout, DeepReadout) else self.stack.size
 
     @staticmethod
     def input_size(
@@ -178,7 +219,7 @@ class RecurrentDecoder(nn.Module):
     def prepare(self, encoded: Encoded) -> RecurrentMemory:
         """Everything that depends only on the source, B rows."""
         if self.attention is not None:
-            memory = self.attention.prepare(encoded.memory, mask=encoded.mask)
+            memory = prepare_memory(self.attention, encoded.memory, encoded.mask, encoded.grid)
             return RecurrentMemory(memory, self.bridge(encoded), None)
         assert self.context is not None
         context = self.context(encoded)
@@ -386,6 +427,8 @@ class RecurrentDecoder(nn.Module):
             return f"{type(self).__name__} has a {self._overridden_step} of its own"
         if overridden(self, RecurrentDecoder, "_read_out") is not None:
             return f"{type(self).__name__} has a _read_out of its own"
+        if not isinstance(self.readout, nn.Linear):
+            return "the fused pass knows no such readout"
         return fused.refuse(self.attention, self.stack, self.readout, embedded)
 
     def _advance(
@@ -450,7 +493,9 @@ class RecurrentDecoder(nn.Module):
     ) -> RecurrentFeatures:
         """The attentional output from the cell's state, and what it was computed from."""
         output = cell
-        if self.readout is not None and context is not None:
+        if isinstance(self.readout, DeepReadout):
+            output = self.readout(cell, embedded, context)
+        elif self.readout is not None and context is not None:
             x = [embedded] if self.attention is not None and self.order == "attend_then_recur" else []
             output = torch.tanh(self.readout(torch.cat([cell, *x, context], -1)))
         return RecurrentFeatures(output, cell, context, embedded, alignment)

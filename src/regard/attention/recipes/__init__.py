@@ -18,6 +18,7 @@ from regard.attention.recipes.milk import milk
 from regard.attention.recipes.mocha import mocha
 from regard.attention.recipes.monotonic import monotonic
 from regard.attention.recipes.multi_head import multi_head
+from regard.attention.recipes.plane_coverage import plane_coverage
 from regard.attention.recipes.self_attention import self_attention
 from regard.attention.recipes.self_pooling import self_pooling
 from regard.attention.recipes.show_attend_tell import show_attend_tell
@@ -39,6 +40,7 @@ __all__ = [
     "mocha",
     "monotonic",
     "multi_head",
+    "plane_coverage",
     "self_attention",
     "self_pooling",
     "show_attend_tell",

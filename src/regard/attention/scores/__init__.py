@@ -9,6 +9,7 @@ from regard.attention.scores.dynamic import DynamicConvolutionScore
 from regard.attention.scores.location import LocationScore
 from regard.attention.scores.mixture import MixtureScore
 from regard.attention.scores.normalised_dot import NormalisedDotScore
+from regard.attention.scores.plane_coverage import PlaneCoverageScore
 from regard.attention.scores.pooling import PoolingScore
 from regard.attention.scores.relative import RelativeDotScore
 from regard.attention.scores.rotary import RotaryDotScore
@@ -25,6 +26,7 @@ __all__ = [
     "LocationScore",
     "MixtureScore",
     "NormalisedDotScore",
+    "PlaneCoverageScore",
     "PoolingScore",
     "RelativeDotScore",
     "RotaryDotScore",

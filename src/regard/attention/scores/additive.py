@@ -73,8 +73,8 @@ class AdditiveScore(AbstractScore):
     def locate(
         self,
         look: Look,
-        past: Float[Tensor, "R H C S"],
-        filters: Float[Tensor, "H F C W"],
+        past: Float[Tensor, "R H C *positions"],
+        filters: Float[Tensor, "H F C *widths"],
         projection: Float[Tensor, "H F D"],
     ) -> Float[Tensor, "R H S"]:
         """Energies that also depend on the past: e_j = vᵀ tanh(W q + U h_j + L f_j + b) with f = F * past."""

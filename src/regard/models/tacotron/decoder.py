@@ -11,7 +11,7 @@ from torch import Generator, Tensor, nn
 from regard import tree
 from regard.attention.contract import Tree
 from regard.attention.precision import widened
-from regard.attention.verbs import AbstractAttention
+from regard.attention.verbs import AbstractAttention, prepare_memory
 from regard.errors import ConfigError, ShapeError, UnsupportedError
 from regard.layers import CellStack, Prenet, recorders
 from regard.layers.eligibility import overridden
@@ -153,7 +153,7 @@ class TacotronDecoder(nn.Module):
         Args:
             seeds: (B,) whole numbers from 0, by which a prenet that drops in synthesis draws; 0 for all if None.
         """
-        memory = self.attention.prepare(encoded.memory, mask=encoded.mask)
+        memory = prepare_memory(self.attention, encoded.memory, encoded.mask, encoded.grid)
         batch = tree.rows(encoded.memory)
         device = next(leaf for leaf in tree.leaves(encoded.memory) if leaf is not None).device
         if seeds is None:

@@ -18,25 +18,27 @@ from regard.shapes import Float, describe
 def location_energies(
     query: Float[Tensor, "B K H D"],
     keys: Float[Tensor, "B S H D"],
-    past: Float[Tensor, "B K H C S"],
-    filters: Float[Tensor, "H F C W"],
+    past: Float[Tensor, "B K H C *positions"],
+    filters: Float[Tensor, "H F C *widths"],
     projection: Float[Tensor, "H F D"],
     v: Float[Tensor, "H D"],
 ) -> Float[Tensor, "B K H S"]:
     """e_s = Σ_d v_d · tanh(q_d + k_sd + Σ_f (F_f * past)_s U_fd), for every head, of K rows that share keys.
 
-    Half types are computed in float32.
+    Filters slide over a line of S positions or, with two widths, over a plane of h·w = S cells, s = y·w + x. Half types are computed in float32.
 
     Args:
         query, keys: already projected.
-        past: the alignments that the filters slide over, in C channels; zero beyond both ends.
-        filters: F, of odd width W.
+        past: the alignments that the filters slide over, in C channels, (B, K, H, C, S) or (B, K, H, C, h, w); zero
+            beyond all ends.
+        filters: F, (H, F, C, W) or (H, F, C, Y, X), of odd widths.
         projection: U.
 
     Raises:
         ShapeError: for sizes or devices that do not fit together.
 
-    Source: Chorowski et al. 2015 (arXiv 1506.07503), section 2; Shen et al. 2018 (arXiv 1712.05884), section 2.2.
+    Source: Chorowski et al. 2015 (arXiv 1506.07503), section 2; Shen et al. 2018 (arXiv 1712.05884), section 2.2; over a
+    plane: Zhang et al. 2017 (doi 10.1016/j.patcog.2017.06.017), section 3.2.2.
 
     >>> query, keys, past = torch.zeros(2, 3, 1, 6), torch.zeros(2, 4, 1, 6), torch.ones(2, 3, 1, 1, 4)
     >>> filters, projection, v = torch.ones(1, 5, 1, 3), torch.ones(1, 5, 6), torch.ones(1, 6)
@@ -54,11 +56,12 @@ def location_energies(
 
 
 def _check(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projection: Tensor, v: Tensor) -> None:
+    is_plane = filters.dim() == 5
     inputs = {
         "query": ("B K H D", query),
         "keys": ("B S H D", keys),
-        "past": ("B K H C S", past),
-        "filters": ("H F C W", filters),
+        "past": ("B K H C h w" if is_plane else "B K H C S", past),
+        "filters": ("H F C Y X" if is_plane else "H F C W", filters),
         "projection": ("H F D", projection),
         "v": ("H D", v),
     }
@@ -68,9 +71,14 @@ def _check(query: Tensor, keys: Tensor, past: Tensor, filters: Tensor, projectio
         fit &= x.dim() == len(letters.split()) and all(
             sizes.setdefault(letter, size) == size for letter, size in zip(letters.split(), x.shape, strict=False)
         )
-    if not fit or sizes["W"] % 2 == 0:
-        shown = describe(inputs)
-        raise ShapeError(f"The inputs must agree on their sizes and the device, and W must be odd.\n{shown}")
+    if is_plane and fit:
+        fit = sizes["h"] * sizes["w"] == sizes["S"]
+    if not fit or any(width % 2 == 0 for width in filters.shape[3:]):
+        shown, widths = describe(inputs), "Y and X" if is_plane else "W"
+        relation = ", S must be h·w" if is_plane else ""
+        raise ShapeError(
+            f"The inputs must agree on their sizes and the device{relation}, and {widths} must be odd.\n{shown}"
+        )
 
 
 def _refuse_numba(*inputs: Any) -> str | None:

@@ -12,8 +12,8 @@ from regard.shapes import Float
 def location_energies(
     query: Float[Tensor, "B K H D"],
     keys: Float[Tensor, "B S H D"],
-    past: Float[Tensor, "B K H C S"],
-    filters: Float[Tensor, "H F C W"],
+    past: Float[Tensor, "B K H C *positions"],
+    filters: Float[Tensor, "H F C *widths"],
     projection: Float[Tensor, "H F D"],
     v: Float[Tensor, "H D"],
 ) -> Float[Tensor, "B K H S"]:
@@ -35,9 +35,9 @@ def location_energies(
 
 def located(past: Tensor, filters: Tensor, projection: Tensor) -> Tensor:
     """u of every row: the past convolved with the filters and projected, (B, K, S, H, D)."""
-    # heads as groups of channels: (B·K, H·C, S) with (H·F, C, W) to (B·K, H·F, S)
-    features = functional.conv1d(
-        past.flatten(0, 1).flatten(1, 2), filters.flatten(0, 1), padding=filters.shape[3] // 2, groups=len(filters)
-    )
-    shared = features.unflatten(1, (len(filters), -1)).unflatten(0, past.shape[:2])
+    # heads as groups of channels: (B·K, H·C, S) with (H·F, C, W) to (B·K, H·F, S); of a plane (h, w) in place of S
+    convolve = functional.conv2d if filters.dim() == 5 else functional.conv1d
+    padding = tuple(width // 2 for width in filters.shape[3:])
+    features = convolve(past.flatten(0, 1).flatten(1, 2), filters.flatten(0, 1), padding=padding, groups=len(filters))
+    shared = features.flatten(2).unflatten(1, (len(filters), -1)).unflatten(0, past.shape[:2])
     return torch.einsum("bkhfs,hfd->bkshd", shared, projection)

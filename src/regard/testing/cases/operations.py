@@ -86,6 +86,18 @@ OPERATIONS: tuple[OperationCase, ...] = (
             draw(2, 4, seed=5),
         ),
     ),
+    OperationCase(
+        "location energies of a plane",
+        (ops.location_energies,),
+        lambda: (
+            draw(2, 2, 1, 4),
+            draw(2, 6, 1, 4, seed=1),
+            draw(2, 2, 1, 2, 2, 3, seed=2),
+            draw(1, 4, 2, 3, 1, seed=3) / 3,
+            draw(1, 4, 4, seed=4) / 2,
+            draw(1, 4, seed=5),
+        ),
+    ),
     OperationCase("product with a weight", (ops.linear,), lambda: (draw(3, 5, 4), draw(2, 4, seed=1), draw(2, seed=2))),
     OperationCase("masked softmax", (ops.masked_softmax,), lambda: (draw(3, 5), _SUPPORT)),
     OperationCase("softmax without mask", (ops.masked_softmax,), lambda: (draw(3, 5),)),

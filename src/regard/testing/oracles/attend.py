@@ -16,6 +16,7 @@ def attend(
     *,
     keys: Matrix | None = None,
     inputs: Sequence[Vector] | None = None,
+    grid: tuple[int, int] | None = None,
 ) -> tuple[Matrix, list[Matrix]]:
     """The contexts and weights of a mechanism for one sentence without padding.
 
@@ -26,6 +27,7 @@ def attend(
         mechanism: a `Mechanism` whose parts have oracles, or a `Divided` around one.
         memory, keys: (S, M), and (S, M2) or None for the memory itself.
         queries, inputs: (T, Q), and (T, F) if the mechanism reads the decoder's inputs.
+        grid: (h, w), if the positions are the cells of an image.
 
     Returns:
         contexts (T, V) and weights (T, H, S).
@@ -34,7 +36,7 @@ def attend(
         parts = [_parts(h, mechanism.sizes) for h in memory]
         query_parts = [_parts(h, mechanism.sizes)[0] for h in queries]
         values, key_parts = [h[min(1, len(h) - 1)] for h in parts], [h[0] for h in parts]
-        return attend(mechanism.mechanism, values, query_parts, keys=key_parts, inputs=inputs)
+        return attend(mechanism.mechanism, values, query_parts, keys=key_parts, inputs=inputs, grid=grid)
     heads = range(mechanism.num_heads)
     energies: list[list[Vector]] = [[] for _ in heads]
     supports: list[list[list[bool]]] = [[] for _ in heads]
@@ -43,7 +45,9 @@ def attend(
     for step in range(len(queries)):
         past = None if inputs is None else inputs[: step + 1]
         for h in heads:
-            story = Story(h, memory, keys or memory, queries[: step + 1], past, tuple(weights[h]), tuple(contexts))
+            story = Story(
+                h, memory, keys or memory, queries[: step + 1], past, tuple(weights[h]), tuple(contexts), grid
+            )
             seen = ask(mechanism.window, story)
             supports[h].append(seen.allowed)
             scores = ask(mechanism.score, story)

@@ -23,6 +23,7 @@ class Story:
         inputs: the decoder's inputs of all steps, or None.
         weights: of this head in earlier steps.
         contexts: of earlier steps.
+        grid: (h, w), if the positions are the cells of an image, or None.
     """
 
     head: int
@@ -32,6 +33,7 @@ class Story:
     inputs: Sequence[Vector] | None = None
     weights: Sequence[Vector] = ()
     contexts: Sequence[Vector] = ()
+    grid: tuple[int, int] | None = None
 
     @property
     def query(self) -> Vector:

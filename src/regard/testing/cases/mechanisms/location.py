@@ -62,6 +62,17 @@ CASES: tuple[MechanismCase, ...] = (
     ),
     of_recipe("coverage", a.coverage, (a.CoverageScore,), size=4),
     of_recipe("coverage, as espnet, 2 heads", a.coverage, (a.CoverageScore,), size=4, like="espnet", num_heads=2),
+    of_recipe("plane coverage", a.plane_coverage, (a.PlaneCoverageScore,), size=4, num_filters=2, kernel_size=3),
+    of_recipe(
+        "plane coverage, a gate, 2 heads",
+        a.plane_coverage,
+        (a.PlaneCoverageScore, a.GatedSum),
+        size=4,
+        num_heads=2,
+        num_filters=3,
+        kernel_size=(1, 3),
+        gate="vector",
+    ),
     of_recipe(
         "dynamic convolution",
         a.dynamic_convolution,
@@ -86,6 +97,11 @@ PARTS: tuple[PartCase, ...] = (
         lambda heads: a.LocationScore(6, 6, **LOCATION, num_heads=heads, first_alignment="uniform"),
     ),
     PartCase("coverage", "score", lambda heads: a.CoverageScore(6, 6, 4, num_heads=heads)),
+    PartCase(
+        "plane coverage",
+        "score",
+        lambda heads: a.PlaneCoverageScore(6, 6, 4, num_heads=heads, num_filters=2, kernel_size=3),
+    ),
     PartCase(
         "dynamic convolution",
         "score",

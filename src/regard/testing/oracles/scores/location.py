@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from regard.attention import CoverageScore, DynamicConvolutionScore, LocationScore
+from regard.attention import CoverageScore, DynamicConvolutionScore, LocationScore, PlaneCoverageScore
 from regard.attention.peers import UnmovedLocationScore
 from regard.testing.oracles.arithmetic import apply, dot, head_slice, linear
 from regard.testing.oracles.scores.content import additive
@@ -86,6 +86,28 @@ def coverage(score: Any, story: Story) -> Vector:
     coverages = total(story, first_weights(score.first_alignment, story.num_positions))
     w = score.coverage_projection[story.head].tolist()
     return additive(score.content, story, [[c * x for x in w] for c in coverages])
+
+
+@oracle(PlaneCoverageScore)
+def plane_coverage(score: Any, story: Story) -> Vector:
+    """e_ij = vᵀ tanh(W q_i + U h_j + U_f f_ij + b); f_ij = Σ_y Σ_x F_yx c at y rows below and x columns beside cell j."""
+    coverages = total(story, [0.0] * story.num_positions)
+    height = 1 if story.grid is None else story.grid[0]
+    columns = story.num_positions // max(height, 1)
+    filters = score.filters.weight.tolist()  # (H * num_filters, 1, Y, X)
+    count = len(filters) // score.num_heads
+    projection = score.location_projection[story.head].tolist()
+    located = []
+    for j in range(story.num_positions):
+        features = [0.0] * count
+        for f, ((kernel,),) in enumerate(zip(filters[story.head * count : (story.head + 1) * count])):
+            for i, line in enumerate(kernel):
+                for n, factor in enumerate(line):
+                    y, x = j // columns + i - len(kernel) // 2, j % columns + n - len(line) // 2
+                    if 0 <= y < height and 0 <= x < columns:
+                        features[f] += factor * coverages[y * columns + x]
+        located.append(projected(features, projection))
+    return additive(score.content, story, located)
 
 
 @oracle(DynamicConvolutionScore)
