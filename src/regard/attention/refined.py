@@ -219,7 +219,7 @@ class Refined(AbstractComposite):
         Raises:
             ShapeError: without a grid of h·w = S cells, if corrections have two dimensions.
         """
-        memory = self.attention.prepare(values, mask=mask, lengths=lengths)
+        memory = self.attention.prepare(values, mask=mask, lengths=lengths, grid=grid)
         if self.correction.dimensions == 2:
             _cells(grid, memory.num_positions)
         if grid is None:
