@@ -175,7 +175,8 @@ def test_the_grid_of_an_encoded_image_reaches_the_parts():
         PointerDecoder(recurrent(mechanism)),
     ):
         decoder.prepare(encoded)
-        assert noted.seen.pop() == (3, 4) and not noted.seen
+        assert noted.seen.pop() == (3, 4)
+        assert not noted.seen
 
 
 def test_every_source_of_several_has_its_own_grid():

@@ -19,7 +19,7 @@ from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data.references import Item
 from regard.decoding import Prediction
 from regard.errors import RegardError
-from regard.tasks.text_to_text.evaluation import Evaluation, Scored
+from regard.tasks.writing.evaluation import Evaluation, Scored
 from regard.tasks.text_to_text.model import TextToText
 
 

@@ -13,6 +13,7 @@ from golden.archive import FOLDER, load
 from golden.parity import TOLERANCE, assert_parity
 
 FILES = sorted(FOLDER.glob("*/*.npz"))
+TEXTS = sorted(path for make in FOLDER.glob("*/make.py") for path in make.parent.glob("*.json"))
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 
 
@@ -40,7 +41,8 @@ def test_a_weight_that_is_a_little_off_is_found():
 
 def test_every_golden_is_in_the_table_and_every_original_says_how_it_was_run():
     assert [path for path in FILES if f"`{path.parent.name}/{path.stem}`" not in README] == []
-    assert {path.parent for path in FILES} == {path.parent for path in FOLDER.glob("*/make.py")}
+    assert [path for path in TEXTS if f"`{path.parent.name}/{path.stem}`" not in README] == []
+    assert {path.parent for path in [*FILES, *TEXTS]} == {path.parent for path in FOLDER.glob("*/make.py")}
     for make in FOLDER.glob("*/make.py"):
         text = Path(make).read_text(encoding="utf-8")
         assert f"tests/golden/{make.parent.name}/make.py" in text
@@ -57,5 +59,5 @@ def test_every_golden_is_compared_or_said_not_to_be():
 
 
 def test_goldens_stay_small():
-    assert max(path.stat().st_size for path in FILES) < 110_000
-    assert sum(path.stat().st_size for path in FILES) < 2_500_000
+    assert max(path.stat().st_size for path in [*FILES, *TEXTS]) < 110_000
+    assert sum(path.stat().st_size for path in [*FILES, *TEXTS]) < 2_500_000

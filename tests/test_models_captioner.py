@@ -160,7 +160,8 @@ def test_weights_of_arctic_captions_give_its_outputs():
     words = np.array([[4, 6, 2, 0], [7, 4, 5, 1]])
     inputs = torch.tensor(np.concatenate([np.full((B, 1), N - 1), words[:, :-1]], 1))
     ours = decoder(inputs, decoder.prepare(Encoded(a)), alignment=True)
-    assert ours.log_probabilities.shape == (B, T, N) and ours.log_probabilities[..., -1].isneginf().all()
+    assert ours.log_probabilities.shape == (B, T, N)
+    assert ours.log_probabilities[..., -1].isneginf().all()
     for row in range(B):
         ctx = a[row].numpy()
         h, c = (np.tanh(ctx.mean(0) @ p[f"ff_{n}_W"] + p[f"ff_{n}_b"]) for n in ("state", "memory"))
@@ -184,13 +185,12 @@ def test_weights_of_arctic_captions_give_its_outputs():
 
 def test_the_bilinear_decoder_attends_after_the_cell_and_masks_before_the_softmax():
     decoder = made(like="bilinear")
-    a, inputs = drawn(B, S, M), captions()
-    mask = torch.ones(B, S, dtype=torch.bool)
+    mask, inputs = torch.ones(B, S, dtype=torch.bool), captions()
     mask[1, 7:] = False
+    a = drawn(B, S, M).masked_fill(~mask[..., None], 0)
     output = decoder(inputs, decoder.prepare(Encoded(a, mask)), alignment=True)
     cells = nn.LSTM(E, D, batch_first=True).double()
     cells.load_state_dict(decoder.stack.layers[0].state_dict())
-    a = a.masked_fill(~mask[..., None], 0)
     first = torch.tanh(decoder.bridge.maps[0](a.sum(1) / mask.sum(1, keepdim=True))).split(D, 1)
     s, _ = cells(decoder.embedding(inputs), tuple(part[None].contiguous() for part in first))
     energies = torch.einsum("btd,dm,bsm->bts", s, decoder.attention.score.key_projection.weight, a)
@@ -216,13 +216,15 @@ def test_arctics_captions_begin_with_zeros_that_never_learn():
     decoder = captioner(N, **SIZES, like="arctic", bos=BOS)
     assert (decoder.embedding.table.weight[BOS] == 0).all()
     decoder(captions(), decoder.prepare(Encoded(drawn(B, S, M).float()))).log_probabilities[..., 3].sum().backward()
-    assert (decoder.embedding.table.weight.grad[BOS] == 0).all() and decoder.embedding.table.weight.grad[4].any()
+    assert (decoder.embedding.table.weight.grad[BOS] == 0).all()
+    assert decoder.embedding.table.weight.grad[4].any()
 
 
 def test_hard_attention_reads_one_annotation_and_says_which():
     decoder = captioner(N, **SIZES, hard=True).train()
     output = decoder(captions(), decoder.prepare(Encoded(drawn(B, S, M).float())), alignment=True)
-    assert (output.alignments["attention"].sum(-1) == 1).all() and (output.alignments["attention"].amax(-1) == 1).all()
+    assert (output.alignments["attention"].sum(-1) == 1).all()
+    assert (output.alignments["attention"].amax(-1) == 1).all()
     assert output.auxiliary["attention.log_probability"].shape == (B, T, 1)
 
 
@@ -246,7 +248,7 @@ def test_options_that_contradict_each_other_are_errors(options, message):
 
 def test_weights_that_do_not_fit_are_errors():
     weights, _ = sgrvinod_weights()
-    with pytest.raises(DataError, match="There is no weight f_beta.weight"):
+    with pytest.raises(DataError, match="There is no weight f_beta"):
         from_sgrvinod({name: w for name, w in weights.items() if not name.startswith("f_beta")})
     with pytest.raises(DataError, match="nothing here computes: resnet"):
         from_sgrvinod({**weights, "resnet": torch.zeros(1)})

@@ -20,7 +20,7 @@ from regard.errors import ConfigError, DataError
 from regard.tasks import TextToText, ensemble
 from regard.tasks.store import save
 from regard.tasks.text_to_text.links import TrainingLinks
-from regard.tasks.text_to_text.partners import scored_by, unknown_to
+from regard.tasks.writing.partners import scored_by, unknown_to
 from regard.tasks.text_to_text.trainee import EncodedPairs
 
 torch.set_num_threads(1)

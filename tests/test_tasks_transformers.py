@@ -26,7 +26,7 @@ from regard.tasks import explain, load, train
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.defaults import resolve
 from regard.tasks.text_to_text.task import TextToTextTask
-from regard.tasks.text_to_text.trainee import smoothing_over_all
+from regard.tasks.writing.trainee import smoothing_over_all
 from regard.training.schedule import Schedule
 
 N = 8

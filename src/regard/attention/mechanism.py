@@ -145,7 +145,7 @@ class Mechanism(AbstractAttention):
             grid: (h, w), if the positions are the cells of an image, s = y·w + x; only parts that need it read it.
 
         Raises:
-            ShapeError: for both mask and lengths, a mask of another shape or type, or a grid of another number of cells.
+            ShapeError: for both mask and lengths, a mask of another shape or type, or a grid of more or fewer cells.
         """
         return self._prepare(values, keys, keep_mask(values, mask, lengths) if values.dim() == 3 else None, 0, grid)
 

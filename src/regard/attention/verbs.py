@@ -116,7 +116,7 @@ class AbstractComposite(AbstractAttention):
 
 
 def prepare_memory(attention: Any, values: Tree, mask: Tree, grid: Tree) -> Tree:
-    """`attention.prepare`, which is told the grid only where there is one: an attention of a user's need not know it."""
+    """`attention.prepare`, which is told the grid only where there is one: a user's attention need not know it."""
     if grid is None:
         return attention.prepare(values, mask=mask)
     return attention.prepare(values, mask=mask, grid=grid)

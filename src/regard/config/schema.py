@@ -345,16 +345,21 @@ class AlignmentTrainingConfig(Section):
         return {name: value for name, value in losses if name not in losses.settings and value}
 
 
-class TokenTrainingConfig(Section):
-    """The training of models of symbols."""
+class SmoothedTrainingConfig(Section):
+    """The training of models that predict symbols."""
+
+    label_smoothing: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
+        default=0.1, description="share of the target probability that is distributed over all symbols"
+    )
+
+
+class TokenTrainingConfig(SmoothedTrainingConfig):
+    """The training of models that read and predict symbols."""
 
     batch_tokens: Size = Field(
         default=4096,
         description="the most symbols of a batch, counted on its larger side with padding",
         json_schema_extra=FROM_DATA,
-    )
-    label_smoothing: Annotated[float, Field(ge=0.0, lt=1.0)] = Field(
-        default=0.1, description="share of the target probability that is distributed over all symbols"
     )
 
 

@@ -5,6 +5,7 @@ from regard.data import cmudict, synthetic
 from regard.data.baselines import AbstractBaseline, LinearForecast, RepeatLast, Seasonal
 from regard.data.bucketing import bucket, padding
 from regard.data.calendar import TIME_FEATURES, Step, find_step, time_features
+from regard.data.caption_scores import CaptionScores, caption_scores, caption_words, each_caption_scores
 from regard.data.checks import Report, check
 from regard.data.classification import LabelScores, score_labels
 from regard.data.columns import ColumnNormalisation, ColumnUnits
@@ -24,14 +25,17 @@ from regard.data.links import AlignmentErrors, Links, alignment_errors, parse_li
 from regard.data.ljspeech import Utterance, read_ljspeech
 from regard.data.normalisation import Normalisation
 from regard.data.pairs import Pair, Pairs, Selection
+from regard.data.pictures import Picture, Pictures, open_pictures
 from regard.data.pieces import SentencePieceUnits
 from regard.data.readers import ParallelText, open_pairs
 from regard.data.references import Item, group
 from regard.data.running_text import RunningText, TextBatch, TextSpan, TextWindows
 from regard.data.scaling import StandardScale, WindowScale
 from regard.data.scoring import (
+    ExpressionRates,
     character_error_rate,
     edit_distance,
+    expression_rates,
     sequence_accuracy,
     sequence_error_rate,
     symbol_error_rate,
@@ -56,6 +60,7 @@ __all__ = [
     "AbstractBaseline",
     "AlignmentErrors",
     "ByteUnits",
+    "CaptionScores",
     "CharacterUnits",
     "ColumnNormalisation",
     "ColumnUnits",
@@ -65,6 +70,7 @@ __all__ = [
     "Documents",
     "EncodedDocument",
     "Encoding",
+    "ExpressionRates",
     "ExtendedVocabulary",
     "Extension",
     "Field",
@@ -85,6 +91,8 @@ __all__ = [
     "Pair",
     "Pairs",
     "ParallelText",
+    "Picture",
+    "Pictures",
     "RepeatLast",
     "Report",
     "RunningText",
@@ -113,12 +121,16 @@ __all__ = [
     "alignment_errors",
     "alignment_rows",
     "bucket",
+    "caption_scores",
+    "caption_words",
     "character_error_rate",
     "check",
     "cmudict",
     "corpus_score",
     "document_findings",
+    "each_caption_scores",
     "edit_distance",
+    "expression_rates",
     "find_step",
     "forecast_rows",
     "forecasts_of",
@@ -128,6 +140,7 @@ __all__ = [
     "join_texts",
     "join_units",
     "open_pairs",
+    "open_pictures",
     "pad_documents",
     "padding",
     "parse_links",

@@ -20,7 +20,7 @@ from regard.data.words import Words
 from regard.errors import ConfigError, DataError, UnsupportedError
 
 if TYPE_CHECKING:
-    from regard.config.tasks.text_to_text import SideConfig
+    from regard.config.texts import SideConfig
 
 PLAIN_UNITS: dict[str, type[Units]] = {
     "character": CharacterUnits,

@@ -7,6 +7,7 @@ references are sequences of symbols, as from `Field.split`.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import TypedDict
 
 from regard.errors import RegardError
 
@@ -92,6 +93,57 @@ def character_error_rate(outputs: Sequence[str], references: Sequence[Sequence[s
     0.4
     """
     return symbol_error_rate(outputs, references)
+
+
+class ExpressionRates(TypedDict):
+    """Shares of expressions with at most 0, 1, 2 and 3 errors, and the symbol error rate."""
+
+    exact: float
+    within_1: float
+    within_2: float
+    within_3: float
+    symbol_error_rate: float
+
+
+def expression_rates(
+    candidates: Sequence[str | Symbols], references: Sequence[Sequence[str | Symbols]]
+) -> ExpressionRates:
+    """The share of formulas that are right, those with at most one, two and three errors, and the symbol error rate.
+
+    An error is an inserted, left out or replaced symbol: the rates are those of papers that compare LaTeX. The CROHME
+    competitions count symbols and relations in graphs, where a formula that is written in another order of symbols
+    is right. Of several references the nearest counts.
+
+    Args:
+        candidates: a formula of each item: a text whose symbols spaces separate, or its symbols.
+        references: one or more of each item.
+
+    Raises:
+        RegardError: as `symbol_error_rate`.
+
+    Source: Mouchère et al. 2014, ICFHR 2014 Competition on Recognition of On-line Handwritten Mathematical Expressions.
+
+    >>> expression_rates(["x ^ { 2 }", "a + b"], [["x ^ { 2 }"], ["a - c"]])  # doctest: +NORMALIZE_WHITESPACE
+    {'exact': 0.5, 'within_1': 0.5, 'within_2': 1.0, 'within_3': 1.0, 'symbol_error_rate': 0.25}
+    """
+    _check(candidates, references)
+    outputs, targets = (
+        [_symbols(one) for one in candidates],
+        [[_symbols(one) for one in several] for several in references],
+    )
+    errors = [symbol_errors(*item)[0] for item in zip(outputs, targets)]
+    shares = [sum(count <= most for count in errors) / len(errors) for most in range(4)]
+    return ExpressionRates(
+        exact=shares[0],
+        within_1=shares[1],
+        within_2=shares[2],
+        within_3=shares[3],
+        symbol_error_rate=symbol_error_rate(outputs, targets),
+    )
+
+
+def _symbols(expression: str | Symbols) -> Symbols:
+    return expression.split() if isinstance(expression, str) else expression
 
 
 def _check(outputs: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> None:

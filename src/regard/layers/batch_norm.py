@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import batch_norm
 
 from regard.errors import ConfigError
+from regard.ops.batch_norm import Activation, batch_norm
 from regard.shapes import Bool, Float
 
 
@@ -56,29 +56,48 @@ class MaskedBatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(size))
         self.register_buffer("num_batches_tracked", torch.zeros((), dtype=torch.long))
 
-    def forward(self, x: Float[Tensor, "B T F"], mask: Bool[Tensor, "B T"] | None = None) -> Float[Tensor, "B T F"]:
+    def forward(
+        self, x: Float[Tensor, "*rows F"], mask: Bool[Tensor, "*rows"] | None = None
+    ) -> Float[Tensor, "*rows F"]:
         """Normalised positions; zeros at padding.
 
         Args:
+            x: (B, T, F), or with any other axes before the features, such as the rows and columns of images.
             mask: True at real positions; all if None.
         """
-        if not self.training:
-            scale = self.weight * torch.rsqrt(self.running_var + self.epsilon)
-            normalised = (x * scale + (self.bias - self.running_mean * scale)).to(x.dtype)
-            return normalised if mask is None else normalised.masked_fill(~mask[..., None], 0)
-        rows = x.flatten(0, 1) if mask is None else x[mask]
-        rows = self._normalise(rows)
-        if mask is None:
-            return rows.view_as(x)
-        return torch.zeros_like(x, dtype=rows.dtype).masked_scatter(mask[..., None], rows)
+        return self._normalise(x, mask)
 
-    def _normalise(self, rows: Float[Tensor, "N F"]) -> Float[Tensor, "N F"]:
-        """By the rows' own statistics, which the running ones move to."""
-        self.num_batches_tracked.add_(1)
-        if len(rows) < 2:  # a single position is its own mean and has no variance; torch refuses it
-            if len(rows):
-                self.running_mean.lerp_(rows[0].detach().to(self.running_mean.dtype), self.momentum)
-            return self.weight * (rows - rows) + self.bias
-        return batch_norm(
-            rows, self.running_mean, self.running_var, self.weight, self.bias, True, self.momentum, self.epsilon
+    def activated(
+        self,
+        x: Float[Tensor, "*rows F"],
+        mask: Bool[Tensor, "*rows"] | None = None,
+        residual: Float[Tensor, "*rows F"] | None = None,
+        *,
+        activation: Activation = "relu",
+    ) -> Float[Tensor, "*rows F"]:
+        """f(norm(x) + residual) with the activation f, zeros at padding, in one operation.
+
+        It does not call the module: ask `layers.eligibility` first.
+        """
+        return self._normalise(x, mask, residual, activation)
+
+    def _normalise(
+        self, x: Tensor, mask: Tensor | None, residual: Tensor | None = None, activation: Activation = "none"
+    ) -> Tensor:
+        """By the running statistics in evaluation, and in training by those of the batch, to which they move."""
+        used = None if self.training else (self.running_mean, self.running_var)
+        y, mean, variance, count = batch_norm(
+            x, mask, self.weight, self.bias, residual, statistics=used, epsilon=self.epsilon, activation=activation
         )
+        if self.training:
+            self._move(mean, variance, count)
+        return y
+
+    @torch.no_grad()
+    def _move(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
+        """Moves the running statistics; no positions have no mean, and a single one has no variance."""
+        self.num_batches_tracked.add_(1)
+        share = torch.as_tensor(self.momentum, dtype=self.running_mean.dtype, device=mean.device)
+        unbiased = variance * (count.to(variance.dtype) / (count - 1).clamp(min=1))
+        for running, new, least in ((self.running_mean, mean, 1), (self.running_var, unbiased, 2)):
+            running.lerp_(new.to(running.dtype), share * (count >= least))

@@ -45,6 +45,9 @@ def filters(
     widths = (width,) if isinstance(width, int) else width
     impulses = torch.zeros(num_channels, num_groups, num_channels, *widths, dtype=like.dtype, device=like.device)
     index = torch.arange(num_channels, device=like.device)
-    impulses[(index, slice(None), index, *(each // 2 for each in widths))] = 1
+    middle = impulses.flatten(3)[
+        ..., sum(each // 2 * step for each, step in zip(widths, (widths[-1], 1)[-len(widths) :]))
+    ]
+    middle[index, :, index] = 1
     made: Tensor = layer(impulses.flatten(1, 2))
     return made.flip(list(range(2, 2 + len(widths)))).transpose(0, 1)

@@ -23,7 +23,8 @@ class Bridge(nn.Module):
     """Computes a decoder's first state from an encoder's last states.
 
     dense: h_0 = tanh(W x + b) and, for an LSTM, c_0 = W' x + b', with x the last states of an encoder layer (both
-    directions, h and c). linear: h_0 = W x + b as well. tanh: also c_0 = tanh(W' x + b'). Layers are matched from the top; a deeper decoder uses the lowest encoder layer several times.
+    directions, h and c). linear: h_0 = W x + b as well. tanh: also c_0 = tanh(W' x + b'). Layers are matched from the
+    top; a deeper decoder uses the lowest encoder layer several times.
     copy: the states themselves. zero: zeros.
 
     With `context_size` x is a fixed context vector instead. Of an encoder without last states, such as a Transformer, x
@@ -36,8 +37,8 @@ class Bridge(nn.Module):
         kind: see above.
         context_size, source: see above.
 
-    Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2, s_0 = tanh(W_s h_1); Sutskever et al. 2014 copy; tanh of a
-    mean annotation: Xu et al. 2015 (arXiv 1502.03044), section 3.1.2.
+    Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2, s_0 = tanh(W_s h_1); Sutskever et al. 2014 copy; of a
+    mean annotation, h_0 and c_0: Xu et al. 2015 (arXiv 1502.03044), section 3.1.2.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Show, Attend and Tell: decoders that write what they see in an image, as the paper and as other programs have them."""
+"""Show, Attend and Tell: decoders that write what they see in an image, as the paper and other programs have them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def captioner(
     attention: AbstractAttention | None = None,
     hard: bool = False,
     mix: float = 0.0,
-    gate: Gate | None | Literal["default"] = "default",
+    gate: Gate | Literal["default"] | None = "default",
     cell: Cell = "lstm",
     num_layers: int = 1,
     dropout: float = 0.0,
@@ -45,7 +45,8 @@ def captioner(
 ) -> RecurrentDecoder:
     """A decoder of captions, over the annotations a_1 … a_S of an image (`Encoded`).
 
-        c_t = β_t Σ_j α_tj a_j,  s_t = cell([E y_{t-1}; c_t], s_{t-1}),  p(y_t) = softmax(L_o(E y_{t-1} + L_h s_t + L_z c_t)),
+        c_t = β_t Σ_j α_tj a_j,  s_t = cell([E y_{t-1}; c_t], s_{t-1}),
+        p(y_t) = softmax(L_o(E y_{t-1} + L_h s_t + L_z c_t)),
 
     with α and β of `show_attend_tell`, asked with s_{t-1}; s_0 = tanh(W mean(a) + b), also the memory of an LSTM.
 
@@ -53,7 +54,7 @@ def captioner(
     |---|---|
     | `arctic` | õ = tanh(…) before L_o; the vector of `bos` is 0, for its captions begin with a vector of zeros |
     | `sgrvinod` | a rectifier in place of tanh in the energies; a vector gate; no deep output, L_o s_t; a linear s_0 |
-    | `bilinear` | s_t = cell(E y_{t-1}, s_{t-1}) first, then c_t by e_j = s_tᵀ W a_j without a gate, and L_o tanh(W [s_t; c_t]) |
+    | `bilinear` | s_t = cell(E y_{t-1}, s_{t-1}), then c_t by e_j = s_tᵀ W a_j without a gate; L_o tanh(W [s_t; c_t]) |
 
     Args:
         num_tokens: N.
@@ -73,8 +74,8 @@ def captioner(
     Raises:
         UnsupportedError: for options that contradict each other.
 
-    Source: Xu et al. 2015, Show, Attend and Tell (arXiv 1502.03044), sections 3.1.2 and 4; bilinear: Luong, Pham & Manning
-    2015 (arXiv 1508.04025).
+    Source: Xu et al. 2015, Show, Attend and Tell (arXiv 1502.03044), sections 3.1.2 and 4; bilinear: Luong, Pham &
+    Manning 2015 (arXiv 1508.04025).
 
     >>> decoder = captioner(9, memory_size=6, embedding_size=4, size=5, attention_size=3)
     >>> memory = decoder.prepare(Encoded(torch.zeros(2, 12, 6), grid=(3, 4)))
@@ -93,7 +94,7 @@ def captioner(
         num_tokens, embedding_size, padding=bos if like == "arctic" else padding, unknown=min(unknown, num_tokens - 1)
     )
     options: dict[str, Any] = {"attention": attention, "order": "attend_then_recur"}
-    width, readout = embedding_size, "state"
+    width = embedding_size
     if like == "bilinear":
         options = {"attention": attention, "order": "recur_then_attend", "input_feeding": False}
         width, options["readout"] = size, "tanh"

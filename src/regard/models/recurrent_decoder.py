@@ -164,7 +164,7 @@ class RecurrentDecoder(nn.Module):
             raise UnsupportedError(f"readout={readout!r} must be 'tanh', 'state' or a DeepReadout.")
         elif readout == "state" and (attention is None or order != "attend_then_recur"):
             raise UnsupportedError(
-                "readout='state' says nothing of the context, so that attention has to feed it into the cell: it is for "
+                "readout='state' says nothing of the context, so that it has to be fed into the cell: it is for "
                 "order='attend_then_recur'."
             )
         elif readout == "tanh" and context_size:
@@ -184,8 +184,8 @@ class RecurrentDecoder(nn.Module):
         given = readout.size if readout.previous else ours[0], readout.of_state.in_features, context
         if ours != given:
             raise ShapeError(
-                f"The readout was built for embedding_size={given[0]}, size={given[1]} and context_size={given[2]}; the "
-                f"decoder has {ours[0]}, {ours[1]} and {ours[2]}."
+                f"The readout was built for embedding_size={given[0]}, size={given[1]} and context_size={given[2]}; "
+                f"the decoder has {ours[0]}, {ours[1]} and {ours[2]}."
             )
 
     @property

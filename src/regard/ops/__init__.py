@@ -9,6 +9,7 @@ from regard.ops.additive import ADDITIVE_ENERGIES, additive_energies
 from regard.ops.additive_attention import ADDITIVE_ATTENTION, additive_attention
 from regard.ops.choose import Implementation, describe, step_implementations
 from regard.ops.dot_attention import DOT_ATTENTION, dot_attention
+from regard.ops.draw_lines import DRAW_LINES, draw_lines
 from regard.ops.dropout import DROPOUT, dropout
 from regard.ops.entmax import ENTMAX, entmax
 from regard.ops.forward import forward_alignment
@@ -47,6 +48,7 @@ IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "additive_energies": ADDITIVE_ENERGIES,
     "cross_attention_sublayer": CROSS_ATTENTION_SUBLAYER,
     "dot_attention": DOT_ATTENTION,
+    "draw_lines": DRAW_LINES,
     "dropout": DROPOUT,
     "entmax": ENTMAX,
     "expected_monotonic_alignment": EXPECTED_MONOTONIC_ALIGNMENT,
@@ -87,6 +89,7 @@ __all__ = [
     "clipped_monotonic_alignment",
     "cross_attention_sublayer",
     "dot_attention",
+    "draw_lines",
     "dropout",
     "entmax",
     "expected_monotonic_alignment",

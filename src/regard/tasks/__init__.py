@@ -7,11 +7,13 @@ from regard.tasks.catalogue import catalogue, describe, explain
 from regard.tasks.contract import AbstractModel, AbstractTask, DataFile, Metric
 from regard.tasks.documents import DocumentEvaluation, DocumentModel, DocumentPrediction
 from regard.tasks.forecasting import FileForecasts, Forecaster, ForecastEvaluation
+from regard.tasks.image_to_text import ImagePrediction, ImageToText
 from regard.tasks.language_modelling import LanguageModel
 from regard.tasks.loading import load
 from regard.tasks.table import TASKS
 from regard.tasks.text_to_speech import Speech, SpeechEvaluation, SpeechModel
-from regard.tasks.text_to_text import Evaluation, TextToText, ensemble
+from regard.tasks.text_to_text import TextToText
+from regard.tasks.writing import Evaluation, ensemble
 
 if TYPE_CHECKING:
     from regard.tasks.run import train
@@ -30,6 +32,8 @@ __all__ = [
     "FileForecasts",
     "ForecastEvaluation",
     "Forecaster",
+    "ImagePrediction",
+    "ImageToText",
     "LanguageModel",
     "Metric",
     "Speech",

@@ -8,6 +8,7 @@ from regard.config import Config
 from regard.tasks.contract import AbstractTask
 from regard.tasks.documents.task import DocumentsTask
 from regard.tasks.forecasting.task import ForecastingTask
+from regard.tasks.image_to_text.task import ImageToTextTask
 from regard.tasks.labelling.task import LabellingTask
 from regard.tasks.language_modelling.task import LanguageModellingTask
 from regard.tasks.text_to_speech.task import TextToSpeechTask
@@ -20,6 +21,7 @@ TASKS: dict[str, AbstractTask[Any]] = {
     "language_modelling": LanguageModellingTask(),
     "labelling": LabellingTask(),
     "text_to_speech": TextToSpeechTask(),
+    "image_to_text": ImageToTextTask(),
 }
 
 

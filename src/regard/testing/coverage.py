@@ -22,10 +22,13 @@ ASSEMBLIES: dict[Any, str] = {
     models.EnsembleEncoderDecoder: "encoders and decoders, each of which has its own cases",
     models.EnsembleEncoder: "encoders, each of which has its own cases; the tests of ensembles compare it with them",
     ops.largest: "a choice without derivatives, which has its own tests",
+    ops.draw_lines: "pictures without derivatives, which has its own tests",
     ops.griffin_lim: "sound from phases that are drawn, without derivatives, which has its own tests",
     ops.warping_path: "a choice without derivatives, which has its own tests",
     ops.plain: "a switch, which has its own tests",
+    models.from_arctic: _LOADED,
     models.from_marian: _LOADED,
+    models.from_sgrvinod: _LOADED,
     models.from_torch_transformer: _LOADED,
     models.initialise: "it draws weights, which its own tests look at",
     **dict.fromkeys(

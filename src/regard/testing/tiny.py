@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard import models
 from regard.attention import AbstractAttention, Mechanism, Parallel
 from regard.layers import (
     CellStack,
@@ -21,6 +22,7 @@ from regard.layers import (
 )
 from regard.models import (
     Bridge,
+    DeepReadout,
     FixedContext,
     PointerDecoder,
     RecurrentDecoder,
@@ -63,20 +65,28 @@ def recurrent(
     """
     torch.manual_seed(1)
     context = options.get("context")
-    input_options = {key: value for key, value in options.items() if key != "bridge"}
+    input_options = {key: value for key, value in options.items() if key not in ("bridge", "readout")}
     input_size = RecurrentDecoder.input_size(embedding_size, size, attention=attention, **input_options)
     stack = RecurrentStack(input_size, size, num_layers, cell=cell)
     encoder = RecurrentStack(1, MEMORY_SIZE // 2, cell=cell, bidirectional=True)
     width = None if context is None or context.kind == "last" else MEMORY_SIZE
     bridge = Bridge(encoder, stack, options.pop("bridge", "dense"), context_size=width)
     embedding: nn.Module = TokenEmbedding(NUM_TOKENS, embedding_size, padding=None, unknown=2)
-    head: nn.Module = TokenHead(size, NUM_TOKENS)
+    readout = options.get("readout")
+    head: nn.Module = TokenHead(readout.size if isinstance(readout, DeepReadout) else size, NUM_TOKENS)
     if continuous:
         embedding = ValueEmbedding(NUM_VALUES + further_inputs, embedding_size)
         head = values_head(size, levels)
     return RecurrentDecoder(
         embedding, stack, head, bridge, attention=attention, query=query, continuous=continuous, **options
     ).double()
+
+
+def captioner(**options: Any) -> RecurrentDecoder:
+    """A captioner of four tokens."""
+    torch.manual_seed(1)
+    sizes = {"memory_size": MEMORY_SIZE, "embedding_size": EMBEDDING_SIZE, "size": QUERY_SIZE, "attention_size": 4}
+    return models.captioner(NUM_TOKENS, **sizes, padding=None, unknown=2, **options).double()
 
 
 def values_head(size: int, levels: Sequence[float] | None = None) -> nn.Module:

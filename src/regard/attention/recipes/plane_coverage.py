@@ -24,10 +24,11 @@ def plane_coverage(
     gate: Literal["scalar", "vector"] | None = None,
     window: AbstractWindow | None = None,
 ) -> Mechanism:
-    """Additive attention with coverage of an image: e_ij = vᵀ tanh(W q_i + U h_j + U_f f_ij + b), f_i = F * Σ_{i' < i} α_i'.
+    """Additive attention with coverage of a plane: e_ij = vᵀ tanh(W q_i + U h_j + U_f f_ij + b), f_i = F * Σ α_i'.
 
-    F slides over the plane of the image's cells, so that a cell also knows which of its neighbours were attended to.
-    `prepare(..., grid=(h, w))` tells how the positions lie; without a grid they are one row.
+    The α are the weights of all earlier steps. F slides over the plane of an image's cells (2-D), so that a cell also
+    knows which of its neighbours were attended to. `prepare(..., grid=(h, w))` tells how the positions lie; without a
+    grid they are one row.
 
     Args:
         query_size, memory_size: Q and M.

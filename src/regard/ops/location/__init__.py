@@ -25,7 +25,8 @@ def location_energies(
 ) -> Float[Tensor, "B K H S"]:
     """e_s = Σ_d v_d · tanh(q_d + k_sd + Σ_f (F_f * past)_s U_fd), for every head, of K rows that share keys.
 
-    Filters slide over a line of S positions or, with two widths, over a plane of h·w = S cells, s = y·w + x. Half types are computed in float32.
+    Filters slide over a line of S positions or, with two widths, over a plane of h·w = S cells, s = y·w + x. Half
+    types are computed in float32.
 
     Args:
         query, keys: already projected.
@@ -37,7 +38,7 @@ def location_energies(
     Raises:
         ShapeError: for sizes or devices that do not fit together.
 
-    Source: Chorowski et al. 2015 (arXiv 1506.07503), section 2; Shen et al. 2018 (arXiv 1712.05884), section 2.2; over a
+    Source: Chorowski et al. 2015 (arXiv 1506.07503), section 2; Shen et al. 2018 (arXiv 1712.05884), section 2.2; of a
     plane: Zhang et al. 2017 (doi 10.1016/j.patcog.2017.06.017), section 3.2.2.
 
     >>> query, keys, past = torch.zeros(2, 3, 1, 6), torch.zeros(2, 4, 1, 6), torch.ones(2, 3, 1, 1, 4)

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeVar, get_args
+from typing import Any
 
-from torch import nn
-
-from regard.attention import CausalWindow, Projected
-from regard.attention.recipes.multi_head import Positions as RelativePositions
-from regard.attention.verbs import AbstractAttention
-from regard.config.place import KeyPath
-from regard.config.schema import AttentionConfig
-from regard.config.tasks.text_to_text import (
-    ModelConfig,
-    TransformerSideConfig,
-)
-from regard.data import BOS, PAD
+from regard.config.tasks.text_to_text import ModelConfig
 from regard.errors import ConfigError, UnsupportedError
-from regard.layers import TokenEmbedding, TokenHead
+from regard.layers import TokenEmbedding
 from regard.models import (
     EncoderDecoder,
     PointerDecoder,
@@ -27,18 +15,11 @@ from regard.models import (
     RecurrentEncoder,
     TransformerDecoder,
     TransformerEncoder,
-    transformer_decoder,
     transformer_encoder,
 )
-from regard.models.peers import IMITATIONS
-from regard.tasks.build import build_decoder, build_encoder, build_mechanism
-from regard.tasks.transformers import check_heads, transformer_options
+from regard.tasks.build import build_encoder
+from regard.tasks.writing.decoders import build_text_decoder, imitating, refuse_unread, self_attention, side_options
 
-ModuleT = TypeVar("ModuleT", bound=nn.Module)
-MULTI_HEAD = "multi_head"
-"""The recipe whose options are keys of a Transformer's sections."""
-NEVER = (PAD, BOS)
-"""Ids that are never predicted."""
 LEAST_WEIGHT = 1e-12
 """The weight with which a pointer copies what its attention gives none."""
 
@@ -66,54 +47,31 @@ def _encoder(config: ModelConfig, num_source: int, max_length: int | None) -> Re
     if side.architecture == "recurrent":
         return build_encoder(side, lambda: TokenEmbedding(num_source, side.embedding_size, dropout=side.dropout))
     path = ("model", "encoder")
-    options = _options(side, path, max_length)
-    _refuse_unread(side, [side.self_attention.recipe], path)
+    options = side_options(side, path, max_length)
+    refuse_unread(side, [side.self_attention.recipe], path)
     encoder = transformer_encoder(
-        TokenEmbedding(num_source, side.size), attention=partial(_self_attention, side, path, causal=False), **options
+        TokenEmbedding(num_source, side.size), attention=partial(self_attention, side, path, causal=False), **options
     )
-    return _imitating(encoder, side)
+    return imitating(encoder, side)
 
 
 def _decoder(
     config: ModelConfig, encoder: RecurrentEncoder | TransformerEncoder, num_target: int, max_length: int | None
 ) -> RecurrentDecoder | PointerDecoder | TransformerDecoder:
-    side = config.decoder
     shared: Any = None
     if config.shared_embeddings:
         shared = encoder.embedding if isinstance(encoder, RecurrentEncoder) else encoder.embedding.embedding
-
-    def head(size: int, embedding: TokenEmbedding) -> TokenHead:
-        return TokenHead(size, num_target, tied=embedding if side.tied_weights else None, never=NEVER)
-
-    if side.architecture == "recurrent":
-        source = encoder.stack if isinstance(encoder, RecurrentEncoder) else encoder.output_size
-        recurrent = build_decoder(
-            side,
-            config.attention,
-            source,
-            embedding=lambda: _embedding(num_target, side.embedding_size, side.dropout, shared),
-            head=partial(head, side.size),
-        )
-        return recurrent if recurrent.attention is None else _pointing(recurrent, config, encoder.output_size)
-    if config.attention is None:
-        raise ConfigError(
-            "a Transformer decoder attends to the input in every layer; leave attention out for the default",
-            ("model", "attention"),
-        )
-    path = ("model", "decoder")
-    options = _options(side, path, max_length)
-    _refuse_unread(side, [side.self_attention.recipe, config.attention.recipe], path)
-    memory_size = encoder.output_size
-    embedding = _embedding(num_target, side.size, 0.0, shared)
-    decoder = transformer_decoder(
-        embedding,
-        head(side.size, embedding),
-        memory_size=memory_size,
-        attention=partial(_self_attention, side, path, causal=True),
-        cross_attention=partial(_attention, config.attention, side, memory_size, ("model", "attention")),
-        **options,
+    decoder = build_text_decoder(
+        config.decoder,
+        config.attention,
+        encoder.stack if isinstance(encoder, RecurrentEncoder) else encoder.output_size,
+        num_target=num_target,
+        max_length=max_length,
+        shared=shared,
     )
-    return _pointing(_imitating(decoder, side), config, memory_size)
+    if isinstance(decoder, RecurrentDecoder) and decoder.attention is None:
+        return decoder
+    return _pointing(decoder, config, encoder.output_size)
 
 
 def _pointing(
@@ -134,109 +92,3 @@ def _pointing(
     except UnsupportedError as error:
         key = "layer" if pointer.layer is not None and pointer.layer in str(error) else "head"
         raise ConfigError(str(error), ("model", "pointer", key)) from None
-
-
-def _embedding(num_tokens: int, size: int, dropout: float, shared: TokenEmbedding | None) -> TokenEmbedding:
-    """The embedding of a decoder, with the matrix of the encoder's if they are shared."""
-    embedding = TokenEmbedding(num_tokens, size, dropout=dropout)
-    if shared is None:
-        return embedding
-    if shared.table.weight.shape != embedding.table.weight.shape:
-        ours, theirs, what = shared.table.num_embeddings, num_tokens, "symbols"
-        if shared.size != size:  # of drafts the numbers of symbols mean nothing
-            ours, theirs, what = shared.size, size, "features"
-        raise ConfigError(
-            f"shared_embeddings: the embedding of the encoder has {ours:,} {what}, that of the decoder {theirs:,}; "
-            "they must be equal",
-            ("model", "shared_embeddings"),
-        )
-    embedding.table.weight = shared.table.weight
-    return embedding
-
-
-def _imitating(part: ModuleT, side: TransformerSideConfig) -> ModuleT:
-    """The encoder or decoder, as the implementation that it imitates has it."""
-    if side.like is not None:
-        IMITATIONS[side.like](part)
-    return part
-
-
-def _options(side: TransformerSideConfig, path: KeyPath, max_length: int | None) -> dict[str, Any]:
-    """What the encoder and the decoder are built with."""
-    check_heads(side, path, positions=side.positions)
-    if side.max_positions is not None and side.positions != "learned":
-        raise ConfigError(
-            f"max_positions has no effect with positions: {side.positions}; leave it out", (*path, "max_positions")
-        )
-    longest = (max_length or 0) + 1
-    if side.max_positions is not None and side.max_positions < longest:
-        raise ConfigError(
-            f"max_positions is {side.max_positions}, but texts may have {longest - 1} symbols and an end symbol: set "
-            f"at least {longest}, or lower data.max_length",
-            (*path, "max_positions"),
-        )
-    return {
-        "num_layers": side.layers,
-        "feed_forward_size": side.feed_forward_size or 4 * side.size,
-        "positions": side.positions,
-        "max_length": (side.max_positions or longest) if side.positions == "learned" else None,
-        "norm": side.norm,
-        "dropout": side.dropout,
-        "options": transformer_options(side),
-    }
-
-
-def _self_attention(side: TransformerSideConfig, path: KeyPath, *, causal: bool) -> AbstractAttention:
-    """The self-attention of a layer."""
-    config, place = side.self_attention, (*path, "self_attention")
-    positions = side.positions if side.positions in get_args(RelativePositions) else None
-    further: dict[str, Any] = {"window": CausalWindow()} if causal else {}
-    if config.recipe == MULTI_HEAD:
-        further = {"causal": causal, "positions": positions}
-    elif positions is not None:
-        raise ConfigError(
-            f"positions: {positions} is an option of {MULTI_HEAD}, which is not the recipe of self_attention; set "
-            "sinusoidal, scaled_sinusoidal or learned",
-            (*path, "positions"),
-        )
-    attention = _attention(config, side, side.size, place, **further)
-    if attention.is_recurrent:
-        raise ConfigError(
-            f"{config.recipe} is recurrent: a step depends on the steps before it, and the memory of self-attention "
-            "grows with every step; use it as model.attention",
-            (*place, "recipe"),
-        )
-    return attention
-
-
-def _attention(
-    config: AttentionConfig, side: TransformerSideConfig, memory_size: int, path: KeyPath, **further: Any
-) -> AbstractAttention:
-    """The attention of a layer; the context of recipes other than multi-head attention is projected."""
-    is_multi_head = config.recipe == MULTI_HEAD
-    further["num_heads"] = side.heads
-    if is_multi_head:
-        further |= {
-            "size": side.size,
-            "num_key_value_heads": side.key_value_heads,
-            "bias": side.projection_bias,
-            "normalised": side.query_key_norm,
-            "dropout": side.attention_dropout,
-        }
-    mechanism = build_mechanism(
-        config, query_size=side.size, memory_size=memory_size, input_size=side.size, defaults=further, path=path
-    )
-    return mechanism if is_multi_head else Projected(mechanism, side.size)
-
-
-def _refuse_unread(side: TransformerSideConfig, recipes: Sequence[str], path: KeyPath) -> None:
-    """Refuses options of multi-head attention where there is none."""
-    if MULTI_HEAD in recipes:
-        return
-    for key in ("key_value_heads", "query_key_norm", "projection_bias", "attention_dropout"):
-        if getattr(side, key) != type(side).model_fields[key].default:
-            raise ConfigError(
-                f"{key} is an option of {MULTI_HEAD}, which is not the recipe of any attention here ("
-                f"{', '.join(dict.fromkeys(recipes))}); leave it out",
-                (*path, key),
-            )

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config.place import KeyPath
-from regard.config.tasks.text_to_text import TextToTextConfig, TransformerSideConfig
+from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.config.texts import TransformerSideConfig
 from regard.data import bucket
 from regard.data.field import learns_pieces
 from regard.tasks.open_keys import OpenKeys, adopted, open_keys, two_digits, value_of

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from numpy.typing import NDArray
+from torch import Tensor
 
-from regard.config.combinations import STREAM_EXCLUSIONS, excluded
-from regard.config.search import Search, told
+from regard.config.search import Search
 from regard.config.tasks.text_to_text import DecodingConfig, TextToTextConfig
+from regard.config.texts import TextDecodingConfig
 from regard.data import (
-    BOS,
     EOS,
     UNKNOWN,
     Encoding,
@@ -31,43 +30,60 @@ from regard.data import (
 )
 from regard.data.extended import UNCOPYABLE
 from regard.data.references import Item, group, parallel
-from regard.data.scoring import symbol_errors
-from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
-from regard.decoding import (
-    AlignedPair,
-    Constraints,
-    Hypothesis,
-    Prediction,
-    SearchSource,
-    main_alignment,
-    merge_words,
-    penalty_of,
-    rerank,
-    stream,
-)
-from regard.decoding import search as run_search
-from regard.decoding.rerank import reverse_tokens
+from regard.data.translation import Metric
+from regard.decoding import AlignedPair, Prediction, SearchSource, merge_words
 from regard.errors import ConfigError, DataError
 from regard.models import EncoderDecoder, EnsembleEncoderDecoder, PointerDecoder
-from regard.tasks.contract import AbstractModel
-from regard.tasks.encoded import numbered, pad
-from regard.tasks.streaming import Pieces, Streamed
-from regard.tasks.text_to_text.aligning import END, Side, align
+from regard.tasks.encoded import pad
+from regard.tasks.text_to_text.aligning import Side, align
 from regard.tasks.text_to_text.architectures import build_model
-from regard.tasks.text_to_text.constraints import backwards, with_room
-from regard.tasks.text_to_text.constraints import encoded as constraints_in_ids
 from regard.tasks.text_to_text.copying import padded
-from regard.tasks.text_to_text.evaluation import Evaluation, Scored
-from regard.tasks.text_to_text.limits import least_symbols, symbol_limits, within
-from regard.tasks.text_to_text.partners import ensemble_of, load_partner, scored_by, unknown_to
+from regard.tasks.text_to_text.limits import least_symbols, symbol_limits
+from regard.tasks.writing.evaluation import Evaluation
+from regard.tasks.writing.model import END, AbstractWriter, most_steps, size_of_field
+from regard.tasks.writing.partners import differences_of_fields
+from regard.tasks.writing.source import FieldSpelling, Loaded, Source, Spelling
 from regard.viz import plot_alignment
 
 MAX_SOURCE_RATIO = 10
 """Default limit on the length of an input, as a multiple of `data.max_length`."""
 
 
+@dataclass(frozen=True, slots=True)
+class CopyingSpelling:
+    """The spelling of outputs that may have symbols of their input."""
+
+    vocabulary: ExtendedVocabulary
+    extension: Extension
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids in the order in which they are read."""
+        return self.vocabulary.decode(ids, self.extension)
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """The symbols of ids."""
+        return self.vocabulary.tokens(ids, self.extension)
+
+    def ids(self, symbols: Sequence[str]) -> NDArray[np.int64]:
+        """(len(symbols),) ids of symbols."""
+        return self.vocabulary.ids(symbols, self.extension)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class TextSource(Source):
+    """A text as it is read.
+
+    Args:
+        encoding: its ids.
+        extension: what a pointer may copy of it; None without a pointer.
+    """
+
+    encoding: Encoding
+    extension: Extension | None
+
+
 @dataclass(eq=False, repr=False)
-class TextToText(AbstractModel[TextToTextConfig]):
+class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
     """A text-to-text model: the fields of both sides, the module and its configuration.
 
     `regard.load` returns one, from a run folder or a shipped model's name. Several threads may call it at once.
@@ -91,7 +107,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
     fingerprints: dict[str, str] = field(default_factory=dict)
     extended: ExtendedVocabulary | None = field(init=False, default=None)
     """Names what a pointer copies; None without a pointer."""
-    _partners: dict[Any, TextToText] = field(init=False, default_factory=dict)
+    _partners: dict[Any, Any] = field(init=False, default_factory=dict)
     """Models that predict together with this one, once they are loaded."""
 
     def __post_init__(self) -> None:
@@ -127,190 +143,66 @@ class TextToText(AbstractModel[TextToTextConfig]):
             if field.normalisation != saved.normalisation
         ]
 
-    @property
-    def is_reversed(self) -> bool:
-        """Whether outputs are written from right to left; predictions are turned round again."""
-        return self.config.data.is_reversed
-
-    def predict(
-        self,
-        inputs: Sequence[str],
-        *,
-        search: Search | None = None,
-        alignment: bool = True,
-        strict: bool = False,
-        constraints: Sequence[Mapping[str, Any] | None] | None = None,
-    ) -> list[Prediction]:
-        """The outputs of texts, in order; batching never changes a result.
-
-        An input that cannot be handled as it is (empty, or with symbols that training did not have) does not affect the
-        others; its `Prediction` has a warning.
-
-        Args:
-            inputs: texts; they are normalised as in training.
-            search: the settings of the search, in place of the configuration's `decoding`. A `Search` leaves limits
-                such as `max_length` as configured; `model.config.decoding.replace(max_length=20)` changes those, too.
-            alignment: whether predictions have their alignments.
-            strict: raises an error for an input that cannot be handled.
-            constraints: for each input None, or an object like `{"prefix": "Das", "include": ["Haus"], "exclude": []}`:
-                the text with which its output begins, in place of the configuration's, and texts that it contains and
-                that it does not contain, in addition. They are normalised and split as outputs in training.
-
-        Raises:
-            ConfigError: for a search that contradicts the limits of the configuration.
-            DataError: for constraints that cannot be kept, or, if `strict`, the first input that cannot be handled.
-        """
-        decoding = told(self.config.decoding, search)
-        if decoding.members:
-            together = self._ensemble(decoding)
-            options: dict[str, Any] = {"alignment": alignment, "strict": strict, "constraints": constraints}
-            return together.predict(inputs, search=_alone(decoding), **options)
-        asked = self._asked(inputs, decoding, strict, constraints)
-        results: list[Prediction | None] = [
-            None if encoding.tokens else Prediction([], [], "", 0.0, 0.0, "length", warnings=warnings)
-            for encoding, warnings in zip(asked.encodings, asked.warnings, strict=True)
-        ]
-        for batch in _batches(asked.lengths, decoding.width, decoding.batch_tokens):
-            text = [partial(self._written, asked.extensions[i]) for i in batch]
-            hypotheses = run_search(**self._arguments(asked, batch, candidates(decoding), alignment), text=text)
-            found = [self._kept(asked, i, each, decoding, alignment) for i, each in zip(batch, hypotheses, strict=True)]
-            warnings = [asked.warnings[i] for i in batch]
-            if decoding.reranker is not None:
-                found, unread = self._reranked(found, [(inputs[i], asked.extensions[i]) for i in batch], decoding)
-                more = ("the reranker cannot read it",)
-                warnings = [(*each, *more * is_unread) for each, is_unread in zip(warnings, unread, strict=True)]
-                reranker = self._partner(decoding.reranker, "reranker")
-                for position, i in enumerate(batch):
-                    texts = [self._text(self._read(h).tokens.tolist(), asked.extensions[i]) for h in found[position]]
-                    warnings[position] += unknown_to(reranker, inputs[i], texts)
-            for i, kept, each in zip(batch, found, warnings, strict=True):
-                ranked = [self._predicted(asked, i, hypothesis, each, decoding) for hypothesis in kept]
-                results[i] = replace(ranked[0], alternatives=tuple(ranked[1:]))
-        return [result for result in results if result is not None]
-
-    def stream(
-        self,
-        inputs: Sequence[str],
-        *,
-        search: Search | None = None,
-        alignment: bool = True,
-        strict: bool = False,
-        constraints: Sequence[Mapping[str, Any] | None] | None = None,
-    ) -> Iterator[Streamed]:
-        """The output of every text, piece by piece, as soon as its symbols are certain (`regard.decoding.stream`).
-
-        The pieces of an output together are what `predict` returns for it, which its last piece has. Those of several
-        inputs follow each other as they come; inputs of a batch are searched for at once.
-
-        Args:
-            inputs, search, alignment, strict, constraints: as in `predict`.
-
-        Raises:
-            ConfigError: for a search whose outputs are not certain before they are whole, or a model that writes from
-                right to left.
-            DataError: as in `predict`.
-        """
-        decoding = told(self.config.decoding, search)
-        if self.is_reversed:
-            raise ConfigError(
-                "Nothing can be streamed: the model writes from right to left, so the beginning comes last."
-            )
-        if (refused := excluded(decoding, STREAM_EXCLUSIONS)) is not None:
-            raise ConfigError(refused[1], ("decoding", refused[0]))
-        if decoding.members:
-            options: dict[str, Any] = {"alignment": alignment, "strict": strict, "constraints": constraints}
-            return self._ensemble(decoding).stream(inputs, search=_alone(decoding), **options)
-        return self._streamed(self._asked(inputs, decoding, strict, constraints), decoding, alignment)
-
-    def _streamed(self, asked: Asked, decoding: DecodingConfig, alignment: bool) -> Iterator[Streamed]:
-        for i in np.flatnonzero(asked.lengths == 0).tolist():
-            yield Streamed.nothing(i, Prediction([], [], "", 0.0, 0.0, "length", warnings=asked.warnings[i]))
-        for batch in _batches(asked.lengths, decoding.width, decoding.batch_tokens, in_order=True):
-            pieces = Pieces([partial(self._text, extension=asked.extensions[i]) for i in batch])
-            for increment in stream(**self._arguments(asked, batch, decoding, alignment)):
-                i = int(batch[increment.sentence])
-                whole = None
-                if increment.hypothesis is not None:
-                    kept = self._kept(asked, i, [increment.hypothesis], decoding, alignment)
-                    whole = self._predicted(asked, i, kept[0], asked.warnings[i], decoding)
-                yield pieces.piece(i, increment, whole, most=int(asked.limits[i]))
-
-    def _asked(
-        self,
-        inputs: Sequence[str],
-        decoding: DecodingConfig,
-        strict: bool,
-        constraints: Sequence[Mapping[str, Any] | None] | None,
-    ) -> Asked:
-        """What is searched for, and with which limits."""
+    def sources(self, inputs: Sequence[str], decoding: DecodingConfig | None = None) -> list[TextSource]:
+        """The texts as ids."""
         if isinstance(inputs, str) or not isinstance(inputs, Sequence):
             raise TypeError(f"predict takes a list of texts, as in predict([text]); got {type(inputs).__name__}.")
         if others := [text for text in inputs if not isinstance(text, str)]:
             raise TypeError(f"predict takes texts; got {others[0]!r:.60}, a {type(others[0]).__name__}.")
-        longest = decoding.max_source_length or MAX_SOURCE_RATIO * self.config.data.max_length
-        longest = min(longest, self._most(self.module.encoder))
-        encodings = [_capped(self.source.encode(text), longest) for text in inputs]
-        extensions = [self._extension(text, encoding) for text, encoding in zip(inputs, encodings, strict=True)]
-        warnings = [self._warnings(*each) for each in zip(encodings, extensions, strict=True)]
-        if strict:
-            for number, (text, reasons) in enumerate(zip(inputs, warnings), start=1):
-                if reasons:
-                    raise DataError(f"input {number} ({text!r:.60}): {'; '.join(reasons)}")
-        lengths = np.array([len(encoding.tokens) for encoding in encodings], dtype=np.int64)
-        most = self._most(self.module.decoder)
-        limits = np.minimum(symbol_limits(decoding, lengths), most)
-        asked = constraints_in_ids(
-            decoding,
-            constraints,
-            self.target,
-            len(inputs),
-            ids_of=lambda encoding, i: self._scored(encoding, extensions[i]),
-            by_input=self.extended is not None,
-            has_beam=decoding.method == "beam" and decoding.beam > 1,
-        )
-        if asked is not None and self.is_reversed:
-            asked = backwards(asked)
-        if asked is not None:
-            limits = with_room(limits, asked, decoding, most)
-        least = least_symbols(decoding, lengths, limits)
-        items = torch.from_numpy(numbered([self._content(encoding) for encoding in encodings]))
-        return Asked(encodings, extensions, warnings, lengths, limits, least, items, asked)
+        longest = most_steps(self.module.encoder)
+        if decoding is not None:
+            longest = min(longest, self._longest(decoding))
+        return [self._source(text, _capped(self.source.encode(text), longest)) for text in inputs]
 
-    def _arguments(self, asked: Asked, batch: np.ndarray, decoding: DecodingConfig, alignment: bool) -> dict[str, Any]:
-        """The arguments of a search for some of the inputs."""
-        reads_weights = decoding.method == "beam" and decoding.coverage_penalty != "none"
-        ids, mask = pad([asked.encodings[i].ids for i in batch], end=EOS)
-        return {
-            "decoder": self.module.decoder,
-            "memory": self._memory(ids, mask, [asked.extensions[i] for i in batch]),
-            "options": decoding,
-            "bos": BOS,
-            "eos": EOS,
-            "max_length": torch.from_numpy(asked.limits[batch] + 1).to(self.device),
-            "alignment": alignment or reads_weights,
-            "items": asked.items[batch],
-            "source": SearchSource(ids, mask),
-            "min_length": torch.from_numpy(asked.least[batch]).to(self.device),
-            "unk": UNKNOWN,
-            "constraints": None if asked.constraints is None else [asked.constraints[i] for i in batch],
-        }
+    def lengths(
+        self, sources: Sequence[TextSource], decoding: DecodingConfig
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """They follow from the numbers of symbols of the inputs."""
+        sizes = np.array([source.size for source in sources], dtype=np.int64)
+        return least_symbols(decoding, sizes), symbol_limits(decoding, sizes)
 
-    def _kept(
-        self, asked: Asked, i: int, hypotheses: Sequence[Hypothesis], decoding: DecodingConfig, alignment: bool
-    ) -> list[Hypothesis]:
-        """The hypotheses of an input within its limit."""
-        columns = len(asked.encodings[i].tokens) + 1
-        kept = within(hypotheses, int(asked.limits[i]), decoding, partial(self._coverage, columns=columns))
-        return kept if alignment else [replace(hypothesis, alignments={}) for hypothesis in kept]
+    def batches(
+        self, sources: Sequence[TextSource], decoding: DecodingConfig, *, in_order: bool = False
+    ) -> Iterator[NDArray[np.int64]]:
+        """Batches of at most `decoding.batch_tokens` symbols times hypotheses."""
+        sizes = np.array([source.size for source in sources], dtype=np.int64)
+        return _batches(sizes, decoding.width, decoding.batch_tokens, in_order=in_order)
 
-    def _predicted(
-        self, asked: Asked, i: int, hypothesis: Hypothesis, warnings: tuple[str, ...], decoding: DecodingConfig
-    ) -> Prediction:
-        """The prediction of one of them."""
-        extension = asked.extensions[i]
-        further = () if asked.constraints is None else self._lacking(hypothesis, asked.constraints[i], extension)
-        tokens, shown = asked.encodings[i].tokens, self._shown(decoding)
-        return self._prediction(hypothesis, tokens, extension, (*warnings, *further), shown)
+    def loaded(self, sources: Sequence[TextSource]) -> Loaded:
+        """The memory of texts and their end symbols."""
+        ids, mask = pad([source.encoding.ids for source in sources], end=EOS)
+        extensions = [source.extension for source in sources]
+        copied = padded([extension for extension in extensions if extension is not None]) if self.extended else {}
+        with torch.inference_mode():
+            memory = self.module.prepare(
+                ids.to(self.device),
+                None if bool(mask.all()) else mask.to(self.device),
+                **{name: tensor.to(self.device) for name, tensor in copied.items()},
+            )
+        return Loaded(memory, SearchSource(ids, mask), [slice(len(source.columns)) for source in sources])
+
+    def differences(self, other: TextToText) -> Sequence[str]:
+        """Other symbols of either side, another order of writing."""
+        found = []
+        for side, ours, theirs in (("source", self.source, other.source), ("target", self.target, other.target)):
+            found += [f"{side}: {line}" for line in differences_of_fields(ours, theirs)]
+        if self.is_reversed != other.is_reversed:
+            orders = (f"{model.name} {model.config.data.target.direction}" for model in (self, other))
+            found.append(f"target: the direction: {', '.join(orders)}")
+        return found
+
+    @property
+    def depends_on_inputs(self) -> bool:
+        """Whether a pointer copies symbols of the input."""
+        return self.extended is not None
+
+    def shown(self, decoding: TextDecodingConfig) -> tuple[str | None, int | None]:
+        """The chosen attention and head, or else the supervised ones."""
+        layer, head = super().shown(decoding)
+        losses = self.config.training.alignment_losses
+        if layer is None and losses.supervision and not isinstance(self.module, EnsembleEncoderDecoder):
+            layer, head = losses.supervision_layer, losses.supervision_head if head is None else head
+        return layer, head
 
     def evaluate(
         self,
@@ -339,10 +231,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
             DataError: for a file without pairs or that the model was trained on, or files of different numbers of
                 lines.
         """
-        decoding = told(self.config.decoding, search)
-        partners = [self._partner(member, "ensemble") for member in decoding.members]
-        for model in (self, *partners, *([self._partner(decoding.reranker, "reranker")] if decoding.reranker else ())):
-            model.refuse_trained(path, *references)
+        self.refuse_trained_together(self._told(search), path, *references)
         if references:
             if source_field is not None or target_field is not None:
                 raise ConfigError("source_field and target_field are for files of pairs; lines have no columns.")
@@ -354,7 +243,7 @@ class TextToText(AbstractModel[TextToTextConfig]):
         if tokenize is not None and metrics is not None and "bleu" not in metrics:
             raise ConfigError("The tokenizer is for BLEU, which is not one of the metrics; add bleu.")
         if metrics is None:
-            metrics = ("bleu",) if tokenize is not None else self._automatic()
+            metrics = ("bleu",) if tokenize is not None else self.automatic_metrics()
         return self.evaluate_items(items, metrics=metrics, tokenize=tokenize, search=search)
 
     def pairs(
@@ -428,37 +317,36 @@ class TextToText(AbstractModel[TextToTextConfig]):
             return self._ensemble(self.config.decoding).align(pairs, **options)
         texts = [(pair.source, pair.target) if isinstance(pair, Pair) else pair for pair in pairs]
         inputs, outputs = [pair[0] for pair in texts], [pair[1] for pair in texts]
-        longest = self.config.decoding.max_source_length or MAX_SOURCE_RATIO * self.config.data.max_length
-        limits = [min(longest, self._most(part)) for part in (self.module.encoder, self.module.decoder)]
-        sources = [_capped(self.source.encode(text), limits[0]) for text in inputs]
-        targets = [_capped(self.target.encode(text), limits[1], "output") for text in outputs]
-        extensions = [self._extension(text, encoding) for text, encoding in zip(inputs, sources, strict=True)]
-        ids = [self._scored(*each) for each in zip(targets, extensions, strict=True)]
+        longest = self._longest(self.config.decoding)
+        sources = self.sources(inputs, self.config.decoding)
+        most = min(longest, most_steps(self.module.decoder))
+        targets = [_capped(self.target.encode(text), most, "output") for text in outputs]
+        ids = [source.spelling.ids(target.tokens) for source, target in zip(sources, targets, strict=True)]
         warnings = []
-        for source, extension, target, scored in zip(sources, extensions, targets, ids, strict=True):
+        for source, target, scored in zip(sources, targets, ids, strict=True):
             unknown = [token for token, number in zip(target.tokens, scored) if number == UNKNOWN]
-            warnings.append((*self._warnings(source, extension), *self._reasons(target, unknown, "output")))
+            warnings.append((*source.warnings, *self._reasons(target, unknown, "output")))
         if strict:
             for number, (pair, reasons) in enumerate(zip(pairs, warnings, strict=True), start=1):
                 if reasons:
                     place = pair.place if isinstance(pair, Pair) else f"pair {number}"
                     raise DataError(f"{place} ({inputs[number - 1]!r:.60}): {'; '.join(reasons)}")
         if layer is None and head is None:
-            layer, head = self._shown(self.config.decoding)
+            layer, head = self.shown(self.config.decoding)
         kinds = {"words": words, "end_symbol": end_symbol}
 
         def memory(batch: np.ndarray) -> Any:
-            return self._memory(*pad([sources[i].ids for i in batch], end=EOS), [extensions[i] for i in batch])
+            return self.loaded([sources[i] for i in batch]).memory
 
         return align(
             self.module.decoder,
             memory,
-            Side(self.source, inputs, sources, **kinds),
+            Side(self.source, inputs, [source.encoding for source in sources], **kinds),
             Side(self.target, outputs, targets, **kinds),
             ids,
             texts=outputs,
             warnings=warnings,
-            readable=[bool(s.tokens) and not t.refusal for s, t in zip(sources, targets, strict=True)],
+            readable=[bool(s.size) and not t.refusal for s, t in zip(sources, targets, strict=True)],
             batch_tokens=self.config.decoding.batch_tokens,
             normalise=normalise,
             layer=layer,
@@ -470,73 +358,11 @@ class TextToText(AbstractModel[TextToTextConfig]):
         """Pairs grouped by input."""
         return group(pairs, normalise_source=self.source.normalisation, normalise_target=self.target.normalisation)
 
-    def evaluate_items(
-        self,
-        items: Sequence[Item],
-        *,
-        metrics: Sequence[Metric] = (),
-        tokenize: str | None = None,
-        search: Search | None = None,
-    ) -> Evaluation:
-        """As `evaluate`, for items that have been read already.
-
-        Args:
-            items: inputs with their references.
-            metrics: metrics of all outputs together: `bleu`, `chrf`. They ignore letter case if the model changes it.
-            tokenize: how BLEU splits texts into words (`regard.data.corpus_score`).
-            search: as in `predict`.
-        """
-        for name in metrics:
-            scorer_of(name, tokenize=tokenize)  # refuses what cannot be computed before anything is decoded
-        predictions = self.predict([item.source for item in items], search=search, alignment=False)
-        return self.evaluation(items, predictions, metrics=metrics, tokenize=tokenize)
-
-    def evaluation(
-        self,
-        items: Sequence[Item],
-        predictions: Sequence[Prediction],
-        *,
-        metrics: Sequence[Metric] = (),
-        tokenize: str | None = None,
-    ) -> Evaluation:
-        """As `evaluate_items`, for items that have been decoded already."""
-        targets = [list(map(self.target.split, item.references)) for item in items]
-        scored = [
-            Scored(item, prediction, *symbol_errors(output_symbols(prediction), symbols))
-            for item, prediction, symbols in zip(items, predictions, targets, strict=True)
-        ]
-        texts = [prediction.text for prediction in predictions]
-        references = [list(map(self.target.normalisation, item.references)) for item in items]
-        lowercase = self.config.data.target.case != "keep"
-        corpus: dict[str, CorpusScore] = {
-            name: corpus_score(name, texts, references, tokenize=tokenize, lowercase=lowercase) for name in metrics
-        }
-        return Evaluation(scored, corpus)
-
-    def _automatic(self) -> tuple[Metric, ...]:
-        """BLEU and chrF if outputs are sentences and sacrebleu is installed."""
-        sentences = self.config.data.target.units in ("word", "sentencepiece")
-        return TRANSLATION_METRICS if sentences and is_available() else ()
-
     @property
     def input_fields(self) -> tuple[str | int, ...]:
         """The columns or fields of an input in the training pairs."""
         fields = self.config.data.source_field
         return fields if isinstance(fields, tuple) else (fields,)
-
-    def rows(self, prediction: Prediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
-        """A row for each output, the best first: its text, and its score if asked for or if there are several."""
-        outputs = (prediction, *prediction.alternatives)
-        scores = scores or self.config.decoding.num_best > 1
-        return [(output.text, f"{output.score:.4f}") if scores else (output.text,) for output in outputs]
-
-    def record(self, prediction: Prediction) -> dict[str, Any]:
-        """Text, tokens, score, log-probability and, if it has one, alignment of the output and of its alternatives."""
-        return prediction.record()
-
-    def can_plot(self, prediction: Prediction) -> bool:
-        """Whether it has an alignment."""
-        return prediction.alignment is not None
 
     def plot(
         self,
@@ -577,120 +403,45 @@ class TextToText(AbstractModel[TextToTextConfig]):
             generate=None,
         )
 
-    def parts(self) -> Mapping[str, nn.Module]:
-        """Encoder and decoder."""
-        return {"encoder": self.module.encoder, "decoder": self.module.decoder}
-
     def information(self) -> dict[str, Any]:
         """Facts about the model: sizes, vocabularies, configuration."""
         return {
             "name": self.name,
             "task": self.config.task,
             "parameters": self.num_parameters,
-            "source": _size(self.source, self.config.data.source.units),
-            "target": _size(self.target, self.config.data.target.units),
+            "source": size_of_field(self.source, self.config.data.source.units),
+            "target": size_of_field(self.target, self.config.data.target.units),
             "model": self.config.model.model_dump(mode="json"),
             "decoding": self.config.decoding.model_dump(mode="json"),
         }
 
-    def _extension(self, text: str, encoding: Encoding) -> Extension | None:
-        """What a pointer may copy of an input; None without a pointer."""
-        if self.extended is None:
-            return None
-        return self.extended.extend(text) if encoding.tokens else Extension(encoding.ids, (), ())
+    def _longest(self, decoding: DecodingConfig) -> int:
+        """The most symbols of an input."""
+        return decoding.max_source_length or MAX_SOURCE_RATIO * self.config.data.max_length
 
-    def _scored(self, encoding: Encoding, extension: Extension | None) -> np.ndarray:
-        """The ids of an output's symbols, of which a pointer may have copied some."""
-        if self.extended is None or extension is None:
-            return encoding.ids
-        return self.extended.ids(encoding.tokens, extension)
-
-    def _most(self, part: Any) -> int:
-        """The most symbols, without the end symbol, that the encoder reads or the decoder says: learned positions end.
-
-        A network of a user's own may say it by `max_length`, too.
-        """
-        most = getattr(part, "max_length", None)
-        return np.iinfo(np.int32).max if most is None else most - 1
-
-    def _content(self, encoding: Encoding) -> np.ndarray:
-        """Numbers that tell an input from others: its ids, which a pointer does not only read."""
-        if self.extended is None:
-            return encoding.ids
-        return np.frombuffer("\n".join(encoding.tokens).encode("utf-8", "surrogatepass"), np.uint8).astype(np.int64)
-
-    def _memory(self, ids: Tensor, mask: Tensor, extensions: Sequence[Extension | None]) -> Any:
-        copied = padded([extension for extension in extensions if extension is not None]) if self.extended else {}
-        with torch.inference_mode():
-            return self.module.prepare(
-                ids.to(self.device),
-                None if bool(mask.all()) else mask.to(self.device),
-                **{name: tensor.to(self.device) for name, tensor in copied.items()},
-            )
-
-    def _ensemble(self, decoding: DecodingConfig) -> TextToText:
-        """This model and those of `decoding.ensemble` as one."""
-        key = decoding.members, decoding.ensemble_weights, decoding.ensemble_average, decoding.ensemble_alignment
-        if (key, self.device) not in self._partners:
-            others = [self._partner(path, "ensemble") for path in decoding.members]
-            self._partners[key, self.device] = ensemble(
-                [self, *others],
-                weights=decoding.ensemble_weights,
-                average=decoding.ensemble_average,
-                main=decoding.ensemble_alignment,
-            )
-        return self._partners[key, self.device]
-
-    def _partner(self, path: Path, key: str) -> TextToText:
-        """The model that a key of `decoding` names, which is loaded once."""
-        if (path, self.device) not in self._partners:
-            self._partners[path, self.device] = load_partner(path, key, self.device)
-        return self._partners[path, self.device]
-
-    def _reranked(
-        self, found: list[list[Hypothesis]], items: Sequence[tuple[str, Extension | None]], decoding: DecodingConfig
-    ) -> tuple[list[list[Hypothesis]], list[bool]]:
-        """The hypotheses of each input in the order that the reranker helps to decide, and whether it cannot read the
-        input, in which case they stay as they are."""
-        assert decoding.reranker is not None
-        reranker = self._partner(decoding.reranker, "reranker")
-        outputs = [
-            [(self._text(self._read(h).tokens.tolist(), extension), h.stop_reason == "eos") for h in ranked]
-            for (_, extension), ranked in zip(items, found, strict=True)
-        ]
-        rescored = scored_by(reranker, [text for text, _ in items], outputs)
-        penalty = None
-        if decoding.method == "beam":  # the second model's weights are not compared
-            penalty = penalty_of(decoding.model_copy(update={"coverage_penalty": "none"}))
-        options: dict[str, Any] = {
-            "weight": decoding.reranker_weight,
-            "penalty": penalty,
-            "num_best": decoding.num_best,
-        }
-        reranked = [
-            ranked[: decoding.num_best] if others is None else rerank([ranked], [others], **options)[0]
-            for ranked, others in zip(found, rescored, strict=True)
-        ]
-        return reranked, [others is None for others in rescored]
-
-    def _written(self, extension: Extension | None, ids: Sequence[int]) -> str:
-        """The text of ids in the order in which they are written."""
-        return self._text(ids[::-1] if self.is_reversed else ids, extension)
-
-    def _read(self, hypothesis: Hypothesis) -> Hypothesis:
-        """A hypothesis in the order in which it is read."""
-        return reverse_tokens(hypothesis) if self.is_reversed else hypothesis
-
-    def _warnings(self, encoding: Encoding, extension: Extension | None) -> tuple[str, ...]:
-        """What the user should know of an input; a symbol that a pointer can copy may be unknown."""
-        return self._reasons(encoding, self._unknown(encoding, extension), "input")
-
-    def _unknown(self, encoding: Encoding, extension: Extension | None) -> Sequence[str]:
-        """The unknown symbols of an input that no pointer can copy."""
-        if not encoding.unknown or extension is None:
-            return encoding.unknown
-        fixed = (token for token, number in zip(encoding.tokens, extension.ids) if number == UNCOPYABLE)
-        return self.source.vocabulary.unknown(fixed)
+    def _source(self, text: str, encoding: Encoding) -> TextSource:
+        """What is read of a text."""
+        spelling: Spelling = FieldSpelling(self.target)
+        extension, content, unknown = None, encoding.ids, encoding.unknown
+        if self.extended is not None:  # a pointer does not only read ids
+            extension = self.extended.extend(text) if encoding.tokens else Extension(encoding.ids, (), ())
+            spelling = CopyingSpelling(self.extended, extension)
+            written = "\n".join(encoding.tokens).encode("utf-8", "surrogatepass")
+            content = np.frombuffer(written, np.uint8).astype(np.int64)
+            if unknown:  # a symbol that a pointer can copy may be unknown
+                fixed = (token for token, number in zip(encoding.tokens, extension.ids) if number == UNCOPYABLE)
+                unknown = self.source.vocabulary.unknown(fixed)
+        return TextSource(
+            name=text,
+            size=len(encoding.tokens),
+            content=content,
+            spelling=spelling,
+            columns=[*encoding.tokens, END],
+            unknown=unknown,
+            warnings=self._reasons(encoding, unknown, "input"),
+            encoding=encoding,
+            extension=extension,
+        )
 
     def _reasons(self, encoding: Encoding, unknown: Sequence[str], side: str) -> tuple[str, ...]:
         """Why a text cannot be handled as it is."""
@@ -704,130 +455,6 @@ class TextToText(AbstractModel[TextToTextConfig]):
             count, most = len(encoding.tokens), self.config.data.max_length
             warnings.append(f"{whose}{count} symbols, but training had at most {most}")
         return tuple(warnings)
-
-    def _coverage(self, hypothesis: Hypothesis, columns: int) -> Tensor:
-        """What each source position got of the hypothesis's main attention, in all."""
-        main = main_alignment(hypothesis.alignments, self.module.decoder)
-        assert main is not None  # the search has refused a decoder without attention
-        return main[:, :columns].double().sum(0)
-
-    def _lacking(self, hypothesis: Hypothesis, asked: Constraints, extension: Extension | None) -> tuple[str, ...]:
-        """A warning about texts that a hypothesis had to contain and does not."""
-        ids = hypothesis.tokens.tolist()
-        lacking = [p for p in asked.include if not any(ids[i : i + len(p)] == list(p) for i in range(len(ids)))]
-        shown = ", ".join(repr(self._written(extension, phrase)) for phrase in lacking)
-        return (f"the output reached its greatest length without {shown}",) if lacking else ()
-
-    def _shown(self, decoding: DecodingConfig) -> tuple[str | None, int | None]:
-        """The attention and the head of the alignment that results show: without a choice the supervised ones. Those
-        of an ensemble are the main ones of its members."""
-        if isinstance(self.module, EnsembleEncoderDecoder):
-            return None, None
-        layer, head = decoding.alignment_layer, decoding.alignment_head
-        losses = self.config.training.alignment_losses
-        if layer is None and losses.supervision:
-            layer, head = losses.supervision_layer, losses.supervision_head if head is None else head
-        return layer, head
-
-    def _text(self, ids: Sequence[int], extension: Extension | None) -> str:
-        """The text of ids in the order in which they are read."""
-        if self.extended is None or extension is None:
-            return self.target.decode(ids)
-        return self.extended.decode(ids, extension)
-
-    def _prediction(
-        self,
-        hypothesis: Hypothesis,
-        source: list[str],
-        extension: Extension | None,
-        warnings: tuple[str, ...],
-        shown: tuple[str | None, int | None],
-    ) -> Prediction:
-        columns = len(source) + 1
-        hypothesis = self._read(hypothesis)
-        alignments = {name: weights[..., :columns] for name, weights in hypothesis.alignments.items()}
-        ids = hypothesis.tokens.tolist()
-        ended = hypothesis.stop_reason == "eos"
-        if self.extended is None or extension is None:
-            tokens = self.target.tokens(ids)
-        else:
-            tokens = self.extended.tokens(ids, extension)
-        return Prediction(
-            [*source, END],
-            tokens + [END] * ended,
-            self._text(ids, extension),
-            hypothesis.score,
-            hypothesis.log_probability,
-            hypothesis.stop_reason,
-            main_alignment(alignments, self.module.decoder, layer=shown[0], head=shown[1]),
-            alignments,
-            warnings,
-            generate=hypothesis.auxiliary.get("generate"),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Texts that are searched for.
-
-    Args:
-        encodings, extensions, warnings: of each text.
-        lengths: symbols of each.
-        limits, least: the most and the fewest symbols of each output.
-        items: the numbers by which samples differ.
-        constraints: of each output, or None.
-    """
-
-    encodings: list[Encoding]
-    extensions: list[Extension | None]
-    warnings: list[tuple[str, ...]]
-    lengths: np.ndarray
-    limits: np.ndarray
-    least: np.ndarray
-    items: Tensor
-    constraints: Sequence[Constraints] | None
-
-
-def ensemble(models: Sequence[TextToText], **options: Any) -> TextToText:
-    """Models that predict together: one with the configuration of the first and the mean of their predictions.
-
-    Args:
-        models: two or more that read and write the same symbols, of any architectures.
-        options: `weights`, `average` and `main` of `regard.models.EnsembleDecoder`.
-
-    Raises:
-        ConfigError: for models whose symbols differ, with what differs.
-    """
-    first = models[0]
-    name = " + ".join(model.name for model in models)
-    layers = [model._shown(model.config.decoding)[0] for model in models]
-    mains = [
-        getattr(model.module.decoder, "main_attention", None) if layer in (None, "mean") else layer
-        for model, layer in zip(models, layers, strict=True)
-    ]
-    module = ensemble_of(models, main_attentions=mains, **options)
-    config = first.config.model_copy(update={"decoding": _alone(first.config.decoding)})
-    together = TextToText(config, first.source, first.target, module, name=name)
-    for number, model in enumerate(models):
-        together.fingerprints |= {f"{key}.{number}": value for key, value in model.fingerprints.items()}
-    return together
-
-
-def _alone(decoding: DecodingConfig) -> DecodingConfig:
-    """The settings of an ensemble, for the ensemble itself."""
-    return decoding.model_copy(update={"ensemble": (), "ensemble_weights": None, "ensemble_alignment": None})
-
-
-def candidates(decoding: DecodingConfig) -> DecodingConfig:
-    """The search of what is reranked: of a beam, all its hypotheses."""
-    if decoding.reranker is None or decoding.method != "beam":
-        return decoding
-    return decoding.model_copy(update={"num_best": max(decoding.beam, decoding.num_best)})
-
-
-def output_symbols(prediction: Prediction) -> list[str]:
-    """The symbols of the output, without the end symbol."""
-    return prediction.tokens[:-1] if prediction.stop_reason == "eos" else prediction.tokens
 
 
 def _in_words(field: Field, tokens: Sequence[str], *, has_end: bool) -> tuple[list[str], Tensor]:
@@ -844,12 +471,6 @@ def _capped(encoding: Encoding, longest: int, side: str = "input") -> Encoding:
         return encoding
     refusal = f"{count:,} symbols, but an {side} may have at most {longest:,} (max_source_length)"
     return Encoding(encoding.ids[:0], [], [], refusal)
-
-
-def _size(side: Field, units: str | tuple[str, ...]) -> str:
-    names = units if isinstance(units, str) else " and ".join(units)
-    columns = f" in {side.num_columns} columns" if side.num_columns > 1 else ""
-    return f"{len(side.vocabulary):,} {names} symbols{columns}"
 
 
 def _batches(lengths: np.ndarray, width: int, batch_tokens: int, *, in_order: bool = False) -> Iterator[np.ndarray]:

@@ -10,15 +10,12 @@ from typing import Any
 import torch
 
 from regard.config.tasks.text_to_text import ParallelFiles, TextToTextConfig
-from regard.data import Field, Report
+from regard.data import Report
 from regard.data.translation import TRANSLATION_METRICS
-from regard.decoding import chosen_heads
-from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
-from regard.models import EncoderDecoder, PointerDecoder, RecurrentDecoder, TransformerDecoder, TransformerEncoder
+from regard.errors import ConfigError
+from regard.models import EncoderDecoder, PointerDecoder, TransformerDecoder, TransformerEncoder
 from regard.tasks.contract import AbstractTask, DataFile, Metric
-from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.plan import Plan
-from regard.tasks.teaching import check_layer, check_teachable
 from regard.tasks.text_to_text import copying
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.copying import check_pointer
@@ -26,6 +23,7 @@ from regard.tasks.text_to_text.defaults import adopt, resolve
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.reading import TrainingData, read_data
 from regard.tasks.text_to_text.trainee import TextTrainee
+from regard.tasks.writing.checks import check_attentions, check_decoder_learns, check_self_attention, load_field
 
 DRAFT_SYMBOLS = 8
 """Symbols of a vocabulary before there is one."""
@@ -107,29 +105,17 @@ class TextToTextTask(AbstractTask[TextToTextConfig]):
 
     def restore(self, config: TextToTextConfig, folder: Path, *, name: str) -> TextToText:
         """The model with the saved fields."""
-        return TextToText.build(config, _field(folder, "source"), _field(folder, "target"), name=name)
+        return TextToText.build(config, load_field(folder, "source"), load_field(folder, "target"), name=name)
 
 
 def _check_teachable(config: TextToTextConfig, module: EncoderDecoder) -> None:
     """Refuses attention that would keep its random initial values."""
-    attention, training = config.model.attention, config.training
-    decoder, memory_size = module.decoder, module.encoder.output_size
-    if isinstance(decoder, PointerDecoder):
-        decoder = decoder.core
-    if isinstance(decoder, RecurrentDecoder):
-        check_teachable(decoder, attention, training, memory_size=memory_size)
+    decoder = module.decoder.core if isinstance(module.decoder, PointerDecoder) else module.decoder
     for name, side in (("encoder", module.encoder), ("decoder", decoder)):
         if isinstance(side, TransformerEncoder | TransformerDecoder):
             config_of_side: Any = getattr(config.model, name)
-            check_layer(
-                side.layers[0].attention,
-                config_of_side.self_attention,
-                sizes=(side.embedding.size,) * 3,
-                path=("model", name, "self_attention"),
-            )
-    if isinstance(decoder, TransformerDecoder) and attention is not None:
-        size = decoder.embedding.size
-        check_layer(decoder.layers[-1].cross_attention, attention, training, sizes=(size, memory_size, size))
+            check_self_attention(side, config_of_side.self_attention, ("model", name, "self_attention"))
+    check_decoder_learns(decoder, config.model.attention, config.training, memory_size=module.encoder.output_size)
 
 
 def _check_references(config: TextToTextConfig) -> None:
@@ -160,29 +146,17 @@ def _check_references(config: TextToTextConfig) -> None:
 def _check_attentions(config: TextToTextConfig, module: EncoderDecoder) -> None:
     """Refuses attentions and heads that the decoder does not have."""
     losses, decoding = config.training.alignment_losses, config.decoding
-    chosen = (
+
+    def memory() -> object:
+        ids = torch.full((1, 2), DRAFT_SYMBOLS - 1)
+        copied = {"source_ids": ids, "extension": ids.new_zeros(1, 0, dtype=torch.bool)}
+        return module.prepare(ids, **(copied if isinstance(module.decoder, PointerDecoder) else {}))
+
+    chosen = [
         (("training", "alignment_losses", "supervision"), losses.supervision_layer, losses.supervision_head),
         (("decoding", "alignment"), decoding.alignment_layer, decoding.alignment_head),
-    )
-    if all(layer is None and head is None for _, layer, head in chosen):
-        return
-    ids = torch.full((1, 2), DRAFT_SYMBOLS - 1)
-    copied = {"source_ids": ids, "extension": ids.new_zeros(1, 0, dtype=torch.bool)}
-    with torch.no_grad():
-        memory = module.eval().prepare(ids, **(copied if isinstance(module.decoder, PointerDecoder) else {}))
-        alignments = module.decoder.forward(ids, memory, alignment=True).alignments
-    module.train()
-    for (*path, name), layer, head in chosen:
-        for key, options in (("layer", {"layer": layer}), ("head", {"layer": layer, "head": head})):
-            if options[key] is None:
-                continue
-            try:
-                if not alignments:
-                    raise ConfigError("the model has no attention")
-                chosen_heads(alignments, module.decoder, **options)
-            except ConfigError as error:
-                message = str(error).replace("alignment_", f"{name}_", 1)
-                raise ConfigError(message, (*path, f"{name}_{key}")) from None
+    ]
+    check_attentions(module, memory, chosen)
 
 
 def _check_direction(config: TextToTextConfig) -> None:
@@ -195,12 +169,3 @@ def _check_direction(config: TextToTextConfig) -> None:
                 "(data.target.direction); leave out one of them",
                 ("training", "alignment_losses", name),
             )
-
-
-def _field(folder: Path, side: str) -> Field:
-    try:
-        return Field.load(folder, side)
-    except (DataError, UnsupportedError):
-        raise
-    except (RegardError, TypeError) as error:
-        raise DataError(f"{folder / side}.json: {error}\n  {DAMAGED}") from None

@@ -161,6 +161,21 @@ DECODERS: tuple[DecoderCase, ...] = (
         _RECURRENT,
         lambda: _queried_by_states(2, "gru", order="attend_then_recur"),
     ),
+    DecoderCase("captioner", (*_RECURRENT, models.captioner, models.DeepReadout), lambda: tiny.captioner()),
+    DecoderCase(
+        "captioner as sgrvinod, two layers", (models.captioner,), lambda: tiny.captioner(like="sgrvinod", num_layers=2)
+    ),
+    DecoderCase(
+        "deep readout with tanh of plane coverage with a gate",
+        (*_RECURRENT, models.DeepReadout),
+        lambda: tiny.recurrent(
+            a.plane_coverage(**_SIZES, size=4, num_filters=2, kernel_size=3, gate="scalar"),
+            order="attend_then_recur",
+            readout=models.DeepReadout(
+                tiny.QUERY_SIZE, embedding_size=tiny.EMBEDDING_SIZE, context_size=tiny.MEMORY_SIZE, tanh=True
+            ),
+        ),
+    ),
     DecoderCase("mocha", _RECURRENT, lambda: tiny.recurrent(a.mocha(**_SIZES, size=4, chunk_size=2))),
     DecoderCase("gmm", _RECURRENT, lambda: tiny.recurrent(a.gmm(**_SIZES, size=4, num_components=2))),
     DecoderCase(

@@ -90,7 +90,7 @@ def coverage(score: Any, story: Story) -> Vector:
 
 @oracle(PlaneCoverageScore)
 def plane_coverage(score: Any, story: Story) -> Vector:
-    """e_ij = vᵀ tanh(W q_i + U h_j + U_f f_ij + b); f_ij = Σ_y Σ_x F_yx c at y rows below and x columns beside cell j."""
+    """e_ij = vᵀ tanh(W q_i + U h_j + U_f f_ij + b); f_ij = Σ_y Σ_x F_yx c, y rows below and x beside cell j."""
     coverages = total(story, [0.0] * story.num_positions)
     height = 1 if story.grid is None else story.grid[0]
     columns = story.num_positions // max(height, 1)

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config.tasks.text_to_text import DecodingConfig
+from regard.config.texts import TextDecodingConfig
 from regard.data import UNKNOWN, Encoding, Field
 from regard.decoding import Constraints
 from regard.errors import ConfigError, DataError, InputError
-from regard.tasks.text_to_text.limits import EXTRA_SYMBOLS
+from regard.tasks.writing.limits import EXTRA_SYMBOLS
 
 KEYS = ("prefix", "include", "exclude")
 
 
 def encoded(
-    decoding: DecodingConfig,
+    decoding: TextDecodingConfig,
     given: Sequence[Mapping[str, Any] | None] | None,
     field: Field,
     count: int,
@@ -82,7 +82,7 @@ def backwards(asked: Sequence[Constraints]) -> list[Constraints]:
 
 
 def with_room(
-    limits: NDArray[np.int64], asked: Sequence[Constraints], decoding: DecodingConfig, most: int
+    limits: NDArray[np.int64], asked: Sequence[Constraints], decoding: TextDecodingConfig, most: int
 ) -> NDArray[np.int64]:
     """The limits, large enough for the constraints if they follow from the inputs.
 

@@ -1,23 +1,41 @@
-"""The metrics of a model on held-out pairs."""
+"""The metrics of texts that a model has written."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from regard.data.references import Item
 from regard.data.translation import CorpusScore
 from regard.decoding import Prediction
 
 TITLES = {"bleu": "BLEU", "chrf": "chrF"}
 
 
+class WrittenItem(Protocol):
+    """An input with its references."""
+
+    @property
+    def source(self) -> Any:
+        """The input, as `predict` takes it; `str` shows it."""
+        ...
+
+    @property
+    def references(self) -> Sequence[str]:
+        """The texts that are right."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Where the item is from, such as `test.tsv:3`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Scored:
     """An item with its output: `errors` is the edit distance to the nearest reference, `length` its length."""
 
-    item: Item
+    item: WrittenItem
     prediction: Prediction
     errors: int
     length: int
@@ -35,7 +53,7 @@ class Scored:
     def record(self) -> dict[str, Any]:
         """The item as a JSON object."""
         return {
-            "source": self.item.source,
+            "source": str(self.item.source),
             "references": list(self.item.references),
             "output": self.prediction.text,
             "errors": self.errors,
@@ -58,10 +76,12 @@ class Evaluation:
     sequence_error_rate: the share of items whose output equals none of their references (WER when items are words).
     symbol_error_rate: edit distances to the nearest reference over its length, summed over items (PER for phones).
     bleu, chrf: of all outputs together, from 0 to 100, if they were computed (`regard.data.corpus_score`).
+    further: figures that a task adds, by name.
     """
 
     scored: Sequence[Scored]
     corpus: Mapping[str, CorpusScore] = field(default_factory=dict)
+    further: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -73,6 +93,7 @@ class Evaluation:
         return {
             "sequence_error_rate": wrong / count if count else float("nan"),
             "symbol_error_rate": errors / symbols if symbols else float("inf") if errors else 0.0,
+            **self.further,
             **{name: score.value for name, score in self.corpus.items()},
             "items": count,
         }
@@ -94,5 +115,6 @@ class Evaluation:
             f"{len(self.scored):,} items: sequence error rate {metrics['sequence_error_rate']:.2%}, "
             f"symbol error rate {metrics['symbol_error_rate']:.2%}"
         )
+        further = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in self.further.items())
         scores = (f"{TITLES[name]} {score.value:.2f}  {score.signature}" for name, score in self.corpus.items())
-        return "\n".join([rates, *scores])
+        return "\n".join([rates, *([further] if further else []), *scores])

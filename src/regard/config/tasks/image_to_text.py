@@ -1,0 +1,233 @@
+"""The configuration of image to text: pictures or handwriting with their texts, and a model that writes the texts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, Strict
+
+from regard.config.schema import (
+    FROM_DATA,
+    AttentionConfig,
+    Config,
+    File,
+    Fraction,
+    Probability,
+    Section,
+    Size,
+    TrainingConfig,
+    Weight,
+)
+from regard.config.texts import (
+    MultiHeadConfig,
+    RecurrentDecoderConfig,
+    TargetConfig,
+    TextDecodingConfig,
+    TransformerDecoderConfig,
+    WriterTrainingConfig,
+)
+
+Norm = Literal["none", "batch", "group", "layer"]
+Widths = Annotated[tuple[Size, ...], Strict(False), Field(min_length=1)]
+"""The numbers of channels, or of blocks, of stages one after the other."""
+Positive = Annotated[float, Field(gt=0.0)]
+
+
+class ImageConfig(Section):
+    """How pictures and strokes become what the encoder reads."""
+
+    colour: Literal["grey", "rgb"] = Field(default="grey", description="one channel, or red, green and blue")
+    invert: bool | None = Field(
+        default=None,
+        description="whether white paper is 0 and black ink 1, in place of black 0 and white 1; null: with `grey`",
+    )
+    normalise: Literal["none", "imagenet"] | None = Field(
+        default=None,
+        description="`imagenet`: mean and deviation of its colours, as pretrained encoders were trained; null: if the "
+        "encoder is pretrained",
+    )
+    size: Annotated[tuple[Size, Size], Strict(False)] | None = Field(
+        default=None, description="height and width of all pictures; null: each keeps its own, within the limits below"
+    )
+    fit: Literal["pad", "crop", "stretch"] = Field(
+        default="pad",
+        description="how pictures of another aspect get the `size`: with paper around, cut off, or stretched",
+    )
+    max_height: Size | None = Field(default=None, description="larger pictures are made smaller; null: no limit")
+    max_width: Size | None = Field(default=None, description="larger pictures are made smaller; null: no limit")
+    max_pixels: Size = Field(
+        default=160_000, description="height times width: larger pictures are made smaller; without effect on `size`"
+    )
+    max_file_pixels: Size = Field(
+        default=50_000_000, description="files with more pixels are refused before they are decoded"
+    )
+    unit: Positive = Field(default=24.0, description="of strokes: pixels of a symbol's typical height")
+    pen: Positive = Field(default=2.0, description="of strokes: the width of the pen in pixels")
+    margin: Weight = Field(default=4.0, description="of strokes: paper around the ink in pixels")
+
+
+class DataConfig(Section):
+    """Where the pictures and their texts are and how they are read."""
+
+    train: File = Field(
+        description="a table of pictures (paths) or strokes with their texts: TSV, JSONL or captions in COCO's form; or "
+        "a folder of InkML; relative to the configuration's folder"
+    )
+    dev: File | None = Field(
+        default=None, description="held-out pictures; null: a share of the training pictures (`dev_fraction`)"
+    )
+    dev_fraction: Annotated[float, Field(gt=0.0, lt=0.5)] | None = Field(
+        default=None,
+        description="share of training pictures that a fixed hash holds out if there is no `dev`; null: a tenth, or "
+        "about 2,000 pictures if that is less",
+    )
+    format: Literal["auto", "tsv", "jsonl", "coco", "inkml"] = Field(
+        default="auto", description="`auto` goes by the suffix; a folder is InkML"
+    )
+    image_field: str | int | None = Field(
+        default=None,
+        description="TSV column, counted from 0, or its name, or JSONL field of paths or strokes; null: the first "
+        "column, the field `image`, or else `strokes`",
+    )
+    text_field: str | int | None = Field(
+        default=None,
+        description="TSV column, JSONL field or type of InkML's annotation of the text; null: the second column, the "
+        "field `text`, or else `tokens`, the annotation `truth`",
+    )
+    image_folder: File | None = Field(
+        default=None, description="the folder of the pictures that a table names; null: that of the table"
+    )
+    image: ImageConfig = Field(default=ImageConfig(), description="how pictures and strokes are read")
+    target: TargetConfig = Field(default=TargetConfig(), description="the texts")
+    max_length: Size = Field(default=400, description="texts with more symbols are left out and reported")
+
+    @property
+    def is_reversed(self) -> bool:
+        """Whether texts are written from right to left."""
+        return self.target.direction == "right_to_left"
+
+
+class VisionConfig(Section):
+    """What all encoders of images have in common."""
+
+    size: Size | None = Field(
+        default=None, description="features of a cell for the decoder, by a projection; null: those of the backbone"
+    )
+    positions: Literal["sinusoidal", "normalised_sinusoidal", "learned"] | None = Field(
+        default="sinusoidal",
+        description="what is added to the features, so that the decoder knows rows and columns; `normalised_sinusoidal` "
+        "are shares of height and width; null: nothing",
+    )
+    dropout: Fraction = Field(default=0.1, description="on the features", json_schema_extra=FROM_DATA)
+    freeze: bool = Field(default=False, description="the backbone keeps its weights and statistics")
+    backbone_precision: Literal["float32", "bfloat16"] = Field(
+        default="float32", description="number type that the backbone computes in, in training"
+    )
+
+
+class PlainConfig(VisionConfig):
+    """Stages of 3 × 3 convolutions, with a maximum over 2 × 2 cells after every stage."""
+
+    backbone: Literal["plain"] = Field(default="plain", description="the kind of network")
+    widths: Widths = Field(default=(32, 64, 128), description="channels of each stage; each halves height and width")
+    depth: Size = Field(default=2, description="convolutions in a stage")
+    norm: Norm = Field(default="batch", description="normalisation, in which padding does not count")
+
+
+class ResidualConfig(VisionConfig):
+    """A residual network of basic blocks (He 2016)."""
+
+    backbone: Literal["residual"] = Field(default="residual", description="the kind of network")
+    widths: Widths = Field(default=(32, 64, 128), description="channels of each stage; each halves height and width")
+    depths: Widths = Field(default=(2, 2, 2), description="blocks in each stage, two convolutions each")
+    norm: Norm = Field(default="batch", description="normalisation, in which padding does not count")
+
+
+ModelEncoder = ResidualConfig | PlainConfig
+"""The encoders; the first is meant where `backbone` is left out."""
+
+
+class RecurrentConfig(Section):
+    """An encoder of images and a recurrent decoder (Xu 2015)."""
+
+    architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of decoder")
+    encoder: ModelEncoder = Field(default=ResidualConfig(), discriminator="backbone", description="reads the picture")
+    decoder: RecurrentDecoderConfig = Field(default=RecurrentDecoderConfig(), description="writes the text")
+    attention: AttentionConfig | None = Field(
+        default=AttentionConfig(),
+        description="the attention mechanism; null: none, so that the decoder gets only one vector (`decoder.context`)",
+    )
+
+
+class TransformerConfig(Section):
+    """An encoder of images and a Transformer decoder."""
+
+    architecture: Literal["transformer"] = Field(default="transformer", description="the kind of decoder")
+    encoder: ModelEncoder = Field(default=ResidualConfig(), discriminator="backbone", description="reads the picture")
+    decoder: TransformerDecoderConfig = Field(default=TransformerDecoderConfig(), description="writes the text")
+    attention: MultiHeadConfig = Field(
+        default=MultiHeadConfig(), description="how each layer of the decoder attends to the picture"
+    )
+
+
+ModelConfig = RecurrentConfig | TransformerConfig
+"""The section of any architecture; the first is meant where `architecture` is left out."""
+
+
+class AugmentationConfig(Section):
+    """What changes pictures and strokes at random in training, anew in every epoch. All draws follow from the seed."""
+
+    share: Probability = Field(default=1.0, description="of the pictures that are changed")
+    scale: Fraction = Field(default=0.0, description="sizes are multiplied by 1 - x to 1 / (1 - x)")
+    slant: Weight = Field(default=0.0, description="degrees by which verticals lean to either side, at most")
+    rotation: Weight = Field(default=0.0, description="degrees to either side, at most")
+
+
+class ImageTrainingConfig(WriterTrainingConfig):
+    """The training loop, with what pictures add to it."""
+
+    learning_rate: Positive = Field(
+        default=0.001, description=TrainingConfig.model_fields["learning_rate"].description, json_schema_extra=FROM_DATA
+    )
+    batch_pixels: Size = Field(
+        default=400_000,
+        description="the most pixels of a batch, with padding",
+        json_schema_extra=FROM_DATA,
+    )
+    augmentation: AugmentationConfig | None = Field(
+        default=None, description="what changes pictures at random, `{}` with its defaults; null: nothing"
+    )
+
+
+class DecodingConfig(TextDecodingConfig):
+    """The search of predictions, and of validations with a beam of their own."""
+
+    max_length: Size | None = Field(
+        default=None,
+        description="the most symbols of an output; null: `data.max_length`",
+        json_schema_extra=FROM_DATA,
+    )
+    batch_pixels: Size = Field(
+        default=4_000_000,
+        description="the most pixels, with padding, of the pictures whose texts are searched for at once",
+    )
+
+
+METRICS = (
+    "sequence_error_rate (wer), expression_rate, expression_rate_1, expression_rate_2, expression_rate_3, "
+    "symbol_error_rate (per), loss, bleu, chrf, bleu_4, rouge_l, cider, cider_d"
+)
+"""What `select` may be, in words."""
+
+
+class ImageToTextConfig(Config):
+    """A whole configuration of image to text."""
+
+    task: Literal["image_to_text"] = Field(default="image_to_text", description="what is learned")
+    data: DataConfig = Field(description="the pictures and their texts")
+    model: ModelConfig = Field(default=RecurrentConfig(), discriminator="architecture", description="the network")
+    training: ImageTrainingConfig = Field(default=ImageTrainingConfig(), description="the training loop")
+    decoding: DecodingConfig = Field(default=DecodingConfig(), description="the search")
+    select: str = Field(
+        default="sequence_error_rate", description=f"the validation metric that chooses the best weights: {METRICS}"
+    )

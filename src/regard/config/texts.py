@@ -1,0 +1,241 @@
+"""Sections that tasks share whose outputs are texts: their symbols, their decoders, and how they are searched for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, Strict, model_validator
+
+from regard.config.schema import (
+    FROM_DATA,
+    AlignmentTrainingConfig,
+    AttentionConfig,
+    DecoderConfig,
+    FeedbackConfig,
+    File,
+    Probability,
+    Section,
+    Size,
+    SmoothedTrainingConfig,
+    TrainingConfig,
+    TransformerLayersConfig,
+)
+from regard.config.search import Natural, Search
+from regard.errors import ConfigError
+
+Texts = str | Annotated[tuple[str, ...], Strict(False)]
+"""One text, or several."""
+Units = Literal["character", "word", "whitespace", "byte", "separator", "sentencepiece"]
+
+
+class SideConfig(Section):
+    """How the text of one side becomes symbols."""
+
+    units: Units | Annotated[tuple[Units, ...], Strict(False)] = Field(
+        default="character",
+        description="what a symbol is; `word` splits off punctuation, `whitespace` does not; a list has the units of "
+        "each column of the input (`source_field`)",
+    )
+    separator: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None, description="the text between the symbols of units `separator`, for example `;`"
+    )
+    case: Literal["keep", "upper", "lower"] = Field(
+        default="keep", description="the letter case that every text is converted to"
+    )
+    unicode: Literal["keep", "NFC", "NFD", "NFKC", "NFKD"] = Field(
+        default="NFC", description="the Unicode normal form of every text"
+    )
+    min_count: Size = Field(default=1, description="symbols that occur less often are unknown")
+    vocabulary_size: Size | None = Field(
+        default=None,
+        description="the most symbols of the vocabulary, which keeps the most frequent; null: all. With sentencepiece: "
+        "the number of pieces to learn; null: 13.5 times the square root of the number of words",
+    )
+    sentencepiece_model: File | None = Field(default=None, description="file of a sentencepiece model; null: train one")
+
+
+class TargetConfig(SideConfig):
+    """How the text of outputs becomes symbols, and in which order they are written."""
+
+    direction: Literal["left_to_right", "right_to_left"] = Field(
+        default="left_to_right",
+        description="the order in which the symbols of an output are learned and predicted; what is predicted from "
+        "right to left is turned round again. Such a model reranks the outputs of others (`decoding.reranker`)",
+    )
+
+
+class RecurrentKind(Section):
+    """What chooses a recurrent encoder or decoder."""
+
+    architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of network")
+
+
+class RecurrentDecoderConfig(DecoderConfig, RecurrentKind):
+    """A recurrent decoder."""
+
+
+class MultiHeadConfig(AttentionConfig):
+    """A recipe of attention, with its options by name, in a Transformer."""
+
+    recipe: str = Field(default="multi_head", description="the name of a recipe; all other keys here are its options")
+
+
+class TransformerKind(Section):
+    """What chooses the encoder or decoder of a Transformer."""
+
+    architecture: Literal["transformer"] = Field(default="transformer", description="the kind of network")
+
+
+class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
+    """What the encoder and the decoder of a Transformer have in common."""
+
+    layers: Size = Field(default=4, description="number of layers", json_schema_extra=FROM_DATA)
+    positions: (
+        Literal[
+            "sinusoidal",
+            "scaled_sinusoidal",
+            "learned",
+            "rotary",
+            "linear_bias",
+            "buckets",
+            "relative",
+            "transformer_xl",
+        ]
+        | None
+    ) = Field(
+        default="sinusoidal",
+        description="vectors that are added to embeddings (the first three), or how self-attention knows distances "
+        "(`regard info multi_head`); null: none",
+    )
+    max_positions: Size | None = Field(
+        default=None,
+        description="with `positions: learned`: the number of positions, end symbols included; null: `data.max_length` "
+        "+ 1. Longer inputs are refused, and outputs are no longer",
+    )
+    self_attention: MultiHeadConfig = Field(
+        default=MultiHeadConfig(),
+        description="how symbols of one side attend to one another: a recipe that is not recurrent",
+    )
+    like: Literal["annotated_transformer"] | None = Field(
+        default=None,
+        description="as another implementation computes it (`regard.models.peers`), with its defaults: of the "
+        "Annotated Transformer `projection_bias: true` and `norm_epsilon: 1e-6`",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_defaults(cls, values: Any) -> Any:
+        """The defaults of the implementation that is imitated."""
+        if isinstance(values, dict) and values.get("like") == "annotated_transformer":
+            return {"projection_bias": True, "norm_epsilon": 1e-6, **values}
+        return values
+
+
+class TransformerDecoderConfig(TransformerSideConfig):
+    """The decoder of a Transformer."""
+
+    tied_weights: bool = Field(default=False, description="the output layer shares the matrix of the embedding")
+
+
+class WriterTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, SmoothedTrainingConfig, TrainingConfig):
+    """The training loop, with what models that write texts add to it."""
+
+    learning_rate: Annotated[float, Field(gt=0.0)] = Field(
+        default=0.002,
+        description=TrainingConfig.model_fields["learning_rate"].description,
+        json_schema_extra=FROM_DATA,
+    )
+    label_smoothing_others: bool = Field(
+        default=False,
+        description="`label_smoothing` is distributed over all symbols but the right one, as in the Annotated "
+        "Transformer and Joey NMT",
+    )
+
+
+class TextDecodingConfig(Search):
+    """The search of predictions that are texts, and of validations with a beam of their own."""
+
+    max_length: Size | None = Field(
+        default=None, description="the most symbols of an output; null: it follows from the input"
+    )
+    prefix: str = Field(default="", description="the text with which every output begins")
+    include: Texts = Field(
+        default=(), description="a text that every finished output contains, or a list of them; needs a beam"
+    )
+    exclude: Texts = Field(default=(), description="a text that no output contains, or a list of them")
+    alignment_layer: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="the attention that the alignment of a prediction shows, such as `cross.3`; `mean`: all; null: the "
+        "supervised one, or else the last",
+    )
+    alignment_head: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="the head of `alignment_layer`, from 0; null: the supervised one, or else their mean"
+    )
+    ensemble: File | Annotated[tuple[File, ...], Strict(False)] = Field(
+        default=(),
+        description="a model, or a list of them, with the same vocabularies: run folders or names of shipped models. "
+        "Outputs are searched for with the mean of their predictions and this model's",
+    )
+    ensemble_weights: Annotated[tuple[Annotated[float, Field(gt=0.0)], ...], Strict(False)] | None = Field(
+        default=None, description="of an ensemble: the weight of this model and of each other one; null: equal"
+    )
+    ensemble_average: Literal["probabilities", "log_probabilities"] = Field(
+        default="probabilities", description="of an ensemble: what is averaged"
+    )
+    ensemble_alignment: Natural | None = Field(
+        default=None,
+        description="of an ensemble: the model whose alignment is shown, 0 for this one; null: the mean of all",
+    )
+    reranker: File | None = Field(
+        default=None,
+        description="a second model that helps to rank the hypotheses of the beam, or the samples: a run folder or the "
+        "name of a shipped model, mostly one that writes from right to left (`data.target.direction`)",
+    )
+    reranker_weight: Probability = Field(
+        default=0.5, description="of a reranker: its share of the score, beside that of the search"
+    )
+    validation_beam: Size = Field(
+        default=1, description="the beam of validations; `regard predict` and `regard evaluate` use `beam`"
+    )
+
+    @property
+    def members(self) -> tuple[Path, ...]:
+        """The further models of the ensemble."""
+        return self.ensemble if isinstance(self.ensemble, tuple) else (self.ensemble,)
+
+    @model_validator(mode="after")
+    def _limits_agree(self) -> Self:
+        for name, value in self:
+            if isinstance(value, int) and value >= 2**31:
+                raise ConfigError(f"{name} is {value}; it must be below 2147483648", (name,))
+        if (weights := self.ensemble_weights) is not None and len(weights) != len(self.members) + 1:
+            raise ConfigError(
+                f"ensemble_weights has {len(weights)} numbers, but with this model there are {len(self.members) + 1}",
+                ("ensemble_weights",),
+            )
+        for name in ("alignment_layer", "alignment_head"):
+            if self.members and getattr(self, name) is not None:
+                raise ConfigError(
+                    f"{name} has no effect with an ensemble, whose models have attentions of their own; "
+                    "ensemble_alignment chooses the model whose alignment is shown",
+                    (name,),
+                )
+        if (shown := self.ensemble_alignment) is not None and shown > len(self.members):
+            raise ConfigError(
+                f"ensemble_alignment is {shown}, but the last model is number {len(self.members)}",
+                ("ensemble_alignment",),
+            )
+        if self.max_length is not None and self.min_length > self.max_length:
+            raise ConfigError(
+                f"min_length is {self.min_length}, above max_length {self.max_length}; lower it or raise max_length",
+                ("min_length",),
+            )
+        for name in ("include", "exclude"):
+            value = getattr(self, name)
+            if any(not text.strip() for text in ((value,) if isinstance(value, str) else value)):
+                raise ConfigError(f"{name} has an empty text", (name,))
+        if self.include and (self.method != "beam" or self.beam == 1):
+            searched = "sampling" if self.method != "beam" else "greedy search (beam 1)"
+            raise ConfigError(f"include needs a beam of at least 2; {searched} has only one hypothesis", ("include",))
+        return self

@@ -1,0 +1,463 @@
+"""Tables of pictures with their texts: TSV, JSONL, captions in COCO's form, and folders of InkML."""
+
+from __future__ import annotations
+
+import json
+import operator
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, overload
+
+from regard.config.spelling import did_you_mean, nearest
+from regard.data.columns import TAB
+from regard.data.jsonl import parse
+from regard.data.lines import BYTE_ORDER_MARK, FOREIGN, Lines, reason
+from regard.data.pairs import shorten
+from regard.errors import ConfigError, DataError
+from regard.image import Strokes, image_size, read_inkml
+
+PictureFormat = Literal["auto", "tsv", "jsonl", "coco", "inkml"]
+SUFFIXES: dict[str, PictureFormat] = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "coco", ".tsv": "tsv", ".tab": "tsv", ".txt": "tsv",
+}  # fmt: skip
+IMAGE, STROKES, TEXT, TOKENS = "image", "strokes", "text", "tokens"
+"""Fields of JSONL that are read if none are chosen; a field `tokens` is a text whose tokens stand between blanks."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picture:
+    """A picture and the texts that belong to it.
+
+    Args:
+        image: the file of a picture, or strokes.
+        texts: one, or several references; none if texts were not asked for.
+        place: where it is named, such as `captions.tsv:3`.
+        id: what predictions are named by: the path as the table has it, or the name that a record has (`id`).
+    """
+
+    image: Path | Strokes
+    texts: tuple[str, ...]
+    place: str
+    id: str
+
+    def size(self) -> tuple[int, int]:
+        """Height and width: of a file the pixels, by its header; of strokes their extent, in their own unit.
+
+        Raises:
+            DataError: for a file that is missing or no picture; the text begins with the place.
+        """
+        if isinstance(self.image, Strokes):
+            width, height = self.image.extent
+            return max(1, round(height)), max(1, round(width))
+        try:
+            return image_size(self.image)
+        except DataError as error:
+            raise DataError(f"{self.place}: {error}") from None
+
+
+class Pictures(Sequence[Picture]):
+    """A sequence of pictures that are read by index; slices are sequences too. Nothing is decoded.
+
+    Args:
+        path: the file or folder of the table.
+        num_blank: how many blank lines were skipped.
+    """
+
+    def __init__(self, path: Path, *, num_blank: int = 0) -> None:
+        self.path = path
+        self.num_blank = num_blank
+
+    @abstractmethod
+    def read(self, index: int) -> Picture:
+        """The picture at an index from 0 to `len(self) - 1`."""
+
+    def texts(self, index: int) -> tuple[str, ...]:
+        """The texts of a picture, without its strokes."""
+        return self.read(index).texts
+
+    def __iter__(self) -> Iterator[Picture]:
+        return map(self.read, range(len(self)))
+
+    @overload
+    def __getitem__(self, index: int) -> Picture: ...
+    @overload
+    def __getitem__(self, index: slice) -> Pictures: ...
+    def __getitem__(self, index: int | slice) -> Picture | Pictures:
+        if isinstance(index, slice):
+            return SelectedPictures(self, range(len(self))[index])
+        number = operator.index(index)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"{self.path} has {len(self)} pictures; got the index {number}.")
+        return self.read(number % len(self))
+
+
+class SelectedPictures(Pictures):
+    """Some of the pictures of a sequence, in the order of their indices."""
+
+    def __init__(self, pictures: Pictures, indices: Sequence[int]) -> None:
+        super().__init__(pictures.path)
+        self.pictures = pictures
+        self.indices = indices
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def read(self, index: int) -> Picture:
+        return self.pictures.read(self.indices[index])
+
+    def texts(self, index: int) -> tuple[str, ...]:
+        return self.pictures.texts(self.indices[index])
+
+
+class ListedPictures(Pictures):
+    """Pictures in files, all named in memory; rows that name the same file are one picture with several texts."""
+
+    def __init__(self, path: Path, rows: Sequence[Picture], *, num_blank: int = 0) -> None:
+        super().__init__(path, num_blank=num_blank)
+        self.rows = tuple(rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def read(self, index: int) -> Picture:
+        return self.rows[index]
+
+
+class WrittenPictures(Pictures):
+    """One record of strokes on each line of a file; they are parsed when they are read."""
+
+    def __init__(self, lines: Lines, fields: _Fields, texts: Sequence[tuple[str, ...]]) -> None:
+        super().__init__(lines.path, num_blank=lines.num_skipped)
+        self.lines = lines
+        self.fields = fields
+        self.all_texts = tuple(texts)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def read(self, index: int) -> Picture:
+        place = f"{self.path}:{self.lines.number(index)}"
+        record = parse(self.lines[index], place)
+        texts = self.all_texts[index]
+        image = _strokes(self.fields.image_of(record, place), self.fields.image, texts, place)
+        return Picture(image, texts, place, _id(record) or str(self.lines.number(index)))
+
+    def texts(self, index: int) -> tuple[str, ...]:
+        return self.all_texts[index]
+
+
+class InkPictures(Pictures):
+    """The InkML files of a folder, by their names; they are parsed when they are read."""
+
+    def __init__(self, path: Path, files: Sequence[Path], *, annotation: str | None, with_texts: bool) -> None:
+        super().__init__(path)
+        self.files = tuple(files)
+        self.annotation = annotation
+        self.with_texts = with_texts
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def read(self, index: int) -> Picture:
+        file = self.files[index]
+        strokes = read_inkml(file, truth=self.annotation)
+        if self.with_texts and strokes.text is None:
+            kind = f"of type {self.annotation}" if self.annotation else "that says what is written (truth or label)"
+            raise DataError(f"{file}: expected an annotation {kind}; there is none.")
+        texts = (strokes.text or "",) if self.with_texts else ()
+        name = (file.relative_to(self.path) if self.path.is_dir() else file).with_suffix("").as_posix()
+        return Picture(strokes, texts, str(file), name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """The fields of records, for JSONL."""
+
+    image: str
+    text: str | None
+
+    def image_of(self, record: Any, place: str) -> Any:
+        return _field(record, self.image, "image_field", place)
+
+    def texts_of(self, record: Any, place: str) -> tuple[str, ...]:
+        if self.text is None:
+            return ()
+        return _texts(_field(record, self.text, "text_field", place), self.text, place)
+
+
+def open_pictures(
+    path: Path | str,
+    *,
+    image_field: str | int | None = None,
+    text_field: str | int | None = None,
+    format: PictureFormat = "auto",
+    image_folder: Path | str | None = None,
+    with_texts: bool = True,
+) -> Pictures:
+    """Opens a table of pictures and their texts. No picture is decoded, and whether its file exists is not looked at.
+
+    - `tsv`: the path of a picture, a tab, a text. Rows with the same path are one picture with several texts.
+    - `jsonl`: a JSON object on each line, with the field `image` (a path) or `strokes` (a list of lists of numbers,
+      `Strokes.of`), and `text`: a text, or a list of texts, or of lists of tokens, which are joined by blanks. A list
+      of texts in a field `tokens` is one text.
+    - `coco`: an object with `images` (`id`, `file_name`) and `annotations` (`image_id`, `caption`).
+    - `inkml`: a folder of files `.inkml`, at any depth, or one such file. The text is the annotation `truth`.
+
+    Args:
+        path: the table.
+        image_field: a field of JSONL; a column of TSV, counted from 0, or its name, which the first line then has.
+            None: `image`, or `strokes` if the first record has it instead; the first column of TSV.
+        text_field: likewise of the text: `text`, or `tokens` if the first record has it instead; the second column of
+            TSV. In InkML the type of an annotation.
+        format: `auto`: by the suffix, and a folder is InkML.
+        image_folder: what relative paths of pictures belong to; None: the folder of the table.
+        with_texts: False: texts are not read and may be missing, as for predictions.
+
+    Raises:
+        ConfigError: for options that contradict the file.
+        DataError: for a file that cannot be read or has no pictures, and for a line that is malformed; the text names
+            file, line, field and value. Strokes and InkML are checked when they are read.
+    """
+    file = Path(path)
+    kind = _format(file) if format == "auto" else format
+    folder = file.parent if image_folder is None else Path(image_folder)
+    if kind == "inkml":
+        for name, value in (("image_field", image_field), ("image_folder", image_folder)):
+            if value is not None:
+                raise ConfigError(f"data.{name}={value} has no effect on InkML; leave it out.", ("data", name))
+        return _open_inkml(file, text_field, with_texts)
+    pictures: Pictures
+    if kind == "coco":
+        for name, value in (("image_field", image_field), ("text_field", text_field)):
+            if value is not None:
+                raise ConfigError(
+                    f"data.{name}={value!r} has no effect on captions of COCO; leave it out.", ("data", name)
+                )
+        pictures = ListedPictures(file, _coco(file, folder, with_texts))
+    elif kind == "jsonl":
+        pictures = _open_jsonl(file, folder, image_field, text_field, with_texts)
+    else:
+        pictures = _open_tsv(file, folder, image_field, text_field, with_texts)
+    if not len(pictures):
+        raise DataError(f"{file}: the file has no pictures.")
+    return pictures
+
+
+def _format(path: Path) -> PictureFormat:
+    if path.is_dir() or path.suffix.lower() == ".inkml":
+        return "inkml"
+    if path.suffix.lower() == ".gz":
+        raise DataError(f"{path} is compressed; unpack it first (gunzip).")
+    if path.suffix.lower() == ".csv":
+        raise ConfigError(
+            f"{path}: .csv files cannot be read. Convert it to TSV or JSONL (one JSON object per line); if it is one "
+            "of these already, set data.format=tsv or data.format=jsonl.",
+            ("data", "format"),
+        )
+    return SUFFIXES.get(path.suffix.lower(), "tsv")
+
+
+def _open_tsv(
+    path: Path, folder: Path, image_field: str | int | None, text_field: str | int | None, with_texts: bool
+) -> Pictures:
+    lines = Lines(path, skip_blank=True)
+    image, text = (0 if image_field is None else image_field), (1 if text_field is None else text_field)
+    names = lines[0].split(TAB) if len(lines) and (isinstance(image, str) or isinstance(text, str)) else []
+    begin = 1 if names else 0
+    place = f"{path}:{lines.number(0)}" if len(lines) else str(path)
+    columns = [_column(image, "image_field", names, place)]
+    if with_texts:
+        columns.append(_column(text, "text_field", names, place))
+    count = lines[0].count(TAB) + 1 if len(lines) else 0
+    rows: dict[str, tuple[str, list[str]]] = {}
+    for index in range(begin, len(lines)):
+        place = f"{path}:{lines.number(index)}"
+        fields = lines[index].split(TAB)
+        if len(fields) <= max(columns) or len(fields) != count:
+            found = f"{len(fields)} tab-separated column{'s' * (len(fields) != 1)} in {shorten(lines[index])}"
+            if len(fields) > max(columns):
+                raise DataError(f"{place}: {found}; the first line has {count}, and every line needs the same number.")
+            raise DataError(f"{place}: {found}; the path of a picture, a tab and a text are expected.")
+        name = fields[columns[0]]
+        _check_name(name, "image_field", place)
+        rows.setdefault(name, (place, []))[1].extend(fields[column] for column in columns[1:])
+    pictures = [Picture(folder / name, tuple(texts), first, name) for name, (first, texts) in rows.items()]
+    return ListedPictures(path, pictures, num_blank=lines.num_skipped)
+
+
+def _column(field: str | int, key: str, names: Sequence[str], place: str) -> int:
+    if isinstance(field, str):
+        if field not in names:
+            similar = nearest(field, names)
+            hint = did_you_mean(similar) if similar else f"it has {', '.join(map(repr, names))}."
+            raise DataError(f"{place}: no column {field!r} (data.{key}) in the first line; {hint}")
+        return names.index(field)
+    if field < 0:
+        raise ConfigError(f"Columns are counted from 0; got data.{key}={field}.", ("data", key))
+    return field
+
+
+def _open_jsonl(
+    path: Path, folder: Path, image_field: str | int | None, text_field: str | int | None, with_texts: bool
+) -> Pictures:
+    for key, field in (("image_field", image_field), ("text_field", text_field)):
+        if isinstance(field, int):
+            raise ConfigError(f"Fields of JSONL have names, for example data.{key}=name; got {field}.", ("data", key))
+    lines = Lines(path, skip_blank=True)
+    if not len(lines):
+        return ListedPictures(path, [])
+    first = parse(lines[0], f"{path}:{lines.number(0)}")
+    has = first if isinstance(first, dict) else {}
+    image = str(image_field or (STROKES if STROKES in has and IMAGE not in has else IMAGE))
+    text = str(text_field or (TOKENS if TOKENS in has and TEXT not in has else TEXT)) if with_texts else None
+    fields = _Fields(image, text)
+    written = isinstance(has.get(image), list)
+    rows: dict[str, tuple[str, str, list[str]]] = {}
+    all_texts = []
+    for index in range(len(lines)):
+        place = f"{path}:{lines.number(index)}"
+        record = parse(lines[index], place)
+        value, texts = fields.image_of(record, place), fields.texts_of(record, place)
+        if isinstance(value, list) != written:
+            kinds = ("strokes", "a path") if written else ("a path", "strokes")
+            raise DataError(f"{place}: field {image!r}: the first line has {kinds[0]}, this one {kinds[1]}.")
+        if written:
+            all_texts.append(texts)
+            continue
+        if not isinstance(value, str):
+            raise DataError(f"{place}: field {image!r}: expected the path of a picture; got {_shown(value)}.")
+        _check_name(value, "image_field", place)
+        rows.setdefault(value, (place, _id(record) or value, []))[2].extend(texts)
+    if written:
+        return WrittenPictures(lines, fields, all_texts)
+    pictures = [Picture(folder / name, tuple(texts), first, id) for name, (first, id, texts) in rows.items()]
+    return ListedPictures(path, pictures, num_blank=lines.num_skipped)
+
+
+def _coco(path: Path, folder: Path, with_texts: bool) -> list[Picture]:
+    """The pictures of a file, in the order of `images`; those without captions are left out if texts are read."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: {reason(path, error)}") from None
+    for magic, why in FOREIGN.items():
+        if content.startswith(magic):
+            raise DataError(f"{path} {why}.")
+    try:
+        value = json.loads(content.removeprefix(BYTE_ORDER_MARK))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, json.JSONDecodeError):
+            hint = "\n  Is it JSONL, one object per line? Then set data.format=jsonl." * (error.msg == "Extra data")
+            raise DataError(f"{path}:{error.lineno}: not JSON at column {error.colno}: {error.msg}.{hint}") from None
+        raise DataError(f"{path}: not JSON in UTF-8: {error}.") from None
+    lists: dict[str, list[Any]] = {}
+    for key in ("images", "annotations"):
+        found = value.get(key) if isinstance(value, dict) else None
+        if key == "annotations" and not with_texts and found is None:
+            found = []
+        if not isinstance(found, list):
+            kind = f"an object with {', '.join(map(repr, value))}" if isinstance(value, dict) else type(value).__name__
+            raise DataError(f"{path}: expected captions in COCO's form, with a list {key!r}; got {shorten(kind)}.")
+        lists[key] = found
+    rows: dict[str | int, tuple[str, str, list[str]]] = {}
+    for number, image in enumerate(lists["images"]):
+        place = f"{path}: images[{number}]"
+        key, name = _key(image, "id", place), _text(image, "file_name", place)
+        if key in rows:
+            raise DataError(f"{place}: id: {key!r} is also that of {rows[key][0].removeprefix(f'{path}: ')}.")
+        rows[key] = (place, name, [])
+    for number, annotation in enumerate(lists["annotations"] if with_texts else []):
+        place = f"{path}: annotations[{number}]"
+        key = _key(annotation, "image_id", place)
+        if key not in rows:
+            raise DataError(f"{place}: image_id: there is no image {key!r}.")
+        rows[key][2].append(_text(annotation, "caption", place))
+    if with_texts and rows and not any(texts for *_, texts in rows.values()):
+        raise DataError(f"{path}: no image has a caption.")
+    return [
+        Picture(folder / name, tuple(texts), place, name)
+        for place, name, texts in rows.values()
+        if texts or not with_texts
+    ]
+
+
+def _open_inkml(path: Path, text_field: str | int | None, with_texts: bool) -> Pictures:
+    if isinstance(text_field, int):
+        raise ConfigError(
+            f"Annotations of InkML have types, for example data.text_field=truth; got {text_field}.",
+            ("data", "text_field"),
+        )
+    files = [path]
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.suffix.lower() == ".inkml")
+        if not files:
+            raise DataError(f"{path}: the folder has no files .inkml.")
+    elif not path.is_file():
+        raise DataError(f"{path}: {reason(path, FileNotFoundError())}")
+    return InkPictures(path, files, annotation=text_field, with_texts=with_texts)
+
+
+def _field(record: Any, field: str, key: str, place: str) -> Any:
+    if not isinstance(record, dict):
+        raise DataError(f"{place}: expected a JSON object; got {_shown(record)}.")
+    if field in record:
+        return record[field]
+    similar = nearest(field, record)
+    hint = did_you_mean(similar) if similar else f"it has {', '.join(map(repr, record)) or 'none'}."
+    raise DataError(f"{place}: no field {field!r} (data.{key}); {hint}")
+
+
+def _texts(value: Any, field: str, place: str) -> tuple[str, ...]:
+    """The texts of a field: a text, a list of texts, or a list of lists of tokens; a list `tokens` is one text."""
+    if isinstance(value, list) and field == TOKENS and all(isinstance(token, str) for token in value):
+        value = [value]
+    texts = []
+    for each in value if isinstance(value, list) else [value]:
+        joined = " ".join(each) if isinstance(each, list) and all(isinstance(token, str) for token in each) else each
+        if not isinstance(joined, str):
+            raise DataError(f"{place}: field {field!r}: expected a text or a list of texts; got {_shown(value)}.")
+        if any("\ud800" <= character <= "\udfff" for character in joined):
+            raise DataError(f"{place}: field {field!r}: half a surrogate pair, not text: {joined!a}.")
+        texts.append(joined)
+    if not texts:
+        raise DataError(f"{place}: field {field!r}: expected a text or a list of texts; got an empty list.")
+    return tuple(texts)
+
+
+def _strokes(value: Any, field: str, texts: tuple[str, ...], place: str) -> Strokes:
+    try:
+        return Strokes.of(value, text=texts[0] if texts else None, place=place)
+    except DataError as error:
+        raise DataError(f"{place}: field {field!r}: {str(error).removeprefix(f'{place}: ')}") from None
+
+
+def _id(record: Any) -> str:
+    value = record.get("id")
+    return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+
+
+def _key(record: Any, field: str, place: str) -> str | int:
+    value = record.get(field) if isinstance(record, dict) else None
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise DataError(f"{place}: {field}: expected a number or a text; got {_shown(value)}.")
+    return value
+
+
+def _text(record: dict[str, Any], field: str, place: str) -> str:
+    value = record.get(field)
+    if not isinstance(value, str) or (field == "file_name" and not value.strip()):
+        raise DataError(f"{place}: {field}: expected a text; got {_shown(value)}.")
+    return value
+
+
+def _check_name(name: str, key: str, place: str) -> None:
+    if not name.strip():
+        raise DataError(f"{place}: data.{key}: expected the path of a picture; got {name!r}.")
+    if "\x00" in name:
+        raise DataError(f"{place}: data.{key}: {name!r} is no path: it has a zero byte.")
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else shorten(json.dumps(value, ensure_ascii=False))

@@ -1,0 +1,40 @@
+"""Pictures: files, handwriting as strokes, and how both are brought into what networks take.
+
+    file ──► read_image ─┐
+                         ├─► (H, W, C) uint8 ──► Fitting ──► (C, H, W) float32 ──► pad_images ──► (B, C, H, W), mask
+    strokes ──► render ──┘
+
+A picture is an array (H, W, C) of bytes as on a screen: white paper is 255, C is 1 (grey) or 3 (red, green, blue).
+"""
+
+from typing import TYPE_CHECKING
+
+from regard.image.fitting import IMAGENET_MEAN, IMAGENET_STD, Fitting, Frame, pad_images
+from regard.image.inkml import read_inkml
+from regard.image.read import image_size, read_image
+from regard.image.strokes import Strokes, Symbol
+from regard.lazy import on_demand
+
+if TYPE_CHECKING:
+    from regard.image.rendering import Placement, Rendering, render
+    from regard.image.resizing import resize
+
+__all__ = [
+    "IMAGENET_MEAN",
+    "IMAGENET_STD",
+    "Fitting",
+    "Frame",
+    "Placement",
+    "Rendering",
+    "Strokes",
+    "Symbol",
+    "image_size",
+    "pad_images",
+    "read_image",
+    "read_inkml",
+    "render",
+    "resize",
+]
+
+# what needs torch, which tables of pictures do not
+__getattr__ = on_demand(__name__, {"rendering": ["Placement", "Rendering", "render"], "resizing": ["resize"]})

@@ -1,0 +1,215 @@
+"""Pictures in files: PNG, JPEG and whatever else Pillow reads."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.errors import DataError, RegardError
+from regard.lazy import optional
+
+Colour = Literal["grey", "rgb"]
+Report = Callable[[str], None]
+MAX_PIXELS = 50_000_000
+"""The most pixels of a file that is decoded if nothing else is chosen."""
+ORIENTATION = 0x0112
+"""EXIF's number of how a camera was held, 1 to 8."""
+TURNED = {2: (0,), 3: (3,), 4: (1,), 5: (5,), 6: (4,), 7: (6,), 8: (2,)}
+"""By orientation, Pillow's number of the transposition that sets a picture upright."""
+SIXTEEN_BITS = 257
+"""White of 16 bits, 65535, divided by white of 8 bits."""
+
+
+def read_image(
+    path: str | os.PathLike[str],
+    *,
+    colour: Colour = "grey",
+    max_pixels: int = MAX_PIXELS,
+    report: Report | None = None,
+) -> NDArray[np.uint8]:
+    """A picture, (H, W, C) uint8 as on a screen: 0 is black, 255 is white.
+
+    It stands upright (EXIF's orientation is obeyed), what is transparent lies on white paper, 16 bits are scaled to 8,
+    and CMYK and palettes become colours. Of several pictures in a file the first is read.
+
+    Args:
+        colour: `grey`, C = 1 (luma 0.299 R + 0.587 G + 0.114 B), or `rgb`, C = 3.
+        max_pixels: a picture with more is refused before it is decoded, so that a small file cannot fill the memory.
+        report: is told what was left out, in a sentence that names the file; None: it is a warning.
+
+    Raises:
+        DataError: for a file that is missing, empty, no picture, damaged, or larger than `max_pixels`. The text names
+            the file.
+        UnsupportedError: if Pillow is not installed.
+    """
+    if colour not in ("grey", "rgb"):
+        raise RegardError(f"colour must be 'grey' or 'rgb'; got {colour!r}.")
+    file = Path(path)
+    with _opened(file) as picture:
+        width, height = picture.size
+        if width * height > max_pixels:
+            raise DataError(
+                f"{file}: {width:,} × {height:,} pixels are more than max_pixels={max_pixels:,}; it is not decoded.\n"
+                "  Make it smaller, or raise max_pixels if it is what it should be."
+            )
+        turned = _orientation(picture)
+        if (count := _num_frames(picture)) > 1:
+            text = f"{file}: {count} pictures in one file, an animation or pages; the first is read."
+            (report or _warn)(text)
+        try:
+            picture.load()
+            flat = _flat(picture, colour, file)
+        except DataError:
+            raise
+        except Exception as error:  # decoders raise errors of any type for damaged data
+            raise DataError(f"{file}: the picture is truncated or damaged: {_reason(error)}.") from None
+        for method in TURNED.get(turned, ()):
+            flat = flat.transpose(method)
+        pixels = np.array(flat, dtype=np.uint8)
+    return pixels if pixels.ndim == 3 else pixels[..., None]
+
+
+def image_size(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """Height and width of the picture that `read_image` would read; only the file's header is read.
+
+    Raises:
+        DataError: for a file that is missing, empty or no picture. The text names the file.
+        UnsupportedError: if Pillow is not installed.
+    """
+    with _opened(Path(path)) as picture:
+        width, height = picture.size
+        return (width, height) if _orientation(picture) >= 5 else (height, width)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The picture of a file, not yet decoded."""
+    image = optional("PIL.Image", f"{path}: reading pictures needs", extra="image")
+    with ExitStack() as stack:
+        stack.enter_context(_QUIET)
+        try:
+            file = stack.enter_context(path.open("rb"))
+            picture = stack.enter_context(image.open(file))
+        except image.DecompressionBombError as error:
+            found = re.search(r"\d+", str(error))
+            count = f"{int(found[0]):,} pixels" if found else "so many pixels"
+            raise DataError(f"{path}: {count} are more than Pillow decodes; make the picture smaller.") from None
+        except FileNotFoundError:
+            folder = "" if path.parent.is_dir() else f" the folder {path.parent} does not exist."
+            raise DataError(f"{path}: no such file.{folder}") from None
+        except IsADirectoryError:
+            raise DataError(f"{path} is a folder; expected the file of a picture.") from None
+        except image.UnidentifiedImageError:
+            raise DataError(f"{path}: {_no_picture(path)}") from None
+        except OSError as error:
+            if path.is_dir():  # what Windows calls a lack of permission
+                raise DataError(f"{path} is a folder; expected the file of a picture.") from None
+            raise DataError(f"{path}: the picture cannot be read: {_reason(error)}.") from None
+        except Exception as error:  # readers of headers raise errors of any type for damaged data
+            raise DataError(f"{path}: the picture's header is damaged: {_reason(error)}.") from None
+        yield picture
+
+
+def _flat(picture: Any, colour: Colour, path: Path) -> Any:
+    """The picture in mode L or RGB."""
+    image = optional("PIL.Image", "Reading pictures needs", extra="image")
+    mode = "L" if colour == "grey" else "RGB"
+    if picture.mode.startswith("I;16") or (picture.mode == "I" and picture.format in ("PNG", "PPM")):
+        wide = np.asarray(picture).astype(np.int64)
+        grey = image.fromarray(((wide + SIXTEEN_BITS // 2) // SIXTEEN_BITS).clip(0, 255).astype(np.uint8))
+        return grey if mode == "L" else grey.convert("RGB")
+    if picture.mode in ("I", "F"):
+        kind = "32-bit integers" if picture.mode == "I" else "floating-point numbers"
+        raise DataError(f"{path}: its pixels are {kind}, whose white is unknown; save it with 8 or 16 bits.")
+    if "transparency" in picture.info or picture.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
+        ink = picture.convert("RGBA")
+        paper = image.new("RGBA", ink.size, (255, 255, 255, 255))
+        picture = image.alpha_composite(paper, ink).convert("RGB")
+    elif picture.mode not in ("1", "L", "RGB"):
+        picture = picture.convert("RGB")
+    return picture if picture.mode == mode else picture.convert(mode)
+
+
+def _orientation(picture: Any) -> int:
+    """EXIF's orientation, 1 if there is none that can be read."""
+    if picture.format == "PNG" and "exif" not in picture.info:
+        return 1  # Pillow would decode the picture to look behind it
+    try:
+        number = picture.getexif().get(ORIENTATION, 1)
+    except Exception:  # damaged EXIF
+        return 1
+    return number if number in TURNED else 1
+
+
+def _num_frames(picture: Any) -> int:
+    if picture.format == "MPO":  # a photograph, with a second one from beside it or a smaller one
+        return 1
+    try:
+        return int(getattr(picture, "n_frames", 1))
+    except Exception:  # a damaged second picture
+        return 1
+
+
+def _no_picture(path: Path) -> str:
+    """What a file is that is no picture."""
+    with path.open("rb") as file:
+        head = file.read(1024)
+    if not head:
+        return "the file is empty."
+    if head.startswith(b"version https://git-lfs"):
+        return "a pointer of git-lfs and not the picture itself; fetch it: git lfs pull"
+    if head.startswith((b"\x1f\x8b", b"PK\x03\x04")):
+        return "a compressed file; unpack it first."
+    if b"<svg" in head:
+        return "SVG, a drawing without pixels; export it as PNG first."
+    words = head.decode("utf-8", errors="ignore").split()
+    if len("".join(words).encode()) >= 0.5 * len(head) and all(map(str.isprintable, words)):
+        return f"text and no picture; it begins with {' '.join(words)[:40]!r}."
+    return "no picture of a kind that Pillow reads."
+
+
+def _reason(error: Exception) -> str:
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return str(text).strip().rstrip(".")
+
+
+class _Quiet:
+    """Silences Pillow's warnings while pictures are read, in several threads too.
+
+    `warnings.catch_warnings` of one thread would restore the filters that another has set, so only the first that
+    enters sets them, and the last that leaves restores them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._caught = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._count += 1
+            if self._count == 1:
+                self._caught.enter_context(warnings.catch_warnings())
+                warnings.filterwarnings("ignore", module=r"PIL(\.|$)")
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if self._count == 0:
+                self._caught.close()
+
+
+_QUIET = _Quiet()
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=3)

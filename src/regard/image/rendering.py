@@ -1,0 +1,152 @@
+"""Strokes drawn into pictures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.errors import RegardError
+from regard.image.strokes import Strokes
+from regard.ops.draw_lines import draw_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where strokes lie in their picture: the pixel of a point is point · scale + (left, top).
+
+    Args:
+        height, width: of the picture, in pixels.
+        scale: pixels for each unit of the strokes.
+        left, top: the pixel of the point (0, 0).
+    """
+
+    height: int
+    width: int
+    scale: float
+    left: float
+    top: float
+
+    def apply(self, points: NDArray[np.floating]) -> NDArray[np.float32]:
+        """The pixels (…, 2) of points (…, 2), x and y; the centre of the first pixel is (0.5, 0.5)."""
+        # in float64: timestamps as coordinates are far from 0, and their differences are small
+        moved = np.asarray(points, dtype=np.float64) * self.scale + (self.left, self.top)
+        return moved.astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """How strokes become a picture.
+
+    Args:
+        unit: pixels of a symbol's typical height (`Strokes.typical_size`).
+        pen: the pen's width in pixels.
+        margin: paper around the ink in pixels: one number, or left, top, right and bottom.
+        max_pixels: the most pixels of a picture; what would have more is drawn smaller, with the same pen.
+
+    Raises:
+        RegardError: for sizes that are not positive, or a picture that has no room for ink.
+    """
+
+    unit: float = 24.0
+    pen: float = 2.0
+    margin: float | tuple[float, float, float, float] = 4.0
+    max_pixels: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("unit", "pen"):
+            if not (getattr(self, name) > 0 and math.isfinite(getattr(self, name))):
+                raise RegardError(f"{name} must be above 0 pixels; got {getattr(self, name)}.")
+        if not all(each >= 0 and math.isfinite(each) for each in self.margins):
+            raise RegardError(f"margin must be at least 0 pixels; got {self.margin}.")
+        smallest = math.prod(size + 2 for size in self._paper)
+        if self.max_pixels < smallest:
+            raise RegardError(
+                f"max_pixels={self.max_pixels} has no room for ink: margin and pen need {math.ceil(smallest):,} pixels."
+            )
+
+    @property
+    def margins(self) -> tuple[float, float, float, float]:
+        """Left, top, right and bottom."""
+        return self.margin if isinstance(self.margin, tuple) else (self.margin,) * 4
+
+    @property
+    def _paper(self) -> tuple[float, float]:
+        """Width and height of the picture of a single point."""
+        left, top, right, bottom = self.margins
+        return left + right + self.pen, top + bottom + self.pen
+
+    def place(self, strokes: Strokes) -> Placement:
+        """Size and scale of the picture of some strokes."""
+        left, top, right, bottom = strokes.bounds
+        width, height = right - left, bottom - top
+        typical = strokes.typical_size
+        scale = self.unit / typical if typical > 0 else 1.0
+        across, down = self._paper
+        if (scale * width + across + 1) * (scale * height + down + 1) > self.max_pixels:
+            # (w s + a) (h s + d) = max_pixels for s, with a pixel of each side for rounding up
+            across, down = across + 1, down + 1
+            linear, rest = width * down + height * across, self.max_pixels - across * down
+            # the root in the form that does not cancel, and holds for strokes without width or height too
+            scale = 2 * rest / (linear + math.sqrt(linear * linear + 4 * width * height * rest))
+            across, down = across - 1, down - 1
+        return Placement(
+            math.ceil(scale * height + down),
+            math.ceil(scale * width + across),
+            scale,
+            self.margins[0] + self.pen / 2 - left * scale,
+            self.margins[1] + self.pen / 2 - top * scale,
+        )
+
+    def draw(self, strokes: Strokes) -> NDArray[np.uint8]:
+        """The picture, (H, W, 1) uint8: black ink on white paper.
+
+        Strokes are straight lines between their points, drawn with a round pen (`regard.ops.draw_lines`).
+        """
+        placement = self.place(strokes)
+        ink = draw_lines(_segments(strokes, placement), placement.height, placement.width, pen=self.pen).numpy()
+        # 255 - round(255 c), in place: the picture is read once
+        np.multiply(ink, -255, out=ink)
+        np.add(ink, 255.5, out=ink)
+        return ink.astype(np.uint8)[..., None]
+
+
+def render(
+    strokes: Strokes,
+    *,
+    unit: float = 24.0,
+    pen: float = 2.0,
+    margin: float | tuple[float, float, float, float] = 4.0,
+    max_pixels: int = 1_000_000,
+) -> NDArray[np.uint8]:
+    """Draws strokes: (H, W, 1) uint8, black ink on white paper, antialiased.
+
+    The picture is as large as the ink and its margin. Its scale makes a typical symbol `unit` pixels high, so that
+    short and long formulas are written equally large. What would have more than `max_pixels` is drawn smaller.
+
+    Args:
+        strokes: what was written.
+        unit, pen, margin, max_pixels: as of `Rendering`, which also tells where each point is (`place`).
+
+    Raises:
+        RegardError: as `Rendering`.
+
+    >>> render(Strokes.of([[0, 0, 100, 100], [100, 0, 0, 100]]), unit=20).shape
+    (30, 30, 1)
+    """
+    return Rendering(unit, pen, margin, max_pixels).draw(strokes)
+
+
+def _segments(strokes: Strokes, placement: Placement) -> torch.Tensor:
+    """x and y of both ends of each piece of a stroke (segments, 4), in pixels; a stroke of one point is a piece."""
+    points = placement.apply(np.concatenate(strokes.lines))
+    lengths = np.array([len(line) for line in strokes.lines])
+    ends = np.cumsum(lengths)
+    starts = np.ones(len(points), dtype=bool)
+    starts[ends - 1] = lengths == 1
+    first = np.flatnonzero(starts)
+    last = np.minimum(first + 1, np.repeat(ends - 1, lengths)[first])
+    return torch.from_numpy(np.concatenate([points[first], points[last]], axis=1))

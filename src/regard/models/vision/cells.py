@@ -1,0 +1,55 @@
+"""The cells of an image: squares of its pixels, with a mask of those that cover any real pixel.
+
+With a stride s a side of H pixels has ⌈H / s⌉ cells. Cell i covers the pixels s·i … s·i + s - 1, and is real if any of
+them is. So an image alone and the same image with padding to the right of it and below it have the same real cells, and
+as strides are applied one after the other, ⌈⌈H / s⌉ / s'⌉ = ⌈H / (s s')⌉, those of each layer follow from those before.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn.functional import pad
+
+from regard.errors import ShapeError
+from regard.shapes import Bool, Float, describe
+
+
+def cell_mask(mask: Bool[Tensor, "B H W"] | None, stride: int) -> Bool[Tensor, "B h w"] | None:
+    """Which cells of a stride cover any real pixel.
+
+    >>> import torch
+    >>> cell_mask(torch.tensor([[[True, True, True, False, False]]]), 2)
+    tensor([[[ True,  True, False]]])
+    """
+    if mask is None or stride == 1:
+        return mask
+    height, width = mask.shape[1:]
+    whole = pad(mask, (0, -width % stride, 0, -height % stride))
+    return whole.unflatten(2, (-1, stride)).any(3).unflatten(1, (-1, stride)).any(2)
+
+
+def without_padding(x: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B H W"] | None) -> Float[Tensor, "B C H W"]:
+    """Zeros at padding, whatever stands there."""
+    return x if mask is None else x.masked_fill(~mask[:, None], 0)
+
+
+def keep_image_mask(images: Tensor, mask: Tensor | None, channels: int) -> Bool[Tensor, "B H W"] | None:
+    """The mask of images, True at real pixels.
+
+    Raises:
+        ShapeError: for images that are not (B, C, H, W) with this many channels or have no pixels, or a mask of another
+            shape or type; the text shows the right call.
+    """
+    if images.dim() != 4 or images.shape[1] != channels or not images.is_floating_point():
+        raise ShapeError(
+            f"images must be (B, C={channels}, H, W), of a floating type.\n" + describe({"images": ("B C H W", images)})
+        )
+    if 0 in images.shape[2:]:
+        raise ShapeError("images must have pixels.\n" + describe({"images": ("B C H W", images)}))
+    if mask is None or (mask.shape == (len(images), *images.shape[2:]) and str(mask.dtype) == "torch.bool"):
+        return mask
+    shown = describe({"images": ("B C H W", images), "mask": ("B H W", mask)})
+    hint = ""
+    if mask.shape == (len(images), 1, *images.shape[2:]):
+        hint = "\n  The mask has an axis of channels; use mask[:, 0]."
+    raise ShapeError(f"mask must be (B, H, W) bool, True at real pixels.\n{shown}{hint}")

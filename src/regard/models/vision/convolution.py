@@ -1,0 +1,109 @@
+"""Convolutions of images that see zeros beyond an image's edge, wherever in a batch that edge is."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.functional import pad
+
+from regard.errors import ConfigError
+from regard.layers.eligibility import ineligible
+from regard.models.vision.cells import cell_mask
+from regard.models.vision.norms import NormName, norm_named, normalised
+from regard.ops.batch_norm import Activation
+from regard.shapes import Bool, Float
+
+Plane = tuple[Tensor, Tensor | None]
+"""Features (B, C, H, W), zero at padding, and their mask (B, H, W), True at real cells; None if all are."""
+
+
+class ImageConvolution(nn.Module):
+    """f(norm(W ∗ x + b) + r): a convolution, normalisation, an optional residual r and an activation f.
+
+    x is 0 at padding and y is made 0 there, so that the next convolution sees beyond an image's edge what it sees
+    beyond a batch's. A side of H pixels becomes ⌈H / stride⌉. The weights are those of `nn.Conv2d` (`self.filters`);
+    they are cast to the type of x, which y has too.
+
+    Args:
+        input_size: channels of x.
+        size: F, the number of filters.
+        kernel_size: the side K of a filter.
+        stride: the distance between two windows.
+        norm: `none`, `batch`, `group` or `layer`; without a normalisation the filters have a bias b.
+        activation: f: none, relu or relu6.
+        groups: of channels that are convolved by themselves.
+        before: pixels above and to the left of a window's cell, (K - 1) // 2 if None. TensorFlow's "same" padding of
+            even sides has (K - 2) // 2 with stride 2.
+        momentum, epsilon: of the normalisation.
+
+    Raises:
+        ConfigError: for an even kernel, or a stride below 1.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        size: int,
+        kernel_size: int,
+        *,
+        stride: int = 1,
+        norm: NormName = "batch",
+        activation: Activation = "relu",
+        groups: int = 1,
+        before: int | None = None,
+        momentum: float = 0.1,
+        epsilon: float = 1e-5,
+    ) -> None:
+        super().__init__()
+        if kernel_size < 1 or kernel_size % 2 == 0:
+            raise ConfigError(f"kernel_size={kernel_size} must be odd, so that a filter has a middle.")
+        if stride < 1:
+            raise ConfigError(f"stride={stride} must be at least 1.")
+        self.size = size
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.activation: Activation = activation
+        before = (kernel_size - 1) // 2 if before is None else before
+        self.reach = before, kernel_size - 1 - before
+        symmetric = before * 2 == kernel_size - 1
+        self.filters = nn.Conv2d(
+            input_size,
+            size,
+            kernel_size,
+            stride=stride,
+            padding=before if symmetric else 0,
+            groups=groups,
+            bias=norm == "none",
+        )
+        nn.init.kaiming_normal_(self.filters.weight, mode="fan_out", nonlinearity="relu")
+        if self.filters.bias is not None:
+            nn.init.zeros_(self.filters.bias)
+        self.norm = norm_named(norm, size, epsilon=epsilon, momentum=momentum)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B C H W"],
+        mask: Bool[Tensor, "B H W"] | None = None,
+        residual: Float[Tensor, "B F h w"] | None = None,
+    ) -> Plane:
+        """The features (B, F, h, w) and their mask.
+
+        Args:
+            x: zero at padding.
+            mask: True at real pixels; all if None.
+            residual: r, zero at padding; 0 if None.
+        """
+        y, mask = self.convolved(x), cell_mask(mask, self.stride)
+        return normalised(self.norm, y, mask, activation=self.activation, residual=residual), mask
+
+    def convolved(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B F h w"]:
+        """W ∗ x + b, whatever at padding."""
+        filters = self.filters
+        if self.reach[0] != self.reach[1]:
+            x = pad(x, (*self.reach, *self.reach))
+        if ineligible(filters, "the filters", nn.Conv2d) is not None:
+            called: Tensor = filters(x.to(filters.weight.dtype)) if isinstance(filters, nn.Conv2d) else filters(x)
+            return called.to(x.dtype)
+        weight, bias = (None if w is None else w.to(x.dtype) for w in (filters.weight, filters.bias))
+        assert weight is not None
+        return functional.conv2d(x, weight, bias, filters.stride, filters.padding, filters.dilation, filters.groups)

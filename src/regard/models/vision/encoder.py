@@ -1,0 +1,180 @@
+"""The encoder of images: from pixels to a memory with a position for every cell."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import ConfigError
+from regard.layers import Dropout
+from regard.layers.dropout import drop
+from regard.models.contract import Encoded
+from regard.models.vision.backbone import AbstractBackbone
+from regard.models.vision.cells import keep_image_mask
+from regard.models.vision.positions import LearnedPlanePositions, SinusoidalPlanePositions
+from regard.ops.batch_norm import BATCH_NORM
+from regard.ops.choose import choose
+from regard.ops.eligibility import EXAMPLE_ROWS, StandIn
+from regard.shapes import Bool, Float
+
+PositionsName = Literal["sinusoidal", "normalised_sinusoidal", "learned"]
+Precision = Literal["float32", "bfloat16"]
+POSITIONS: tuple[PositionsName, ...] = ("sinusoidal", "normalised_sinusoidal", "learned")
+COLUMN_BITS = 10
+"""Dropout by item counts cells by y · 2^10 + x, which does not depend on the batch's width as y · w + x does."""
+
+
+class ImageEncoder(nn.Module):
+    """Images (B, C, H, W) to a memory (B, S, M) of their S = h · w cells: m_s = dropout(W_m f_yx + b_m + p_yx).
+
+    f are the backbone's features, p the positions, s = y · w + x. A cell covers `stride` by `stride` pixels and is real
+    if any of them is. Padding is to the right of an image and below it and counts nowhere: an image has the same memory
+    alone and in any batch (in training, up to the statistics of batch normalisation), and its own cells ⌈H / stride⌉ by
+    ⌈W / stride⌉. Other masks are taken too: what is not real is read as 0.
+
+    Args:
+        backbone: from images to features.
+        positions: p: `sinusoidal`, `normalised_sinusoidal`, `learned`, a module that is called as they are, or None.
+        size: M; None takes the backbone's features as they are.
+        dropout: of the memory, in training.
+        max_grid: the rows and columns of cells of learned positions.
+        precision: the type that the backbone computes in, in training; `bfloat16` is faster. Weights, gradients of
+            weights, statistics and the memory keep the type of the weights, and evaluation computes in it.
+        freeze: whether the backbone keeps its weights and its statistics: it gets no gradients and is always in
+            evaluation mode.
+
+    Raises:
+        ConfigError: for an option of another value, or positions of an odd M.
+
+    >>> import torch
+    >>> from regard.models.vision import PlainBackbone
+    >>> encoder = ImageEncoder(PlainBackbone(1, widths=(4, 8)), size=6)
+    >>> images, mask = torch.rand(2, 1, 9, 14), torch.ones(2, 9, 14, dtype=torch.bool)
+    >>> mask[1, :, 7:] = False
+    >>> encoded = encoder.encode(images, mask)
+    >>> encoded.memory.shape, encoded.grid, encoded.mask[1].view(encoded.grid)[0].tolist()
+    (torch.Size([2, 12, 6]), (3, 4), [True, True, False, False])
+    """
+
+    def __init__(
+        self,
+        backbone: AbstractBackbone,
+        *,
+        positions: PositionsName | nn.Module | None = "sinusoidal",
+        size: int | None = None,
+        dropout: float = 0.0,
+        max_grid: tuple[int, int] = (64, 128),
+        precision: Precision = "float32",
+        freeze: bool = False,
+    ) -> None:
+        super().__init__()
+        if precision not in ("float32", "bfloat16"):
+            raise ConfigError(f"precision={precision!r} must be float32 or bfloat16.")
+        self.backbone = backbone
+        self.output_size = backbone.output_size if size is None else size
+        self.projection = None if size is None else nn.Linear(backbone.output_size, size)
+        if isinstance(positions, str):
+            if positions not in POSITIONS:
+                raise ConfigError(f"positions={positions!r} must be one of {', '.join(POSITIONS)}, or None.")
+            positions = (
+                LearnedPlanePositions(self.output_size, max_grid)
+                if positions == "learned"
+                else SinusoidalPlanePositions(self.output_size, normalised=positions == "normalised_sinusoidal")
+            )
+        self.positions = positions
+        self.dropout = Dropout(dropout)
+        self.precision: Precision = precision
+        self.freeze = freeze
+        if freeze:
+            backbone.requires_grad_(False).eval()
+
+    @property
+    def stride(self) -> int:
+        """The side of a cell in pixels."""
+        return self.backbone.stride
+
+    @property
+    def channels(self) -> int:
+        """C, of the images."""
+        return self.backbone.channels
+
+    def train(self, mode: bool = True) -> Self:
+        """As of any module; a frozen backbone stays in evaluation mode."""
+        super().train(mode)
+        if self.freeze:
+            self.backbone.eval()
+        return self
+
+    def encode(self, images: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B H W"] | None = None) -> Encoded:
+        """Encodes a batch of images; whatever stands at padding is not read.
+
+        Args:
+            mask: True at real pixels; all if None.
+
+        Raises:
+            ShapeError: for images or a mask of another shape or type, or larger images than learned positions.
+        """
+        mask = keep_image_mask(images, mask, self.channels)
+        weight = next(self.backbone.parameters(), images)
+        reduced = self.precision == "bfloat16" and self.backbone.training
+        working = torch.bfloat16 if reduced else weight.dtype
+        features, cells = self.backbone(_channels_last(images.to(working)), mask)
+        pixels = features.permute(0, 2, 3, 1).to(weight.dtype)
+        grid = pixels.shape[1], pixels.shape[2]
+        memory = pixels if self.projection is None else self.projection(pixels)
+        if self.positions is not None:
+            memory = memory + self.positions(grid, cells, memory)
+        memory = self._dropped(memory).flatten(1, 2)
+        if cells is None:
+            return Encoded(memory, grid=grid)
+        cells = cells.flatten(1)
+        return Encoded(memory.masked_fill(~cells[..., None], 0), cells, grid=grid)
+
+    def _dropped(self, memory: Float[Tensor, "B h w M"]) -> Float[Tensor, "B h w M"]:
+        if not self.dropout.training or getattr(self.dropout, "p", 1) == 0:
+            return memory
+        (batch, height, width), device = memory.shape[:3], memory.device
+        rows = torch.arange(batch, device=device).repeat_interleave(height * width)
+        y = torch.arange(height, device=device)[:, None] << COLUMN_BITS
+        positions = (y + torch.arange(width, device=device)).flatten().repeat(batch)
+        return drop(self.dropout, memory.flatten(0, 2), where=(rows, positions)).view_as(memory)
+
+    def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
+        """Which path a batch takes in training and before a search, and why.
+
+        Args:
+            rows: cells and images of the batch.
+            device: the type of device, cpu or cuda; the weights' if None.
+        """
+        paths = self.paths(rows=rows, device=device)
+        if paths["training"] == paths["search"]:
+            return paths["training"]
+        return f"in training {paths['training']}; before searches {paths['search']}"
+
+    def paths(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> dict[str, str]:
+        """What `explain` says, of the `training` and of the `search`."""
+        weight = next(self.parameters())
+        kind = torch.device(device or weight.device.type)
+        evaluated = "the backbone is frozen" if self.freeze else "channels last"
+        result = {}
+        for name in ("training", "search"):
+            reduced = self.precision == "bfloat16" and name == "training" and not self.freeze
+            dtype = torch.bfloat16 if reduced else weight.dtype
+            x = StandIn(kind, (rows, self.output_size), dtype, requires_grad=name == "training")
+            taken = choose(BATCH_NORM, x).name
+            told = str(dtype).removeprefix("torch.")
+            result[name] = f"convolutions in {told} ({evaluated}), batch norm by {taken}"
+        return result
+
+    def forward(self, images: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B H W"] | None = None) -> Encoded:
+        """As `encode`."""
+        return self.encode(images, mask)
+
+
+def _channels_last(images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+    """With channels last in memory, also where there is one channel, of which torch takes any order for the same."""
+    if images.shape[1] == 1:
+        return images.reshape(len(images), *images.shape[2:], 1).permute(0, 3, 1, 2)
+    return images.contiguous(memory_format=torch.channels_last)

@@ -1,0 +1,64 @@
+"""The network that `model` describes: a convolutional encoder and a decoder of texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard.config.tasks.image_to_text import ModelConfig, ModelEncoder, PlainConfig
+from regard.errors import ConfigError, RegardError
+from regard.models import EncoderDecoder
+from regard.models.vision import AbstractBackbone, ImageEncoder, PlainBackbone, ResidualBackbone
+from regard.tasks.writing.decoders import build_text_decoder
+
+KEY_PATH = ("model", "encoder")
+LARGEST_GRID = (256, 512)
+"""Rows and columns of cells for which positions are learned."""
+
+
+def build_model(
+    config: ModelConfig, *, num_channels: int, num_target: int, max_length: int | None = None
+) -> EncoderDecoder:
+    """The model that a configuration describes, freshly initialised.
+
+    Args:
+        config: the section of an architecture.
+        num_channels: of the pictures.
+        num_target: the size of the vocabulary.
+        max_length: the most symbols of a text in training, from which the number of learned positions follows.
+
+    Raises:
+        ConfigError: for options that contradict each other; its path names the key.
+    """
+    encoder = build_image_encoder(config.encoder, num_channels)
+    decoder = build_text_decoder(
+        config.decoder, config.attention, encoder.output_size, num_target=num_target, max_length=max_length
+    )
+    return EncoderDecoder(encoder, decoder)
+
+
+def build_image_encoder(config: ModelEncoder, num_channels: int) -> ImageEncoder:
+    """The encoder that a section describes.
+
+    Raises:
+        ConfigError: for options that contradict each other.
+    """
+    options: dict[str, Any] = {
+        "positions": config.positions,
+        "size": config.size,
+        "dropout": config.dropout,
+        "precision": config.backbone_precision,
+        "freeze": config.freeze,
+    }
+    try:
+        backbone = _backbone(config, num_channels)
+        return ImageEncoder(backbone, max_grid=LARGEST_GRID, **options)
+    except ConfigError as error:
+        raise ConfigError(str(error), error.path or KEY_PATH) from None
+    except RegardError as error:
+        raise ConfigError(str(error), KEY_PATH) from None
+
+
+def _backbone(config: ModelEncoder, num_channels: int) -> AbstractBackbone:
+    if isinstance(config, PlainConfig):
+        return PlainBackbone(num_channels, widths=config.widths, depth=config.depth, norm=config.norm)
+    return ResidualBackbone(num_channels, widths=config.widths, depths=config.depths, norm=config.norm)

@@ -1,0 +1,343 @@
+"""Image to text: a trained model with everything that prediction needs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.config.search import Search
+from regard.config.tasks.image_to_text import DecodingConfig, ImageToTextConfig
+from regard.data import Field, Picture, Pictures, Vocabulary
+from regard.data.translation import Metric
+from regard.decoding import Prediction, SearchSource
+from regard.errors import DataError, UnsupportedError
+from regard.image import Strokes, pad_images, read_inkml
+from regard.models import EncoderDecoder
+from regard.models.vision import ImageEncoder
+from regard.tasks.image_to_text.batches import in_batches
+from regard.tasks.image_to_text.build import build_model
+from regard.tasks.image_to_text.evaluation import CAPTION_FIGURES, Entry, PictureItem, entry_of, figures_of, items_of
+from regard.tasks.image_to_text.pixels import Image, PictureReader
+from regard.tasks.image_to_text.prediction import ImagePrediction
+from regard.tasks.image_to_text.reading import open_table
+from regard.tasks.writing.evaluation import Evaluation, Scored
+from regard.tasks.writing.model import AbstractWriter, size_of_field
+from regard.tasks.writing.partners import differences_of_fields
+from regard.tasks.writing.source import FieldSpelling, Loaded, Source
+from regard.viz import plot_captioned_image
+
+KEPT_BYTES = 1 << 30
+"""Pictures of a call that are kept in memory once they are read; further ones are read again when they are encoded."""
+TABLES = (".tsv", ".tab", ".txt", ".jsonl", ".ndjson", ".json")
+BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ImageSource(Source):
+    """A picture as it is read.
+
+    Args:
+        image: what was given.
+        shape: (H, W) of what the encoder reads; (0, 0) if it cannot be read.
+        values: (C, H, W) of it; None if it is read again when it is needed.
+    """
+
+    image: Image | None
+    shape: tuple[int, int] = (0, 0)
+    values: NDArray[np.float32] | None = None
+
+
+@dataclass(eq=False, repr=False)
+class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
+    """A model that writes texts about pictures or handwriting.
+
+    `regard.load` returns one from a run folder. Several threads may call it at once. An input is the path of a picture
+    or of an InkML file, `Strokes`, a picture (H, W, C) uint8, or a `Picture` of a table.
+
+    Args:
+        config: the resolved configuration.
+        target: the field of the texts.
+        module: encoder and decoder; set to evaluation mode.
+        name: shown in messages.
+        card: a text about the model, its data and its limits.
+        fingerprints: SHA-256 of the training and held-out files, by name; metrics on training files are refused.
+    """
+
+    config: ImageToTextConfig
+    target: Field
+    module: EncoderDecoder
+    _: KW_ONLY
+    name: str = "model"
+    card: str = ""
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    reader: PictureReader = field(init=False)
+    """Makes of pictures what the encoder reads."""
+    _partners: dict[Any, Any] = field(init=False, default_factory=dict)
+
+    input_kind = "file"
+    formats = ("tsv", "jsonl", "text")
+    assets = ("target.json", "target.model")
+
+    def __post_init__(self) -> None:
+        self.module.eval()
+        self.reader = reader_of(self.config)
+
+    @classmethod
+    def build(cls, config: ImageToTextConfig, target: Field, *, name: str = "model") -> ImageToText:
+        """An untrained model; its weights are drawn from torch's global generator."""
+        module = build_model(
+            config.model,
+            num_channels=reader_of(config).fitting.num_channels,
+            num_target=len(target.vocabulary),
+            max_length=config.data.max_length,
+        )
+        return cls(config, target, module, name=name)
+
+    def save_assets(self, folder: Path) -> None:
+        """Writes the field of the texts: `target.json`, and a model of sentencepiece."""
+        self.target.save(folder, "target")
+
+    def vocabularies(self) -> Mapping[str, tuple[str, Vocabulary]]:
+        """That of the texts, which the decoder has."""
+        return {"target": ("decoder.", self.target.vocabulary)}
+
+    def unlike(self, other: ImageToText) -> Sequence[str]:
+        """Pictures that are read otherwise, texts that are normalised otherwise."""
+        found = ["pictures: they are read otherwise (data.image)"] * (self.reader != other.reader)
+        if self.target.normalisation != other.target.normalisation:
+            saved = other.target.normalisation
+            found.append(f"target: its texts were normalised differently ({saved}), which is not copied")
+        return found
+
+    def sources(self, inputs: Sequence[Any], decoding: DecodingConfig | None = None) -> list[ImageSource]:
+        """The pictures, fitted; one that cannot be read has a warning that names it."""
+        if isinstance(inputs, str | Path | Strokes | np.ndarray) or not isinstance(inputs, Sequence):
+            raise TypeError(f"predict takes a list of pictures, as in predict([picture]); got {type(inputs).__name__}.")
+        sources, kept = [], 0
+        for number, given in enumerate(inputs, start=1):
+            source = self._source(given, number, keeps=kept < KEPT_BYTES)
+            kept += 0 if source.values is None else source.values.nbytes
+            sources.append(source)
+        return sources
+
+    def lengths(
+        self, sources: Sequence[ImageSource], decoding: DecodingConfig
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The same for all pictures."""
+        most = decoding.max_length or self.config.data.max_length
+        return np.full(len(sources), decoding.min_length, np.int64), np.full(len(sources), most, np.int64)
+
+    def batches(
+        self, sources: Sequence[ImageSource], decoding: DecodingConfig, *, in_order: bool = False
+    ) -> Iterator[NDArray[np.int64]]:
+        """Batches of at most `decoding.batch_pixels` pixels, of similar size."""
+        shapes = np.array([source.shape for source in sources], dtype=np.int64).reshape(-1, 2)
+        return in_batches(shapes, decoding.batch_pixels, in_order=in_order)
+
+    def loaded(self, sources: Sequence[ImageSource]) -> Loaded:
+        """The memory of pictures, and which cells are each one's own."""
+        values = [self._values(source) for source in sources]
+        images, mask = pad_images(values)
+        real = torch.from_numpy(mask).to(self.device)
+        encoder = self.module.encoder
+        with torch.inference_mode():
+            encoded = encoder.encode(torch.from_numpy(images).to(self.device), None if mask.all() else real)
+            memory = self.module.decoder.prepare(encoded)
+        first = encoded[0] if isinstance(encoded, tuple) else encoded
+        columns = first.grid[1]
+        own = []
+        for source in sources:
+            rows, width = self.grid(source.shape)
+            own.append((torch.arange(rows)[:, None] * columns + torch.arange(width)).flatten())
+        cells = None if first.mask is None else first.mask.cpu()
+        return Loaded(memory, SearchSource(None, cells), own)
+
+    def grid(self, shape: tuple[int, int]) -> tuple[int, int]:
+        """(h, w), the cells of a picture of (H, W) pixels."""
+        return -(-shape[0] // self.stride), -(-shape[1] // self.stride)
+
+    @property
+    def stride(self) -> int:
+        """The side of a cell in pixels."""
+        encoder = self.module.encoder
+        members: Any = getattr(encoder, "members", [encoder])
+        first: ImageEncoder = members[0]
+        return first.stride
+
+    def differences(self, other: ImageToText) -> Sequence[str]:
+        """Other symbols, another order of writing, pictures that are read otherwise."""
+        found = [f"target: {line}" for line in differences_of_fields(self.target, other.target)]
+        if self.is_reversed != other.is_reversed:
+            orders = (f"{model.name} {model.config.data.target.direction}" for model in (self, other))
+            found.append(f"target: the direction: {', '.join(orders)}")
+        if self.reader != other.reader:
+            found.append("pictures: they are read otherwise (data.image)")
+        if self.stride != other.stride:
+            found.append(f"cells: {self.stride} and {other.stride} pixels wide")
+        return found
+
+    def dressed(self, prediction: Prediction, source: ImageSource) -> ImagePrediction:
+        """The prediction with its picture and the grid of its cells."""
+        seen = None
+        if source.size and prediction.alignment is not None:
+            seen = self.reader.seen(self._values(source))
+        return ImagePrediction.of(
+            prediction, name=source.name, image=seen, grid=self.grid(source.shape), cell_size=self.stride
+        )
+
+    def read(self, argument: str) -> Path:
+        """The path of a picture or an InkML file."""
+        return Path(argument)
+
+    def inputs(self, argument: str) -> Iterator[tuple[str, Any]]:
+        """The pictures of an argument of the command line with their names: one, or those of a table or folder."""
+        path = Path(argument)
+        if not (path.is_dir() or path.suffix.lower() in TABLES):
+            yield argument, self.read(argument)
+            return
+        pictures = open_table(self.config, path, with_texts=False)
+        for index in range(len(pictures)):
+            entry = entry_of(pictures, index)
+            yield entry.name, entry
+
+    def evaluate(
+        self,
+        path: Path | str,
+        *,
+        source_field: str | int | Sequence[str | int] | None = None,
+        target_field: str | int | None = None,
+        metrics: Sequence[Metric] | None = None,
+        tokenize: str | None = None,
+        search: Search | None = None,
+    ) -> Evaluation:
+        """Compares free-running outputs for the pictures of a table with their texts, which are references.
+
+        Args:
+            path: a table like that of the training, or a folder of InkML.
+            source_field, target_field: columns or fields of the picture and its text; those of the training if None.
+            metrics: metrics of all outputs together: `bleu`, `chrf` by sacrebleu. If None, both if outputs are
+                sentences (units `word` or `sentencepiece`) and sacrebleu is installed.
+            tokenize: how BLEU splits texts into words; with it alone, `metrics` is `bleu`.
+            search: as in `predict`.
+
+        Raises:
+            DataError: for a file without pictures or that the model was trained on.
+        """
+        self.refuse_trained_together(self._told(search), path)
+        if source_field is not None and not isinstance(source_field, str | int):
+            (source_field,) = source_field
+        pictures = open_table(self.config, Path(path), image_field=source_field, text_field=target_field)
+        if metrics is None:
+            metrics = ("bleu",) if tokenize is not None else self.automatic_metrics()
+        return self.evaluate_items(self.items(pictures), metrics=metrics, tokenize=tokenize, search=search)
+
+    def items(self, pictures: Pictures) -> list[PictureItem]:
+        """The pictures of a table with their references."""
+        return items_of(pictures, self.target.normalisation)
+
+    def further_figures(self, scored: Sequence[Scored]) -> Mapping[str, float]:
+        """Rates of expressions with few errors, and the figures of captions where pictures have several references."""
+        return figures_of(scored, captions=self.config.select in CAPTION_FIGURES)
+
+    def rows(self, prediction: Prediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
+        """The name of the picture before each row of the outputs."""
+        name = prediction.name if isinstance(prediction, ImagePrediction) else ""
+        return [(name, *row) for row in super().rows(prediction, scores=scores)]
+
+    def record(self, prediction: Prediction) -> dict[str, Any]:
+        """Picture, text, tokens, score, log-probability and, if it has one, alignment with the grid of its cells."""
+        record = prediction.record()
+        record.pop("source_tokens", None)
+        if not isinstance(prediction, ImagePrediction):
+            return record
+        shape = {"grid": list(prediction.grid), "cell_size": prediction.cell_size} if "alignment" in record else {}
+        return {"image": prediction.name, **record, **shape}
+
+    def lines(
+        self, predictions: Sequence[Any], format: str, *, scores: bool = False, alignments: bool = False
+    ) -> Iterable[str]:
+        """The texts of pictures, a line each: picture, tab, text."""
+        if alignments and format != "jsonl":
+            raise UnsupportedError(f"{format} has no room for weights: use --alignments with --format jsonl.")
+        for prediction in predictions:
+            if format == "jsonl":
+                yield json.dumps(self.record(prediction), ensure_ascii=False, allow_nan=False)
+                continue
+            for name, *row in self.rows(prediction, scores=scores):
+                columns = row if format == "text" else [name, *row]
+                yield "\t".join(column.translate(BLANKS) for column in columns)
+
+    def plot(self, predictions: Sequence[Prediction], path: Path, *, title: str = "") -> Sequence[Path]:
+        """Draws for each word its map over the picture (`regard.viz.plot_captioned_image`)."""
+        return plot_captioned_image(predictions, path, title=title)
+
+    def information(self) -> dict[str, Any]:
+        """Facts about the model: sizes, vocabulary, configuration."""
+        return {
+            "name": self.name,
+            "task": self.config.task,
+            "parameters": self.num_parameters,
+            "cells": f"{self.stride} × {self.stride} pixels",
+            "target": size_of_field(self.target, self.config.data.target.units),
+            "model": self.config.model.model_dump(mode="json"),
+            "decoding": self.config.decoding.model_dump(mode="json"),
+        }
+
+    def _source(self, given: Any, number: int, *, keeps: bool) -> ImageSource:
+        """What is read of an input."""
+        common: dict[str, Any] = {"spelling": FieldSpelling(self.target), "columns": []}
+        image, name = given, f"input {number}"
+        try:
+            if isinstance(given, Entry | Picture):
+                image, name = given.image, given.name if isinstance(given, Entry) else given.id
+            elif isinstance(given, str | os.PathLike):
+                image, name = Path(given), str(given)
+                if image.suffix.lower() == ".inkml":
+                    image = read_inkml(image)
+            elif isinstance(given, Strokes):
+                name = given.place or name
+            elif not isinstance(given, np.ndarray):
+                raise TypeError(f"predict takes pictures: paths, strokes or arrays; got a {type(given).__name__}.")
+            if image is None:
+                raise DataError(given.reason)
+            values = self.reader(image)
+        except DataError as error:
+            return ImageSource(
+                name=name, size=0, content=np.zeros(0, np.int64), image=None, warnings=(str(error),), **common
+            )
+        shape = values.shape[1:]
+        content = np.array([crc32(values.tobytes())], np.int64)
+        return ImageSource(
+            name=name,
+            size=int(np.prod(shape)),
+            content=content,
+            image=image,
+            shape=(shape[0], shape[1]),
+            values=values if keeps else None,
+            **common,
+        )
+
+    def _values(self, source: ImageSource) -> NDArray[np.float32]:
+        """What the encoder reads of a picture that can be read."""
+        if source.values is not None:
+            return source.values
+        assert source.image is not None
+        return self.reader(source.image)
+
+
+def reader_of(config: ImageToTextConfig) -> PictureReader:
+    """What makes of pictures what the encoder reads.
+
+    Raises:
+        ConfigError: for options that contradict each other.
+    """
+    return PictureReader.of(config.data.image, pretrained=bool(getattr(config.model.encoder, "pretrained", False)))

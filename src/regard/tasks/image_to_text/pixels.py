@@ -1,0 +1,125 @@
+"""How pictures and strokes become what the encoder reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.config.tasks.image_to_text import ImageConfig
+from regard.errors import ConfigError, DataError, RegardError
+from regard.image import IMAGENET_MEAN, IMAGENET_STD, Fitting, Rendering, Strokes, image_size, read_image
+
+KEY_PATH = ("data", "image")
+Image = Path | Strokes | NDArray[np.uint8]
+"""The file of a picture, strokes, or a picture (H, W, C) uint8."""
+
+
+@dataclass(frozen=True, slots=True)
+class PictureReader:
+    """Reads pictures, draws strokes, and brings both into sizes and values for the encoder.
+
+    Args:
+        fitting: sizes and values.
+        rendering: how strokes are drawn.
+        max_file_pixels: files with more pixels are refused before they are decoded.
+    """
+
+    fitting: Fitting
+    rendering: Rendering
+    max_file_pixels: int
+
+    @classmethod
+    def of(cls, config: ImageConfig, *, pretrained: bool = False) -> PictureReader:
+        """The reader that `data.image` describes.
+
+        Args:
+            pretrained: whether the encoder was trained on photographs of ImageNet.
+
+        Raises:
+            ConfigError: for options that contradict each other.
+        """
+        normalise = config.normalise or ("imagenet" if pretrained else "none")
+        invert = config.invert if config.invert is not None else (config.colour == "grey" and normalise == "none")
+        if normalise == "imagenet" and (config.colour != "rgb" or invert):
+            raise ConfigError(
+                "imagenet is for colours as on a screen; set colour: rgb and invert: false", (*KEY_PATH, "normalise")
+            )
+        options: dict[str, Any] = {"max_height": config.max_height, "max_width": config.max_width}
+        options["max_pixels"] = config.max_pixels
+        if config.size is not None:
+            if any(options.pop(name) is not None for name in ("max_height", "max_width")):
+                raise ConfigError("max_height and max_width have no effect with size; leave them out", KEY_PATH)
+            options = {"size": config.size}
+        if normalise == "imagenet":
+            options |= {"mean": IMAGENET_MEAN, "std": IMAGENET_STD}
+        try:
+            fitting = Fitting(colour=config.colour, fit=config.fit, invert=invert, **options)
+            rendering = Rendering(config.unit, config.pen, config.margin, max_pixels=config.max_pixels)
+        except RegardError as error:
+            raise ConfigError(str(error), KEY_PATH) from None
+        return cls(fitting, rendering, config.max_file_pixels)
+
+    def pixels(self, image: Image) -> NDArray[np.uint8]:
+        """The picture as on a screen, (H, W, C) uint8, before it is fitted.
+
+        Raises:
+            DataError: for a file that is no picture, or an array of another shape.
+        """
+        if isinstance(image, Strokes):
+            return self.rendering.draw(image)
+        if isinstance(image, Path):
+            return read_image(
+                image, colour=self.fitting.colour, max_pixels=self.max_file_pixels, report=lambda text: None
+            )
+        if image.ndim == 2:
+            image = image[..., None]
+        if image.ndim != 3 or image.shape[2] not in (1, 3) or image.dtype != np.uint8:
+            raise DataError(f"expected a picture, (H, W, 1) or (H, W, 3) uint8; got {image.shape} {image.dtype}")
+        return image
+
+    def __call__(self, image: Image, *, place: str = "") -> NDArray[np.float32]:
+        """What the encoder reads, (C, H, W).
+
+        Raises:
+            DataError: for what is no picture; the text names the file, or begins with the place.
+        """
+        return self.fitting(self.pixels(image), place=place)
+
+    def size(self, image: Image) -> tuple[int, int]:
+        """Height and width of what the encoder reads, without decoding a file.
+
+        Raises:
+            DataError: for a file that is no picture or has too many pixels.
+        """
+        if isinstance(image, Strokes):
+            placement = self.rendering.place(image)
+            return self.fitting.sizes(placement.height, placement.width)
+        if not isinstance(image, Path):
+            return self.fitting.sizes(*image.shape[:2])
+        height, width = image_size(image)
+        if height * width > self.max_file_pixels:
+            raise DataError(
+                f"{image}: {width:,} × {height:,} pixels are more than data.image.max_file_pixels="
+                f"{self.max_file_pixels:,}; it is not decoded"
+            )
+        return self.fitting.sizes(height, width)
+
+    def seen(self, values: NDArray[np.float32]) -> NDArray[np.uint8]:
+        """The picture (H, W, C) uint8 that these values are of, as on a screen."""
+        mean, std = (np.array(each or (default,), np.float32) for each, default in self._scales)
+        levels = values.transpose(1, 2, 0) * std + mean
+        levels = 1 - levels if self.fitting.invert else levels
+        seen: NDArray[np.uint8] = np.rint(levels * 255).clip(0, 255).astype(np.uint8)
+        return seen
+
+    @property
+    def _scales(self) -> tuple[tuple[tuple[float, ...] | None, float], tuple[tuple[float, ...] | None, float]]:
+        return (self.fitting.mean, 0.0), (self.fitting.std, 1.0)
+
+    def drawn_with(self, **options: Any) -> PictureReader:
+        """The same with other options of `Rendering`, such as the width of the pen."""
+        return replace(self, rendering=replace(self.rendering, **options))

@@ -1,0 +1,254 @@
+"""The pictures of a configuration with their texts, their sizes, and the symbols that are learned from the texts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.config.tasks.image_to_text import ImageToTextConfig
+from regard.data import Field, Finding, Findings, Picture, Pictures, open_pictures
+from regard.data.field import open_pieces
+from regard.data.finding import NUM_EXAMPLES, by_severity
+from regard.data.pictures import SelectedPictures
+from regard.data.split import are_held_out, suggested_fraction
+from regard.errors import DataError
+from regard.tasks.image_to_text.pixels import PictureReader
+
+FEW, FEW_HELD_OUT = 200, 20
+DECODED = 20_000
+"""Of more pictures a check decodes this many, spread evenly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Pictures with their sizes and texts.
+
+    Args:
+        name: train or dev.
+        pictures: the pictures.
+        sizes: (pictures, 2), height and width of what the encoder reads; 0 for those that cannot be read.
+        refused: why these cannot be read.
+        owners: (texts,) the picture of each text.
+        lengths: (texts,) symbols of each text.
+    """
+
+    name: str
+    pictures: Pictures
+    sizes: NDArray[np.int64]
+    refused: tuple[str, ...]
+    owners: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    def text(self, index: int) -> str:
+        """The text with this index."""
+        owner = int(self.owners[index])
+        return texts_of(self.pictures, owner)[index - int(np.searchsorted(self.owners, owner))]
+
+    def texts(self) -> Iterator[str]:
+        """All texts, in order."""
+        for index in range(len(self.pictures)):
+            yield from texts_of(self.pictures, index)
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a model is trained on.
+
+    Args:
+        config: the configuration.
+        train, dev: training pictures and held-out pictures.
+        target: the field of the texts, learned from the training texts.
+        reader: makes of pictures what the encoder reads.
+        chosen: values of open keys that follow from the pictures, by dotted key.
+    """
+
+    config: ImageToTextConfig
+    train: Split
+    dev: Split
+    target: Field
+    reader: PictureReader
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> NDArray[np.int64]:
+        """The training texts that training uses: not empty, not too long, of pictures that can be read."""
+        lengths, readable = self.train.lengths, self.train.sizes[self.train.owners].min(1) > 0
+        return np.flatnonzero((lengths > 0) & (lengths <= self.config.data.max_length) & readable)
+
+
+def texts_of(pictures: Pictures, index: int) -> tuple[str, ...]:
+    """The texts of a picture; none of a file that cannot be read."""
+    try:
+        return pictures.texts(index)
+    except DataError:
+        return ()
+
+
+def open_table(config: ImageToTextConfig, path: Any, *, with_texts: bool = True, **fields: Any) -> Pictures:
+    """The pictures of a table like those of the training.
+
+    Args:
+        fields: `image_field` and `text_field`, in place of those of the training.
+    """
+    data = config.data
+    own = path in (data.train, data.dev)
+    options: dict[str, Any] = {"image_field": data.image_field, "text_field": data.text_field}
+    options |= {name: value for name, value in fields.items() if value is not None}
+    return open_pictures(
+        path,
+        format=data.format if own else "auto",
+        image_folder=data.image_folder if own else None,
+        with_texts=with_texts,
+        **options,
+    )
+
+
+def read_material(config: ImageToTextConfig, reader: PictureReader) -> Material:
+    """Opens the tables, learns the symbols of the texts, and reads the size of every picture.
+
+    Raises:
+        ConfigError: for settings that contradict each other or the files.
+        DataError: for tables that cannot be read, or of which no picture can.
+    """
+    data, chosen = config.data, dict[str, Any]()
+    train = open_table(config, data.train)
+    if data.dev is not None:
+        dev = open_table(config, data.dev)
+    else:
+        fraction = data.dev_fraction
+        if fraction is None:
+            fraction = chosen["data.dev_fraction"] = suggested_fraction(len(train))
+        train, dev = _held_out(train, fraction)
+    texts = Split("train", train, *_NOTHING).texts
+    side = data.target
+    if number := open_pieces(side, texts(), max_length=data.max_length):
+        chosen["data.target.vocabulary_size"] = number
+        side = side.model_copy(update={"vocabulary_size": number})
+    target = Field.build(side, texts(), name="target", max_length=data.max_length)
+    splits = [_split(name, pictures, target, reader) for name, pictures in (("train", train), ("dev", dev))]
+    material = Material(config, *splits, target, reader, chosen)
+    if not len(material.kept):
+        reason = f"\n  {splits[0].refused[0]}" if splits[0].refused else ""
+        raise DataError(f"{data.train}: there is no picture with a text to train on.{reason}")
+    return material
+
+
+def check(material: Material) -> Findings:
+    """What looks wrong with the pictures and their texts; pictures are decoded."""
+    findings: list[Finding] = []
+    for split in (material.train, material.dev):
+        findings += _of_split(split, material)
+    count, held_out = len(material.train.pictures), len(material.dev.pictures)
+    if count < FEW:
+        findings.append(Finding("warning", f"{count:,} training pictures are too few to learn much from", count))
+    if held_out < FEW_HELD_OUT:
+        findings.append(
+            Finding("warning", f"{held_out:,} held-out pictures are too few for reliable metrics", held_out)
+        )
+    findings += _of_texts(material)
+    return Findings(by_severity(findings))
+
+
+_NOTHING: tuple[Any, ...] = (np.zeros((0, 2), np.int64), (), np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def _held_out(pictures: Pictures, fraction: float) -> tuple[Pictures, Pictures]:
+    """Training pictures and held-out ones, by a hash of their names."""
+    is_dev = are_held_out((picture.id for picture in pictures), fraction)
+    if is_dev.all() or not is_dev.any():
+        raise DataError(
+            f"Of {len(pictures):,} pictures, data.dev_fraction={fraction:g} holds out "
+            f"{'all' if is_dev.all() else 'none'}.\n  Give a table of held-out pictures (data.dev), or another fraction."
+        )
+    train, dev = (np.flatnonzero(chosen).tolist() for chosen in (~is_dev, is_dev))
+    return SelectedPictures(pictures, train), SelectedPictures(pictures, dev)
+
+
+def _split(name: str, pictures: Pictures, target: Field, reader: PictureReader) -> Split:
+    sizes, refused = np.zeros((len(pictures), 2), np.int64), []
+    owners: list[int] = []
+    lengths: list[int] = []
+    for index in range(len(pictures)):
+        try:
+            picture = pictures.read(index)
+            sizes[index] = reader.size(picture.image)
+        except DataError as error:
+            refused.append(str(error))
+        for text in texts_of(pictures, index):
+            owners.append(index)
+            lengths.append(len(target.split(text)))
+    return Split(name, pictures, sizes, tuple(refused), np.array(owners, np.int64), np.array(lengths, np.int64))
+
+
+def _of_split(split: Split, material: Material) -> Iterator[Finding]:
+    pictures, lengths = split.pictures, split.lengths
+    readable = split.sizes[split.sizes.min(1) > 0]
+    count, texts = len(pictures), len(split.lengths)
+    if not len(readable):
+        yield Finding("error", f"no picture of {split.name} can be read: {split.refused[0]}", count)
+        return
+    heights, widths = readable[:, 0], readable[:, 1]
+    several = "" if texts == count else f" with {texts:,} texts"
+    yield Finding(
+        "info",
+        f"{split.name} has {count:,} picture{'s' * (count > 1)}{several}; heights {heights.min():,} to "
+        f"{heights.max():,}, widths {widths.min():,} to {widths.max():,} pixels, {int(readable.prod(1).mean()):,} pixels "
+        f"on average; texts {lengths.min():,} to {lengths.max():,} symbols, median {np.median(lengths):,.0f}",
+        count,
+    )
+    if pictures.num_blank:
+        yield Finding("info", f"{split.name} has {pictures.num_blank:,} blank lines, which are skipped", 1)
+    refused = [*split.refused, *_damaged(split, material.reader)]
+    if refused:
+        text = f"{len(refused):,} pictures of {split.name} cannot be read"
+        yield Finding("warning", text, len(refused), tuple(refused[:NUM_EXAMPLES]))
+    for what, chosen in (
+        ("are empty", np.flatnonzero(lengths == 0)),
+        (
+            f"are longer than data.max_length={material.config.data.max_length} and left out",
+            np.flatnonzero(lengths > material.config.data.max_length),
+        ),
+    ):
+        if len(chosen):
+            places = tuple(pictures.read(int(split.owners[i])).place for i in chosen[:NUM_EXAMPLES])
+            yield Finding("warning", f"{len(chosen):,} texts of {split.name} {what}", len(chosen), places)
+
+
+def _damaged(split: Split, reader: PictureReader) -> Iterator[str]:
+    """Why pictures whose size is known cannot be decoded."""
+    readable = np.flatnonzero(split.sizes.min(1) > 0)
+    for index in readable[:: max(1, len(readable) // DECODED)].tolist():
+        picture = split.pictures.read(index)
+        try:
+            if not _is_drawn(picture):
+                reader.pixels(picture.image)
+        except DataError as error:
+            yield str(error)
+
+
+def _is_drawn(picture: Picture) -> bool:
+    from regard.image import Strokes
+
+    return isinstance(picture.image, Strokes)
+
+
+def _of_texts(material: Material) -> Iterator[Finding]:
+    """Findings about the symbols of the held-out texts, and about texts that are trained on."""
+    known, counts = material.target.vocabulary, Counter[str]()
+    trained = set(map(material.target.normalisation, material.train.texts()))
+    shared = 0
+    for text in material.dev.texts():
+        shared += material.target.normalisation(text) in trained
+        counts.update(symbol for symbol in material.target.split(text) if symbol not in known)
+    yield Finding("info", f"the vocabulary has {len(known.symbols):,} symbols", len(known.symbols))
+    if counts:
+        shown = ", ".join(repr(symbol) for symbol, _ in counts.most_common(5)) + ", …" * (len(counts) > 5)
+        text = f"{len(counts):,} symbols of dev's texts are not in the training texts: {shown}"
+        yield Finding("warning", text, len(counts))
+    if shared:
+        yield Finding("info", f"{shared:,} texts of dev are also those of training pictures", shared)

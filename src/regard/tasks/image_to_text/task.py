@@ -1,0 +1,122 @@
+"""The task of writing texts about pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from regard.config.tasks.image_to_text import ImageToTextConfig
+from regard.data import Findings
+from regard.data.field import learns_pieces
+from regard.data.translation import TRANSLATION_METRICS
+from regard.errors import ConfigError
+from regard.models import EncoderDecoder
+from regard.tasks.contract import AbstractTask, DataFile, Metric
+from regard.tasks.image_to_text.build import build_model
+from regard.tasks.image_to_text.defaults import resolve
+from regard.tasks.image_to_text.evaluation import CAPTION_FIGURES, MOST_ERRORS
+from regard.tasks.image_to_text.model import ImageToText, reader_of
+from regard.tasks.image_to_text.reading import Material, check, read_material
+from regard.tasks.image_to_text.trainee import ImageTrainee
+from regard.tasks.open_keys import adopted, open_keys
+from regard.tasks.plan import Plan
+from regard.tasks.writing.checks import check_attentions, check_decoder_learns, load_field
+
+DRAFT_SYMBOLS = 8
+"""Symbols of a vocabulary before there is one."""
+DRAFT_PIXELS = 40
+"""Height and width of the picture that a draft is tried with."""
+PIECES = ("data", "target", "vocabulary_size")
+IN_ORDER = ("guided_attention", "forward_sum")
+"""Losses on alignments that want the positions to be read in order."""
+
+
+class ImageToTextTask(AbstractTask[ImageToTextConfig]):
+    """Pictures with texts, and a model that writes the text of a picture."""
+
+    summary = "captions of pictures, LaTeX of handwritten formulas: any text of an image"
+    metrics = (
+        Metric("sequence_error_rate", aliases=("wer",)),
+        Metric("symbol_error_rate", aliases=("per",)),
+        Metric("teacher_forced_loss", aliases=("loss",)),
+        Metric("expression_rate", larger_is_better=True),
+        *(Metric(f"expression_rate_{most}", larger_is_better=True) for most in range(1, MOST_ERRORS + 1)),
+        *(Metric(name, larger_is_better=True) for name in CAPTION_FIGURES),
+        *(Metric(name, larger_is_better=True, package="sacrebleu", extra="text") for name in TRANSLATION_METRICS),
+    )
+
+    def draft(self, config: ImageToTextConfig) -> EncoderDecoder:
+        """The network, with a vocabulary of a few symbols."""
+        channels = reader_of(config).fitting.num_channels
+        module = build_model(
+            config.model, num_channels=channels, num_target=DRAFT_SYMBOLS, max_length=config.data.max_length
+        )
+        for name in IN_ORDER:
+            if getattr(config.training.alignment_losses, name):
+                raise ConfigError(
+                    f"{name} wants the input to be read from its first position to its last, and cells of a picture "
+                    "have no such order; leave it out",
+                    ("training", "alignment_losses", name),
+                )
+        if config.training.compile:
+            raise ConfigError(
+                "the sizes of pictures differ from batch to batch and leave little to compile; leave compile out",
+                ("training", "compile"),
+            )
+        check_decoder_learns(
+            module.decoder, config.model.attention, config.training, memory_size=module.encoder.output_size
+        )
+
+        def memory() -> object:
+            images = torch.zeros(1, channels, DRAFT_PIXELS, DRAFT_PIXELS)
+            return module.decoder.prepare(module.encoder.encode(images, None))
+
+        decoding = config.decoding
+        check_attentions(
+            module, memory, [(("decoding", "alignment"), decoding.alignment_layer, decoding.alignment_head)]
+        )
+        return module
+
+    def files(self, config: ImageToTextConfig) -> Sequence[DataFile]:
+        """The tables, and a sentencepiece model; not the pictures."""
+        data, files = config.data, [DataFile("data.train", "train", config.data.train)]
+        if data.dev is not None:
+            files.append(DataFile("data.dev", "dev", data.dev))
+        if data.target.sentencepiece_model is not None:
+            files.append(DataFile("data.target.sentencepiece_model", "target.model", data.target.sentencepiece_model))
+        return files
+
+    def read(self, config: ImageToTextConfig) -> Material:
+        """The pictures, their sizes, and the symbols of their texts."""
+        return read_material(config, reader_of(config))
+
+    def check(self, config: ImageToTextConfig, material: Material) -> Findings:
+        """Checks pictures and texts."""
+        return check(material)
+
+    def resolve(self, config: ImageToTextConfig, material: Material, report: Findings) -> Plan[ImageToTextConfig]:
+        """Chooses sizes, batches and steps by the number of texts and the sizes of pictures."""
+        kept = material.kept
+        shapes = material.train.sizes[material.train.owners[kept]]
+        return resolve(config, shapes, material.train.lengths[kept], chosen=material.chosen)
+
+    def adopt(self, config: ImageToTextConfig, resolved: ImageToTextConfig) -> ImageToTextConfig:
+        """A configuration whose open keys have the values that a former run resolved them to."""
+        paths = open_keys(config)
+        if config.data.target.vocabulary_size is None and learns_pieces(config.data.target):
+            paths.append(PIECES)
+        return adopted(config, resolved, paths)
+
+    def build(self, config: ImageToTextConfig, material: Material, *, name: str) -> ImageToText:
+        """An untrained model for the symbols of the texts."""
+        return ImageToText.build(config, material.target, name=name)
+
+    def trainee(self, model: ImageToText, material: Material) -> ImageTrainee:
+        """The model with its pictures."""
+        return ImageTrainee(model, material)
+
+    def restore(self, config: ImageToTextConfig, folder: Path, *, name: str) -> ImageToText:
+        """The model with the saved symbols."""
+        return ImageToText.build(config, load_field(folder, "target"), name=name)

@@ -1,0 +1,132 @@
+"""The trainee of image to text: a model with its pictures, for the training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from regard.data import BOS, EOS
+from regard.errors import DataError
+from regard.image import pad_images
+from regard.tasks.encoded import EncodedTexts
+from regard.tasks.image_to_text.augmentation import Augmenter
+from regard.tasks.image_to_text.batches import bucket_pictures, in_batches
+from regard.tasks.image_to_text.model import ImageToText
+from regard.tasks.image_to_text.reading import Material, Split
+from regard.tasks.writing.trainee import AbstractWriterTrainee
+
+
+class Chosen(NamedTuple):
+    """A batch: the texts with these indices, in an epoch, by which augmentations differ."""
+
+    epoch: int
+    texts: NDArray[np.int64]
+
+
+class ImageTrainee(AbstractWriterTrainee):
+    """An `ImageToText` model with the pictures that it is trained on.
+
+    A picture with several texts is an item for each of them. Pictures are read, drawn, changed and fitted when a batch
+    is made, which the loop does in another thread, ahead of its use.
+
+    Args:
+        model: the model.
+        material: its pictures; those that cannot be read, and texts that are empty or too long, are left out.
+    """
+
+    model: ImageToText
+
+    def __init__(self, model: ImageToText, material: Material) -> None:
+        config = model.config
+        self.material = material
+        self.train = EncodedTexts(material.train.texts(), model.target, is_reversed=model.is_reversed)
+        self.dev = EncodedTexts(material.dev.texts(), model.target, is_reversed=model.is_reversed)
+        self.kept = material.kept
+        self.shapes = material.train.sizes[material.train.owners[self.kept]]
+        self.augmenter = Augmenter(config.training.augmentation, model.reader, config.seed)
+        held_out = material.dev
+        readable = held_out.sizes[held_out.owners].min(1, initial=1) > 0
+        self._held_out = np.flatnonzero(readable & (held_out.lengths > 0))
+        super().__init__(model, model.items(held_out.pictures))
+
+    def descriptions(self, epoch: int) -> Sequence[Chosen]:
+        """Batches of texts of pictures of similar size."""
+        config = self.model.config
+        batches = bucket_pictures(self.shapes, batch_pixels=config.training.batch_pixels, seed=config.seed, epoch=epoch)
+        return [Chosen(epoch, self.kept[batch]) for batch in batches]
+
+    def batch(self, description: Chosen) -> dict[str, Tensor]:
+        """The pictures of some training texts, changed at random, with the texts."""
+        split = self.material.train
+        images = [self._image(split, int(index), description.epoch) for index in description.texts]
+        return self._batch(images, self.train, description.texts)
+
+    def places(self, description: Chosen) -> Sequence[str]:
+        """Where each picture is named."""
+        split = self.material.train
+        return [split.pictures.read(int(split.owners[index])).place for index in description.texts]
+
+    def divide(self, description: Chosen, count: int) -> Sequence[Chosen]:
+        """Every `count`-th row: rows of a batch have similar sizes, and neighbours the most similar."""
+        count = min(count, len(description.texts))
+        return [Chosen(description.epoch, description.texts[number::count]) for number in range(count)]
+
+    def item_ids(self, description: Chosen) -> Tensor:
+        """The indices of the training texts."""
+        return torch.from_numpy(description.texts)
+
+    def first(self) -> dict[str, Tensor]:
+        """The first batch of the first epoch with more than one row, or one row twice if there is none."""
+        batches = self.descriptions(0)
+        several = [batch for batch in batches if len(batch.texts) > 1]
+        return self.batch(several[0] if several else Chosen(0, np.repeat(self.kept[:1], 2)))
+
+    def held_out(self) -> Sequence[Callable[[], dict[str, Tensor]]]:
+        """Batches of held-out pictures, unchanged."""
+        split = self.material.dev
+        shapes = split.sizes[split.owners[self._held_out]]
+        batches = in_batches(shapes, self.model.config.training.batch_pixels)
+        return [partial(self._held_out_batch, self._held_out[batch]) for batch in batches]
+
+    def memory(self, batch: dict[str, Tensor]) -> tuple[Any, Tensor | None]:
+        """What the decoder reads of the pictures, and the mask of their cells."""
+        encoded = self.module.encoder.encode(batch["images"], batch.get("image_mask"))
+        return self.module.decoder.prepare(encoded), encoded.mask
+
+    @property
+    def examples(self) -> Iterator[str]:
+        """The held-out pictures that are files; else the table."""
+        from pathlib import Path
+
+        for item in self.items:
+            image = item.source.image
+            yield str(image) if isinstance(image, Path) else str(self.material.dev.pictures.path)
+
+    def _image(self, split: Split, index: int, epoch: int | None) -> NDArray[np.float32]:
+        """What the encoder reads of the picture of a text."""
+        picture = split.pictures.read(int(split.owners[index]))
+        try:
+            if epoch is None:
+                return self.model.reader(picture.image)
+            return self.augmenter(picture.image, epoch, index)
+        except DataError as error:
+            raise DataError(f"{picture.place}: {error}\n  Leave the picture out, or replace its file.") from None
+
+    def _held_out_batch(self, indices: NDArray[np.int64]) -> dict[str, Tensor]:
+        split = self.material.dev
+        return self._batch([self._image(split, int(index), None) for index in indices], self.dev, indices)
+
+    def _batch(
+        self, images: Sequence[NDArray[np.float32]], texts: EncodedTexts, indices: NDArray[np.int64]
+    ) -> dict[str, Tensor]:
+        values, real = pad_images(images)
+        inputs, _ = texts.pad(indices, begin=BOS)
+        targets, mask = texts.pad(indices, end=EOS)
+        batch = {"images": torch.from_numpy(values), "inputs": inputs, "targets": targets, "mask": mask}
+        return batch if real.all() else {**batch, "image_mask": torch.from_numpy(real)}

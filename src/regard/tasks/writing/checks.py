@@ -1,0 +1,97 @@
+"""Checks of models that write texts, before and after their training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.config.place import KeyPath
+from regard.config.schema import AlignmentTrainingConfig, AttentionConfig
+from regard.data import Field
+from regard.decoding import chosen_heads
+from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
+from regard.models import EncoderDecoder, RecurrentDecoder, TransformerDecoder
+from regard.tasks.fingerprints import DAMAGED
+from regard.tasks.teaching import check_layer, check_teachable
+
+
+def check_decoder_learns(
+    decoder: Any, attention: AttentionConfig | None, training: AlignmentTrainingConfig, *, memory_size: int
+) -> None:
+    """Refuses attention to the input that would keep its random initial values, and losses without effect on it.
+
+    Args:
+        decoder: recurrent, or a Transformer; no other is checked.
+        attention: its recipe and options.
+        training: the losses on alignments.
+        memory_size: M, of the encoder's states.
+
+    Raises:
+        ConfigError: as `check_teachable`.
+    """
+    if isinstance(decoder, RecurrentDecoder):
+        check_teachable(decoder, attention, training, memory_size=memory_size)
+    if isinstance(decoder, TransformerDecoder) and attention is not None:
+        size = decoder.embedding.size
+        check_layer(decoder.layers[-1].cross_attention, attention, training, sizes=(size, memory_size, size))
+
+
+def check_self_attention(side: Any, config: AttentionConfig, path: KeyPath) -> None:
+    """Refuses self-attention of a Transformer's encoder or decoder that would keep its random initial values.
+
+    Raises:
+        ConfigError: as `check_layer`.
+    """
+    check_layer(side.layers[0].attention, config, sizes=(side.embedding.size,) * 3, path=path)
+
+
+def check_attentions(
+    module: EncoderDecoder,
+    memory: Callable[[], object],
+    chosen: Sequence[tuple[tuple[str, ...], str | None, int | None]],
+) -> None:
+    """Refuses attentions and heads that the decoder does not have.
+
+    Args:
+        module: a draft.
+        memory: makes the memory of one input.
+        chosen: the beginning of two keys, without `_layer` and `_head`, and their values.
+
+    Raises:
+        ConfigError: its path names the key.
+    """
+    if all(layer is None and head is None for _, layer, head in chosen):
+        return
+    module.eval()
+    with torch.no_grad():
+        ids = torch.full((1, 2), 3)
+        alignments = module.decoder.forward(ids, memory(), alignment=True).alignments
+    module.train()
+    for (*path, name), layer, head in chosen:
+        for key, options in (("layer", {"layer": layer}), ("head", {"layer": layer, "head": head})):
+            if options[key] is None:
+                continue
+            try:
+                if not alignments:
+                    raise ConfigError("the model has no attention")
+                chosen_heads(alignments, module.decoder, **options)  # type: ignore[arg-type]
+            except ConfigError as error:
+                message = str(error).replace("alignment_", f"{name}_", 1)
+                raise ConfigError(message, (*path, f"{name}_{key}")) from None
+
+
+def load_field(folder: Path, side: str) -> Field:
+    """A field that was saved with a model.
+
+    Raises:
+        DataError: for a damaged file.
+    """
+    try:
+        return Field.load(folder, side)
+    except (DataError, UnsupportedError):
+        raise
+    except (RegardError, TypeError) as error:
+        raise DataError(f"{folder / side}.json: {error}\n  {DAMAGED}") from None

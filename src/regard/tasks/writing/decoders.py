@@ -1,0 +1,190 @@
+"""Decoders of texts as `model` describes them, recurrent or Transformers, and what encoders share with these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, TypeVar, get_args
+
+from torch import nn
+
+from regard.attention import CausalWindow, Projected
+from regard.attention.recipes.multi_head import Positions as RelativePositions
+from regard.attention.verbs import AbstractAttention
+from regard.config.place import KeyPath
+from regard.config.schema import AttentionConfig
+from regard.config.texts import RecurrentDecoderConfig, TransformerDecoderConfig, TransformerSideConfig
+from regard.data import BOS, PAD
+from regard.errors import ConfigError
+from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
+from regard.models import RecurrentDecoder, TransformerDecoder, transformer_decoder
+from regard.models.peers import IMITATIONS
+from regard.tasks.build import build_decoder, build_mechanism
+from regard.tasks.transformers import check_heads, transformer_options
+
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
+MULTI_HEAD = "multi_head"
+"""The recipe whose options are keys of a Transformer's sections."""
+NEVER = (PAD, BOS)
+"""Ids that are never predicted."""
+
+
+def build_text_decoder(
+    side: RecurrentDecoderConfig | TransformerDecoderConfig,
+    attention: AttentionConfig | None,
+    encoder: RecurrentStack | int,
+    *,
+    num_target: int,
+    max_length: int | None = None,
+    shared: TokenEmbedding | None = None,
+) -> RecurrentDecoder | TransformerDecoder:
+    """A decoder of texts, freshly initialised.
+
+    Args:
+        side: the section `model.decoder`.
+        attention: how it attends to the input; None: one vector.
+        encoder: as in `build_decoder`; of a Transformer decoder only the width of the memory counts.
+        num_target: the size of the vocabulary.
+        max_length: the most symbols of a text in training, from which the number of learned positions follows.
+        shared: the embedding of the encoder, whose matrix the decoder shares.
+
+    Raises:
+        ConfigError: for options that contradict each other; its path names the key.
+    """
+
+    def head(size: int, embedding: TokenEmbedding) -> TokenHead:
+        return TokenHead(size, num_target, tied=embedding if side.tied_weights else None, never=NEVER)
+
+    if side.architecture == "recurrent":
+        return build_decoder(
+            side,
+            attention,
+            encoder,
+            embedding=lambda: embedding(num_target, side.embedding_size, side.dropout, shared),
+            head=partial(head, side.size),
+        )
+    if attention is None:
+        raise ConfigError(
+            "a Transformer decoder attends to the input in every layer; leave attention out for the default",
+            ("model", "attention"),
+        )
+    path = ("model", "decoder")
+    options = side_options(side, path, max_length)
+    refuse_unread(side, [side.self_attention.recipe, attention.recipe], path)
+    memory_size = encoder if isinstance(encoder, int) else encoder.output_size
+    embedded = embedding(num_target, side.size, 0.0, shared)
+    decoder = transformer_decoder(
+        embedded,
+        head(side.size, embedded),
+        memory_size=memory_size,
+        attention=partial(self_attention, side, path, causal=True),
+        cross_attention=partial(_attention, attention, side, memory_size, ("model", "attention")),
+        **options,
+    )
+    return imitating(decoder, side)
+
+
+def embedding(num_tokens: int, size: int, dropout: float, shared: TokenEmbedding | None) -> TokenEmbedding:
+    """The embedding of a decoder, with the matrix of the encoder's if they are shared."""
+    embedding = TokenEmbedding(num_tokens, size, dropout=dropout)
+    if shared is None:
+        return embedding
+    if shared.table.weight.shape != embedding.table.weight.shape:
+        ours, theirs, what = shared.table.num_embeddings, num_tokens, "symbols"
+        if shared.size != size:  # of drafts the numbers of symbols mean nothing
+            ours, theirs, what = shared.size, size, "features"
+        raise ConfigError(
+            f"shared_embeddings: the embedding of the encoder has {ours:,} {what}, that of the decoder {theirs:,}; "
+            "they must be equal",
+            ("model", "shared_embeddings"),
+        )
+    embedding.table.weight = shared.table.weight
+    return embedding
+
+
+def imitating(part: ModuleT, side: TransformerSideConfig) -> ModuleT:
+    """The encoder or decoder, as the implementation that it imitates has it."""
+    if side.like is not None:
+        IMITATIONS[side.like](part)
+    return part
+
+
+def side_options(side: TransformerSideConfig, path: KeyPath, max_length: int | None) -> dict[str, Any]:
+    """What the encoder and the decoder are built with."""
+    check_heads(side, path, positions=side.positions)
+    if side.max_positions is not None and side.positions != "learned":
+        raise ConfigError(
+            f"max_positions has no effect with positions: {side.positions}; leave it out", (*path, "max_positions")
+        )
+    longest = (max_length or 0) + 1
+    if side.max_positions is not None and side.max_positions < longest:
+        raise ConfigError(
+            f"max_positions is {side.max_positions}, but texts may have {longest - 1} symbols and an end symbol: set "
+            f"at least {longest}, or lower data.max_length",
+            (*path, "max_positions"),
+        )
+    return {
+        "num_layers": side.layers,
+        "feed_forward_size": side.feed_forward_size or 4 * side.size,
+        "positions": side.positions,
+        "max_length": (side.max_positions or longest) if side.positions == "learned" else None,
+        "norm": side.norm,
+        "dropout": side.dropout,
+        "options": transformer_options(side),
+    }
+
+
+def self_attention(side: TransformerSideConfig, path: KeyPath, *, causal: bool) -> AbstractAttention:
+    """The self-attention of a layer."""
+    config, place = side.self_attention, (*path, "self_attention")
+    positions = side.positions if side.positions in get_args(RelativePositions) else None
+    further: dict[str, Any] = {"window": CausalWindow()} if causal else {}
+    if config.recipe == MULTI_HEAD:
+        further = {"causal": causal, "positions": positions}
+    elif positions is not None:
+        raise ConfigError(
+            f"positions: {positions} is an option of {MULTI_HEAD}, which is not the recipe of self_attention; set "
+            "sinusoidal, scaled_sinusoidal or learned",
+            (*path, "positions"),
+        )
+    attention = _attention(config, side, side.size, place, **further)
+    if attention.is_recurrent:
+        raise ConfigError(
+            f"{config.recipe} is recurrent: a step depends on the steps before it, and the memory of self-attention "
+            "grows with every step; use it as model.attention",
+            (*place, "recipe"),
+        )
+    return attention
+
+
+def _attention(
+    config: AttentionConfig, side: TransformerSideConfig, memory_size: int, path: KeyPath, **further: Any
+) -> AbstractAttention:
+    """The attention of a layer; the context of recipes other than multi-head attention is projected."""
+    is_multi_head = config.recipe == MULTI_HEAD
+    further["num_heads"] = side.heads
+    if is_multi_head:
+        further |= {
+            "size": side.size,
+            "num_key_value_heads": side.key_value_heads,
+            "bias": side.projection_bias,
+            "normalised": side.query_key_norm,
+            "dropout": side.attention_dropout,
+        }
+    mechanism = build_mechanism(
+        config, query_size=side.size, memory_size=memory_size, input_size=side.size, defaults=further, path=path
+    )
+    return mechanism if is_multi_head else Projected(mechanism, side.size)
+
+
+def refuse_unread(side: TransformerSideConfig, recipes: Sequence[str], path: KeyPath) -> None:
+    """Refuses options of multi-head attention where there is none."""
+    if MULTI_HEAD in recipes:
+        return
+    for key in ("key_value_heads", "query_key_norm", "projection_bias", "attention_dropout"):
+        if getattr(side, key) != type(side).model_fields[key].default:
+            raise ConfigError(
+                f"{key} is an option of {MULTI_HEAD}, which is not the recipe of any attention here ("
+                f"{', '.join(dict.fromkeys(recipes))}); leave it out",
+                (*path, key),
+            )

@@ -1,0 +1,264 @@
+"""The training of models that write texts, whatever their inputs are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard import health
+from regard.config.search import Search
+from regard.config.texts import WriterTrainingConfig
+from regard.data.pairs import shorten
+from regard.data.translation import TRANSLATION_METRICS
+from regard.decoding import Prediction
+from regard.tasks.alignment_losses import aligned_cross_entropy
+from regard.tasks.feeding import forced_cross_entropy
+from regard.tasks.store import save
+from regard.tasks.writing.decoders import NEVER
+from regard.tasks.writing.evaluation import Evaluation, Scored, WrittenItem
+from regard.tasks.writing.model import AbstractWriter, output_symbols
+from regard.training import Loss, Validation, feedback_mask, processes
+
+NUM_MEASURED = 200
+"""The number of held-out items whose alignments are measured at each validation."""
+
+
+class AbstractWriterTrainee(ABC):
+    """A model that writes texts, with what it is trained on.
+
+    A task says what the batches are and how they are encoded; loss, validation and samples are those of this class. A
+    batch has `inputs`, `targets` (B, T) and their `mask`, beside what the encoder reads; `reference` (B, T, S) if
+    alignments are supervised.
+
+    Args:
+        model: the model.
+        items: held-out inputs with their references.
+    """
+
+    def __init__(self, model: AbstractWriter[Any, Any], items: Sequence[WrittenItem]) -> None:
+        self.model = model
+        self.module = model.module
+        self.config = model.config
+        self.items = items
+        self.smoothing = smoothing_over_all(self._training, len(model.target.vocabulary) - len(NEVER))
+        self._compiled_loss: Callable[[dict[str, Tensor]], tuple[Tensor, ...]] | None = None
+        if self._training.compile:
+            from regard.tasks.compilation import CompiledLoss, check_compilable
+
+            check_compilable(self._training)
+            self._compiled_loss = CompiledLoss(
+                lambda batch: self._loss(batch, None, self.smoothing),
+                self.module,
+                lambda: self._on_device(self.first()),
+            )
+
+    @abstractmethod
+    def descriptions(self, epoch: int) -> Sequence[Any]:
+        """Batches of indices of training items of similar size."""
+
+    @abstractmethod
+    def batch(self, description: Any) -> dict[str, Tensor]:
+        """The tensors of some training items."""
+
+    @abstractmethod
+    def places(self, description: Any) -> Sequence[str]:
+        """File and line of each item."""
+
+    @abstractmethod
+    def held_out(self) -> Sequence[Callable[[], dict[str, Tensor]]]:
+        """What makes each batch of held-out items, without references of alignments."""
+
+    @abstractmethod
+    def memory(self, batch: dict[str, Tensor]) -> tuple[Any, Tensor | None]:
+        """The decoder's memory of a batch, and the mask (B, S) of its positions."""
+
+    @abstractmethod
+    def divide(self, description: Any, count: int) -> Sequence[Any]:
+        """Divides a batch into at most `count` parts of about equal work, none empty."""
+
+    @abstractmethod
+    def item_ids(self, description: Any) -> Tensor:
+        """The number of the item of each row, the same in every epoch."""
+
+    @abstractmethod
+    def first(self) -> dict[str, Tensor]:
+        """The first batch of the first epoch with more than one row, or one row twice if there is none."""
+
+    def loss(self, batch: dict[str, Tensor], *, step: int, generator: torch.Generator) -> Loss:
+        """Smoothed cross-entropy of the targets; the configuration decides where the decoder gets its own output."""
+        if self._compiled_loss is not None:
+            total, likelihood, count = self._compiled_loss(batch)
+        else:
+            rows, steps = batch["targets"].shape
+            feedback = feedback_mask(self._training, rows, steps, step=step, generator=generator)
+            if self._training.trains_alignments:
+                return self._aligned_loss(batch, feedback)
+            total, likelihood, count = self._loss(batch, feedback, self.smoothing)
+        return Loss(total, count, {"negative_log_likelihood": likelihood})
+
+    @torch.no_grad()
+    def validate(self) -> Validation:
+        """Metrics of free-running outputs and the teacher-forced loss on held-out items, with samples and pictures."""
+        shown = self._training.samples
+        evaluation = self._evaluate()
+        metrics = dict(evaluation.metrics)
+        del metrics["items"]
+        metrics["teacher_forced_loss"] = self._forced_loss()
+        greedy = self._search(beam=1)
+        predictions = self.model.predict([item.source for item in self.items[:NUM_MEASURED]], search=greedy)
+        metrics.update(alignment_figures(predictions))
+        pictures = [
+            (f"{number:02d}.png", partial(self._draw, prediction))
+            for number, prediction in enumerate(predictions[:shown])
+            if prediction.alignment is not None and prediction.alignment.numel()
+        ]
+        samples = [sample_line(entry) for entry in evaluation.scored[:shown]]
+        return Validation(metrics, samples, pictures, concern(evaluation.scored), highest_focus(predictions))
+
+    @property
+    @abstractmethod
+    def examples(self) -> Iterator[str]:
+        """Held-out inputs, as they are given to `regard predict`."""
+
+    def save(self, folder: Path) -> None:
+        """Saves everything that prediction needs."""
+        save(self.model, folder)
+
+    @property
+    def _training(self) -> WriterTrainingConfig:
+        training: Any = self.config.training
+        settings: WriterTrainingConfig = training
+        return settings
+
+    def _draw(self, prediction: Prediction, path: Path) -> None:
+        self.model.plot([prediction], path)
+
+    def _search(self, beam: int) -> Search:
+        """The configuration's search with another beam, for one output; without groups, stop criteria and
+        constraints, which need theirs, and without other models."""
+        alone = {"num_best": 1, "num_groups": 1, "stop": "optimal", "prefix": "", "include": (), "exclude": ()}
+        alone |= {"ensemble": (), "ensemble_weights": None, "ensemble_alignment": None, "reranker": None}
+        decoding: Any = self.config.decoding
+        search: Search = decoding.replace(method="beam", beam=beam, **alone)
+        return search
+
+    def _evaluate(self) -> Evaluation:
+        """Free-running outputs of the held-out items, each decoded by one of the processes."""
+        decoding: Any = self.config.decoding
+        search = self._search(beam=decoding.validation_beam)
+        sources = [item.source for item in processes.local_part(self.items)]
+        predictions = self.model.predict(sources, search=search, alignment=False)
+        metrics = [name for name in TRANSLATION_METRICS if name == self.config.select]
+        return self.model.evaluation(self.items, processes.merged(processes.gathered(predictions)), metrics=metrics)
+
+    def _forced_loss(self) -> float:
+        """Nats per symbol of the held-out references, each batch computed by one of the processes."""
+        batches = (self._on_device(make()) for make in processes.local_part(self.held_out()))
+        losses = [self._loss(batch, None, 0.0) for batch in batches]
+        sums = processes.merged(processes.gathered([(float(loss[1]), int(loss[2])) for loss in losses]))
+        return sum(loss for loss, _ in sums) / max(sum(count for _, count in sums), 1)
+
+    def _on_device(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {name: tensor.to(self.model.device) for name, tensor in batch.items()}
+
+    def _loss(
+        self, batch: dict[str, Tensor], feedback: Tensor | None, smoothing: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        memory, _ = self.memory(batch)
+        total, likelihood = forced_cross_entropy(
+            self.module.decoder, memory, batch["inputs"], batch["targets"], batch["mask"], feedback, smoothing=smoothing
+        )
+        return total, likelihood, batch["mask"].sum()
+
+    def _aligned_loss(self, batch: dict[str, Tensor], feedback: Tensor | None) -> Loss:
+        """The loss with the terms of the alignments."""
+        training, mask = self._training, batch["mask"]
+        memory, source_mask = self.memory(batch)
+        losses = training.alignment_losses
+        total, likelihood, figures = aligned_cross_entropy(
+            training,
+            self.module.decoder,
+            memory,
+            batch["inputs"],
+            batch["targets"],
+            mask,
+            feedback,
+            source_mask=source_mask,
+            reference=batch.get("reference"),
+            layer=getattr(losses, "supervision_layer", None),
+            head=getattr(losses, "supervision_head", None),
+            smoothing=self.smoothing,
+        )
+        return Loss(total, mask.sum(), {"negative_log_likelihood": likelihood, **figures})
+
+
+def smoothing_over_all(training: WriterTrainingConfig, num_symbols: int) -> float:
+    """The share that is distributed over all symbols, the right one among them, so that each other one gets its own.
+
+    With N symbols, a share ε of all but the right one is one of ε N / (N - 1) of all.
+
+    Args:
+        num_symbols: N, those that may be said.
+    """
+    if not training.label_smoothing_others:
+        return training.label_smoothing
+    return min(training.label_smoothing * num_symbols / max(num_symbols - 1, 1), 1.0)
+
+
+def alignment_figures(predictions: Sequence[Prediction]) -> dict[str, float]:
+    """Mean focus rate, monotonicity and relative coverage of alignments; empty for a model without attention.
+
+    Relative coverage is soft coverage as a share of what T steps can cover, min(1, T/S): 1 if no two steps attend to
+    the same position, near 0 if all attend to one.
+    """
+    alignments = [a for prediction in predictions if (a := prediction.alignment) is not None and a.numel()]
+    if not alignments:
+        return {}
+    measures: dict[str, Callable[[Tensor], float]] = {
+        "focus_rate": health.focus_rate,
+        "monotonicity": health.monotonicity,
+        "relative_coverage": _relative_coverage,
+    }
+    return {name: float(np.mean([measure(a) for a in alignments])) for name, measure in measures.items()}
+
+
+def highest_focus(predictions: Sequence[Prediction]) -> float | None:
+    """The mean focus rate of the head, of any layer, in which it is highest; None if all attention has one head."""
+    rates: dict[tuple[str, int], list[float]] = {}
+    for prediction in predictions:
+        for name, heads in prediction.alignments.items():
+            if heads.numel():
+                for head, rate in enumerate(health.focus_rate(heads)):
+                    rates.setdefault((name, head), []).append(float(rate))
+    return max(float(np.mean(each)) for each in rates.values()) if len(rates) > 1 else None
+
+
+def _relative_coverage(alignment: torch.Tensor) -> float:
+    steps, positions = alignment.shape
+    return float(health.soft_coverage(alignment)) / min(1, steps / positions)
+
+
+def concern(scored: Sequence[Scored]) -> str | None:
+    """A sentence, if the outputs of several inputs are all empty or all equal and should not be; else None."""
+    outputs = {tuple(output_symbols(entry.prediction)) for entry in scored}
+    if len(scored) < 2 or len(outputs) > 1:
+        return None
+    if not any(outputs):
+        return f"The output of the saved model is empty for all {len(scored):,} held-out inputs."
+    if all(entry.is_right for entry in scored):
+        return None
+    text = shorten(scored[0].prediction.text)
+    return f"The output of the saved model is the same for all {len(scored):,} held-out inputs: {text}."
+
+
+def sample_line(entry: Scored) -> str:
+    """One line about an item: input, output, and the reference if the output is wrong."""
+    reference = "" if entry.is_right else f"   (expected {entry.item.references[0]})"
+    return f"{entry.item.source} → {entry.prediction.text}{reference}"

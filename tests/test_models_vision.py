@@ -1,0 +1,304 @@
+"""Encoders of images: padding never counts, cells, positions, norms."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from regard.errors import ConfigError, ShapeError
+from regard.layers.items import ItemDraws, drawing, sites
+from regard.models.vision import (
+    ChannelNorm,
+    ImageConvolution,
+    ImageEncoder,
+    LearnedPlanePositions,
+    MaskedGroupNorm,
+    MaximumPool,
+    MeanPool,
+    PlainBackbone,
+    ResidualBackbone,
+    SinusoidalPlanePositions,
+    cell_mask,
+)
+from regard.testing.mechanism import move_weights
+
+BACKBONES = {
+    **{
+        f"plain, {norm}": (lambda norm=norm: PlainBackbone(2, widths=(3, 4), depth=1, norm=norm))
+        for norm in ("none", "batch", "group", "layer")
+    },
+    **{
+        f"residual, {norm}": (lambda norm=norm: ResidualBackbone(2, widths=(4, 6), depths=(1, 1), norm=norm))
+        for norm in ("none", "batch", "group", "layer")
+    },
+    "residual, 7 × 7 and a pool": lambda: ResidualBackbone(2, widths=(4,), depths=(2,), stem_kernel=7, pool=True),
+}
+SIZES = ((13, 22), (7, 9), (16, 5), (1, 1))
+
+
+def moved(module):
+    module = module.double().eval()
+    move_weights(module)
+    with torch.no_grad():
+        for name, buffer in module.named_buffers():
+            if "running" in name:
+                buffer.copy_(0.5 + torch.rand_like(buffer))
+    return module
+
+
+def batch_of(sizes, channels=2, margin=(0, 0), filler=float("nan")):
+    torch.manual_seed(0)
+    images = [torch.randn(1, channels, *size, dtype=torch.float64) for size in sizes]
+    height, width = (max(size[axis] for size in sizes) + margin[axis] for axis in (0, 1))
+    padded = torch.full((len(sizes), channels, height, width), filler, dtype=torch.float64)
+    mask = torch.zeros(len(sizes), height, width, dtype=torch.bool)
+    for row, (image, (h, w)) in enumerate(zip(images, sizes, strict=True)):
+        padded[row, :, :h, :w] = image[0]
+        mask[row, :h, :w] = True
+    return images, padded, mask
+
+
+def same(ours, theirs, tolerance=1e-10):
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("margin", [(0, 0), (5, 3), (16, 32)])
+@pytest.mark.parametrize("name", BACKBONES)
+def test_an_image_has_the_same_memory_and_gradients_alone_and_in_any_batch(name, margin):
+    encoder = moved(ImageEncoder(BACKBONES[name](), size=6))
+    images, padded, mask = batch_of(SIZES, margin=margin)
+    padded.requires_grad_()
+    together = encoder.encode(padded, mask)
+    height, width = together.grid
+    assert (height, width) == tuple(math.ceil(side / encoder.stride) for side in padded.shape[2:])
+    torch.manual_seed(1)
+    probe = torch.randn(len(SIZES), height, width, 6, dtype=torch.float64)
+    parameters = list(encoder.parameters())
+    (together.memory * probe.flatten(1, 2)).sum().backward()
+    gradients = [p.grad.clone() for p in parameters]
+    assert not padded.grad.masked_select(~mask[:, None]).any()
+    assert not together.memory[~together.mask].any()
+    encoder.zero_grad()
+    for row, image in enumerate(images):
+        image.requires_grad_()
+        alone = encoder.encode(image)
+        h, w = alone.grid
+        assert (h, w) == tuple(math.ceil(side / encoder.stride) for side in image.shape[2:])
+        cells = together.mask[row].view(height, width)
+        assert cells[:h, :w].all()
+        assert int(cells.sum()) == h * w
+        same(together.memory[row].view(height, width, -1)[:h, :w], alone.memory[0].view(h, w, -1))
+        (alone.memory[0].view(h, w, -1) * probe[row, :h, :w]).sum().backward()
+        same(padded.grad[row, :, : image.shape[2], : image.shape[3]], image.grad[0])
+    for p, gradient in zip(parameters, gradients, strict=True):
+        same(gradient, p.grad)
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_in_float32_an_image_alone_and_in_a_batch_differ_by_rounding(name):
+    encoder = moved(ImageEncoder(BACKBONES[name](), size=6)).float()
+    images, padded, mask = batch_of(SIZES, margin=(3, 9))
+    together = encoder.encode(padded.float(), mask)
+    for row, image in enumerate(images):
+        alone = encoder.encode(image.float())
+        h, w = alone.grid
+        same(together.memory[row].view(*together.grid, -1)[:h, :w].flatten(0, 1), alone.memory[0], 1e-5)
+
+
+@pytest.mark.parametrize("name", BACKBONES)
+def test_statistics_in_training_and_gradients_through_them_do_not_know_padding(name):
+    """With any padding, running statistics and gradients are those of a batch without more padding than it needs."""
+    results = []
+    for margin in ((0, 0), (9, 20)):
+        torch.manual_seed(0)
+        encoder = ImageEncoder(BACKBONES[name](), size=6).double().train()
+        _, padded, mask = batch_of(((13, 22), (7, 9)), margin=margin)
+        encoded = encoder.encode(padded, mask)
+        h, w = -(-13 // encoder.stride), -(-22 // encoder.stride)
+        memory = encoded.memory.view(2, *encoded.grid, -1)[:, :h, :w]
+        memory.square().mul(torch.arange(w, dtype=torch.float64)[:, None] + 1).sum().backward()
+        results.append([memory.detach(), *(p.grad for p in encoder.parameters()), *encoder.buffers()])
+    for first, second in zip(*results, strict=True):
+        same(first.double(), second.double())
+
+
+def test_statistics_are_those_of_the_real_pixels_of_all_images():
+    convolution = ImageConvolution(2, 3, 1, activation="none").double()
+    images, padded, mask = batch_of(SIZES)
+    convolution(padded.nan_to_num(nan=7.0), mask)
+    pixels = torch.cat([convolution.filters(image)[0].flatten(1) for image in images], 1)
+    same(convolution.norm.running_mean, 0.1 * pixels.mean(1))
+    same(convolution.norm.running_var, 0.9 + 0.1 * pixels.var(1))
+
+
+def test_a_cell_is_real_if_it_covers_any_real_pixel():
+    mask = torch.rand(3, 11, 13) < 0.1
+    for stride in (1, 2, 3, 8):
+        cells = cell_mask(mask, stride)
+        assert cells.shape == (3, -(-11 // stride), -(-13 // stride))
+        for b, y, x in torch.cartesian_prod(*(torch.arange(n) for n in cells.shape)).tolist():
+            part = mask[b, y * stride : (y + 1) * stride, x * stride : (x + 1) * stride]
+            assert bool(cells[b, y, x]) == bool(part.any())
+    assert torch.equal(cell_mask(cell_mask(mask, 2), 4), cell_mask(mask, 8))
+    assert cell_mask(None, 2) is None
+
+
+@pytest.mark.parametrize(
+    ("pool", "windows"),
+    [
+        (MaximumPool(2, 2), [(0, 2)]),
+        (MaximumPool(3, 2), [(-1, 2)]),
+        (MeanPool(2), [(0, 2)]),
+        (MeanPool(3), [(0, 3)]),
+    ],
+    ids=str,
+)
+def test_pools_are_loops_over_the_real_pixels_of_windows(pool, windows):
+    torch.manual_seed(0)
+    x, mask = -torch.rand(2, 3, 7, 5, dtype=torch.float64) - 1, torch.rand(2, 7, 5) < 0.6
+    x = x.masked_fill(~mask[:, None], 0)
+    y, cells = pool(x, mask)
+    size = getattr(pool, "kernel_size", pool.stride)
+    before = windows[0][0]
+    assert torch.equal(cells, cell_mask(mask, pool.stride))
+    for b, i, j in torch.cartesian_prod(*(torch.arange(n) for n in cells.shape)).tolist():
+        rows, columns = (slice(max(k * pool.stride + before, 0), k * pool.stride + before + size) for k in (i, j))
+        real = x[b, :, rows, columns][:, mask[b, rows, columns]]
+        if not cells[b, i, j]:
+            assert not y[b, :, i, j].any()
+            continue
+        same(y[b, :, i, j], real.amax(1) if isinstance(pool, MaximumPool) else real.mean(1))
+
+
+@pytest.mark.parametrize("kind", [lambda: MaskedGroupNorm(6, 3), lambda: ChannelNorm(6)])
+def test_without_padding_norms_are_those_of_torch(kind):
+    ours = kind().double()
+    move_weights(ours)
+    theirs = (nn.GroupNorm(3, 6) if isinstance(ours, MaskedGroupNorm) else nn.LayerNorm(6)).double()
+    theirs.load_state_dict(ours.state_dict())
+    x = torch.randn(2, 4, 5, 6, dtype=torch.float64)
+    expected = theirs(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1) if isinstance(theirs, nn.GroupNorm) else theirs(x)
+    same(ours(x), expected)
+    same(ours(x, torch.ones(2, 4, 5, dtype=torch.bool)), expected)
+
+
+def test_sinusoidal_positions_are_their_equation():
+    grid, size = (3, 4), 12
+    vectors = SinusoidalPlanePositions(size)(grid, None, torch.zeros(1, dtype=torch.float64))
+    for y in range(3):
+        for x in range(4):
+            for part, t in enumerate((y, x)):
+                for i in range(3):
+                    angle = t / 10000 ** (2 * i / 6)
+                    assert vectors[y, x, 6 * part + 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-12)
+                    assert vectors[y, x, 6 * part + 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-12)
+
+
+def test_normalised_positions_are_shares_of_an_image_and_not_of_its_batch():
+    mask = torch.zeros(2, 5, 6, dtype=torch.bool)
+    mask[0], mask[1, :2, :3] = True, True
+    positions = SinusoidalPlanePositions(8, normalised=True)
+    like = torch.zeros(1, dtype=torch.float64)
+    together = positions((5, 6), mask, like)
+    same(together[0], positions((5, 6), None, like))
+    same(together[1, :2, :3], positions((2, 3), None, like))
+    assert together[0, 4, 5, 0].item() == pytest.approx(math.sin(2 * math.pi), abs=1e-12)
+    assert together[1, 0, 2, 0].item() == pytest.approx(math.sin(math.pi), abs=1e-12)
+
+
+def test_learned_positions_end():
+    positions = LearnedPlanePositions(4, (2, 3))
+    vectors = positions((2, 2), None, torch.zeros(1))
+    assert torch.equal(vectors[1, 0], torch.cat([positions.rows.weight[1], positions.columns.weight[0]]))
+    with pytest.raises(ShapeError, match=r"3 rows and 1 columns.*max_grid=\(2, 3\)"):
+        positions((3, 1), None, torch.zeros(1))
+
+
+def test_wrong_calls_are_told():
+    encoder = ImageEncoder(PlainBackbone(1, widths=(4,)))
+    with pytest.raises(ShapeError, match=r"images must be \(B, C=1, H, W\)"):
+        encoder.encode(torch.zeros(2, 3, 8, 8))
+    with pytest.raises(ShapeError, match="must have pixels"):
+        encoder.encode(torch.zeros(2, 1, 8, 0))
+    with pytest.raises(ShapeError, match=r"use mask\[:, 0\]"):
+        encoder.encode(torch.zeros(2, 1, 8, 8), torch.ones(2, 1, 8, 8, dtype=torch.bool))
+    with pytest.raises(ShapeError, match="True at real pixels"):
+        encoder.encode(torch.zeros(2, 1, 8, 8), torch.ones(2, 8, 8))
+    for options, match in (({"positions": "rotary"}, "rotary"), ({"precision": "half"}, "half"), ({"size": 5}, "even")):
+        with pytest.raises(ConfigError, match=match):
+            ImageEncoder(PlainBackbone(1, widths=(4,)), **options)
+    for make, match in (
+        (lambda: PlainBackbone(widths=()), "at least one stage"),
+        (lambda: PlainBackbone(widths=(4, 0)), "widths=0"),
+        (lambda: PlainBackbone(norm="instance"), "instance"),
+        (lambda: ResidualBackbone(widths=(4,), depths=(1, 1)), "1 and 2"),
+        (lambda: ImageConvolution(1, 2, 4), "kernel_size=4"),
+        (lambda: MaskedGroupNorm(6, 4), "num_groups=4"),
+    ):
+        with pytest.raises(ConfigError, match=match):
+            make()
+
+
+def test_an_image_gets_the_dropout_that_it_gets_in_any_batch():
+    encoder = ImageEncoder(PlainBackbone(2, widths=(4,), norm="none"), size=6, dropout=0.5).double().train()
+    images, padded, mask = batch_of(((8, 6), (4, 4)), margin=(4, 6))
+
+    def encoded(images, mask, items):
+        with drawing(ItemDraws(sites(encoder), torch.tensor(items), seed=1, step=2)):
+            return encoder.encode(images, mask)
+
+    together = encoded(padded, mask, [5, 9])
+    for row, image in enumerate(images):
+        alone = encoded(image, None, [[5, 9][row]])
+        h, w = alone.grid
+        assert (alone.memory == 0).any()
+        same(together.memory[row].view(*together.grid, -1)[:h, :w].flatten(0, 1), alone.memory[0])
+
+
+def test_a_frozen_backbone_keeps_weights_and_statistics():
+    encoder = ImageEncoder(PlainBackbone(1, widths=(4,)), size=6, freeze=True).train()
+    before = {name: value.clone() for name, value in encoder.backbone.state_dict().items()}
+    optimiser = torch.optim.SGD([p for p in encoder.parameters() if p.requires_grad], lr=1.0)
+    encoder.encode(torch.rand(2, 1, 8, 8)).memory.square().sum().backward()
+    optimiser.step()
+    assert all(torch.equal(value, before[name]) for name, value in encoder.backbone.state_dict().items())
+    assert encoder.projection.weight.grad.any()
+    assert encoder.projection.training
+    assert not encoder.backbone.training
+
+
+def test_reduced_precision_is_near_and_keeps_types():
+    torch.manual_seed(0)
+    encoder = ImageEncoder(ResidualBackbone(1, widths=(8, 16), depths=(1, 1)), size=6, precision="bfloat16").train()
+    images = torch.rand(2, 1, 24, 32)
+    mask = torch.ones(2, 24, 32, dtype=torch.bool)
+    mask[1, :, 17:] = False
+    reduced = encoder.encode(images, mask).memory
+    reduced.sum().backward()
+    assert reduced.dtype == torch.float32
+    assert all(p.grad.dtype == torch.float32 for p in encoder.parameters())
+    encoder.precision = "float32"
+    whole = encoder.encode(images, mask).memory
+    assert 0 < float((reduced - whole).abs().max()) < 0.1 * float(whole.abs().max())
+
+
+def test_the_receptive_field_is_what_a_feature_depends_on():
+    for backbone in (
+        PlainBackbone(1, widths=(3, 3), norm="none"),
+        ResidualBackbone(1, widths=(3,), depths=(2,), norm="none"),
+    ):
+        backbone = moved(backbone)
+        field = backbone.receptive_field
+        images = torch.rand(1, 1, 96, 96, dtype=torch.float64, requires_grad=True)
+        for parameter in backbone.parameters():
+            parameter.data.abs_()
+        features, _ = backbone(images)
+        middle = features.shape[2] // 2
+        features[0, :, middle, middle].sum().backward()
+        touched = images.grad[0, 0].any(0).nonzero()[:, 0]
+        assert int(touched.max() - touched.min()) + 1 <= field
+        if isinstance(backbone, ResidualBackbone):
+            assert int(touched.max() - touched.min()) + 1 == field
