@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import operator
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from regard.config.spelling import did_you_mean, nearest
 from regard.data.columns import TAB
@@ -16,7 +19,11 @@ from regard.data.jsonl import parse
 from regard.data.lines import BYTE_ORDER_MARK, FOREIGN, Lines, reason
 from regard.data.pairs import shorten
 from regard.errors import ConfigError, DataError
-from regard.image import Strokes, image_size, read_inkml
+from regard.image import Strokes, image_size, read_image, read_inkml
+from regard.image.read import MAX_PIXELS, Colour, Report
+
+if TYPE_CHECKING:
+    from regard.image import Rendering
 
 PictureFormat = Literal["auto", "tsv", "jsonl", "coco", "inkml"]
 SUFFIXES: dict[str, PictureFormat] = {
@@ -42,17 +49,46 @@ class Picture:
     place: str
     id: str
 
-    def size(self) -> tuple[int, int]:
-        """Height and width: of a file the pixels, by its header; of strokes their extent, in their own unit.
+    def size(self, rendering: Rendering | None = None) -> tuple[int, int]:
+        """Height and width in pixels; of a file only the header is read, and strokes are not drawn.
+
+        Args:
+            rendering: how strokes become a picture; None: `Rendering()`.
 
         Raises:
             DataError: for a file that is missing or no picture; the text begins with the place.
         """
-        if isinstance(self.image, Strokes):
-            width, height = self.image.extent
-            return max(1, round(height)), max(1, round(width))
+        file = self.image
+        if isinstance(file, Path):
+            return self._located(lambda: image_size(file))
+        placement = _rendering(rendering).place(file)
+        return placement.height, placement.width
+
+    def pixels(
+        self,
+        *,
+        colour: Colour = "grey",
+        rendering: Rendering | None = None,
+        max_pixels: int = MAX_PIXELS,
+        report: Report | None = None,
+    ) -> NDArray[np.uint8]:
+        """The picture, (H, W, C) uint8: read from its file, or drawn.
+
+        Args:
+            colour, max_pixels, report: as of `regard.image.read_image`; strokes are drawn in grey.
+            rendering: how strokes become a picture; None: `Rendering()`.
+
+        Raises:
+            DataError: as `read_image`; the text begins with the place.
+        """
+        file = self.image
+        if isinstance(file, Path):
+            return self._located(lambda: read_image(file, colour=colour, max_pixels=max_pixels, report=report))
+        return _rendering(rendering).draw(file)
+
+    def _located(self, read: Callable[[], Any]) -> Any:
         try:
-            return image_size(self.image)
+            return read()
         except DataError as error:
             raise DataError(f"{self.place}: {error}") from None
 
@@ -364,16 +400,16 @@ def _coco(path: Path, folder: Path, with_texts: bool) -> list[Picture]:
     rows: dict[str | int, tuple[str, str, list[str]]] = {}
     for number, image in enumerate(lists["images"]):
         place = f"{path}: images[{number}]"
-        key, name = _key(image, "id", place), _text(image, "file_name", place)
-        if key in rows:
-            raise DataError(f"{place}: id: {key!r} is also that of {rows[key][0].removeprefix(f'{path}: ')}.")
-        rows[key] = (place, name, [])
+        id, name = _key(image, "id", place), _text(image, "file_name", place)
+        if id in rows:
+            raise DataError(f"{place}: id: {id!r} is also that of {rows[id][0].removeprefix(f'{path}: ')}.")
+        rows[id] = (place, name, [])
     for number, annotation in enumerate(lists["annotations"] if with_texts else []):
         place = f"{path}: annotations[{number}]"
-        key = _key(annotation, "image_id", place)
-        if key not in rows:
-            raise DataError(f"{place}: image_id: there is no image {key!r}.")
-        rows[key][2].append(_text(annotation, "caption", place))
+        id = _key(annotation, "image_id", place)
+        if id not in rows:
+            raise DataError(f"{place}: image_id: there is no image {id!r}.")
+        rows[id][2].append(_text(annotation, "caption", place))
     if with_texts and rows and not any(texts for *_, texts in rows.values()):
         raise DataError(f"{path}: no image has a caption.")
     return [
@@ -461,3 +497,11 @@ def _check_name(name: str, key: str, place: str) -> None:
 
 def _shown(value: Any) -> str:
     return "nothing" if value is None else shorten(json.dumps(value, ensure_ascii=False))
+
+
+def _rendering(rendering: Rendering | None) -> Rendering:
+    if rendering is None:
+        from regard.image import Rendering  # torch, which tables of pictures do not need
+
+        return Rendering()
+    return rendering

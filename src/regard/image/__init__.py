@@ -4,11 +4,14 @@
                          ├─► (H, W, C) uint8 ──► Fitting ──► (C, H, W) float32 ──► pad_images ──► (B, C, H, W), mask
     strokes ──► render ──┘
 
+`StrokeAugmentation` and `ImageAugmentation` change them at random, each item by its own generator.
+
 A picture is an array (H, W, C) of bytes as on a screen: white paper is 255, C is 1 (grey) or 3 (red, green, blue).
 """
 
 from typing import TYPE_CHECKING
 
+from regard.image.augmentation import ImageAugmentation, StrokeAugmentation, item_generator
 from regard.image.fitting import IMAGENET_MEAN, IMAGENET_STD, Fitting, Frame, pad_images
 from regard.image.inkml import read_inkml
 from regard.image.read import image_size, read_image
@@ -24,11 +27,14 @@ __all__ = [
     "IMAGENET_STD",
     "Fitting",
     "Frame",
+    "ImageAugmentation",
     "Placement",
     "Rendering",
+    "StrokeAugmentation",
     "Strokes",
     "Symbol",
     "image_size",
+    "item_generator",
     "pad_images",
     "read_image",
     "read_inkml",

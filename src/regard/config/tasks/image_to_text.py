@@ -12,7 +12,6 @@ from regard.config.schema import (
     Config,
     File,
     Fraction,
-    Probability,
     Section,
     Size,
     TrainingConfig,
@@ -66,12 +65,54 @@ class ImageConfig(Section):
     margin: Weight = Field(default=4.0, description="of strokes: paper around the ink in pixels")
 
 
+class StrokeAugmentationConfig(Section):
+    """What changes strokes at random; every number is the largest change, and 0 is none."""
+
+    shift: Weight = Field(default=4.0, description="pixels by which the ink is moved")
+    scale: Weight = Field(default=0.2, description="symbols are larger or smaller by up to this share")
+    stretch: Weight = Field(default=0.1, description="the width is larger or smaller, and the height inversely")
+    slant: Weight = Field(default=0.2, description="columns to the right or left for each row upwards")
+    rotation: Weight = Field(default=3.0, description="degrees")
+    pen: Weight = Field(default=0.3, description="the pen is wider or narrower by up to this share")
+    jitter: Weight = Field(
+        default=0.02, description="each stroke is moved by itself: standard deviation as a share of a symbol's size"
+    )
+
+
+class PictureAugmentationConfig(Section):
+    """What changes pictures at random; every number is the largest change, and 0 is none."""
+
+    shift: Weight = Field(default=0.05, description="share of the shorter side by which they are moved")
+    scale: Weight = Field(default=0.1, description="they are larger or smaller by up to this share")
+    slant: Weight = Field(default=0.0, description="columns to the right or left for each row upwards")
+    rotation: Weight = Field(default=0.0, description="degrees")
+    brightness: Weight = Field(default=0.1, description="they are brighter or darker by up to this share")
+    contrast: Weight = Field(default=0.1, description="they have more or less contrast by up to this share")
+    flip: bool = Field(
+        default=False, description="every second one has left and right exchanged; not for texts that name sides"
+    )
+    fill: Literal["paper", "edge"] = Field(
+        default="paper", description="what is beyond a picture: white, and it grows; or its edge, and its size stays"
+    )
+
+
+class AugmentationConfig(Section):
+    """What changes strokes and pictures at random in training, anew in every epoch."""
+
+    strokes: StrokeAugmentationConfig = Field(
+        default=StrokeAugmentationConfig(), description="handwriting, before it is drawn"
+    )
+    pictures: PictureAugmentationConfig = Field(
+        default=PictureAugmentationConfig(), description="pictures of files, before they are fitted"
+    )
+
+
 class DataConfig(Section):
     """Where the pictures and their texts are and how they are read."""
 
     train: File = Field(
-        description="a table of pictures (paths) or strokes with their texts: TSV, JSONL or captions in COCO's form; or "
-        "a folder of InkML; relative to the configuration's folder"
+        description="a table of pictures (paths) or strokes with their texts: TSV, JSONL or captions in COCO's form; "
+        "or a folder of InkML; relative to the configuration's folder"
     )
     dev: File | None = Field(
         default=None, description="held-out pictures; null: a share of the training pictures (`dev_fraction`)"
@@ -98,6 +139,9 @@ class DataConfig(Section):
         default=None, description="the folder of the pictures that a table names; null: that of the table"
     )
     image: ImageConfig = Field(default=ImageConfig(), description="how pictures and strokes are read")
+    augmentation: AugmentationConfig | None = Field(
+        default=None, description="what changes training pictures at random, `{}` with its defaults; null: nothing"
+    )
     target: TargetConfig = Field(default=TargetConfig(), description="the texts")
     max_length: Size = Field(default=400, description="texts with more symbols are left out and reported")
 
@@ -115,8 +159,8 @@ class VisionConfig(Section):
     )
     positions: Literal["sinusoidal", "normalised_sinusoidal", "learned"] | None = Field(
         default="sinusoidal",
-        description="what is added to the features, so that the decoder knows rows and columns; `normalised_sinusoidal` "
-        "are shares of height and width; null: nothing",
+        description="what is added to the features, so that the decoder knows rows and columns; "
+        "`normalised_sinusoidal` are shares of height and width; null: nothing",
     )
     dropout: Fraction = Field(default=0.1, description="on the features", json_schema_extra=FROM_DATA)
     freeze: bool = Field(default=False, description="the backbone keeps its weights and statistics")
@@ -174,15 +218,6 @@ ModelConfig = RecurrentConfig | TransformerConfig
 """The section of any architecture; the first is meant where `architecture` is left out."""
 
 
-class AugmentationConfig(Section):
-    """What changes pictures and strokes at random in training, anew in every epoch. All draws follow from the seed."""
-
-    share: Probability = Field(default=1.0, description="of the pictures that are changed")
-    scale: Fraction = Field(default=0.0, description="sizes are multiplied by 1 - x to 1 / (1 - x)")
-    slant: Weight = Field(default=0.0, description="degrees by which verticals lean to either side, at most")
-    rotation: Weight = Field(default=0.0, description="degrees to either side, at most")
-
-
 class ImageTrainingConfig(WriterTrainingConfig):
     """The training loop, with what pictures add to it."""
 
@@ -193,9 +228,6 @@ class ImageTrainingConfig(WriterTrainingConfig):
         default=400_000,
         description="the most pixels of a batch, with padding",
         json_schema_extra=FROM_DATA,
-    )
-    augmentation: AugmentationConfig | None = Field(
-        default=None, description="what changes pictures at random, `{}` with its defaults; null: nothing"
     )
 
 

@@ -14,6 +14,7 @@ from regard.config.schema import (
     File,
     Section,
     Size,
+    TokenTrainingConfig,
     Weight,
 )
 from regard.config.search import Natural

@@ -34,7 +34,6 @@ from regard.tasks.writing.evaluation import Evaluation, Scored
 from regard.tasks.writing.model import AbstractWriter, size_of_field
 from regard.tasks.writing.partners import differences_of_fields
 from regard.tasks.writing.source import FieldSpelling, Loaded, Source
-from regard.viz import plot_captioned_image
 
 KEPT_BYTES = 1 << 30
 """Pictures of a call that are kept in memory once they are read; further ones are read again when they are encoded."""
@@ -278,6 +277,8 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
 
     def plot(self, predictions: Sequence[Prediction], path: Path, *, title: str = "") -> Sequence[Path]:
         """Draws for each word its map over the picture (`regard.viz.plot_captioned_image`)."""
+        from regard.viz import plot_captioned_image
+
         return plot_captioned_image(predictions, path, title=title)
 
     def information(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +119,3 @@ class PictureReader:
     @property
     def _scales(self) -> tuple[tuple[tuple[float, ...] | None, float], tuple[tuple[float, ...] | None, float]]:
         return (self.fitting.mean, 0.0), (self.fitting.std, 1.0)
-
-    def drawn_with(self, **options: Any) -> PictureReader:
-        """The same with other options of `Rendering`, such as the width of the pen."""
-        return replace(self, rendering=replace(self.rendering, **options))

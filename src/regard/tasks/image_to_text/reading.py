@@ -163,7 +163,8 @@ def _held_out(pictures: Pictures, fraction: float) -> tuple[Pictures, Pictures]:
     if is_dev.all() or not is_dev.any():
         raise DataError(
             f"Of {len(pictures):,} pictures, data.dev_fraction={fraction:g} holds out "
-            f"{'all' if is_dev.all() else 'none'}.\n  Give a table of held-out pictures (data.dev), or another fraction."
+            f"{'all' if is_dev.all() else 'none'}.\n  Give a table of held-out pictures (data.dev), or another "
+            "fraction."
         )
     train, dev = (np.flatnonzero(chosen).tolist() for chosen in (~is_dev, is_dev))
     return SelectedPictures(pictures, train), SelectedPictures(pictures, dev)
@@ -197,8 +198,9 @@ def _of_split(split: Split, material: Material) -> Iterator[Finding]:
     yield Finding(
         "info",
         f"{split.name} has {count:,} picture{'s' * (count > 1)}{several}; heights {heights.min():,} to "
-        f"{heights.max():,}, widths {widths.min():,} to {widths.max():,} pixels, {int(readable.prod(1).mean()):,} pixels "
-        f"on average; texts {lengths.min():,} to {lengths.max():,} symbols, median {np.median(lengths):,.0f}",
+        f"{heights.max():,}, widths {widths.min():,} to {widths.max():,} pixels, "
+        f"{int(readable.prod(1).mean()):,} pixels on average; texts {lengths.min():,} to {lengths.max():,} symbols, "
+        f"median {np.median(lengths):,.0f}",
         count,
     )
     if pictures.num_blank:

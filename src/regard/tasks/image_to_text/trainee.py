@@ -49,7 +49,7 @@ class ImageTrainee(AbstractWriterTrainee):
         self.dev = EncodedTexts(material.dev.texts(), model.target, is_reversed=model.is_reversed)
         self.kept = material.kept
         self.shapes = material.train.sizes[material.train.owners[self.kept]]
-        self.augmenter = Augmenter(config.training.augmentation, model.reader, config.seed)
+        self.augmenter = Augmenter.of(config.data.augmentation, model.reader, config.seed)
         held_out = material.dev
         readable = held_out.sizes[held_out.owners].min(1, initial=1) > 0
         self._held_out = np.flatnonzero(readable & (held_out.lengths > 0))

@@ -1,0 +1,210 @@
+"""Pictures and strokes changed at random, so that a network sees each otherwise in every epoch."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.errors import RegardError, ShapeError
+from regard.image.strokes import Strokes
+
+if TYPE_CHECKING:
+    from regard.image.rendering import Rendering
+
+Fill = Literal["paper", "edge"]
+
+
+def item_generator(seed: int, epoch: int, item: int) -> np.random.Generator:
+    """The random numbers of an item in an epoch.
+
+    They follow from the three numbers and nothing else, so a run that is resumed, that has several processes, or that
+    orders its batches otherwise changes each item as an uninterrupted one does.
+
+    Args:
+        seed: of the training, at least 0.
+        epoch: at least 0.
+        item: the item's place in the table, at least 0.
+
+    >>> item_generator(1, 2, 3).random() == item_generator(1, 2, 3).random()
+    True
+    """
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(epoch, item))))
+
+
+@dataclass(frozen=True, slots=True)
+class StrokeAugmentation:
+    """Strokes written otherwise: smaller, slanted, turned, with another pen, less steadily.
+
+    Every number is the largest change; 0 leaves strokes as they are. A factor f of `scale` means a draw from
+    1 / (1 + f) to 1 + f, its logarithm uniform; all else is uniform between minus and plus the number.
+
+    Args:
+        shift: pixels by which the ink is moved; the picture grows by as many, on one side.
+        scale: of the size of symbols.
+        stretch: of the width, while the height changes inversely.
+        slant: columns to the right for each row upwards.
+        rotation: degrees.
+        pen: of the pen's width.
+        jitter: each stroke for itself, standard deviations as shares of a typical symbol's size: how far it is moved,
+            and a change of its size about its own middle.
+
+    Raises:
+        RegardError: for a number that is negative or not finite.
+
+    >>> strokes = Strokes.of([[0, 0, 0, 10], [0, 10, 10, 10]])
+    >>> augmentation = StrokeAugmentation(slant=0.3)
+    >>> slanted = augmentation.write(strokes, item_generator(0, 0, 0))
+    >>> [line.shape for line in slanted.lines]
+    [(2, 2), (2, 2)]
+    """
+
+    shift: float = 0.0
+    scale: float = 0.0
+    stretch: float = 0.0
+    slant: float = 0.0
+    rotation: float = 0.0
+    pen: float = 0.0
+    jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def __call__(
+        self, strokes: Strokes, rendering: Rendering, generator: np.random.Generator
+    ) -> tuple[Strokes, Rendering]:
+        """Other strokes, and how they are drawn: `rendering.draw(strokes)` is the picture.
+
+        Args:
+            strokes: what was written.
+            rendering: how it would be drawn without changes.
+            generator: of this item in this epoch (`item_generator`).
+        """
+        across, down = generator.uniform(-self.shift, self.shift, 2).tolist()
+        left, top, right, bottom = rendering.margins
+        margin = (left + max(across, 0), top + max(down, 0), right + max(-across, 0), bottom + max(-down, 0))
+        drawn = dataclasses.replace(
+            rendering,
+            margin=margin if self.shift else rendering.margin,
+            unit=rendering.unit * _factor(self.scale, generator),
+            pen=rendering.pen * _factor(self.pen, generator),
+        )
+        return self.write(strokes, generator), drawn
+
+    def write(self, strokes: Strokes, generator: np.random.Generator) -> Strokes:
+        """The strokes alone: stretched, slanted and turned about their middle, then jittered."""
+        factor = _factor(self.stretch, generator)
+        slant = generator.uniform(-self.slant, self.slant)
+        turn = math.radians(generator.uniform(-self.rotation, self.rotation))
+        cos, sin = math.cos(turn), math.sin(turn)
+        # of columns (x, y), y down: a slant to the right moves what is above to the right
+        matrix = (
+            np.array([[cos, -sin], [sin, cos]]) @ np.array([[1, -slant], [0, 1]]) @ np.diag([factor, 1 / factor])
+        ).T
+        left, top, right, bottom = strokes.bounds
+        middle = np.array([(left + right) / 2, (top + bottom) / 2])
+        lines = [(line - middle) @ matrix for line in strokes.lines]
+        if self.jitter:
+            moves = generator.normal(0, self.jitter, (len(lines), 3))
+            lines = [_moved(line, move, strokes.typical_size) for line, move in zip(lines, moves)]
+        return strokes.mapped(line + middle for line in lines)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageAugmentation:
+    """Pictures seen otherwise: moved, scaled, slanted, turned, brighter or paler.
+
+    Every number is the largest change; 0 leaves pictures as they are. A factor f of `scale`, `brightness` or
+    `contrast` means a draw from 1 / (1 + f) to 1 + f, its logarithm uniform; all else is uniform between minus and
+    plus the number.
+
+    Args:
+        shift: as a share of the shorter side.
+        scale: of the size.
+        slant: columns to the right for each row upwards.
+        rotation: degrees.
+        brightness: of all values.
+        contrast: of the differences from the picture's mean.
+        flip: whether every second picture, at random, has left and right exchanged. Texts that name sides would
+            become wrong, and so would writing.
+        fill: what is beyond a picture: `paper` is white, and the picture grows so that nothing is cut off; `edge`
+            repeats the last row and column, and the size stays, as for photographs.
+
+    Raises:
+        RegardError: for a number that is negative or not finite, or another `fill`.
+    """
+
+    shift: float = 0.0
+    scale: float = 0.0
+    slant: float = 0.0
+    rotation: float = 0.0
+    brightness: float = 0.0
+    contrast: float = 0.0
+    flip: bool = False
+    fill: Fill = "paper"
+
+    def __post_init__(self) -> None:
+        _check(self)
+        if self.fill not in ("paper", "edge"):
+            raise RegardError(f"fill must be paper or edge; got {self.fill!r}.")
+
+    def __call__(self, image: NDArray[np.uint8], generator: np.random.Generator) -> NDArray[np.uint8]:
+        """Another picture, (H', W', C) uint8; with `fill="edge"` of the same height and width.
+
+        Args:
+            image: (H, W, C) uint8.
+            generator: of this item in this epoch (`item_generator`).
+
+        Raises:
+            ShapeError: for another shape or type.
+        """
+        if image.ndim != 3 or image.dtype != np.uint8 or not image.size:
+            raise ShapeError(f"expected a picture, (H, W, C) uint8; got {image.shape} {image.dtype}.")
+        height, width = image.shape[:2]
+        move = generator.uniform(-self.shift, self.shift, 2) * min(height, width)
+        factor = _factor(self.scale, generator)
+        slant = generator.uniform(-self.slant, self.slant)
+        turn = math.radians(generator.uniform(-self.rotation, self.rotation))
+        brightness, contrast = _factor(self.brightness, generator), _factor(self.contrast, generator)
+        if self.flip and generator.random() < 0.5:
+            image = image[:, ::-1]
+        if brightness != 1 or contrast != 1:
+            values = (image - image.mean()) * contrast + image.mean()
+            image = np.rint(values * brightness).clip(0, 255).astype(np.uint8)
+        if self.shift or self.scale or self.slant or self.rotation:
+            cos, sin = math.cos(turn), math.sin(turn)
+            matrix = factor * np.array([[cos, -sin], [sin, cos]]) @ np.array([[1, -slant], [0, 1]])
+            image = self._warped(image, matrix, move)
+        return np.ascontiguousarray(image)
+
+    def _warped(self, image: NDArray[np.uint8], matrix: NDArray[np.float64], move: NDArray[np.float64]) -> Any:
+        """The picture under a matrix of columns (x, y) about its middle, and moved by (x, y)."""
+        from regard.image.resizing import warp  # torch, which options of augmentation do not need
+
+        height, width = image.shape[:2]
+        if self.fill == "edge":
+            return warp(image, matrix, move, height, width, paper=False)
+        # the extent of the corners, and what it is moved by, to which the picture grows
+        across, down = np.abs(matrix) @ (width, height)
+        grown = math.ceil(down + abs(move[1]) - 1e-6), math.ceil(across + abs(move[0]) - 1e-6)
+        return warp(image, matrix, move / 2, *grown, paper=True)
+
+
+def _moved(line: NDArray[np.float64], move: NDArray[np.float64], size: float) -> NDArray[np.float64]:
+    middle = (line.min(0) + line.max(0)) / 2
+    return (line - middle) * math.exp(move[2]) + middle + move[:2] * size
+
+
+def _factor(largest: float, generator: np.random.Generator) -> float:
+    return float((1 + largest) ** generator.uniform(-1, 1))
+
+
+def _check(options: StrokeAugmentation | ImageAugmentation) -> None:
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        if isinstance(value, (int, float)) and not (value >= 0 and math.isfinite(value)):
+            raise RegardError(f"{field.name} must be at least 0; got {value}.")
