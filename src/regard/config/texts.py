@@ -61,8 +61,8 @@ class TargetConfig(SideConfig):
     direction: Literal["left_to_right", "right_to_left", "both"] = Field(
         default="left_to_right",
         description="the order in which the symbols of an output are learned and predicted; what is predicted from "
-        "right to left is turned round again. Such a model reranks the outputs of others (`decoding.reranker`). `both`: "
-        "one decoder learns every output in both orders (`decoding.direction`, `decoding.joint`)",
+        "right to left is turned round again. Such a model reranks the outputs of others (`decoding.reranker`). "
+        "`both`: one decoder learns every output in both orders (`decoding.direction`, `decoding.joint`)",
     )
 
 

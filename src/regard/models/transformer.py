@@ -193,7 +193,8 @@ class TransformerDecoder(nn.Module):
         x = self.embedding(inputs, state.position)
         weights, states, previous = [], [], None
         for index, (layer, part, before) in enumerate(zip(self.layers, memory, state.layers, strict=True)):
-            shown, further = _is_shown(alignment, index), {} if previous is None else {"previous": previous}
+            shown = _is_shown(alignment, index)
+            further: dict[str, Any] = {} if previous is None else {"previous": previous}
             wanted = shown or self._is_read(index)
             x, layer_weights, after = layer.step(x, part, before, alignment=wanted, generator=generator, **further)
             weights.append(layer_weights if shown else None)
@@ -297,9 +298,9 @@ class TransformerDecoder(nn.Module):
         x = self.embedding(inputs, torch.arange(inputs.shape[1], device=inputs.device))
         weights, previous = [], None
         for index, (layer, part) in enumerate(zip(self.layers, memory, strict=True)):
-            shown, further = _is_shown(alignment, index), {}
-            if isinstance(layer.cross_attention, Refined):
-                further = {"previous": previous, "real": real}
+            shown = _is_shown(alignment, index)
+            is_refined = isinstance(layer.cross_attention, Refined)
+            further: dict[str, Any] = {"previous": previous, "real": real} if is_refined else {}
             wanted = shown or self._is_read(index)
             x, layer_weights = layer(x, part, alignment=wanted, generator=generator, **further)
             weights.append(layer_weights if shown else None)

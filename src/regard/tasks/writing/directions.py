@@ -16,9 +16,9 @@ from torch import Tensor
 
 from regard.config.texts import TextDecodingConfig
 from regard.data import BOS, EOS, PAD
-from regard.data.references import InputError
 from regard.decoding import Hypothesis, join_directions, penalty_of
 from regard.decoding import search as run_search
+from regard.errors import InputError
 from regard.shapes import Bool, Int
 
 if TYPE_CHECKING:
