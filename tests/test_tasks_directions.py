@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from torch.nn.functional import log_softmax
 
+from regard.cli import run
 from regard.config import from_preset
+from regard.config import load as read_config
 from regard.config.tasks.text_to_text import SideConfig, TextToTextConfig
 from regard.config.texts import check_directions
 from regard.data import BOS, EOS, PAD, Field, Pair
 from regard.decoding import GnmtPenalty, Hypothesis, NoPenalty, force_align, join_directions
 from regard.decoding.penalty import Candidates
 from regard.errors import ConfigError, InputError, ShapeError
+from regard.tasks import load, train
 from regard.tasks.store import save
+from regard.tasks.table import TASKS
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.trainee import TextTrainee
 from regard.tasks.writing.directions import turned_round
+from task_cases import LOOP, TASK_CASES
 
 torch.set_num_threads(1)
 TEXTS = ["abcd", "f", "aab", "fedcba"]
@@ -109,7 +117,7 @@ def test_a_joint_search_ranks_what_both_searches_find(kind):
             scores[text] = sum(float(GnmtPenalty(0.6).score(Candidates(torch.tensor(p), n, True))) for p, n in given)
         assert [each.text for each in ranked(one)] == sorted(scores, key=lambda text: -scores[text])[:3]
     assert checked
-    assert [p.text for p in single[0]] != [p.text for p in single[1]]
+    assert [p.log_probability for p in single[0]] != [p.log_probability for p in single[1]]
 
 
 def test_an_alignment_is_that_of_the_direction_that_found_the_output_in_the_order_of_reading():
@@ -185,7 +193,7 @@ def test_the_loss_is_that_of_both_directions(kind):
         for begin, written in ((BOS, target), (EOS, target[::-1])):
             inputs = torch.tensor([[begin, *written]])
             output = model.module.decoder(inputs, model.module.prepare(ids)).log_probabilities
-            expected -= float(output[0].gather(1, torch.tensor([[*written, EOS]]).T).sum())
+            expected -= float(output.detach()[0].gather(1, torch.tensor([[*written, EOS]]).T).sum())
     assert float(total.detach()) == pytest.approx(expected, rel=1e-5)
     assert float(likelihood) == pytest.approx(expected, rel=1e-5)
     assert int(count) == 2 * sum(len(pair.target) + 1 for pair in pairs())
@@ -296,3 +304,51 @@ def test_hypotheses_of_both_searches_are_joined_once():
 def test_presets_may_learn_both_directions():
     settings = ["data.train=x.tsv", "data.target.direction=both", "decoding.joint=true"]
     assert from_preset("text-to-text", settings).config.decoding.joint
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stopped_training_of_both_directions_ends_with_the_same_bytes(kind, tmp_path, monkeypatch, capsys):
+    """A Transformer here has a refined cross-attention as well."""
+    case = TASK_CASES["text_to_text"]
+    case.write(tmp_path)
+    side = {"size": 8, "dropout": 0.1} | ({"embedding_size": 6} if kind == "recurrent" else {"layers": 2, "heads": 2})
+    refined = {} if kind == "recurrent" else {"refinement": {"size": 3, "kernel_size": 3}}
+    values = {
+        "task": "text_to_text",
+        "data": {**case.sections["data"], "target": {"units": "whitespace", "direction": "both"}},
+        "model": {"architecture": kind, "encoder": side, "decoder": side | refined},
+        "training": {**LOOP, **case.training},
+    }
+    path = tmp_path / "both.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    train(read_config(path), tmp_path / "whole")
+    stops, made_trainee = [1, 2], TASKS["text_to_text"].trainee
+
+    def trainee(model, material):
+        result = made_trainee(model, material)
+        compute = result.loss
+
+        def loss(batch, *, step, generator):
+            if stops and step == stops[0]:
+                stops.pop(0)
+                os.kill(os.getpid(), signal.SIGINT)
+            return compute(batch, step=step, generator=generator)
+
+        result.loss = loss
+        return result
+
+    monkeypatch.setattr(TASKS["text_to_text"], "trainee", trainee, raising=False)
+    reasons = [train(read_config(path), tmp_path / "parts").stop_reason for _ in range(3)]
+    assert reasons == ["interrupted", "interrupted", "max_steps"]
+    first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts"))
+    assert first == second
+    capsys.readouterr()
+    model = ["-m", str(tmp_path / "whole"), "--max-length", "5", "--beam", "3"]
+    printed = []
+    for flags in (["--joint"], ["--direction", "right_to_left"], []):
+        assert run(["predict", *model, *flags, "0 1", "2"]) == 0
+        printed.append(capsys.readouterr().out)
+    found = load(tmp_path / "whole", device="cpu")
+    search = found.config.decoding.replace(joint=True, beam=3, max_length=5)
+    texts = [p.text for p in found.predict(["0 1", "2"], search=search)]
+    assert [line.rpartition("\t")[2] for line in printed[0].splitlines()] == texts
