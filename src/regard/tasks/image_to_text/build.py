@@ -31,7 +31,12 @@ def build_model(
     """
     encoder = build_image_encoder(config.encoder, num_channels)
     decoder = build_text_decoder(
-        config.decoder, config.attention, encoder.output_size, num_target=num_target, max_length=max_length
+        config.decoder,
+        config.attention,
+        encoder.output_size,
+        num_target=num_target,
+        max_length=max_length,
+        dimensions=2,
     )
     return EncoderDecoder(encoder, decoder)
 

@@ -29,6 +29,7 @@ from regard.tasks.image_to_text.evaluation import CAPTION_FIGURES, Entry, Pictur
 from regard.tasks.image_to_text.pixels import Image, PictureReader
 from regard.tasks.image_to_text.prediction import ImagePrediction
 from regard.tasks.image_to_text.reading import open_table
+from regard.tasks.writing.directions import orders
 from regard.tasks.writing.evaluation import Evaluation, Scored
 from regard.tasks.writing.model import AbstractWriter, size_of_field
 from regard.tasks.writing.partners import differences_of_fields
@@ -175,9 +176,8 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
     def differences(self, other: ImageToText) -> Sequence[str]:
         """Other symbols, another order of writing, pictures that are read otherwise."""
         found = [f"target: {line}" for line in differences_of_fields(self.target, other.target)]
-        if self.is_reversed != other.is_reversed:
-            orders = (f"{model.name} {model.config.data.target.direction}" for model in (self, other))
-            found.append(f"target: the direction: {', '.join(orders)}")
+        if (line := orders([self, other])) is not None:
+            found.append(line)
         if self.reader != other.reader:
             found.append("pictures: they are read otherwise (data.image)")
         if self.stride != other.stride:

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from regard.config.tasks.image_to_text import ImageToTextConfig
+from regard.config.texts import check_directions
 from regard.data import Findings
 from regard.data.field import learns_pieces
 from regard.data.translation import TRANSLATION_METRICS
@@ -53,6 +54,7 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
         module = build_model(
             config.model, num_channels=channels, num_target=DRAFT_SYMBOLS, max_length=config.data.max_length
         )
+        check_directions(config.data.target.direction, config.decoding, config.training)
         for name in IN_ORDER:
             if getattr(config.training.alignment_losses, name):
                 raise ConfigError(
