@@ -81,7 +81,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, count, seed in (("train", 120, 1), ("dev", 20, 2), ("test", 20, 3)):
         written(folder / f"{name}.jsonl", count, seed)
     path = configuration(
-        folder, data={"augmentation": {}}, max_steps=150, validate_every=50, batch_pixels=30_000, learning_rate=0.005
+        folder, max_steps=200, validate_every=100, batch_pixels=8_000, learning_rate=0.01, label_smoothing=0.0
     )
     train(read_config(path), folder / "run")
     return folder
@@ -315,6 +315,8 @@ def refused(folder: Path, *overrides: str) -> Config:
         (["data.image.size=[32, 32]", "data.image.max_width=9"], "no effect with size"),
         (["decoding.alignment_layer=cross.7"], "alignment_layer"),
         (["model.encoder.widths=[4, 5]", "model.encoder.size=7"], "even"),
+        (["model.decoder.like=arctic"], "order is what like: arctic says"),
+        (["model.decoder.readout=deep", "model.attention=null", "model.decoder.context=mean"], "readout|order"),
     ],
 )
 def test_settings_without_a_meaning_are_refused(tmp_path: Path, overrides: list[str], message: str) -> None:
@@ -331,9 +333,11 @@ def test_settings_without_a_meaning_are_refused(tmp_path: Path, overrides: list[
         {"encoder": {"backbone": "resnet18", "stride": 8, "size": 8}},
         {"attention": {"recipe": "show_attend_tell", "size": 8, "hard": True}},
         {"attention": None, "decoder": {"context": "mean"}},
+        {"decoder": {"order": "attend_then_recur", "readout": "deep", "cell": "lstm"}},
+        {"decoder": {"like": "arctic", "cell": "lstm"}, "attention": {"recipe": "show_attend_tell", "size": 8}},
         {"architecture": "transformer", "decoder": {"size": 16, "layers": 2, "heads": 2}},
     ],
-    ids=["plain", "dense", "efficientnet", "resnet", "hard", "fixed", "transformer"],
+    ids=["plain", "dense", "efficientnet", "resnet", "hard", "fixed", "deep", "arctic", "transformer"],
 )
 def test_every_network_is_built_and_takes_a_step(tmp_path: Path, model: dict[str, Any]) -> None:
     written(tmp_path / "train.jsonl", 12, 1)

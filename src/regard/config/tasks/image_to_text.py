@@ -221,12 +221,27 @@ ModelEncoder = ResidualConfig | PlainConfig | DenseConfig | EfficientNetConfig |
 """The encoders; the first is meant where `backbone` is left out."""
 
 
+class CaptionDecoderConfig(RecurrentDecoderConfig):
+    """A recurrent decoder, with what captioners differ in."""
+
+    readout: Literal["tanh", "deep", "state"] = Field(
+        default="tanh",
+        description="what the output layer reads: tanh(W [state; input; context]); the sum of the embedded input and "
+        "maps of state and context, the deep output of Xu 2015; or the state alone",
+    )
+    like: Literal["arctic", "sgrvinod", "bilinear"] | None = Field(
+        default=None,
+        description="a captioner as arctic-captions, sgrvinod's tutorial or Luong's bilinear attention have it "
+        "(`regard.models.captioner`); of the attention only size, hard, mix and gate are then read",
+    )
+
+
 class RecurrentConfig(Section):
     """An encoder of images and a recurrent decoder (Xu 2015)."""
 
     architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of decoder")
     encoder: ModelEncoder = Field(default=ResidualConfig(), discriminator="backbone", description="reads the picture")
-    decoder: RecurrentDecoderConfig = Field(default=RecurrentDecoderConfig(), description="writes the text")
+    decoder: CaptionDecoderConfig = Field(default=CaptionDecoderConfig(), description="writes the text")
     attention: AttentionConfig | None = Field(
         default=AttentionConfig(),
         description="the attention mechanism; null: none, so that the decoder gets only one vector (`decoder.context`)",

@@ -208,17 +208,12 @@ def _of_lengths(split: Split, material: Material) -> Iterator[Finding]:
 
 
 def _of_texts(material: Material) -> Iterator[Finding]:
-    """Findings about the symbols of the held-out texts, and about texts that are trained on."""
+    """Findings about the symbols of the texts."""
     known, counts = material.target.vocabulary, Counter[str]()
-    trained = set(map(material.target.normalisation, material.train.texts()))
-    shared = 0
     for text in material.dev.texts():
-        shared += material.target.normalisation(text) in trained
         counts.update(symbol for symbol in material.target.split(text) if symbol not in known)
     yield Finding("info", f"the vocabulary has {len(known.symbols):,} symbols", len(known.symbols))
     if counts:
         shown = ", ".join(repr(symbol) for symbol, _ in counts.most_common(5)) + ", …" * (len(counts) > 5)
         text = f"{len(counts):,} symbols of dev's texts are not in the training texts: {shown}"
         yield Finding("warning", text, len(counts))
-    if shared:
-        yield Finding("info", f"{shared:,} texts of dev are also those of training pictures", shared)
