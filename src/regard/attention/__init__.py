@@ -27,6 +27,7 @@ from regard.attention.parallel import Parallel
 from regard.attention.projected import Projected
 from regard.attention.reads import *  # noqa: F403
 from regard.attention.recipes import *  # noqa: F403
+from regard.attention.refined import Correction, Refined
 from regard.attention.scores import *  # noqa: F403
 from regard.attention.sequence import SelfAttention
 from regard.attention.verbs import AbstractAttention
@@ -41,12 +42,14 @@ __all__ = [
     "AbstractWindow",
     "Attended",
     "Comparison",
+    "Correction",
     "Divided",
     "Look",
     "Mechanism",
     "Memory",
     "Parallel",
     "Projected",
+    "Refined",
     "SelfAttention",
     "Source",
     "State",

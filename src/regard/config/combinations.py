@@ -63,6 +63,10 @@ def _reranks(search: Any) -> bool:
     return getattr(search, "reranker", None) is not None
 
 
+def _joins(search: Any) -> bool:
+    return bool(getattr(search, "joint", False))
+
+
 EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion(
         "num_best",
@@ -112,6 +116,30 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         "minimum Bayes risk ranks by the expected utility",
         "leave it out",
     ),
+    Exclusion(
+        "joint",
+        "`joint`",
+        "`method: sampling`, `method: mbr`",
+        lambda search: _joins(search) and search.method != "beam",
+        "only hypotheses of a beam are ranked by both directions",
+        "leave it out",
+    ),
+    Exclusion(
+        "joint",
+        "`joint`",
+        "`reranker`",
+        lambda search: _joins(search) and _reranks(search),
+        "the other direction ranks already",
+        "leave out one of them",
+    ),
+    Exclusion(
+        "direction",
+        "`joint`",
+        "`direction`",
+        lambda search: _joins(search) and search.direction is not None,
+        "joint searches in both",
+        "leave out one of them",
+    ),
 )
 """What validation refuses, in this order."""
 
@@ -147,6 +175,14 @@ STREAM_EXCLUSIONS: tuple[Exclusion, ...] = (
         "`reranker`",
         _reranks,
         "outputs are reranked when they are whole",
+        "leave it out",
+    ),
+    Exclusion(
+        "joint",
+        "streaming",
+        "`joint`",
+        _joins,
+        "the other direction scores whole outputs",
         "leave it out",
     ),
 )

@@ -58,10 +58,11 @@ class SideConfig(Section):
 class TargetConfig(SideConfig):
     """How the text of outputs becomes symbols, and in which order they are written."""
 
-    direction: Literal["left_to_right", "right_to_left"] = Field(
+    direction: Literal["left_to_right", "right_to_left", "both"] = Field(
         default="left_to_right",
         description="the order in which the symbols of an output are learned and predicted; what is predicted from "
-        "right to left is turned round again. Such a model reranks the outputs of others (`decoding.reranker`)",
+        "right to left is turned round again. Such a model reranks the outputs of others (`decoding.reranker`). "
+        "`both`: one decoder learns every output in both orders (`decoding.direction`, `decoding.joint`)",
     )
 
 
@@ -132,10 +133,39 @@ class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
         return values
 
 
+class RefinementConfig(Section):
+    """Corrections of the attention of every layer but the first by coverage (Zhao 2022)."""
+
+    own: bool = Field(default=True, description="a layer reads what it attended to itself in earlier steps")
+    previous: bool = Field(default=True, description="a layer reads what the layer before it attended to")
+    size: Size = Field(default=32, description="number of filters that slide over the coverage")
+    kernel_size: Annotated[int, Field(ge=1)] = Field(
+        default=5, description="their width, an odd number of positions, or of cells in both dimensions of an image"
+    )
+    norm: Literal["batch", "none"] = Field(
+        default="none",
+        description="`batch` normalises the corrections over a batch, as the authors do; then training depends on how "
+        "batches are composed",
+    )
+
+    @model_validator(mode="after")
+    def _reads_something(self) -> Self:
+        if self.kernel_size % 2 == 0:
+            raise ConfigError(f"kernel_size is {self.kernel_size}; it must be odd", ("kernel_size",))
+        if not (self.own or self.previous):
+            raise ConfigError("own and previous are false, so there is nothing to read; leave one out", ("own",))
+        return self
+
+
 class TransformerDecoderConfig(TransformerSideConfig):
     """The decoder of a Transformer."""
 
     tied_weights: bool = Field(default=False, description="the output layer shares the matrix of the embedding")
+    refinement: RefinementConfig | None = Field(
+        default=None,
+        description="attention to the input is corrected by what earlier steps attended to, `{}` with its defaults; "
+        "null: it is not",
+    )
 
 
 class WriterTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, SmoothedTrainingConfig, TrainingConfig):
@@ -195,6 +225,15 @@ class TextDecodingConfig(Search):
     reranker_weight: Probability = Field(
         default=0.5, description="of a reranker: its share of the score, beside that of the search"
     )
+    direction: Literal["left_to_right", "right_to_left"] | None = Field(
+        default=None,
+        description="the order in which a model of `data.target.direction: both` writes; null: left to right",
+    )
+    joint: bool = Field(
+        default=False,
+        description="a model of `data.target.direction: both` searches in both orders, and the sum of both scores "
+        "decides",
+    )
     validation_beam: Size = Field(
         default=1, description="the beam of validations; `regard predict` and `regard evaluate` use `beam`"
     )
@@ -239,3 +278,31 @@ class TextDecodingConfig(Search):
             searched = "sampling" if self.method != "beam" else "greedy search (beam 1)"
             raise ConfigError(f"include needs a beam of at least 2; {searched} has only one hypothesis", ("include",))
         return self
+
+
+def check_directions(direction: str, decoding: TextDecodingConfig, training: AlignmentTrainingConfig | None) -> None:
+    """Refuses searches in a direction that a model has not learned, and losses that want one direction.
+
+    Args:
+        direction: `data.target.direction`.
+        decoding: the search.
+        training: the losses on alignments; None: they are not checked.
+
+    Raises:
+        ConfigError: its path names the key.
+    """
+    for name in ("joint", "direction"):
+        if direction != "both" and (value := getattr(decoding, name)):
+            raise ConfigError(
+                f"{name} is {str(value).lower()}, but the model has learned one order only "
+                f"(data.target.direction: {direction}); leave it out, or train with both",
+                ("decoding", name),
+            )
+    if training is None or direction != "both" or not training.trains_alignments:
+        return
+    losses = [*training.alignment_weights, *(["reinforce"] if training.reinforce is not None else [])]
+    path = ("training", "reinforce") if losses[0] == "reinforce" else ("training", "alignment_losses", losses[0])
+    raise ConfigError(
+        f"{losses[0]} is for models that learn one order, and data.target.direction is both; leave out one of them",
+        path,
+    )

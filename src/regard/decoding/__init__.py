@@ -5,6 +5,7 @@ from regard.decoding.aligned import AlignedPair
 from regard.decoding.bayes_risk import mbr_search, minimum_bayes_risk
 from regard.decoding.beam import beam_search
 from regard.decoding.constraint import Constraints, ExcludedPhrases, ForcedPrefix
+from regard.decoding.directions import join_directions
 from regard.decoding.ending import AttentionStop, EosThreshold
 from regard.decoding.free_run import Feed, Stop, Trajectory, free_run
 from regard.decoding.front_door import search
@@ -64,6 +65,7 @@ __all__ = [
     "free_run",
     "greedy_search",
     "hard_links",
+    "join_directions",
     "main_alignment",
     "mbr_search",
     "merge_words",

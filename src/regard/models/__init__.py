@@ -66,7 +66,7 @@ from regard.models.transformer_language_model import (
     transformer_language_model,
 )
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState
-from regard.models.transformer_options import TransformerOptions, initialise
+from regard.models.transformer_options import RefinementOptions, TransformerOptions, initialise
 from regard.models.weights import from_marian, from_torch_transformer
 
 __all__ = [
@@ -112,6 +112,7 @@ __all__ = [
     "RecurrentLanguageModel",
     "RecurrentMemory",
     "RecurrentState",
+    "RefinementOptions",
     "StopHead",
     "Tacotron",
     "TacotronDecoder",

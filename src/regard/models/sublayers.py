@@ -6,7 +6,8 @@ activation, norm, score or read, hooks, a request for weights) is refused with t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -33,6 +34,7 @@ from regard.shapes import Bool, Float, keep_mask
 Sublayers = tuple[Implementation, ...]
 """A table of the paths of a sublayer."""
 FUSED = "one operation"
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 OPTIONS: dict[type, frozenset[str]] = {
     FeedForward: frozenset({"inner", "outer", "dropout", "activation"}),
     GatedFeedForward: frozenset({"gate", "inner", "outer", "dropout"}),
@@ -76,14 +78,16 @@ def attend_to_source(
     inputs: Callable[[], Tensor],
     alignment: bool = False,
     generator: torch.Generator | None = None,
+    further: Mapping[str, Any] = NOTHING,
 ) -> tuple[Float[Tensor, "B T D"], Tree]:
     """Cross-attention in its residual connection, and the alignment if asked for.
 
     Args:
         inputs: makes the decoder's inputs (B, T, D), which some recipes read.
+        further: arguments that only this attention takes (`Refined`).
     """
     path = choose(CROSS_ATTENTION, residual, attention, x, memory, alignment=alignment)
-    output, weights = path.function(residual, attention, x, memory, inputs, alignment, generator)
+    output, weights = path.function(residual, attention, x, memory, inputs, alignment, generator, further)
     return output, weights
 
 
@@ -168,6 +172,7 @@ def _attend_to_source(
     inputs: Callable[[], Tensor],
     alignment: bool,
     generator: torch.Generator | None,
+    further: Mapping[str, Any],
 ) -> tuple[Tensor, None]:
     score, projection = mechanism.score, mechanism.read.output_projection
     content = _content(score)
@@ -437,8 +442,11 @@ def _cross_attention_modules(
     inputs: Callable[[], Tensor],
     alignment: bool,
     generator: torch.Generator | None,
+    further: Mapping[str, Any],
 ) -> tuple[Tensor, Tree]:
-    attended, _ = attention(residual.enter(x), memory, inputs=inputs(), alignment=alignment, generator=generator)
+    attended, _ = attention(
+        residual.enter(x), memory, inputs=inputs(), alignment=alignment, generator=generator, **further
+    )
     return residual.leave(x, attended.context), attended.alignment
 
 

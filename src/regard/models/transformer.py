@@ -14,8 +14,9 @@ from regard import tree
 from regard.attention import multi_head
 from regard.attention.contract import Tree, initial_position
 from regard.attention.precision import widened
+from regard.attention.refined import Refined
 from regard.attention.verbs import AbstractAttention
-from regard.errors import ShapeError
+from regard.errors import ShapeError, UnsupportedError
 from regard.layers import Norm, PositionedEmbedding
 from regard.layers.eligibility import ineligible
 from regard.models import searches
@@ -35,7 +36,7 @@ from regard.models.sublayers import (
     memory_of,
 )
 from regard.models.transformer_layers import DecoderLayer, EncoderLayer, LayerState, last_norm
-from regard.models.transformer_options import DEFAULT_OPTIONS, TransformerOptions, initialise
+from regard.models.transformer_options import DEFAULT_OPTIONS, RefinementOptions, TransformerOptions, initialise
 from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Bool, Int, keep_mask
 
@@ -152,6 +153,8 @@ class TransformerDecoder(nn.Module):
         self.layers: Any = nn.ModuleList(layers)
         self.norm = last_norm(self.embedding.size, layers, norm, norm_epsilon=norm_epsilon, final_norm=final_norm)
         self.head = head
+        for index in range(len(layers)):
+            self._check_previous(index)
         self.main_attention = main_name(f"cross.{len(layers) - 1}", layers[-1].cross_attention)
 
     @property
@@ -188,12 +191,15 @@ class TransformerDecoder(nn.Module):
         if inputs.dim() > (2 if inputs.is_floating_point() else 1):
             raise ShapeError(one_step(inputs))
         x = self.embedding(inputs, state.position)
-        weights, states = [], []
+        weights, states, previous = [], [], None
         for index, (layer, part, before) in enumerate(zip(self.layers, memory, state.layers, strict=True)):
             shown = _is_shown(alignment, index)
-            x, layer_weights, after = layer.step(x, part, before, alignment=shown, generator=generator)
-            weights.append(layer_weights)
+            further: dict[str, Any] = {} if previous is None else {"previous": previous}
+            wanted = shown or self._is_read(index)
+            x, layer_weights, after = layer.step(x, part, before, alignment=wanted, generator=generator, **further)
+            weights.append(layer_weights if shown else None)
             states.append(after)
+            previous = layer_weights if self._is_read(index) else None
         return self._output(x, weights), TransformerState(tuple(states), state.position + 1)
 
     def for_search(self, memory: tuple[Tree, ...], num_rows: int) -> tuple[Any, Any]:
@@ -230,7 +236,7 @@ class TransformerDecoder(nn.Module):
             targets, mask, smoothing: as in `losses.cross_entropy`.
         """
         if ineligible(self, "the decoder", TransformerDecoder) is None and is_plain(self.head):
-            features = self.norm(self._run(inputs, memory, False, generator)[0])
+            features = self.norm(self._run(inputs, memory, False, generator, mask)[0])
             return self.head.cross_entropy(features, targets, mask, smoothing=smoothing)
         return cross_entropy_of(self(inputs, memory, generator=generator), targets, mask, smoothing=smoothing)
 
@@ -257,7 +263,9 @@ class TransformerDecoder(nn.Module):
         return reason or transformer_search.refuse(self, DecoderLayer, memory)
 
     def _explain_training(self, device: str) -> str:
-        loops = [f"cross.{index}" for index, layer in enumerate(self.layers) if layer.cross_attention.is_recurrent]
+        attentions = enumerate(layer.cross_attention for layer in self.layers)
+        # of a refined attention all steps run at once, though each reads those before it
+        loops = [f"cross.{index}" for index, a in attentions if a.is_recurrent and not isinstance(a, Refined)]
         if loops:
             return f"a training pass loops over the steps in {', '.join(loops)}: its attention is recurrent"
         like = next(self.layers.parameters())
@@ -273,17 +281,46 @@ class TransformerDecoder(nn.Module):
             yield f"feed-forward of layer {index}", FEED_FORWARD, (around_feed_forward, layer.feed_forward)
 
     def _run(
-        self, inputs: Tensor, memory: tuple[Tree, ...], alignment: bool | str, generator: Generator | None
+        self,
+        inputs: Tensor,
+        memory: tuple[Tree, ...],
+        alignment: bool | str,
+        generator: Generator | None,
+        real: Bool[Tensor, "B T"] | None = None,
     ) -> tuple[Tensor, list[Tree]]:
-        """The last layer's outputs of all steps, before the final norm, and the alignments of every layer."""
+        """The last layer's outputs of all steps, before the final norm, and the alignments that are asked for.
+
+        Args:
+            real: False at steps whose outputs nobody reads.
+        """
         if inputs.dim() < (3 if inputs.is_floating_point() else 2):
             raise ShapeError(all_steps(inputs))
         x = self.embedding(inputs, torch.arange(inputs.shape[1], device=inputs.device))
-        weights = []
+        weights, previous = [], None
         for index, (layer, part) in enumerate(zip(self.layers, memory, strict=True)):
-            x, layer_weights = layer(x, part, alignment=_is_shown(alignment, index), generator=generator)
-            weights.append(layer_weights)
+            shown = _is_shown(alignment, index)
+            is_refined = isinstance(layer.cross_attention, Refined)
+            further: dict[str, Any] = {"previous": previous, "real": real} if is_refined else {}
+            wanted = shown or self._is_read(index)
+            x, layer_weights = layer(x, part, alignment=wanted, generator=generator, **further)
+            weights.append(layer_weights if shown else None)
+            previous = layer_weights if self._is_read(index) else None
         return x, weights
+
+    def _check_previous(self, index: int) -> None:
+        """Refuses a layer that reads the weights of another number of heads than the layer before it has."""
+        if not (heads := _previous_heads(self.layers[index])):
+            return
+        have = getattr(self.layers[index - 1].cross_attention, "num_heads", None) if index else None
+        if have != heads:
+            before = f"the one before it has {have or 'none of its own'}" if index else "no layer is before it"
+            raise UnsupportedError(
+                f"The cross-attention of layer {index} reads the weights of {heads} heads, but {before}."
+            )
+
+    def _is_read(self, index: int) -> bool:
+        """Whether the next layer reads the weights of a layer's cross-attention."""
+        return index + 1 < len(self.layers) and _previous_heads(self.layers[index + 1]) > 0
 
     def _output(self, x: Tensor, weights: Sequence[Tree]) -> DecoderOutput:
         """The output of the head, with the alignments of every layer."""
@@ -291,6 +328,11 @@ class TransformerDecoder(nn.Module):
         for index, layer_weights in enumerate(weights):
             alignments |= named(f"cross.{index}", layer_weights)
         return output_of(self.head(self.norm(x)), alignments, continuous=self.continuous)
+
+
+def _previous_heads(layer: Any) -> int:
+    """How many maps of the previous layer's cross-attention a layer reads."""
+    return layer.cross_attention.previous_heads if isinstance(layer.cross_attention, Refined) else 0
 
 
 def _is_shown(alignment: bool | str, index: int) -> bool:
@@ -357,6 +399,7 @@ def transformer_decoder(
     options: TransformerOptions = DEFAULT_OPTIONS,
     attention: Callable[[], AbstractAttention] | None = None,
     cross_attention: Callable[[], AbstractAttention] | None = None,
+    refinement: RefinementOptions | None = None,
 ) -> TransformerDecoder:
     """A decoder of multi-head self- and cross-attention; the published one has D = 512 and `norm="post"`.
 
@@ -369,8 +412,10 @@ def transformer_decoder(
         options: further options.
         attention, cross_attention: make the self-attention and the cross-attention of a layer in place of `multi_head`,
             whose options have no effect then.
+        refinement: how the cross-attention is corrected by what earlier steps attended to; None: it is not.
 
-    Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762).
+    Source: Vaswani et al. 2017, Attention Is All You Need (arXiv 1706.03762); refinement: Zhao & Gao 2022
+    (arXiv 2207.04410).
     """
     size: int = embedding.size
     added, inside = divide_positions(positions, size, max_length)
@@ -381,17 +426,18 @@ def transformer_decoder(
     if cross_attention is None:
         cross_attention = partial(multi_head, memory_size=memory_size, **heads)
     around: dict[str, Any] = {"norm": norm, "dropout": dropout}
-    layers = [
-        DecoderLayer(
-            size,
-            attention(),
-            cross_attention(),
-            feed_forward_size=feed_forward_size,
-            **around,
-            **options.of_layers,
+    layers: list[DecoderLayer] = []
+    for _ in range(num_layers):
+        to_self, to_source = attention(), cross_attention()
+        if refinement is not None and layers:
+            to_source = refinement.refined(to_source, layers[-1].cross_attention)
+        layers.append(
+            DecoderLayer(size, to_self, to_source, feed_forward_size=feed_forward_size, **around, **options.of_layers)
         )
-        for _ in range(num_layers)
-    ]
+    if refinement is not None and num_layers < 2:
+        raise UnsupportedError(
+            f"A refinement corrects every layer but the first, so it needs at least two; num_layers is {num_layers}."
+        )
     initialise(layers, size, options.initialisation)
     return TransformerDecoder(
         embedding, layers, head, positions=added, continuous=continuous, **around, **options.of_stack

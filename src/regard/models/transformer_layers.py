@@ -9,10 +9,11 @@ from typing import cast
 from torch import Generator, Tensor, nn
 
 from regard.attention.contract import Tree
+from regard.attention.refined import Refined
 from regard.attention.verbs import AbstractAttention
 from regard.errors import UnsupportedError
 from regard.layers import Activation, Norm, Residual, feed_forward
-from regard.models.sublayers import attend_to_self, attend_to_source, feed
+from regard.models.sublayers import NOTHING, attend_to_self, attend_to_source, feed
 from regard.shapes import Bool, Float
 
 
@@ -78,8 +79,8 @@ class DecoderLayer(nn.Module):
     Args:
         size: D, of input and output.
         attention: a causal mechanism (`CausalWindow`) that is not recurrent, since its memory grows.
-        cross_attention: any `Mechanism` or `Parallel` with queries and context of D features. Its inputs, which some
-            recipes read, are those of the self-attention.
+        cross_attention: any `Mechanism`, `Parallel` or `Refined` with queries and context of D features. Its
+            inputs, which some recipes read, are those of the self-attention.
         feed_forward_size, norm, norm_epsilon, dropout, activation, activation_dropout: as in `EncoderLayer`.
 
     Source: Vaswani et al. 2017 (arXiv 1706.03762), section 3.1.
@@ -131,8 +132,13 @@ class DecoderLayer(nn.Module):
         *,
         alignment: bool = False,
         generator: Generator | None = None,
+        previous: Float[Tensor, "R G S"] | None = None,
     ) -> tuple[Float[Tensor, "R D"], Tree, LayerState]:
-        """One step: the output, the cross-attention's alignment if asked for, and the new state."""
+        """One step: the output, the cross-attention's alignment if asked for, and the new state.
+
+        Args:
+            previous: the weights of the previous layer's cross-attention, for one that reads them (`Refined`).
+        """
         around_attention, around_cross_attention, _ = self.residuals
         inner = around_attention.enter(x)
         steps = self.attention.extend(state.memory, inner[:, None])
@@ -145,6 +151,7 @@ class DecoderLayer(nn.Module):
             inputs=inner,
             alignment=alignment,
             generator=generator,
+            **({"previous": previous} if isinstance(self.cross_attention, Refined) else {}),
         )
         return self._finish(x, attended.context), attended.alignment, LayerState(steps, attention, cross_attention)
 
@@ -155,8 +162,15 @@ class DecoderLayer(nn.Module):
         *,
         alignment: bool = False,
         generator: Generator | None = None,
+        previous: Float[Tensor, "B G T S"] | None = None,
+        real: Bool[Tensor, "B T"] | None = None,
     ) -> tuple[Float[Tensor, "B T D"], Tree]:
-        """All steps at once: the outputs, and the cross-attention's alignment if asked for."""
+        """All steps at once: the outputs, and the cross-attention's alignment if asked for.
+
+        Args:
+            previous: as in `step`.
+            real: False at steps of padding, which a refined cross-attention leaves out.
+        """
         around_attention, around_cross_attention, around_feed_forward = self.residuals
         before = x
         x, inner = attend_to_self(around_attention, self.attention, x, generator=generator)
@@ -168,6 +182,7 @@ class DecoderLayer(nn.Module):
             inputs=lambda: around_attention.enter(before) if inner is None else inner,
             alignment=alignment,
             generator=generator,
+            further={"previous": previous, "real": real} if isinstance(self.cross_attention, Refined) else NOTHING,
         )
         return feed(around_feed_forward, self.feed_forward, x), weights
 

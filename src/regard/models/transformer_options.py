@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from torch import nn
 
+from regard.attention import Mechanism, Refined
+from regard.attention.refined import RefinementNorm
+from regard.attention.verbs import AbstractAttention
 from regard.errors import UnsupportedError
 from regard.layers import Activation
 
@@ -70,6 +73,53 @@ class TransformerOptions:
 
 
 DEFAULT_OPTIONS = TransformerOptions()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RefinementOptions:
+    """How the cross-attention of a Transformer decoder is corrected by coverage (`attention.Refined`).
+
+    Every layer but the first is refined, as in the authors' code, where the layers share the weights of corrections;
+    here each has its own.
+
+    Args:
+        own: whether a layer reads the coverage of its own attention (self-coverage).
+        previous: whether it reads that of the layer before it (cross-coverage).
+        size, kernel_size, dimensions, norm: as in `attention.Correction`; the authors' have a batch norm.
+
+    Source: Zhao & Gao 2022 (arXiv 2207.04410).
+    """
+
+    own: bool = True
+    previous: bool = True
+    size: int = 32
+    kernel_size: int = 5
+    dimensions: Literal[1, 2] = 2
+    norm: RefinementNorm = "none"
+
+    @property
+    def of_correction(self) -> dict[str, Any]:
+        """Arguments of `attention.Refined` that do not depend on the layers."""
+        return {
+            "own": self.own,
+            "size": self.size,
+            "kernel_size": self.kernel_size,
+            "dimensions": self.dimensions,
+            "norm": self.norm,
+        }
+
+    def refined(self, attention: AbstractAttention, before: AbstractAttention) -> Refined:
+        """The refined cross-attention of a layer.
+
+        Args:
+            attention: the cross-attention.
+            before: that of the layer before it.
+
+        Raises:
+            UnsupportedError: if one of them is no `Mechanism`, or cannot be refined.
+        """
+        heads = getattr(before, "num_heads", 0) if self.previous else 0
+        return Refined(cast(Mechanism, attention), previous_heads=heads, **self.of_correction)
 
 
 def initialise(layers: Sequence[nn.Module], size: int, initialisation: Initialisation) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import tree
-from regard.attention import Mechanism, Projected
+from regard.attention import Mechanism, Projected, Refined
 from regard.attention.alignments import Choice
 from regard.attention.verbs import AbstractAttention
 from regard.config.place import KeyPath, dotted
@@ -87,7 +87,7 @@ def check_layer(
     Raises:
         ConfigError: as `check_teachable`.
     """
-    mechanism = attention.attention if isinstance(attention, Projected) else attention
+    mechanism = attention.attention if isinstance(attention, Projected | Refined) else attention
     if not isinstance(mechanism, Mechanism):
         return
     if training is not None and training.reinforce is not None:

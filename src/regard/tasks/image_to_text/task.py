@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from regard.config.tasks.image_to_text import ImageToTextConfig
+from regard.config.texts import check_directions
 from regard.data import Findings
 from regard.data.field import learns_pieces
 from regard.data.translation import TRANSLATION_METRICS
@@ -53,6 +54,7 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
         module = build_model(
             config.model, num_channels=channels, num_target=DRAFT_SYMBOLS, max_length=config.data.max_length
         )
+        check_directions(config.data.target.direction, config.decoding, config.training)
         for name in IN_ORDER:
             if getattr(config.training.alignment_losses, name):
                 raise ConfigError(
@@ -119,4 +121,4 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
 
     def restore(self, config: ImageToTextConfig, folder: Path, *, name: str) -> ImageToText:
         """The model with the saved symbols."""
-        return ImageToText.build(config, load_field(folder, "target"), name=name)
+        return ImageToText.build(config, load_field(folder, "target"), name=name, published=False)

@@ -39,6 +39,7 @@ from regard.tasks.text_to_text.aligning import Side, align
 from regard.tasks.text_to_text.architectures import build_model
 from regard.tasks.text_to_text.copying import padded
 from regard.tasks.text_to_text.limits import least_symbols, symbol_limits
+from regard.tasks.writing.directions import orders
 from regard.tasks.writing.evaluation import Evaluation
 from regard.tasks.writing.model import END, AbstractWriter, most_steps, size_of_field
 from regard.tasks.writing.partners import differences_of_fields
@@ -137,7 +138,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         """Other normalisations of texts, another order of writing."""
         sides = (("source", self.source, other.source), ("target", self.target, other.target))
         turned = [f"target: its outputs are written {other.config.data.target.direction}"]
-        return turned * (self.is_reversed != other.is_reversed) + [
+        return turned * (self.trained_direction != other.trained_direction) + [
             f"{side}: its texts were normalised differently ({saved.normalisation}), which is not copied"
             for side, field, saved in sides
             if field.normalisation != saved.normalisation
@@ -186,9 +187,8 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         found = []
         for side, ours, theirs in (("source", self.source, other.source), ("target", self.target, other.target)):
             found += [f"{side}: {line}" for line in differences_of_fields(ours, theirs)]
-        if self.is_reversed != other.is_reversed:
-            orders = (f"{model.name} {model.config.data.target.direction}" for model in (self, other))
-            found.append(f"target: the direction: {', '.join(orders)}")
+        if (line := orders([self, other])) is not None:
+            found.append(line)
         return found
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from regard.config.tasks.text_to_text import ParallelFiles, TextToTextConfig
+from regard.config.texts import check_directions
 from regard.data import Report
 from regard.data.translation import TRANSLATION_METRICS
 from regard.errors import ConfigError
@@ -160,7 +161,8 @@ def _check_attentions(config: TextToTextConfig, module: EncoderDecoder) -> None:
 
 
 def _check_direction(config: TextToTextConfig) -> None:
-    """Refuses losses towards the order of the input where the outputs are written from right to left."""
+    """Refuses losses and searches that contradict the order in which outputs are written."""
+    check_directions(config.data.target.direction, config.decoding, config.training)
     losses = config.training.alignment_losses
     for name in ("guided_attention", "forward_sum"):
         if config.data.is_reversed and getattr(losses, name):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from torch import nn
 
@@ -17,7 +17,7 @@ from regard.config.texts import RecurrentDecoderConfig, TransformerDecoderConfig
 from regard.data import BOS, PAD
 from regard.errors import ConfigError
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
-from regard.models import RecurrentDecoder, TransformerDecoder, transformer_decoder
+from regard.models import RecurrentDecoder, RefinementOptions, TransformerDecoder, transformer_decoder
 from regard.models.peers import IMITATIONS
 from regard.tasks.build import build_decoder, build_mechanism
 from regard.tasks.transformers import check_heads, transformer_options
@@ -37,6 +37,7 @@ def build_text_decoder(
     num_target: int,
     max_length: int | None = None,
     shared: TokenEmbedding | None = None,
+    dimensions: Literal[1, 2] = 1,
 ) -> RecurrentDecoder | TransformerDecoder:
     """A decoder of texts, freshly initialised.
 
@@ -47,6 +48,7 @@ def build_text_decoder(
         num_target: the size of the vocabulary.
         max_length: the most symbols of a text in training, from which the number of learned positions follows.
         shared: the embedding of the encoder, whose matrix the decoder shares.
+        dimensions: of the positions of the memory: 1 of a text, 2 of an image.
 
     Raises:
         ConfigError: for options that contradict each other; its path names the key.
@@ -56,12 +58,14 @@ def build_text_decoder(
         return TokenHead(size, num_target, tied=embedding if side.tied_weights else None, never=NEVER)
 
     if side.architecture == "recurrent":
+        readout: Any = getattr(side, "readout", "tanh")
         return build_decoder(
             side,
             attention,
             encoder,
             embedding=lambda: embedding(num_target, side.embedding_size, side.dropout, shared),
-            head=partial(head, side.size),
+            head=partial(head, side.embedding_size if readout == "deep" else side.size),
+            readout=readout,
         )
     if attention is None:
         raise ConfigError(
@@ -79,9 +83,28 @@ def build_text_decoder(
         memory_size=memory_size,
         attention=partial(self_attention, side, path, causal=True),
         cross_attention=partial(_attention, attention, side, memory_size, ("model", "attention")),
+        refinement=_refinement(side, attention, (*path, "refinement"), dimensions),
         **options,
     )
     return imitating(decoder, side)
+
+
+def _refinement(
+    side: TransformerDecoderConfig, attention: AttentionConfig, path: KeyPath, dimensions: Literal[1, 2]
+) -> RefinementOptions | None:
+    """How the attention of a Transformer decoder is corrected by coverage."""
+    refinement = side.refinement
+    if refinement is None:
+        return None
+    if attention.recipe != MULTI_HEAD:
+        raise ConfigError(
+            f"refinement corrects {MULTI_HEAD}, and the recipe of model.attention is {attention.recipe}; leave out one "
+            "of them",
+            path,
+        )
+    if side.layers < 2:
+        raise ConfigError("refinement corrects every layer but the first; set at least 2 layers, or leave it out", path)
+    return RefinementOptions(**dict(refinement), dimensions=dimensions)
 
 
 def embedding(num_tokens: int, size: int, dropout: float, shared: TokenEmbedding | None) -> TokenEmbedding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,8 +18,8 @@ from torch import Tensor, nn
 from regard.config import Config
 from regard.config.combinations import STREAM_EXCLUSIONS, excluded
 from regard.config.search import Search, told
-from regard.config.texts import TextDecodingConfig
-from regard.data import BOS, EOS, UNKNOWN, Field
+from regard.config.texts import TextDecodingConfig, check_directions
+from regard.data import EOS, UNKNOWN, Field
 from regard.data.scoring import symbol_errors
 from regard.data.translation import TRANSLATION_METRICS, CorpusScore, Metric, corpus_score, is_available, scorer_of
 from regard.decoding import (
@@ -39,6 +40,7 @@ from regard.tasks.encoded import numbered
 from regard.tasks.streaming import Pieces, Streamed
 from regard.tasks.writing.constraints import backwards, with_room
 from regard.tasks.writing.constraints import encoded as constraints_in_ids
+from regard.tasks.writing.directions import begin_symbol, joint_hypotheses
 from regard.tasks.writing.evaluation import Evaluation, Scored, WrittenItem
 from regard.tasks.writing.limits import within
 from regard.tasks.writing.partners import ensemble_of, load_partner, scored_by, unknown_to
@@ -62,6 +64,8 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
     module: EncoderDecoder
     _partners: dict[Any, Any]
     """Models that predict together with this one, once they are loaded."""
+    _direction: str | None = None
+    """The direction in which a model that has learned both writes; None until a search chooses it."""
 
     @abstractmethod
     def sources(self, inputs: Sequence[Any], decoding: Any = None) -> list[SourceT]:
@@ -104,8 +108,30 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
     @property
     def is_reversed(self) -> bool:
         """Whether outputs are written from right to left; predictions are turned round again."""
-        data: Any = self.config.data
-        return bool(data.is_reversed)
+        if self.trained_direction == "both":
+            return self._direction == "right_to_left"
+        return self.trained_direction == "right_to_left"
+
+    @property
+    def trained_direction(self) -> str:
+        """The directions that it has learned: left_to_right, right_to_left or both."""
+        direction: str = self._writing.direction
+        return direction
+
+    @property
+    def begin(self) -> int:
+        """The first input of the decoder."""
+        return begin_symbol(self.trained_direction, self.is_reversed)
+
+    def directed(self, direction: str | None) -> Self:
+        """The same model, which writes in this direction if it has learned both.
+
+        Args:
+            direction: left_to_right (None, too) or right_to_left.
+        """
+        directed = copy(self)
+        directed._direction = direction or "left_to_right"
+        return directed
 
     @property
     def depends_on_inputs(self) -> bool:
@@ -145,17 +171,15 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
             together = self._ensemble(decoding)
             options: dict[str, Any] = {"alignment": alignment, "strict": strict, "constraints": constraints}
             return together.predict(inputs, search=_alone(decoding), **options)
+        if self.trained_direction == "both" and self._direction is None:
+            options = {"alignment": alignment, "strict": strict, "constraints": constraints}
+            return self.directed(decoding.direction).predict(inputs, search=decoding, **options)
         asked = self._asked(inputs, decoding, strict, constraints)
         results: list[Prediction | None] = [None if source.size else self._nothing(source) for source in asked.sources]
         for batch in self.batches(asked.sources, decoding):
             sources = [asked.sources[i] for i in batch]
             loaded = self.loaded(sources)
-            text = [partial(self._written, source) for source in sources]
-            hypotheses = run_search(**self._arguments(asked, batch, loaded, candidates(decoding), alignment), text=text)
-            found = [
-                self._kept(asked, i, each, own, decoding, alignment)
-                for i, each, own in zip(batch, hypotheses, loaded.own, strict=True)
-            ]
+            found = self._found(asked, batch, loaded, decoding, alignment)
             warnings = [source.warnings for source in sources]
             if decoding.reranker is not None:
                 given = [inputs[i] for i in batch]
@@ -194,7 +218,7 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
             DataError: as in `predict`.
         """
         decoding = self._told(search)
-        if self.is_reversed:
+        if self.is_reversed or decoding.direction == "right_to_left":
             raise ConfigError(
                 "Nothing can be streamed: the model writes from right to left, so the beginning comes last."
             )
@@ -279,6 +303,7 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         """The settings of a search."""
         decoding: Any = self.config.decoding
         settings: TextDecodingConfig = told(decoding, search)
+        check_directions(self.trained_direction, settings, None)
         return settings
 
     @property
@@ -286,6 +311,24 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
         """The configuration's section of the outputs' texts."""
         data: Any = self.config.data
         return data.target
+
+    def _found(
+        self,
+        asked: Asked[SourceT],
+        batch: NDArray[np.int64],
+        loaded: Loaded,
+        decoding: TextDecodingConfig,
+        alignment: bool,
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of some of the inputs, within their limits."""
+        if decoding.joint:
+            return joint_hypotheses(self, asked, batch, loaded, decoding, alignment)
+        text = [partial(self._written, asked.sources[i]) for i in batch]
+        hypotheses = run_search(**self._arguments(asked, batch, loaded, candidates(decoding), alignment), text=text)
+        return [
+            self._kept(asked, i, each, own, decoding, alignment)
+            for i, each, own in zip(batch, hypotheses, loaded.own, strict=True)
+        ]
 
     def _nothing(self, source: SourceT) -> Prediction:
         """The prediction for an input that cannot be read."""
@@ -353,7 +396,7 @@ class AbstractWriter(AbstractModel[ConfigT], Generic[ConfigT, SourceT]):
             "decoder": self.module.decoder,
             "memory": loaded.memory,
             "options": decoding,
-            "bos": BOS,
+            "bos": self.begin,
             "eos": EOS,
             "max_length": torch.from_numpy(asked.limits[batch] + 1).to(self.device),
             "alignment": alignment or reads_weights,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from regard.data import BOS, EOS, UNKNOWN, Field
+from regard.data import EOS, UNKNOWN, Field
 from regard.data.field import described
 from regard.data.vocabulary import SPECIALS
 from regard.decoding import Hypothesis, rescore
@@ -128,7 +128,7 @@ def scored_by(
     if not readable:
         return results
     memory = model.loaded([sources[i] for i in readable]).memory
-    for i, ranked in zip(readable, rescore(model.module.decoder, memory, given, bos=BOS), strict=True):
+    for i, ranked in zip(readable, rescore(model.module.decoder, memory, given, bos=model.begin), strict=True):
         results[i] = ranked
     return results
 

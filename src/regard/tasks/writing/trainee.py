@@ -22,6 +22,7 @@ from regard.tasks.alignment_losses import aligned_cross_entropy
 from regard.tasks.feeding import forced_cross_entropy
 from regard.tasks.store import save
 from regard.tasks.writing.decoders import NEVER
+from regard.tasks.writing.directions import turned_round
 from regard.tasks.writing.evaluation import Evaluation, Scored, WrittenItem
 from regard.tasks.writing.model import AbstractWriter, output_symbols
 from regard.training import Loss, Validation, feedback_mask, processes
@@ -142,9 +143,10 @@ class AbstractWriterTrainee(ABC):
 
     def _search(self, beam: int) -> Search:
         """The configuration's search with another beam, for one output; without groups, stop criteria and
-        constraints, which need theirs, and without other models."""
+        constraints, which need theirs, without other models, and in one direction."""
         alone = {"num_best": 1, "num_groups": 1, "stop": "optimal", "prefix": "", "include": (), "exclude": ()}
         alone |= {"ensemble": (), "ensemble_weights": None, "ensemble_alignment": None, "reranker": None}
+        alone |= {"joint": False}
         decoding: Any = self.config.decoding
         search: Search = decoding.replace(method="beam", beam=beam, **alone)
         return search
@@ -175,7 +177,15 @@ class AbstractWriterTrainee(ABC):
         total, likelihood = forced_cross_entropy(
             self.module.decoder, memory, batch["inputs"], batch["targets"], batch["mask"], feedback, smoothing=smoothing
         )
-        return total, likelihood, batch["mask"].sum()
+        count = batch["mask"].sum()
+        if self.model.trained_direction != "both":
+            return total, likelihood, count
+        # the same memory is read once more; dropout draws anew (`layers.items`)
+        inputs, targets = turned_round(batch["targets"], batch["mask"])
+        again = forced_cross_entropy(
+            self.module.decoder, memory, inputs, targets, batch["mask"], feedback, smoothing=smoothing
+        )
+        return total + again[0], likelihood + again[1], 2 * count
 
     def _aligned_loss(self, batch: dict[str, Tensor], feedback: Tensor | None) -> Loss:
         """The loss with the terms of the alignments."""

@@ -191,6 +191,16 @@ DECODERS: tuple[DecoderCase, ...] = (
             ),
         ),
     ),
+    *(
+        DecoderCase(
+            f"transformer, refined by {coverage} coverage",
+            (models.TransformerDecoder,),
+            lambda options=options: tiny.transformer(  # type: ignore[misc]
+                num_layers=3, refinement=models.RefinementOptions(size=3, kernel_size=3, dimensions=1, **options)
+            ),
+        )
+        for coverage, options in (("self- and cross-", {}), ("cross-", {"own": False}), ("self-", {"previous": False}))
+    ),
     DecoderCase("transformer, post-norm", (models.TransformerDecoder,), lambda: tiny.transformer("post", 1)),
     *(
         DecoderCase(

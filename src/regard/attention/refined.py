@@ -1,0 +1,377 @@
+"""An attention whose energies are corrected by what earlier steps attended to, here and in the layer before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Generator, Tensor, nn
+
+from regard import tree
+from regard.attention.contract import Attended, Look, Memory, State, Tree
+from regard.attention.mechanism import Mechanism
+from regard.attention.precision import widened
+from regard.attention.sizes import check_query
+from regard.attention.verbs import AbstractComposite
+from regard.errors import ShapeError, UnsupportedError
+from regard.layers import MaskedBatchNorm, recorders
+from regard.shapes import Bool, Float, describe, merge_rows, num_hypotheses
+
+RefinementNorm = Literal["batch", "none"]
+"""What normalises the corrections of energies."""
+
+
+class Correction(nn.Module):
+    """R = U · relu(F * a + b): corrections of energies from coverage a, the sums of the weights of earlier steps.
+
+    Args:
+        num_channels: C, the maps of coverage.
+        num_heads: H, the corrections of each cell.
+        size: the number of filters F.
+        kernel_size: their width in each dimension, an odd number.
+        dimensions: 2 for the cells of an image, 1 for a sequence.
+        norm: `batch` normalises each head's corrections over the real cells and steps of a batch (`MaskedBatchNorm`),
+            as in the authors' code, where training depends on how batches are composed; `none` leaves them.
+
+    Raises:
+        UnsupportedError: for another norm, an even width or another number of dimensions.
+
+    Source: Zhao & Gao 2022 (arXiv 2207.04410), equation 8.
+    """
+
+    def __init__(
+        self,
+        num_channels: int,
+        num_heads: int,
+        *,
+        size: int = 32,
+        kernel_size: int = 5,
+        dimensions: Literal[1, 2] = 2,
+        norm: RefinementNorm = "none",
+    ) -> None:
+        super().__init__()
+        if kernel_size < 1 or kernel_size % 2 == 0:
+            raise UnsupportedError(f"kernel_size={kernel_size} must be odd, so that a filter has a centre.")
+        if dimensions not in (1, 2):
+            raise UnsupportedError(f"dimensions={dimensions!r} must be 1 (sequences) or 2 (images).")
+        if norm not in get_args(RefinementNorm):
+            raise UnsupportedError(f"norm={norm!r} must be one of {', '.join(get_args(RefinementNorm))}.")
+        self.num_channels = num_channels
+        self.num_heads = num_heads
+        self.dimensions = dimensions
+        kind = nn.Conv2d if dimensions == 2 else nn.Conv1d
+        self.convolution = kind(num_channels, size, kernel_size, padding=kernel_size // 2)
+        self.projection = nn.Conv1d(size, num_heads, 1, bias=False)
+        self.norm = MaskedBatchNorm(num_heads) if norm == "batch" else None
+
+    def forward(
+        self,
+        coverage: Float[Tensor, "R C S"],
+        grid: tuple[int, int] | None = None,
+        mask: Bool[Tensor, "R S"] | None = None,
+    ) -> Float[Tensor, "R H S"]:
+        """The corrections.
+
+        Args:
+            coverage: sums of weights, 0 at padding.
+            grid: (h, w), with S = h·w; only read with two dimensions.
+            mask: True at the positions that a batch norm counts; all if None.
+
+        Raises:
+            ShapeError: without a grid where there are two dimensions, or for another number of channels.
+        """
+        if coverage.shape[1] != self.num_channels:
+            raise ShapeError(
+                f"coverage must have C={self.num_channels} channels.\n" + describe({"coverage": ("R C S", coverage)})
+            )
+        if coverage.shape[0] == 0 or coverage.shape[2] == 0:
+            return coverage.new_zeros(coverage.shape[0], self.num_heads, coverage.shape[2])
+        if self.dimensions == 2:
+            coverage = coverage.unflatten(2, _cells(grid, coverage.shape[2]))
+        hidden = torch.relu(self.convolution(coverage)).flatten(2)
+        corrections: Tensor = self.projection(hidden)
+        return corrections if self.norm is None else self.norm(corrections.mT, mask).mT
+
+
+@dataclass(frozen=True, slots=True)
+class RefinedMemory:
+    """What a refined attention attends to.
+
+    Args:
+        attention: the mechanism's memory.
+        grid: (B, 0, h, w), which has no elements: the shape says the grid and survives what trees go through.
+    """
+
+    attention: Memory
+    grid: Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class RefinedState:
+    """What persists from step to step.
+
+    Args:
+        attention: the mechanism's state.
+        coverage: (R, C, S), the sums of the weights of earlier steps: the previous layer's, then the own.
+    """
+
+    attention: State
+    coverage: Float[Tensor, "R C S"]
+
+
+class Refined(AbstractComposite):
+    """The weights softmax(e - R), with e the energies of another mechanism and R corrections from coverage.
+
+    The coverage of step t has up to two groups of maps, one map for each head: the sums over the steps before t of the
+    weights softmax(e) that this attention would have without corrections (self-coverage), and of the weights of the
+    previous layer's attention, after its own corrections (cross-coverage). Since neither depends on this attention's
+    corrections, all steps of a training pass are computed at once. Step t depends on no later step.
+
+    Args:
+        attention: a mechanism that is not recurrent and whose weights are normalised.
+        previous_heads: the heads of the previous layer's attention, if its coverage is read; 0 without.
+        own: whether self-coverage is read.
+        size, kernel_size, dimensions, norm: as in `Correction`.
+
+    Raises:
+        UnsupportedError: for neither of the two coverages, or a mechanism that cannot be refined.
+
+    Source: Zhao & Gao 2022 (arXiv 2207.04410), sections 3.3 and 3.4.
+
+    >>> from regard.attention import multi_head
+    >>> sizes = {"query_size": 4, "memory_size": 6, "size": 4, "num_heads": 2}
+    >>> attention = Refined(multi_head(**sizes), previous_heads=2, size=3, kernel_size=3)
+    >>> memory = attention.prepare(torch.randn(1, 6, 6), grid=(2, 3))
+    >>> attended, _ = attention(torch.randn(1, 5, 4), memory, previous=torch.full((1, 2, 5, 6), 1 / 6), alignment=True)
+    >>> attended.alignment.shape
+    torch.Size([1, 2, 5, 6])
+    """
+
+    sources = ("zhao2022comer",)
+
+    def __init__(
+        self,
+        attention: Mechanism,
+        *,
+        previous_heads: int = 0,
+        own: bool = True,
+        size: int = 32,
+        kernel_size: int = 5,
+        dimensions: Literal[1, 2] = 2,
+        norm: RefinementNorm = "none",
+    ) -> None:
+        super().__init__()
+        if not isinstance(attention, Mechanism):
+            raise UnsupportedError(f"Only a Mechanism can be refined; got {type(attention).__name__}.")
+        if not own and not previous_heads:
+            raise UnsupportedError("A refinement reads self-coverage (own), cross-coverage (previous_heads) or both.")
+        reasons = {
+            "it is recurrent": attention.is_recurrent,
+            "its weights are drawn at random": attention.is_random,
+            "its window multiplies weights by a gain": attention.window.has_gain,
+            "its energies do not decide its weights": not attention.is_normalised,
+        }
+        if reason := next((reason for reason, holds in reasons.items() if holds), None):
+            raise UnsupportedError(f"Attention cannot be refined here: {reason}.")
+        self.attention = attention
+        self.previous_heads = previous_heads
+        self.own = own
+        channels = previous_heads + attention.num_heads * own
+        self.correction = Correction(
+            channels, attention.num_heads, size=size, kernel_size=kernel_size, dimensions=dimensions, norm=norm
+        )
+
+    @property
+    def context_size(self) -> int:
+        """V."""
+        return self.attention.context_size
+
+    @property
+    def num_heads(self) -> int:
+        """H."""
+        return self.attention.num_heads
+
+    @property
+    def inner(self) -> tuple[Mechanism]:
+        """The mechanism."""
+        return (self.attention,)
+
+    @property
+    def is_recurrent(self) -> bool:
+        """True: a step reads the weights of the steps before it."""
+        return True
+
+    @property
+    def trains_differently(self) -> bool:
+        """Whether a batch norm does, or the mechanism."""
+        return self.correction.norm is not None or self.attention.trains_differently
+
+    def prepare(
+        self, values: Tree, *, mask: Tree = None, lengths: Tree = None, grid: tuple[int, int] | None = None
+    ) -> RefinedMemory:
+        """The memory: that of the mechanism, and the grid.
+
+        Args:
+            values, mask, lengths: as in `Mechanism.prepare`.
+            grid: (h, w), if the positions are the cells of an image, s = y·w + x.
+
+        Raises:
+            ShapeError: without a grid of h·w = S cells, if corrections have two dimensions.
+        """
+        memory = self.attention.prepare(values, mask=mask, lengths=lengths, grid=grid)
+        if self.correction.dimensions == 2:
+            _cells(grid, memory.num_positions)
+        if grid is None:
+            return RefinedMemory(memory, None)
+        return RefinedMemory(memory, values.new_empty(len(values), 0, *grid, dtype=torch.bool))
+
+    def extend(self, memory: Tree, values: Tree, *, mask: Tree = None) -> Tree:
+        """Refused: the coverage is tied to the positions that it began with."""
+        raise UnsupportedError(
+            "The memory of a refined attention cannot grow: its coverage is tied to the positions it began with. "
+            "Prepare the whole memory first."
+        )
+
+    def initial_state(self, memory: RefinedMemory, num_hypotheses: int = 1) -> RefinedState:
+        """The state before the first step, with a coverage of zeros."""
+        state = self.attention.initial_state(memory.attention, num_hypotheses)
+        like = memory.attention.read
+        channels = self.correction.num_channels
+        return RefinedState(state, like.new_zeros(len(state.position), channels, memory.attention.num_positions))
+
+    def step(
+        self,
+        query: Float[Tensor, "R Q"],
+        memory: RefinedMemory,
+        state: RefinedState,
+        *,
+        inputs: Tensor | None = None,
+        alignment: bool = False,
+        generator: Generator | None = None,
+        previous: Float[Tensor, "R G S"] | None = None,
+    ) -> tuple[Attended, RefinedState]:
+        """One step.
+
+        Args:
+            query, inputs, alignment, generator: as in `Mechanism.step`.
+            previous: the weights of the previous layer's attention in this step, if they are read.
+        """
+        steps, after = self(
+            query[:, None],
+            memory,
+            state,
+            inputs=None if inputs is None else inputs[:, None],
+            alignment=alignment,
+            generator=generator,
+            previous=None if previous is None else previous[:, :, None],
+        )
+        weights = None if steps.alignment is None else steps.alignment[:, :, 0]
+        auxiliary = tree.map(lambda leaf: leaf[:, 0], steps.auxiliary)
+        return Attended(steps.context[:, 0], weights, auxiliary), after
+
+    def forward(
+        self,
+        queries: Float[Tensor, "R T Q"],
+        memory: RefinedMemory,
+        state: RefinedState | None = None,
+        *,
+        inputs: Tensor | None = None,
+        alignment: bool = False,
+        generator: Generator | None = None,
+        previous: Float[Tensor, "R G T S"] | None = None,
+        real: Bool[Tensor, "R T"] | None = None,
+    ) -> tuple[Attended, RefinedState]:
+        """All steps at once; agrees with the loop of `step`.
+
+        Args:
+            queries, inputs, alignment, generator: as in `Mechanism.forward`.
+            previous: the weights of the previous layer's attention, if they are read.
+            real: False at steps of padding, whose outputs nobody reads: they get no corrections, and a batch norm does
+                not count them.
+
+        Raises:
+            ShapeError: for weights of the previous layer that are missing or of another shape.
+        """
+        attention = self.attention
+        check_query(queries, attention.query_size, sequence=True)
+        wide = widened(memory, queries)
+        if wide is not memory:
+            memory, state = wide, widened(state, queries)
+        rows, steps = queries.shape[:2]
+        sources = memory.attention
+        if state is None:
+            state = self.initial_state(memory, num_hypotheses(rows, sources.num_sentences))
+        self._check(previous, rows, steps, sources.num_positions)
+        if steps == 0:
+            nothing = queries.new_zeros(rows, self.num_heads, 0, sources.num_positions) if alignment else None
+            return Attended(queries.new_zeros(rows, 0, self.context_size), nothing), state
+        position = (state.attention.position[:, None] + torch.arange(steps, device=queries.device)).flatten()
+        # the steps of a row are further hypotheses of its sentence: R·T rows
+        look = Look(merge_rows(queries), sources, position, None if inputs is None else merge_rows(inputs), generator)
+        allowed, _ = attention._allowed(look, None, None)
+        energies, _ = attention.score(look, None)  # (R·T, H, S)
+        if allowed.log_prior is not None:
+            energies = energies + allowed.log_prior
+
+        # a_t = a_0 + Σ_{u<t} of the weights of step u, (R, T, C, S): the previous layer's, then softmax(e)
+        maps = [] if previous is None or not self.previous_heads else [previous.transpose(1, 2)]
+        if self.own:
+            own, _, _ = attention.alignment(energies, allowed.support, look, None)
+            maps.append(own.unflatten(0, (rows, steps)))
+        seen = torch.cat(maps, 2) if len(maps) > 1 else maps[0]
+        sums = torch.cat([state.coverage[:, None].to(seen.dtype), seen], 1).cumsum(1)
+        corrections = self._corrections(merge_rows(sums[:, :-1]), memory, real)
+
+        weights, _, auxiliary = attention.alignment(energies - corrections, allowed.support, look, None)
+        context = attention.read(weights, look).unflatten(0, (rows, steps))
+        weights = weights.unflatten(0, (rows, steps)).transpose(1, 2)
+        if recorders.wanted(attention):
+            recorders.report(attention, weights)
+        after = RefinedState(replace(state.attention, position=state.attention.position + steps), sums[:, -1])
+        auxiliary = tree.map(lambda leaf: leaf.unflatten(0, (rows, steps)), auxiliary)
+        return Attended(context, weights if alignment else None, auxiliary), after
+
+    def _corrections(
+        self, coverage: Float[Tensor, "RT C S"], memory: RefinedMemory, real: Bool[Tensor, "R T"] | None
+    ) -> Float[Tensor, "RT H S"]:
+        """R of all rows and steps, 0 where a step is padding."""
+        grid = None if memory.grid is None else (memory.grid.shape[2], memory.grid.shape[3])
+        mask = None
+        if self.correction.norm is not None and memory.attention.mask is not None:
+            mask = memory.attention.mask.repeat_interleave(len(coverage) // max(len(memory.attention.mask), 1), 0)
+        index = None if real is None else _chosen(real)
+        if index is None:
+            corrections: Tensor = self.correction(coverage, grid, mask)
+            return corrections
+        some = self.correction(coverage[index], grid, None if mask is None else mask[index])
+        nothing = some.new_zeros(len(coverage), *some.shape[1:])
+        return nothing.index_copy(0, index, some)
+
+    def _check(self, previous: Any, rows: int, steps: int, positions: int) -> None:
+        shape = (rows, self.previous_heads, steps, positions)
+        if self.previous_heads and (previous is None or previous.shape != shape):
+            given = "" if previous is None else "\n" + describe({"previous": ("R H T S", previous)})
+            raise ShapeError(
+                f"Cross-coverage reads the weights of the previous layer: give previous=(R, H, T, S) = {shape}.{given}"
+            )
+
+
+def _cells(grid: tuple[int, int] | None, positions: int) -> tuple[int, int]:
+    """The grid of so many positions."""
+    if grid is None:
+        raise ShapeError(
+            "A refinement of two dimensions needs the grid of the cells: give Encoded(grid=(h, w)), or build it with "
+            "dimensions=1 for a sequence."
+        )
+    if grid[0] * grid[1] != positions:
+        raise ShapeError(f"A grid of h={grid[0]} by w={grid[1]} cells does not have S={positions} positions.")
+    return grid
+
+
+def _chosen(real: Bool[Tensor, "R T"]) -> Tensor | None:
+    """The indices of the real steps among R·T, or None where all are or their number must not decide shapes."""
+    if torch.compiler.is_compiling():
+        return None
+    flat = real.flatten()
+    return None if bool(flat.all()) else flat.nonzero()[:, 0]
