@@ -60,11 +60,12 @@ class Strokes:
             if not isinstance(line, np.ndarray) or line.ndim != 2 or line.shape[1] != 2 or not len(line):
                 shape = f"an array {line.shape}" if isinstance(line, np.ndarray) else type(line).__name__
                 raise DataError(f"{before}stroke {number}: expected points, an array (points, 2); got {shape}.")
-            if not np.isfinite(line).all():
-                where = int(np.flatnonzero(~np.isfinite(line).all(1))[0])
-                raise DataError(
-                    f"{before}stroke {number}: point {where + 1} is {line[where].tolist()}; points are finite float32."
-                )
+        if not np.isfinite(np.concatenate(self.lines)).all():
+            number, line = next((i, line) for i, line in enumerate(self.lines, 1) if not np.isfinite(line).all())
+            where = int(np.flatnonzero(~np.isfinite(line).all(1))[0])
+            raise DataError(
+                f"{before}stroke {number}: point {where + 1} is {line[where].tolist()}; points are finite float32."
+            )
         for symbol in self.symbols:
             if wrong := [i for i in symbol.strokes if not 0 <= i < len(self.lines)]:
                 raise DataError(f"{before}symbol {symbol.label!r} has stroke {wrong[0]} of {len(self.lines)}.")
