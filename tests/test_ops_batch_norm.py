@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import jaxtyping
 import pytest
 import torch
 
@@ -136,7 +137,8 @@ def test_any_axes_stand_before_the_features():
     assert torch.equal(batch_norm(transposed, mask, weight, bias)[0], y)
 
 
-def test_wrong_sizes_are_told():
+def test_wrong_sizes_are_told(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     x, weight = torch.zeros(2, 3, 4), torch.ones(4)
     for arguments in (
         (x, torch.ones(2, 4, dtype=torch.bool), weight, weight),
