@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,7 @@ def _line(stroke: Any, where: str) -> Line:
     try:
         if isinstance(stroke[0], (list, tuple)):
             stroke = [number for x, y, *_ in stroke for number in (x, y)]
-        if any(isinstance(number, (bool, str)) for number in stroke):
+        if not all(issubclass(kind, Real) and not issubclass(kind, bool) for kind in set(map(type, stroke))):
             raise TypeError
         numbers = np.array(stroke, dtype=np.float64)
         if numbers.ndim != 1:
