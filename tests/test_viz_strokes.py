@@ -82,7 +82,7 @@ def test_symbols_have_the_colours_and_numbers_of_their_strokes():
     strokes = Strokes.of([*ROWS, [45, 14, 55, 14]])
     owners = np.array([-1, 0, 2, 0])
     axes = draw_strokes(strokes, caption, owners).axes[0]
-    rgb = [tuple(int(round(255 * part)) for part in colour[:3]) for colour in axes.collections[0].get_colors()]
+    rgb = [tuple(round(255 * part) for part in colour[:3]) for colour in axes.collections[0].get_colors()]
     first, second = (tuple((255 * colour).round().astype(int)) for colour in distinct(2))
     grey = tuple(bytes.fromhex(UNREAD[1:]))
     assert rgb == [grey, first, second, first]
@@ -110,22 +110,27 @@ def test_forty_colours_can_be_read_on_white_and_neighbours_told_apart():
     linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
     contrast = 1.05 / (linear @ [0.2126, 0.7152, 0.0722] + 0.05)
     assert contrast.min() > 3.5
-    for apart in (1, 2, 3):
-        assert np.abs(colours[apart:] - colours[:-apart]).max(axis=1).min() > 0.15
+    for apart, least in ((1, 0.2), (2, 0.2), (3, 0.1)):
+        assert np.abs(colours[apart:] - colours[:-apart]).max(axis=1).min() > least
     assert len({tuple((colour * 255).round()) for colour in colours}) == 40
 
 
-@pytest.mark.parametrize(
-    "fitting", [None, Fitting(max_height=24), Fitting(size=(40, 40)), Fitting(size=(30, 50), fit="crop")]
-)
+FITTINGS = [
+    None,
+    Fitting(max_height=24, invert=True),
+    Fitting(size=(40, 40), invert=True),
+    Fitting(size=(30, 50), fit="crop", invert=True),
+    Fitting(size=(60, 40), fit="stretch", invert=True),
+]
+
+
+@pytest.mark.parametrize("fitting", FITTINGS)
 def test_strokes_in_pixels_lie_on_the_ink_of_the_image(fitting):
     strokes = Strokes.of([[100, 300, 400, 300], [250, 150, 250, 450], [700, 320]])
     rendering = Rendering(unit=30, pen=4)
     image = rendering.draw(strokes)
     np.testing.assert_array_equal(image, render(strokes, unit=30, pen=4))
-    seen = image[..., 0] if fitting is None else np.rint(fitting(image)[0] * 255)
-    if fitting is not None and fitting.size:
-        seen = np.where(seen == 0, 255, seen)  # zeros round the picture
+    seen = image[..., 0] if fitting is None else 255 * (1 - fitting(image)[0])
     for line in pixel_strokes(strokes, rendering, fitting).lines:
         x, y = np.floor(along(line, 0.5)).astype(int).T
         inside = (x >= 0) & (x < seen.shape[1]) & (y >= 0) & (y < seen.shape[0])
