@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,6 +69,8 @@ class CaptionedImage:
         (height, width), (rows, columns) = image.shape[:2], maps.shape[1:]
         if isinstance(self.tokens, str):
             raise ShapeError(f"tokens must be a list of words; got the text {self.tokens!r:.60}. Split it first.")
+        if not isinstance(self.tokens, Iterable):
+            raise ShapeError(f"tokens must be a list of words; got {self.tokens!r:.60}.")
         tokens = tuple(map(str, self.tokens))
         if len(tokens) == len(maps) - 1:
             tokens = (*tokens, END_SYMBOL)
@@ -104,7 +106,7 @@ class CaptionedImage:
         maps = np.where(np.isfinite(maps), maps, np.nan)
         grid = self.grid
         if grid is not None:
-            if len(grid) != 2 or any(isinstance(side, bool) or int(side) != side or side < 1 for side in grid):
+            if not (isinstance(grid, Sequence) and len(grid) == 2 and all(map(_is_count, grid))):
                 raise ShapeError(f"grid must be (h, w), rows and columns of cells, each at least 1; got {grid!r}.")
             h, w = map(int, grid)
             if maps.size == 0 and len(maps) == 0:
@@ -131,23 +133,30 @@ class CaptionedImage:
         return self.image.shape[0], self.image.shape[1]
 
     @property
+    def _flat(self) -> NDArray[np.float64]:
+        """(T, S)."""
+        steps, rows, columns = self.maps.shape
+        flat: NDArray[np.float64] = self.maps.reshape(steps, rows * columns)
+        return flat
+
+    @property
     def largest(self) -> NDArray[np.float64]:
         """(T,) the largest weight of each map; NaN if it has no number."""
-        flat = self.maps.reshape(len(self.maps), -1)
+        flat = self._flat
         none = np.isnan(flat).all(axis=1)
         return np.where(none, np.nan, np.where(np.isnan(flat), -np.inf, flat).max(axis=1, initial=-np.inf))
 
     @property
     def peaks(self) -> NDArray[np.int64]:
         """(T, 2) row and column of the cell with the largest weight of each map; the first one of several."""
-        flat = self.maps.reshape(len(self.maps), -1)
+        flat = self._flat
         best = np.argmax(np.where(np.isnan(flat), -np.inf, flat), axis=1)
         return np.stack(np.divmod(best, self.maps.shape[2]), axis=1)
 
     @property
     def is_hard(self) -> NDArray[np.bool_]:
         """(T,) whether each map is the choice of one cell: a weight of 1 and otherwise 0."""
-        flat = self.maps.reshape(len(self.maps), -1)
+        flat = self._flat
         ones = np.abs(flat - 1) <= PEAKED
         hard: NDArray[np.bool_] = (ones.sum(axis=1) == 1) & (ones | (np.abs(flat) <= PEAKED)).all(axis=1)
         return hard
@@ -235,6 +244,10 @@ def _cell_size(given: Any, image: tuple[int, int], grid: tuple[int, int]) -> tup
             "cell_size."
         )
     return tall, wide
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
 
 
 def _is_size(value: Any) -> bool:
