@@ -253,7 +253,7 @@ def test_grids_and_weights_that_do_not_fit_are_errors_with_the_sizes():
     attention, values, queries = refined(), torch.randn(1, 6, 6).double(), torch.randn(1, 3, 4).double()
     with pytest.raises(ShapeError, match=r"Encoded\(grid=\(h, w\)\)"):
         attention.prepare(values)
-    with pytest.raises(ShapeError, match="h=2 by w=4 cells does not have S=6"):
+    with pytest.raises(ShapeError, match="h=2 by w=4 cells needs S=8"):
         attention.prepare(values, grid=(2, 4))
     memory = attention.prepare(values, grid=(2, 3))
     with pytest.raises(ShapeError, match=r"\(1, 2, 3, 6\)"):
@@ -330,8 +330,8 @@ def test_running_sums_are_those_of_a_loop_and_can_be_differentiated_twice(steps)
         torch.testing.assert_close(before[:, t], total)
         total = total + torch.cat([x[:, t] for x in maps], 1)
     torch.testing.assert_close(after, total)
-    for ours, plain in zip(sums_before(first, *maps), reference(first, *maps), strict=True):
-        torch.testing.assert_close(ours, plain)
+    for ours, theirs in zip(sums_before(first, *maps), reference(first, *maps), strict=True):
+        torch.testing.assert_close(ours, theirs)
     assert torch.autograd.gradcheck(sums_before, (first, *maps))
     assert torch.autograd.gradgradcheck(lambda *x: [y.sin() for y in sums_before(*x)], (first, *maps))
 
