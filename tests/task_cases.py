@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from regard.data import synthetic
 
 LOOP = {"max_steps": 4, "epochs": 4, "validate_every": 2, "log_every": 1, "samples": 1, "device": "cpu", "threads": 1}
@@ -95,7 +97,47 @@ def recordings(folder: Path) -> None:
     (folder / "letters.tsv").write_text("\n".join(labels) + "\n", encoding="utf-8")
 
 
+def drawn(folder: Path) -> None:
+    """Tables of a bar or two in a picture, and handwriting in a file of InkML."""
+    from PIL import Image
+
+    texts = ["one", "one two", "two", "two one", "one one"]
+    for name, count in (("train", 30), ("dev", 6), ("test", 5)):
+        lines = []
+        for number in range(count):
+            text = texts[number % 5]
+            pixels = np.full((9 + number % 4, 12 * len(text.split()) + number % 3, 1), 255, np.uint8)
+            for place, word in enumerate(text.split()):
+                pixels[2 : 7 if word == "one" else 4, 12 * place + 3 : 12 * place + (5 if word == "one" else 10)] = (
+                    number
+                )
+            Image.fromarray(pixels[..., 0]).save(folder / f"{name}-{number}.png")
+            lines.append(f"{name}-{number}.png\t{text}\n")
+        (folder / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
+    ink = "<ink><trace>0 0, 0 40</trace><trace>30 0, 30 40</trace></ink>"
+    (folder / "two.inkml").write_text(ink, encoding="utf-8")
+
+
 TASK_CASES = {
+    "image_to_text": Case(
+        drawn,
+        {
+            "data": {
+                "train": "train.tsv",
+                "dev": "dev.tsv",
+                "target": {"units": "whitespace"},
+                "augmentation": {"pictures": {"rotation": 5.0}},
+            },
+            "model": {
+                "encoder": {"widths": [4, 8], "depths": [1, 1]},
+                "decoder": {"size": 8, "embedding_size": 6, "order": "attend_then_recur"},
+                "attention": {"recipe": "plane_coverage", "size": 8, "num_filters": 2, "kernel_size": 3},
+            },
+        },
+        ["train-0.png", "two.inkml", "train-1.png"],
+        training={"batch_pixels": 2_000},
+        open=("training.warmup_steps", "decoding.max_length"),
+    ),
     "labelling": Case(
         tagged,
         {

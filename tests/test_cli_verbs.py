@@ -19,8 +19,8 @@ from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data.references import Item
 from regard.decoding import Prediction
 from regard.errors import RegardError
-from regard.tasks.writing.evaluation import Evaluation, Scored
 from regard.tasks.text_to_text.model import TextToText
+from regard.tasks.writing.evaluation import Evaluation, Scored
 
 
 class Model(TextToText):

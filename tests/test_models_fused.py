@@ -9,7 +9,7 @@ import torch
 
 from regard import attention as a
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
-from regard.models import Bridge, RecurrentDecoder, fused
+from regard.models import Bridge, DeepReadout, RecurrentDecoder, fused
 from regard.testing import tiny
 from regard.testing.source import encode
 
@@ -32,17 +32,45 @@ MECHANISMS = {
         a.WeightedSum(6, num_heads=4),
     ),
 }
+LOCATION = {**SIZES, "size": 4, "num_filters": 3, "kernel_size": 3}
+LOCATED = {
+    "location, the sum": lambda: a.location_sensitive(**LOCATION),
+    "location, both, three previous, a uniform start, 2 heads": lambda: a.location_sensitive(
+        **LOCATION, num_heads=2, location="both", num_previous=3, first_alignment="uniform", accumulate_first=True
+    ),
+    "location, detached": lambda: a.location_sensitive(**LOCATION, like="speechbrain"),
+    "coverage, a uniform start, 2 heads": lambda: a.coverage(**SIZES, size=4, num_heads=2, first_alignment="uniform"),
+    "coverage of a plane": lambda: a.plane_coverage(**LOCATION),
+    "coverage of a plane, 2 heads, sharp": lambda: a.plane_coverage(**LOCATION, num_heads=2, sharpening=1.5),
+}
+"""Energies that depend on earlier weights."""
+GATED = {
+    "a gate": lambda: a.show_attend_tell(**SIZES, size=4),
+    "gates of two heads": lambda: a.show_attend_tell(**SIZES, size=4, num_heads=2),
+    "a gate of each feature": lambda: a.show_attend_tell(**SIZES, size=4, gate="vector", like="sgrvinod"),
+    "rectified, 2 heads": lambda: a.show_attend_tell(**SIZES, size=4, gate=None, num_heads=2, like="sgrvinod"),
+    "a gate and coverage of a plane": lambda: a.plane_coverage(**LOCATION, gate="vector"),
+}
 ORDERS = ("recur_then_attend", "attend_then_recur")
 
 
-def build(mechanism, cell="lstm", order=ORDERS[0], **options):
+def build(mechanism, cell="lstm", order=ORDERS[0], readout="tanh", **options):
     torch.manual_seed(0)
+    if readout == "deep":
+        readout = DeepReadout(4, embedding_size=3, context_size=mechanism.context_size)
+    width = 3 if isinstance(readout, DeepReadout) else 4
     fed = RecurrentDecoder.input_size(3, 4, attention=mechanism, order=order)
     stack = RecurrentStack(fed, 4, cell=cell, **options)
     encoder = RecurrentStack(1, 3, cell=cell, bidirectional=True)
     embedding = TokenEmbedding(4, 3, padding=None)
     decoder = RecurrentDecoder(
-        embedding, stack, TokenHead(4, 4), Bridge(encoder, stack, "dense"), attention=mechanism, order=order
+        embedding,
+        stack,
+        TokenHead(width, 4),
+        Bridge(encoder, stack, "dense"),
+        attention=mechanism,
+        order=order,
+        readout=readout,
     ).double()
     with torch.no_grad():
         for parameter in decoder.parameters():
@@ -50,9 +78,9 @@ def build(mechanism, cell="lstm", order=ORDERS[0], **options):
     return decoder
 
 
-def passes(decoder, monkeypatch):
+def passes(decoder, monkeypatch, grid=None):
     """Features of the fused pass and of the loop, and what they are differentiated by."""
-    encoded = encode(tiny.sources(cell=decoder.stack.cell), padding=2)
+    encoded = replace(encode(tiny.sources(cell=decoder.stack.cell), padding=2 if grid is None else 1), grid=grid)
     values = encoded.memory.clone().requires_grad_()
     ids = torch.tensor([[0, 2, 3, 1, 1], [3, 0, 2, 2, 1]])
     memory = decoder.prepare(replace(encoded, memory=values))
@@ -66,9 +94,9 @@ def passes(decoder, monkeypatch):
     return [(x.output, x.cell, x.context, x.alignment) for x in (together, loop)], wanted
 
 
-def assert_same(decoder, monkeypatch):
+def assert_same(decoder, monkeypatch, grid=None):
     assert decoder.explain().startswith("a training pass takes the steps in one fused node")
-    (ours, plain), wanted = passes(decoder, monkeypatch)
+    (ours, plain), wanted = passes(decoder, monkeypatch, grid)
     assert ours[0].grad_fn is not None
     for x, y in zip(ours, plain, strict=True):
         torch.testing.assert_close(x, y, rtol=0, atol=1e-13)
@@ -88,6 +116,52 @@ def assert_same(decoder, monkeypatch):
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_the_fused_pass_is_the_loop_of_steps(mechanism, cell, order, monkeypatch):
     assert_same(build(MECHANISMS[mechanism](), cell, order), monkeypatch)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("mechanism", LOCATED)
+def test_energies_that_depend_on_earlier_weights_are_fused(mechanism, order, monkeypatch):
+    for cell in ("lstm", "gru"):
+        assert_same(build(LOCATED[mechanism](), cell, order), monkeypatch)
+
+
+@pytest.mark.parametrize("readout", ["tanh", "state", "deep"])
+@pytest.mark.parametrize("mechanism", ["additive", "general, 2 heads, learned scale", *GATED])
+def test_gates_and_readouts_are_fused_where_attention_comes_first(mechanism, readout, monkeypatch):
+    for cell in ("lstm", "gru"):
+        assert_same(build({**MECHANISMS, **GATED}[mechanism](), cell, ORDERS[1], readout), monkeypatch)
+
+
+@pytest.mark.parametrize("grid", [(2, 3), (3, 2), (6, 1)])
+def test_the_cells_of_an_image_are_covered_in_the_fused_pass(grid, monkeypatch):
+    for mechanism in ("coverage of a plane, 2 heads, sharp", "a gate and coverage of a plane"):
+        assert_same(build({**LOCATED, **GATED}[mechanism](), "gru", ORDERS[1], "deep"), monkeypatch, grid)
+
+
+@pytest.mark.parametrize("mechanism", ["a gate and coverage of a plane", "a gate of each feature"])
+def test_captioners_have_second_derivatives(mechanism):
+    decoder = build(GATED[mechanism](), "gru", ORDERS[1], "deep")
+    encoded = replace(encode(tiny.sources(cell="gru"), padding=1), grid=(2, 3))
+    wanted = list(decoder.attention.parameters())
+
+    def slope(*values):
+        with torch.no_grad():
+            for parameter, value in zip(wanted, values, strict=True):
+                parameter.copy_(value)
+        features = decoder.run(torch.tensor([[0, 2, 3], [3, 0, 2]]), decoder.prepare(encoded))
+        grads = torch.autograd.grad(features.output.square().sum(), wanted, create_graph=True)
+        return sum((grad * probe).sum() for grad, probe in zip(grads, probes, strict=True))
+
+    probes = [torch.randn_like(parameter) for parameter in wanted]
+    start = [parameter.detach().clone() for parameter in wanted]
+    found = torch.autograd.grad(slope(*start), wanted)
+    directions, width = [torch.randn_like(parameter) for parameter in wanted], 1e-5
+    ahead, behind = (
+        float(slope(*(x + sign * width * d for x, d in zip(start, directions, strict=True))).detach())
+        for sign in (1, -1)
+    )
+    expected = sum(float((grad * d).sum()) for grad, d in zip(found, directions, strict=True))
+    assert (ahead - behind) / (2 * width) == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -134,8 +208,8 @@ def test_a_sentence_that_may_look_at_nothing_reads_zeros():
     ("make", "reason"),
     [
         (
-            lambda: build(a.location_sensitive(**SIZES, size=4, num_filters=2, kernel_size=3)),
-            "LocationScore declares nothing",
+            lambda: build(a.gmm(**SIZES, size=4)),
+            "MixtureScore declares nothing",
         ),
         (lambda: build(a.bahdanau(**SIZES, size=4, alignment="sparsemax")), "SparsemaxAlignment declares nothing"),
         (lambda: build(a.luong(**SIZES, window=a.ArgmaxWindow(back=1, front=1))), "ArgmaxWindow declares nothing"),

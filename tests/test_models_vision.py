@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import pytest
 import torch
 from torch import nn
 
+import regard
 from regard.errors import ConfigError, ShapeError
 from regard.layers.items import ItemDraws, drawing, sites
+from regard.models.vision import BACKBONES as NAMED
 from regard.models.vision import (
     ChannelNorm,
+    DenseBackbone,
+    EfficientNetLite,
     ImageConvolution,
     ImageEncoder,
     LearnedPlanePositions,
@@ -20,8 +25,11 @@ from regard.models.vision import (
     MeanPool,
     PlainBackbone,
     ResidualBackbone,
+    ResNet,
     SinusoidalPlanePositions,
+    backbone_named,
     cell_mask,
+    multiply_adds,
 )
 from regard.testing.mechanism import move_weights
 
@@ -34,6 +42,9 @@ BACKBONES = {
         f"residual, {norm}": (lambda norm=norm: ResidualBackbone(2, widths=(4, 6), depths=(1, 1), norm=norm))
         for norm in ("none", "batch", "group", "layer")
     },
+    "dense": lambda: DenseBackbone(2, growth=3, depth=2),
+    "EfficientNet-Lite0 to stride 8": lambda: EfficientNetLite(2, stride=8),
+    "ResNet 50 to stride 8": lambda: ResNet(50, 2, stride=8),
     "residual, 7 × 7 and a pool": lambda: ResidualBackbone(2, widths=(4,), depths=(2,), stem_kernel=7, pool=True),
 }
 SIZES = ((13, 22), (7, 9), (16, 5), (1, 1))
@@ -62,7 +73,9 @@ def batch_of(sizes, channels=2, margin=(0, 0), filler=float("nan")):
 
 
 def same(ours, theirs, tolerance=1e-10):
-    torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance)
+    """Relative to the largest number, if that is large."""
+    scale = float(theirs.detach().abs().max().clamp(min=1)) if theirs.numel() else 1.0
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance * scale)
 
 
 @pytest.mark.parametrize("margin", [(0, 0), (5, 3), (16, 32)])
@@ -282,7 +295,7 @@ def test_reduced_precision_is_near_and_keeps_types():
     assert all(p.grad.dtype == torch.float32 for p in encoder.parameters())
     encoder.precision = "float32"
     whole = encoder.encode(images, mask).memory
-    assert 0 < float((reduced - whole).abs().max()) < 0.1 * float(whole.abs().max())
+    assert 0 < float((reduced - whole).detach().abs().max()) < 0.1 * float(whole.detach().abs().max())
 
 
 def test_the_receptive_field_is_what_a_feature_depends_on():
@@ -302,3 +315,83 @@ def test_the_receptive_field_is_what_a_feature_depends_on():
         assert int(touched.max() - touched.min()) + 1 <= field
         if isinstance(backbone, ResidualBackbone):
             assert int(touched.max() - touched.min()) + 1 == field
+
+
+@pytest.mark.parametrize("name", [*BACKBONES, "ResNet 18", "ResNet 34"])
+def test_strides_sizes_and_multiply_adds_are_those_of_the_layers_that_run(name):
+    depth = {"ResNet 18": 18, "ResNet 34": 34}.get(name)
+    backbone = ResNet(depth, 2, stride=16) if depth else BACKBONES[name]()
+    height, width = 41, 70
+    products = []
+
+    def counted(module, inputs, output):
+        products.append(output.numel() * module.weight[0].numel())
+
+    handles = [m.register_forward_hook(counted) for m in backbone.modules() if isinstance(m, nn.Conv2d)]
+    features, _ = backbone.eval()(torch.zeros(1, 2, height, width))
+    for handle in handles:
+        handle.remove()
+    cells = math.ceil(height / backbone.stride), math.ceil(width / backbone.stride)
+    assert features.shape == (1, backbone.output_size, *cells)
+    assert multiply_adds(backbone, height, width) * 1e9 == pytest.approx(sum(products))
+    encoder = ImageEncoder(backbone, size=10)
+    projected = backbone.output_size * 10 * cells[0] * cells[1]
+    assert multiply_adds(encoder, height, width) * 1e9 == pytest.approx(sum(products) + projected)
+
+
+def test_published_networks_have_the_multiply_adds_of_their_papers():
+    for name, billions in (("resnet18", 1.8), ("resnet34", 3.6), ("resnet50", 4.1)):
+        assert multiply_adds(backbone_named(name, channels=3), 224, 224) == pytest.approx(billions, rel=0.03)
+    lite = backbone_named("efficientnet-lite0", channels=3)
+    assert multiply_adds(lite, 224, 224) + 1280 * 1000 / 1e9 == pytest.approx(0.385, rel=0.01)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_backbones_have_names_and_say_what_they_do_not_know(name):
+    backbone = backbone_named(name, channels=1)
+    assert backbone.channels == 1
+    with pytest.raises(ConfigError, match=rf"{name} has no option 'width'. It has .*(norm|weights)"):
+        backbone_named(name, channels=1, width=3)
+
+
+def test_an_unknown_backbone_is_told_which_there_are():
+    with pytest.raises(ConfigError, match=r"no backbone 'vgg'. There are plain, residual, dense, .*resnet50"):
+        backbone_named("vgg", channels=1)
+
+
+@pytest.mark.parametrize("norm", ["none", "batch", "group"])
+def test_layers_with_hooks_or_of_another_kind_are_called(norm):
+    torch.manual_seed(0)
+    backbone = ResidualBackbone(1, widths=(4, 6), depths=(1, 1), norm=norm).eval()
+    images = torch.rand(2, 1, 12, 14)
+    expected, _ = backbone(images)
+    called = []
+    modules = [m for m in backbone.modules() if not [*m.children()] and not isinstance(m, MaximumPool)]
+    handles = [m.register_forward_hook(lambda m, *_: called.append(m)) for m in modules]
+    same(backbone(images)[0], expected, 1e-5)
+    assert set(called) == set(modules)
+    for handle in handles:
+        handle.remove()
+    block = backbone.blocks[1]
+    block.second.filters = nn.Sequential(block.second.filters, nn.Identity())
+    same(backbone(images)[0], expected, 1e-5)
+    filters = block.first.filters
+    nn.utils.parametrizations.weight_norm(filters)
+    filters.parametrizations.weight.original0.data.mul_(-1.0)
+    assert float((backbone(images)[0] - expected).detach().abs().max()) > 1e-3
+
+
+def test_a_block_without_copies_is_a_block_of_concatenations():
+    torch.manual_seed(0)
+    backbone = DenseBackbone(1, growth=3, depth=3, num_blocks=2).double()
+    images, mask = torch.rand(2, 1, 24, 40, dtype=torch.float64), torch.ones(2, 24, 40, dtype=torch.bool)
+    mask[1, :, 21:] = False
+    results = []
+    for context in (contextlib.nullcontext(), regard.plain()):
+        backbone.zero_grad()
+        with context:
+            features, _ = backbone(images, mask)
+            features.square().sum().backward()
+        results.append([features.detach(), *(p.grad.clone() for p in backbone.parameters())])
+    for ours, plain in zip(*results, strict=True):
+        same(ours, plain)

@@ -15,6 +15,7 @@ def ineligible(
     extents: Container[str] = ("all",),
     finish: bool = True,
     alignments: Container[type] = (),
+    reads: Container[type] = (),
     num_positions: int | None = None,
     reports: bool = False,
 ) -> str | None:
@@ -26,6 +27,7 @@ def ineligible(
         extents: those of windows that the path knows.
         finish: whether the path calls the read's `finish`; else a read with one of its own has to be called.
         alignments: those that the path knows, beside a softmax with a factor.
+        reads: those that the path knows, beside sums.
         num_positions: of the memory, for windows that allow all past positions of a short one; any number if None.
         reports: whether the path reports the weights to recorders (`layers.recorders`).
     """
@@ -34,7 +36,8 @@ def ineligible(
         "score": comparison is not None,
         "window": extent in extents,
         "alignment": parts.alignment.softmax_factor is not None or type(parts.alignment) in alignments,
-        "read": parts.read.is_sum and (finish or eligibility.overridden(parts.read, AbstractRead, "finish") is None),
+        "read": type(parts.read) in reads
+        or (parts.read.is_sum and (finish or eligibility.overridden(parts.read, AbstractRead, "finish") is None)),
     }
     for name, part in parts._asdict().items():
         if not declared[name]:

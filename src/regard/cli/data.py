@@ -51,6 +51,27 @@ def synthetic(
     show(f"{file}  {write(file, pairs):,} pairs")
 
 
+@application.command("pictures", epilog="Example: regard data pictures train/ --count 8000")
+def pictures(
+    directory: Annotated[Path, typer.Argument(help="The folder to write.")],
+    count: Annotated[int, typer.Option(min=1, metavar="N", help="Number of pictures.")] = 8_000,
+    num_objects: Annotated[
+        int | None,
+        typer.Option("--objects", min=1, max=4, metavar="N", help="Objects of each picture; default: 1 to 4."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the random pictures.")] = 1,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier pictures.")] = False,
+) -> None:
+    """Write drawn pictures with their captions, to see whether a model learns and where it looks.
+
+    The folder gets pictures.tsv for `data.train`, the pictures, and boxes.jsonl: where what each word names is.
+    """
+    from regard.data import write_synthetic_pictures
+
+    table = write_synthetic_pictures(directory, count=count, seed=seed, num_objects=num_objects, overwrite=overwrite)
+    show(f"{table}  {count:,} pictures")
+
+
 @application.command("vocoder", epilog="Example: regard data vocoder hifi-gan/")
 def vocoder(
     directory: Annotated[Path, typer.Argument(help="The folder to write; a new one, or empty.")],

@@ -41,13 +41,7 @@ def plot(
     from regard.viz.plot import PICTURES
 
     suffix_of(output, (*PICTURES, ".html"))
-    digits = len(str(len(argument)))
-    pictures = [output]
-    if separate:
-        pictures = [output.with_stem(f"{output.stem}-{number:0{digits}}") for number in range(1, len(argument) + 1)]
-    for picture in pictures:
-        check_output(picture, overwrite=overwrite)
-        check_output(picture.with_suffix(f".{data}") if data else None, overwrite=overwrite)
+    pictures = _free(output, len(argument) if separate else None, data, overwrite=overwrite)
     loaded = options.load(model, device, options.settings(context))
     flags = {
         "--heads": ("heads", heads or None),
@@ -60,9 +54,12 @@ def plot(
     # of what is played only a page has use
     silent = {"sound": False} if loaded.file_formats and output.suffix.lower() != ".html" else {}
     with options.kernels_for(loaded, argument):
-        predictions = loaded.predict([loaded.read(each) for each in argument], **silent)
+        given = [each for name in argument for each in loaded.inputs(name)]
+        if separate and len(given) != len(argument):
+            pictures = _free(output, len(given), data, overwrite=overwrite)
+        predictions = loaded.predict([item for _, item in given], **silent)
     drawn = []
-    for number, (item, prediction) in enumerate(zip(argument, predictions, strict=True), start=1):
+    for number, (item, prediction) in enumerate(zip((name for name, _ in given), predictions, strict=True), start=1):
         for warning in prediction.warnings:
             say(f"argument {number}: {item[:60]!r}: {warning}")
         if loaded.can_plot(prediction):
@@ -79,3 +76,20 @@ def plot(
     for file, title, shown in pages:
         for path in loaded.plot(shown, file, title=title, **choices):
             show(path)
+
+
+def _free(output: Path, count: int | None, data: str | None, *, overwrite: bool) -> list[Path]:
+    """The files of pictures, after a check that they may be written.
+
+    Args:
+        count: how many numbered ones there are; None for one without a number.
+        data: the suffix of the data beside them.
+    """
+    pictures = [output]
+    if count is not None:
+        digits = len(str(count))
+        pictures = [output.with_stem(f"{output.stem}-{number:0{digits}}") for number in range(1, count + 1)]
+    for picture in pictures:
+        check_output(picture, overwrite=overwrite)
+        check_output(picture.with_suffix(f".{data}") if data else None, overwrite=overwrite)
+    return pictures

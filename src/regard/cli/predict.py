@@ -274,11 +274,20 @@ def _print_files(
     """Prints what is predicted from files, which are read together."""
     if not names:
         raise RegardError(f"Models of {model.config.task} read files: give one or more as arguments.")
-    predictions = model.predict([model.read(name) for name in names], alignment=alignments)
-    for name, prediction in zip(names, predictions, strict=True):
-        _warn(f"{name}: {'; '.join(prediction.warnings)}" if prediction.warnings else "", strict=strict)
-    for line in model.lines(predictions, format, scores=scores, alignments=alignments):
-        print(line, file=stream)
+    given = [each for name in names for each in model.inputs(name)]
+    for begin in range(0, len(given), model.most_inputs or len(given)):
+        chunk = given[begin : begin + (model.most_inputs or len(given))]
+        predictions = model.predict([item for _, item in chunk], alignment=alignments)
+        for (name, _), prediction in zip(chunk, predictions, strict=True):
+            _warn(_warning_of_file(name, prediction), strict=strict)
+        for line in model.lines(predictions, format, scores=scores, alignments=alignments):
+            print(line, file=stream)
+
+
+def _warning_of_file(name: str, prediction: Prediction) -> str:
+    """The warning about an input, which names it once."""
+    text = "; ".join(prediction.warnings)
+    return text if text.startswith(name) or not text else f"{name}: {text}"
 
 
 def _check_stream(model: AbstractModel[Any], format: str, flags: Mapping[str, object]) -> None:

@@ -1,5 +1,5 @@
-"""Pairs of texts, running text and labelled documents: reading, checks, symbols and their ids, batches, and scores;
-time series: reading, scales, windows, baselines, and errors of forecasts. Nothing here needs torch."""
+"""Pairs of texts, running text, labelled documents, pictures with texts: reading, checks, symbols and their ids,
+batches, scores; time series: reading, scales, windows, baselines, and errors of forecasts. Nothing here needs torch."""
 
 from regard.data import cmudict, synthetic
 from regard.data.baselines import AbstractBaseline, LinearForecast, RepeatLast, Seasonal
@@ -25,8 +25,10 @@ from regard.data.links import AlignmentErrors, Links, alignment_errors, parse_li
 from regard.data.ljspeech import Utterance, read_ljspeech
 from regard.data.normalisation import Normalisation
 from regard.data.pairs import Pair, Pairs, Selection
+from regard.data.picture_checks import check_pictures
 from regard.data.pictures import Picture, Pictures, open_pictures
 from regard.data.pieces import SentencePieceUnits
+from regard.data.png import encode_png
 from regard.data.readers import ParallelText, open_pairs
 from regard.data.references import Item, group
 from regard.data.running_text import RunningText, TextBatch, TextSpan, TextWindows
@@ -44,6 +46,13 @@ from regard.data.scoring import (
 from regard.data.sentences import Sentences
 from regard.data.series import Series, SeriesTable, read_series
 from regard.data.split import hold_out, share
+from regard.data.synthetic_pictures import (
+    PictureBoxes,
+    SyntheticPicture,
+    read_boxes,
+    synthetic_picture,
+    write_synthetic_pictures,
+)
 from regard.data.time_split import TimeSplit, rolling_splits, split_by_counts, split_by_dates, split_by_fractions
 from regard.data.translation import CorpusScore, corpus_score
 from regard.data.units import ByteUnits, CharacterUnits, SeparatorUnits, Units, WhitespaceUnits, WordUnits
@@ -92,6 +101,7 @@ __all__ = [
     "Pairs",
     "ParallelText",
     "Picture",
+    "PictureBoxes",
     "Pictures",
     "RepeatLast",
     "Report",
@@ -107,6 +117,7 @@ __all__ = [
     "SeriesWindows",
     "StandardScale",
     "Step",
+    "SyntheticPicture",
     "TextBatch",
     "TextSpan",
     "TextWindows",
@@ -125,11 +136,13 @@ __all__ = [
     "caption_words",
     "character_error_rate",
     "check",
+    "check_pictures",
     "cmudict",
     "corpus_score",
     "document_findings",
     "each_caption_scores",
     "edit_distance",
+    "encode_png",
     "expression_rates",
     "find_step",
     "forecast_rows",
@@ -145,6 +158,7 @@ __all__ = [
     "padding",
     "parse_links",
     "pinball",
+    "read_boxes",
     "read_documents",
     "read_intervals",
     "read_links",
@@ -161,6 +175,8 @@ __all__ = [
     "symbol_error_rate",
     "symbol_errors",
     "synthetic",
+    "synthetic_picture",
     "time_features",
     "write_rows",
+    "write_synthetic_pictures",
 ]

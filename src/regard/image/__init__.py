@@ -19,7 +19,7 @@ from regard.image.strokes import Strokes, Symbol
 from regard.lazy import on_demand
 
 if TYPE_CHECKING:
-    from regard.image.rendering import Placement, Rendering, render
+    from regard.image.rendering import Placement, Rendering, pixel_strokes, render
     from regard.image.resizing import resize
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "image_size",
     "item_generator",
     "pad_images",
+    "pixel_strokes",
     "read_image",
     "read_inkml",
     "render",
@@ -43,4 +44,6 @@ __all__ = [
 ]
 
 # what needs torch, which tables of pictures do not
-__getattr__ = on_demand(__name__, {"rendering": ["Placement", "Rendering", "render"], "resizing": ["resize"]})
+__getattr__ = on_demand(
+    __name__, {"rendering": ["Placement", "Rendering", "pixel_strokes", "render"], "resizing": ["resize"]}
+)

@@ -39,6 +39,15 @@ class Frame:
     top: int = 0
     left: int = 0
 
+    def apply(self, points: NDArray[np.floating], height: int, width: int) -> NDArray[np.float64]:
+        """The pixels (…, 2) in what the network gets of pixels (…, 2) of a picture, x and y.
+
+        Args:
+            height, width: of the picture.
+        """
+        scale = self.inner_width / width, self.inner_height / height
+        return np.asarray(points, np.float64) * scale + (self.left, self.top)
+
 
 @dataclass(frozen=True, slots=True)
 class Fitting:

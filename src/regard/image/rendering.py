@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.errors import RegardError
+from regard.image.fitting import Fitting
 from regard.image.strokes import Strokes
 from regard.ops.draw_lines import draw_lines
 
@@ -138,6 +139,30 @@ def render(
     (30, 30, 1)
     """
     return Rendering(unit, pen, margin, max_pixels).draw(strokes)
+
+
+def pixel_strokes(strokes: Strokes, rendering: Rendering | None = None, fitting: Fitting | None = None) -> Strokes:
+    """The strokes in pixels of the picture that a network gets of them: which lie in which cell of its grid.
+
+    Args:
+        strokes: in their own unit.
+        rendering: how they are drawn; as `render` does it if None.
+        fitting: how the picture is brought into the network's sizes; not at all if None.
+
+    Raises:
+        DataError: for a picture that is too small for the fitting.
+
+    >>> strokes = Strokes.of([[0, 0, 100, 100]])
+    >>> pixel_strokes(strokes, Rendering(unit=20, pen=2, margin=4)).lines[0].tolist()
+    [[5.0, 5.0], [25.0, 25.0]]
+    """
+    placement = (rendering or Rendering()).place(strokes)
+    lines = [placement.apply(line) for line in strokes.lines]
+    if fitting is None:
+        return strokes.mapped(lines)
+    size = placement.height, placement.width
+    frame = fitting.frame(*size, place=strokes.place)
+    return strokes.mapped(frame.apply(line, *size) for line in lines)
 
 
 def _segments(strokes: Strokes, placement: Placement) -> torch.Tensor:

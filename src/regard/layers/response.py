@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -45,9 +46,7 @@ def filters(
     widths = (width,) if isinstance(width, int) else width
     impulses = torch.zeros(num_channels, num_groups, num_channels, *widths, dtype=like.dtype, device=like.device)
     index = torch.arange(num_channels, device=like.device)
-    middle = impulses.flatten(3)[
-        ..., sum(each // 2 * step for each, step in zip(widths, (widths[-1], 1)[-len(widths) :]))
-    ]
+    middle = impulses.flatten(3)[..., math.prod(widths) // 2]
     middle[index, :, index] = 1
     made: Tensor = layer(impulses.flatten(1, 2))
     return made.flip(list(range(2, 2 + len(widths)))).transpose(0, 1)

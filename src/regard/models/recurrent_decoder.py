@@ -337,7 +337,7 @@ class RecurrentDecoder(nn.Module):
         generator: Generator | None,
     ) -> RecurrentFeatures:
         """Takes the steps one by one, since something is fed back; as one node of the graph if the parts allow it."""
-        if self._ineligible_for_pass(embedded) is None:
+        if self._ineligible_for_pass(embedded, memory) is None:
             output, cells, contexts, weights = fused.run(
                 self.attention,
                 self.stack,
@@ -346,9 +346,12 @@ class RecurrentDecoder(nn.Module):
                 widened(memory.attention, embedded),
                 state.cell,
                 attends_first=self.order == "attend_then_recur",
+                state=widened(state.attention, embedded),
             )
             if self.attention is not None:
                 recorders.report(self.attention, weights)
+            if output is None:
+                return self._read_out(cells, contexts, embedded, weights if alignment else None)
             return RecurrentFeatures(output, cells, contexts, embedded, weights if alignment else None)
         length = embedded.shape[1]
         if not isinstance(length, int):
@@ -419,7 +422,7 @@ class RecurrentDecoder(nn.Module):
             return f"a training pass takes the steps in one fused node of the graph{again}: {self.feeds_back}"
         return f"a training pass takes the steps one by one: {self.feeds_back}, and {reason}"
 
-    def _ineligible_for_pass(self, embedded: Tensor | StandIn) -> str | None:
+    def _ineligible_for_pass(self, embedded: Tensor | StandIn, memory: RecurrentMemory | None = None) -> str | None:
         """Why steps that feed back are not one node of the graph, or None."""
         if self.query != "output":
             return "the fused pass asks only with the output"
@@ -427,9 +430,9 @@ class RecurrentDecoder(nn.Module):
             return f"{type(self).__name__} has a {self._overridden_step} of its own"
         if overridden(self, RecurrentDecoder, "_read_out") is not None:
             return f"{type(self).__name__} has a _read_out of its own"
-        if not isinstance(self.readout, nn.Linear):
-            return "the fused pass knows no such readout"
-        return fused.refuse(self.attention, self.stack, self.readout, embedded)
+        if memory is not None and getattr(memory.attention, "num_positions", 1) == 0:
+            return "there is nothing to look at"
+        return fused.refuse(self.attention, self.stack, self.readout, embedded, self.order == "attend_then_recur")
 
     def _advance(
         self,

@@ -9,7 +9,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from torch import nn
@@ -18,9 +18,9 @@ from regard.attention import RECIPES, AbstractWindow, Mechanism
 from regard.config.place import KeyPath, dotted
 from regard.config.schema import AttentionConfig, DecoderConfig, EncoderConfig
 from regard.config.spelling import did_you_mean, nearest, suggestion
-from regard.errors import ConfigError, RegardError
+from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
 from regard.layers import RecurrentStack
-from regard.models import Bridge, FixedContext, RecurrentDecoder, RecurrentEncoder
+from regard.models import Bridge, DeepReadout, FixedContext, RecurrentDecoder, RecurrentEncoder
 
 SIZE_OPTIONS = ("query_size", "memory_size", "key_size", "input_size")
 """Parameters of recipes that follow from the encoder and the decoder; the encoder's states are both keys and values."""
@@ -59,6 +59,7 @@ def build_decoder(
     embedding: Callable[[], Any],
     head: Callable[[Any], nn.Module],
     continuous: bool = False,
+    readout: Literal["tanh", "deep", "state"] = "tanh",
     path: KeyPath = ("model",),
 ) -> RecurrentDecoder:
     """A recurrent decoder that attends to the states of an encoder, or gets one vector of them.
@@ -69,8 +70,10 @@ def build_decoder(
         encoder: the stack of the encoder, whose last states the bridge turns into the first state; or, of an encoder
             without last states, the width of the memory, whose mean it turns into the first state.
         embedding: makes the input layer, of `config.embedding_size` features.
-        head: makes the output layer, of `config.size` features, from the input layer, whose weights it may share.
+        head: makes the output layer, of `config.size` features (`config.embedding_size` with a deep readout), from the
+            input layer, whose weights it may share.
         continuous: whether outputs are values.
+        readout: of a decoder with attention, what the head reads, as in `RecurrentDecoder`.
         path: of the section with the keys `decoder` and `attention`, for messages.
 
     Raises:
@@ -109,16 +112,27 @@ def build_decoder(
     except RegardError as error:
         raise ConfigError(str(error), (*path, "decoder", "bridge")) from None
     embedded = embedding()
-    return RecurrentDecoder(
-        embedded,
-        cells,
-        head(embedded),
-        bridge,
-        query=config.query,
-        dropout=config.dropout,
-        continuous=continuous,
-        **options,
-    )
+    try:
+        if readout == "deep" and mechanism is not None:
+            options["readout"] = DeepReadout(
+                config.size, embedding_size=config.embedding_size, context_size=mechanism.context_size
+            )
+        elif readout != "tanh":
+            options["readout"] = readout
+        return RecurrentDecoder(
+            embedded,
+            cells,
+            head(embedded),
+            bridge,
+            query=config.query,
+            dropout=config.dropout,
+            continuous=continuous,
+            **options,
+        )
+    except (ShapeError, UnsupportedError) as error:
+        if readout == "tanh":
+            raise
+        raise ConfigError(str(error), (*path, "decoder", "readout")) from None
 
 
 def build_mechanism(

@@ -138,6 +138,8 @@ class AbstractModel(ABC, Generic[ConfigT]):
     """What `regard predict` can print; the first is the default."""
     file_formats: ClassVar[tuple[str, ...]] = ()
     """The suffixes of the files that `write` may make of a prediction; none for most."""
+    most_inputs: ClassVar[int] = 0
+    """Of models whose inputs are files: how many are predicted before their results are printed; 0: all."""
     line_end: ClassVar[str] = " "
     """What stands for the end of a line within an output that is printed in one line."""
 
@@ -178,6 +180,10 @@ class AbstractModel(ABC, Generic[ConfigT]):
     def read(self, argument: str) -> Any:
         """The input that an argument of the command line means, of models whose inputs are files."""
         return argument
+
+    def inputs(self, argument: str) -> Iterable[tuple[str, Any]]:
+        """The inputs that an argument of the command line means, with their names: one, or those of a table."""
+        return [(argument, self.read(argument))]
 
     @abstractmethod
     def predict(self, inputs: Sequence[Any], *, alignment: bool = True, strict: bool = False) -> Sequence[Any]:

@@ -85,7 +85,12 @@ def recurrent(
 def captioner(**options: Any) -> RecurrentDecoder:
     """A captioner of four tokens."""
     torch.manual_seed(1)
-    sizes = {"memory_size": MEMORY_SIZE, "embedding_size": EMBEDDING_SIZE, "size": QUERY_SIZE, "attention_size": 4}
+    sizes: dict[str, Any] = {
+        "memory_size": MEMORY_SIZE,
+        "embedding_size": EMBEDDING_SIZE,
+        "size": QUERY_SIZE,
+        "attention_size": 4,
+    }
     return models.captioner(NUM_TOKENS, **sizes, padding=None, unknown=2, **options).double()
 
 

@@ -1,8 +1,11 @@
 """Pictures: an alignment as PNG, SVG, PDF or an HTML page, its data as a file, classified documents, forecasts,
-speech, and curves."""
+speech, captioned images, read handwriting, and
+curves."""
 
 from regard.viz.aligned import Aligned, Reading
 from regard.viz.aligned_speech import AlignedSpeech
+from regard.viz.captioned_image import CaptionedImage
+from regard.viz.captions import plot_captioned_image
 from regard.viz.curves import plot_curves
 from regard.viz.document import plot_document
 from regard.viz.document_files import save_documents
@@ -10,19 +13,23 @@ from regard.viz.files import load_alignment, save_alignment
 from regard.viz.forecast import plot_forecast
 from regard.viz.plot import plot_alignment
 from regard.viz.speech import plot_speech
+from regard.viz.strokes import plot_strokes
 from regard.viz.weighted import WeightedDocument
 
 __all__ = [
     "Aligned",
     "AlignedSpeech",
+    "CaptionedImage",
     "Reading",
     "WeightedDocument",
     "load_alignment",
     "plot_alignment",
+    "plot_captioned_image",
     "plot_curves",
     "plot_document",
     "plot_forecast",
     "plot_speech",
+    "plot_strokes",
     "save_alignment",
     "save_documents",
 ]

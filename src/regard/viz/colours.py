@@ -15,6 +15,10 @@ VIVID = 0.66
 LIGHT = (1.0, 0.24)
 """Lightness of weight 0 and of full weight on a light page: white paper, dark ink."""
 DARK = (0.225, 0.96)
+GOLDEN = 180 * (3 - 5**0.5)
+"""The golden angle in degrees: multiples of it lie far from the ones before, however many there are."""
+SHADES = (0.46, 0.6, 0.38)
+"""Lightnesses of colours that are told apart, all of which can be read on white."""
 
 
 def ramp(count: int = 256, *, dark: bool = False, hues: tuple[float, float] = HUES) -> NDArray[np.float64]:
@@ -34,6 +38,17 @@ def ramp(count: int = 256, *, dark: bool = False, hues: tuple[float, float] = HU
 def highlights(count: int = 256, *, dark: bool = False, hues: tuple[float, float] = HUES) -> NDArray[np.float64]:
     """Colours (count, 3) behind text: the part of the ramp where they are still colours, without its inks."""
     return ramp(round(count / VIVID), dark=dark, hues=hues)[:count]
+
+
+def distinct(count: int) -> NDArray[np.float64]:
+    """Colours (count, 3) of things that are told apart, for lines and letters on white: neighbours differ most.
+
+    >>> distinct(40).shape
+    (40, 3)
+    """
+    index = np.arange(count)
+    hue, light = np.radians(25 + GOLDEN * index), np.take(SHADES, index % len(SHADES))
+    return _srgb(np.stack([light, CHROMA * np.cos(hue), CHROMA * np.sin(hue)], axis=1).reshape(count, 3))
 
 
 def are_light(colours: NDArray[np.float64]) -> NDArray[np.bool_]:

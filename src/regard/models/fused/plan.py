@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.layers.cells.cell import CELLS, Parameters, State
+from regard.models.fused.located import Located
 
 
 @dataclass(frozen=True)
@@ -20,9 +21,12 @@ class Plan:
         num_layers: L.
         residual: as in `RecurrentStack`.
         attends_first: the order attend_then_recur; else the attentional output is fed back.
-        energies: additive or dot.
+        energies: additive, dot or rectified.
         num_heads: H.
         sharpening: factor on the energies.
+        located: of energies that also depend on earlier weights.
+        num_gates: of the context, whose equal parts they multiply; 0 without.
+        reads_out: whether the pass computes the readout, or leaves it to the caller, where attention comes first.
     """
 
     cell: str
@@ -32,6 +36,9 @@ class Plan:
     energies: str
     num_heads: int
     sharpening: float
+    located: Located | None = None
+    num_gates: int = 0
+    reads_out: bool = True
 
     @property
     def num_tensors(self) -> int:
@@ -54,20 +61,26 @@ class Weights:
         query: W and b of the query's projection, or None.
         v: (H, D) of additive energies, or None.
         readout: W and b; columns meet the cell, the input if it attends first, and the context.
+        located: the filters over earlier weights and their projection, or None.
+        gate: W and b of β = σ(W s + b), which multiplies the context, or None.
     """
 
     layers: tuple[Parameters, ...]
     query: tuple[Tensor | None, Tensor | None]
     v: Tensor | None
-    readout: tuple[Tensor, Tensor]
+    readout: tuple[Tensor | None, Tensor | None]
+    located: tuple[Tensor | None, Tensor | None] = (None, None)
+    gate: tuple[Tensor | None, Tensor | None] = (None, None)
 
     def flat(self) -> list[Tensor | None]:
         """One after the other."""
-        return [*(weight for layer in self.layers for weight in layer), *self.query, self.v, *self.readout]
+        layers = (weight for layer in self.layers for weight in layer)
+        return [*layers, *self.query, self.v, *self.readout, *self.located, *self.gate]
 
     @classmethod
     def of(cls, flat: Sequence[Any]) -> Weights:
         """From `flat`."""
-        layers, rest = flat[:-5], flat[-5:]
+        layers, rest = flat[:-9], flat[-9:]
         quadruples = tuple(tuple(layers[i : i + 4]) for i in range(0, len(layers), 4))
-        return cls(quadruples, (rest[0], rest[1]), rest[2], (rest[3], rest[4]))
+        query, readout, located, gate = ((rest[i], rest[i + 1]) for i in (0, 3, 5, 7))
+        return cls(quadruples, query, rest[2], readout, located, gate)

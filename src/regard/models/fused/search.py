@@ -23,10 +23,12 @@ from regard.layers.embedding import TokenEmbedding
 from regard.layers.recurrent import CellState
 from regard.layers.twin import MIN_ROWS, twin
 from regard.models.contract import DecoderOutput
-from regard.models.fused import support
+from regard.models.fused import located, support
+from regard.models.fused.steps import location
 from regard.models.naming import named
 from regard.models.outputs import output_of
-from regard.ops.choose import steps_for
+from regard.models.readout import DeepReadout
+from regard.ops.choose import loaded, steps_for
 from regard.ops.eligibility import refuse_device, refuse_numba, refuse_types
 from regard.ops.linear import linear
 from regard.ops.linear.storage import stores_bytes
@@ -51,18 +53,32 @@ class SearchState:
     Args:
         layers: of each what is fed back and h side by side, (R, F + D), and an LSTM's cells (R, D).
         origin: (R,) the row of the last step that each followed: those of the same one have the same state.
+        past: of located energies the channels (R, H, C, S) of earlier weights and their sum (R, H, S); else ().
     """
 
     layers: CellState
     origin: Tensor
+    past: tuple[Tensor, ...] = ()
 
 
 def refuse(decoder: Any, memory: Any = None, rows: int = MIN_ROWS) -> str | None:
     """Why a decoder's searches have no such step, or None; without a memory, whether they ever can."""
     if decoder.attention is None or decoder.query != "output":
         return "attention must be asked with the cell's output"
-    if (reason := support.refuse(decoder.attention, decoder.stack, decoder.readout)) is not None:
+    attends_first = decoder.order == "attend_then_recur"
+    reason = support.refuse(decoder.attention, decoder.stack, decoder.readout, None, attends_first)
+    if reason is not None:
         return reason
+    if type(decoder.attention.score) in located.LOCATED and not attends_first:
+        return f"a {type(decoder.attention.score).__name__} shares its looks only where attention comes first"
+    if type(decoder.readout) is DeepReadout:
+        parts = [("state", decoder.readout.of_state), ("context", decoder.readout.of_context)]
+        for name, part in [("readout", decoder.readout), *((f"readout.of_{name}", part) for name, part in parts)]:
+            kinds = (DeepReadout,) if name == "readout" else (nn.Linear,)
+            if part is not None and (reason := ineligible(part, name, *kinds)) is not None:
+                return reason
+    if memory is not None and getattr(memory.attention, "num_positions", 1) == 0:
+        return "there is nothing to look at"
     if (reason := ineligible(decoder, "the decoder")) is not None:
         return reason
     if (reason := ineligible(decoder.dropout, "dropout", *DROPOUTS)) is not None:
@@ -101,12 +117,24 @@ class SearchTwin:
             STEPS[stack.cell](layer, rows, *(() if index else (self.back, self.vectors)))
             for index, layer in enumerate(stack.layers)
         ]
-        self.readout = _Readout(decoder, memory.attention.read, self.vectors, rows)
-        energies, keys, (query, self.query_bias), v = support.compare(mechanism.score, memory.attention.score)
+        self.readout = _readout(decoder, memory.attention.read, self.vectors, rows)
+        score, prepared = mechanism.score, memory.attention.score
+        energies, keys, (query, self.query_bias), v = support.compare(score, located.keys_of(score, prepared))
         self.of_query = None if query is None else Packed(query, rows=rows)
         options = {"num_heads": mechanism.score.num_heads, "sharpening": mechanism.alignment.softmax_factor}
-        looks = steps_for("attend", "cpu").LOOKS
-        self.look = looks[energies](keys, self.readout.values, memory.attention.mask, v, steps=0, **options)
+        gate, self.gate_bias = support.gate_of(mechanism.read)
+        self.of_gate = None if gate is None else Packed(gate, rows=rows)
+        self.num_gates = 0 if gate is None else len(gate)
+        remembered = memory.attention.mask, v
+        plan, self.location = located.describe(score, prepared), None
+        if plan is None:
+            looks = steps_for("attend", "cpu").LOOKS
+            self.look = looks[energies](keys, self.readout.values, *remembered, steps=0, **options)
+        else:
+            first = located.start_of(score, mechanism.initial_state(memory.attention).score)
+            self.location = location(plan, located.filters_of(score), first)
+            kind = loaded("regard.ops.attend.location", "LocationLook")
+            self.look = kind(keys, self.readout.values, *remembered, steps=0, location=self.location, **options)
         self.head = twin(decoder.head, rows)
         self.continuous = decoder.continuous
 
@@ -121,7 +149,10 @@ class SearchTwin:
         for index, (hidden, *cells) in enumerate(self.first):
             fed = hidden.new_zeros(len(hidden), 0 if index else self.back)
             layers.append(tuple(part[origin] for part in (torch.cat([fed, hidden], 1), *cells)))
-        return SearchState(tuple(layers), origin)
+        past: tuple[Tensor, ...] = ()
+        if (first := self.location) is not None:
+            past = first.channels(first.recent, first.recent[:, :, -1])[origin], first.sum[origin]
+        return SearchState(tuple(layers), origin, past)
 
     def step(
         self,
@@ -137,21 +168,24 @@ class SearchTwin:
         sentences = memory.sentences.repeat_interleave(len(inputs) // len(memory.sentences))
         x = self.embedding(inputs) if self.vectors is None else self.embedding.in_vocabulary(inputs)
         parents = [layer[0] if first is None else layer[0].index_select(0, first) for layer in state.layers]
+        past = state.past
         if self.attends_first:
             sentences = sentences if first is None else sentences[first]
-            output, layers, weights = self._attend_and_recur(x, state.layers, parents, sentences, parent)
+            past = past if first is None else tuple(part.index_select(0, first) for part in past)
+            output, layers, weights, past = self._attend_and_recur(x, state.layers, parents, sentences, parent, past)
         else:
             output, layers, weights = self._recur_and_attend(x, state.layers, parents, sentences, parent)
         recorders.report(self.attention, weights[:, :, None])
         alignments = named("attention", weights if alignment else None)
         outputs = output_of(self.head(output), alignments, continuous=self.continuous)
-        return outputs, SearchState(layers, torch.arange(len(inputs)))
+        return outputs, SearchState(layers, torch.arange(len(inputs)), past)
 
     def _recur_and_attend(
         self, x: Tensor, layers: CellState, parents: list[Tensor], sentences: Tensor, parent: Tensor | None
     ) -> tuple[Tensor, CellState, Tensor]:
         """The output, the new state and the weights."""
         readout = self.readout
+        assert isinstance(readout, _Readout)
         s, state = self._recur(x, layers, parents, parent)
         if readout.projects:
             # Σ α_j W_c v_j (R, D) from projected values, added to W_s s
@@ -169,20 +203,35 @@ class SearchTwin:
         return output, state, weights
 
     def _attend_and_recur(
-        self, x: Tensor, layers: CellState, parents: list[Tensor], sentences: Tensor, parent: Tensor | None
-    ) -> tuple[Tensor, CellState, Tensor]:
-        """The same; a look depends on the state only, so hypotheses of one parent share it."""
+        self,
+        x: Tensor,
+        layers: CellState,
+        parents: list[Tensor],
+        sentences: Tensor,
+        parent: Tensor | None,
+        past: tuple[Tensor, ...],
+    ) -> tuple[Tensor, CellState, Tensor, tuple[Tensor, ...]]:
+        """The same and the past; a look depends on the state only, so hypotheses of one parent share it."""
         readout = self.readout
         # s_{t-1} (U, D) of the parents asks, and c (U, V) goes into the columns of what is fed to the first layer
         s = parents[-1][:, -self.stack.size :]
         parents[0] = parents[0].clone() if parent is None else parents[0]
-        weights = self._attend(s, sentences, parents[0])
-        read = readout.of_context(parents[0][:, : self.back])
+        if self.location is None:
+            weights = self._attend(s, sentences, parents[0])
+        else:
+            query = s if self.of_query is None else self.of_query(s, self.query_bias)
+            weights = self.look.once_after(query, past[0], sentences, parents[0])
+            past = self.location.after(*past, weights)
+        context = parents[0][:, : self.back]  # (U, V)
+        if self.of_gate is not None:
+            gate = self.of_gate(s, self.gate_bias).sigmoid_()[..., None]
+            context.unflatten(1, (self.num_gates, -1)).mul_(gate)
+        read = readout.share(context)
         s, state = self._recur(x, layers, parents, parent)
-        # W [s; x; c] + b, with W_c c (U, D) made once for a parent
-        output = readout.of_cell(s, readout.bias).add_(readout.of_input(x))
-        output = output.add_(read if parent is None else read[parent]).tanh_()
-        return output, state, weights if parent is None else weights[parent]
+        output = readout.say(s, x, read if parent is None or read is None else read[parent])
+        if parent is not None:
+            weights, past = weights[parent], tuple(part[parent] for part in past)
+        return output, state, weights, past
 
     def _recur(
         self, x: Tensor, layers: CellState, parents: list[Tensor], parent: Tensor | None
@@ -233,6 +282,39 @@ def _distinct(origin: Tensor) -> tuple[Tensor | None, Tensor | None]:
     return torch.from_numpy(filled), torch.from_numpy((np.cumsum(is_chosen) - 1)[alike])
 
 
+def _readout(decoder: Any, values: Tensor, vectors: Tensor | None, rows: int) -> _Readout | _DeepReadout:
+    if decoder.readout is None or type(decoder.readout) is DeepReadout:
+        return _DeepReadout(decoder.readout, values, vectors, rows)
+    return _Readout(decoder, values, vectors, rows)
+
+
+class _DeepReadout:
+    """x + L_h s + L_z c + b, or its tanh; without a readout the state itself."""
+
+    def __init__(self, readout: Any, values: Tensor, vectors: Tensor | None, rows: int) -> None:
+        self.values, self.readout, self.vectors = values, readout, vectors
+        self.of_state = self.of_context = None
+        if readout is not None:
+            self.of_state = Packed(readout.of_state.weight, rows=rows)
+        if readout is not None and readout.of_context is not None:
+            self.of_context = Packed(readout.of_context.weight, rows=rows)
+
+    def share(self, context: Tensor) -> Tensor | None:
+        """L_z c (U, E), made once for a parent."""
+        return None if self.of_context is None else self.of_context(context)
+
+    def say(self, s: Tensor, x: Tensor, read: Tensor | None) -> Tensor:
+        """The head's input."""
+        if self.of_state is None:
+            return s
+        output: Tensor = self.of_state(s, self.readout.of_state.bias)
+        if read is not None:
+            output.add_(read)
+        if self.readout.previous:
+            output.add_(x if self.vectors is None else self.vectors[x])
+        return output.tanh_() if self.readout.tanh else output
+
+
 class _Readout:
     """tanh(W [s; c]), or tanh(W [s; x; c]) if attention comes first; without, a single head's W meets the values."""
 
@@ -249,3 +331,14 @@ class _Readout:
         if attends_first:
             self.of_input = of_inputs(of_input, None, vectors, rows)
             self.of_context = Packed(of_context, rows=rows)
+
+    def share(self, context: Tensor) -> Tensor:
+        """W_c c (U, D), made once for a parent, where attention comes first."""
+        shared: Tensor = self.of_context(context)
+        return shared
+
+    def say(self, s: Tensor, x: Tensor, read: Tensor | None) -> Tensor:
+        """tanh(W [s; x; c] + b), where attention comes first."""
+        assert read is not None
+        output: Tensor = self.of_cell(s, self.bias).add_(self.of_input(x)).add_(read).tanh_()
+        return output

@@ -3,6 +3,8 @@
     recur_then_attend:  s_t = cell([x_t; õ_{t-1}]),  c_t = attend(W_q s_t),      õ_t = tanh(W [s_t; c_t] + b)
     attend_then_recur:  c_t = attend(W_q s_{t-1}),   s_t = cell([x_t; c_t]),     õ_t = tanh(W [s_t; x_t; c_t] + b)
 
+Where attention comes first, a gate of s_{t-1} may multiply c_t, and the readout may be left to the caller.
+
 Every step writes into buffers of all steps, where the next one and the backward steps find it: time comes first, so
 that a step is one contiguous block. What the backward loop leaves are the gradients of products' results at every step;
 after it each weight's gradient is one product over all T·B rows (`_sum`), which is what makes the pass faster than
@@ -13,15 +15,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.layers.cells.buffered import LAYERS
+from regard.models.fused.located import Located
 from regard.models.fused.plan import Plan, Weights
 from regard.ops.attend.look import AbstractLook
-from regard.ops.choose import steps_for
+from regard.ops.choose import loaded, steps_for
 from regard.ops.linear import Product, linear
 
 Results = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -33,6 +37,7 @@ class AbstractPass(ABC):
 
     Args:
         memory: keys, values and mask.
+        before: of located energies the weights before the first step, and their sum.
         first: the first state of every layer.
         masks: (T, B, D), of the dropout between layers.
         x: (T, B, E).
@@ -43,6 +48,7 @@ class AbstractPass(ABC):
         plan: Plan,
         weights: Weights,
         memory: tuple[Tensor, Tensor, Tensor | None],
+        before: tuple[Tensor | None, Tensor | None],
         first: Sequence[tuple[Tensor, ...]],
         masks: Sequence[Tensor],
         x: Tensor,
@@ -57,11 +63,16 @@ class AbstractPass(ABC):
         inputs, self.feed = self.layers[0].fed.tensor_split([x.shape[2]], 2)
         inputs[:-1] = x
         options = {"steps": self.steps, "num_heads": plan.num_heads, "sharpening": plan.sharpening}
-        looks = steps_for("attend", x.device.type).LOOKS
-        self.look: AbstractLook = looks[plan.energies](*memory, weights.v, **options)
+        self.look: AbstractLook
+        if plan.located is None:
+            looks = steps_for("attend", x.device.type).LOOKS
+            self.look = looks[plan.energies](*memory, weights.v, **options)
+        else:
+            located = loaded("regard.ops.attend.location", "LocationLook")
+            self.look = located(*memory, weights.v, location=location(plan.located, weights.located, before), **options)
         self.query, self.query_bias = (None if tensor is None else tensor.detach() for tensor in weights.query)
         self.of_query = None if self.query is None else Product(self.query, self.batch)
-        self.readout, self.readout_bias = (weight.detach() for weight in weights.readout)
+        self.readout, self.readout_bias = (None if weight is None else weight.detach() for weight in weights.readout)
         self.width = plan.num_heads * self.look.values.shape[3]
 
     @abstractmethod
@@ -136,6 +147,10 @@ class AbstractBackward(ABC):
             self.grad_contexts[t] = grad_context
         else:
             torch.add(grad_context, self.grad_result_contexts[t], out=self.grad_contexts[t])
+        return self._look(t)
+
+    def _look(self, t: int) -> Tensor:
+        """The gradient of s (B, D), from `grad_contexts[t]`."""
         self.look.backward(t, self.grad_contexts, None if self.grad_alignments is None else self.grad_alignments[t])
         grad_query = self.look.grad_queries[t].flatten(1)
         return grad_query if self.to_s is None else self.to_s(grad_query)
@@ -158,9 +173,29 @@ class AbstractBackward(ABC):
             grad_query = grad_queries.t() @ attending.flatten(0, 1), grad_bias
         # the readout: grad_W = grad_zᵀ [what was read], its columns in the order of `read`
         flat = grad_z.flatten(0, 1)
-        grad_readout = torch.cat([flat.t() @ part.flatten(0, 1) for part in read], 1), flat.sum(0)
+        grad_readout: tuple[Tensor | None, Tensor | None] = (None, None)
+        if self.passed.plan.reads_out:
+            grad_readout = torch.cat([flat.t() @ part.flatten(0, 1) for part in read], 1), flat.sum(0)
         grad_first = [part for layer in self.layers for part in layer.grad_first()]
-        return self.grad_x, grad_keys, grad_values, grad_first, Weights(grad_layers, grad_query, grad_v, grad_readout)
+        look: Any = self.look
+        grad_located = look.of_filters() if self.passed.plan.located is not None else (None, None)
+        weights = Weights(grad_layers, grad_query, grad_v, grad_readout, grad_located)
+        return self.grad_x, grad_keys, grad_values, grad_first, weights
+
+
+Pair = tuple[Tensor | None, Tensor | None]
+
+
+def location(plan: Located, weights: Pair, before: Pair) -> Any:
+    """What a located look takes beside the memory: filters and projection, and weights before the first step."""
+    (filters, projection), (recent, total) = weights, before
+    assert filters is not None
+    assert projection is not None
+    assert recent is not None
+    assert total is not None
+    kind = loaded("regard.ops.attend.location", "Location")
+    tensors = filters.detach(), projection.detach(), recent.detach(), total.detach()
+    return kind(*tensors, plan.has_recent, plan.has_sum, plan.is_detached, plan.grid)
 
 
 class RecursFirst(AbstractPass):
@@ -168,6 +203,8 @@ class RecursFirst(AbstractPass):
 
     `read` (T, B, D + V) is [s_t; c_t]: the cell and the look write into its columns, and the readout multiplies it.
     """
+
+    readout: Tensor
 
     def __init__(self, *inputs: Any) -> None:
         super().__init__(*inputs)
@@ -217,18 +254,36 @@ class RecursFirstBackward(AbstractBackward):
 
 
 class AttendsFirst(AbstractPass):
-    """Attention first: nothing of the readout is fed back, so it is one product for all steps after the loop."""
+    """Attention first: nothing of the readout is fed back, so it is one product for all steps after the loop.
 
-    def __init__(self, *inputs: Any) -> None:
-        super().__init__(*inputs)
+    A gate β_t = σ(W s_{t-1} + b) multiplies the look's sums, which are kept (T, B, V), into what the cell is fed.
+    """
+
+    def __init__(self, plan: Plan, weights: Weights, *inputs: Any) -> None:
+        super().__init__(plan, weights, *inputs)
         self.cells = self.x.new_empty(self.steps, self.batch, self.size)
+        self.gate, self.gate_bias = (None if weight is None else weight.detach() for weight in weights.gate)
+        self.sums = self.x.new_empty(self.steps if plan.num_gates else 0, self.batch, self.width)
+        self.gates = self.x.new_empty(len(self.sums), self.batch, plan.num_gates)
 
     def forward(self, t: int) -> None:
-        self._attend(t, self.layers[-1].hidden[t], self.layers[0].inputs, self.x.shape[2])
+        s = self.layers[-1].hidden[t]
+        if self.gate is None:
+            self._attend(t, s, self.layers[0].inputs, self.x.shape[2])
+        else:
+            self._attend(t, s, self.sums, 0)
+            torch.sigmoid(torch.nn.functional.linear(s, self.gate, self.gate_bias), out=self.gates[t])
+            torch.mul(self.by_gate(self.sums[t]), self.gates[t][..., None], out=self.by_gate(self.feed[t]))
         self.cells[t] = self._recur(t)
+
+    def by_gate(self, context: Tensor) -> Tensor:
+        """(B, V) as (B, G, V / G), the features that a gate multiplies."""
+        return context.unflatten(1, (self.plan.num_gates, -1))
 
     def results(self) -> Results:
         contexts = self.feed[:-1]
+        if self.readout is None:
+            return self.cells[:, :, :0].clone(), self.cells[:], contexts, self.look.weights[:]
         outputs = linear(torch.cat([self.cells, self.x, contexts], 2), self.readout, self.readout_bias).tanh_()
         return outputs, self.cells[:], contexts, self.look.weights[:]
 
@@ -241,23 +296,47 @@ class AttendsFirstBackward(AbstractBackward):
 
     def __init__(self, forward: AttendsFirst, results: Results, grad_results: Sequence[Tensor | None]) -> None:
         super().__init__(forward, results, grad_results)
+        self.attended = forward
+        sizes = [forward.size, forward.x.shape[2], forward.width]
         # the readout backward, for all steps before the loop: z (T, B, D), then s_t, x_t and c_t
-        slopes = 1 - results[0] * results[0]
-        self.grad_z = torch.zeros_like(slopes) if self.grad_outputs is None else self.grad_outputs * slopes
-        grad_read = linear(self.grad_z, forward.readout.t())
-        self.grad_read = grad_read.split([forward.size, forward.x.shape[2], forward.width], 2)
+        if forward.readout is None:
+            self.grad_z = forward.x[:, :, :0]
+            nothing = forward.x.new_zeros(1, 1, 1)
+            self.grad_read = tuple(nothing.expand(forward.steps, forward.batch, size) for size in sizes)
+        else:
+            slopes = 1 - results[0] * results[0]
+            self.grad_z = torch.zeros_like(slopes) if self.grad_outputs is None else self.grad_outputs * slopes
+            self.grad_read = linear(self.grad_z, forward.readout.t()).split(sizes, 2)
+        self.grad_gates = torch.empty_like(forward.gates)  # of what σ takes
 
     def backward(self, t: int) -> None:
         # s_t from the readout (and the caller) to the cell, which gives c_t its part; c_t to the query, s_{t-1}
         grad_cell = self.grad_read[0][t] if self.grad_cells is None else self.grad_read[0][t] + self.grad_cells[t]
         grad_context = self._recur(t, grad_cell) + self.grad_read[2][t]
-        self.layers[-1].grad_last.add_(self._attend(t, grad_context))
+        forward, weight = self.attended, self.attended.gate
+        if weight is None:
+            self.layers[-1].grad_last.add_(self._attend(t, grad_context))
+            return
+        # c = β ⊙ sums: the gate, and the sums in the place of c
+        if self.grad_result_contexts is not None:
+            grad_context = grad_context + self.grad_result_contexts[t]
+        grad_parts, gate = forward.by_gate(grad_context), forward.gates[t]
+        grad_gate = (grad_parts * forward.by_gate(forward.sums[t])).sum(2)
+        torch.mul(grad_gate, gate - gate * gate, out=self.grad_gates[t])
+        self.layers[-1].grad_last.addmm_(self.grad_gates[t], weight)
+        self.grad_contexts[t] = (grad_parts * gate[..., None]).flatten(1)
+        self.layers[-1].grad_last.add_(self._look(t))
 
     def gradients(self) -> Gradients:
         _, cells, contexts, _ = self.results
         attending = self.passed.layers[-1].hidden[:-1]
-        grad_x, *others = self._sum(self.grad_z, [cells, self.passed.x, contexts], attending)
-        return (grad_x + self.grad_read[1], *others)
+        grad_x, grad_keys, grad_values, grad_first, weights = self._sum(
+            self.grad_z, [cells, self.passed.x, contexts], attending
+        )
+        if self.attended.gate is not None:
+            rows = self.grad_gates.flatten(0, 1)
+            weights = replace(weights, gate=(rows.t() @ attending.flatten(0, 1), rows.sum(0)))
+        return grad_x + self.grad_read[1], grad_keys, grad_values, grad_first, weights
 
 
 PASSES: dict[bool, type[AbstractPass]] = {True: AttendsFirst, False: RecursFirst}

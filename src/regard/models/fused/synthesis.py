@@ -227,11 +227,7 @@ class _Look:
                 read = [contexts, query] if self.agent.input_size is None else [contexts, fed, query]
                 move = agents.reference(self.of_agent, torch.cat(read, 1))
             progress = [last, move]
-        total = total + weights
-        has_sum = self.location.has_sum
-        recent = past[:, :, 1 : past.shape[2] - has_sum]
-        parts = [recent, weights[:, :, None]] if self.location.has_recent else []
-        past = torch.cat([*parts, total[:, :, None]], 2) if has_sum else torch.cat(parts, 2)
+        past, total = self.location.after(past, total, weights)
         return contexts, (past, total, *progress), weights, None
 
 

@@ -3,25 +3,39 @@
 from regard.models.vision.backbone import AbstractBackbone
 from regard.models.vision.cells import cell_mask
 from regard.models.vision.convolution import ImageConvolution
+from regard.models.vision.cost import multiply_adds
+from regard.models.vision.dense import DenseBackbone, DenseBlock
+from regard.models.vision.efficientnet import EfficientNetLite, InvertedBlock
 from regard.models.vision.encoder import ImageEncoder
+from regard.models.vision.named import BACKBONES, backbone_named
 from regard.models.vision.norms import ChannelNorm, MaskedGroupNorm
 from regard.models.vision.plain import PlainBackbone
 from regard.models.vision.pools import MaximumPool, MeanPool
 from regard.models.vision.positions import LearnedPlanePositions, SinusoidalPlanePositions
 from regard.models.vision.residual import ResidualBackbone, ResidualBlock
+from regard.models.vision.resnet import BottleneckBlock, ResNet
 
 __all__ = [
+    "BACKBONES",
     "AbstractBackbone",
+    "BottleneckBlock",
     "ChannelNorm",
+    "DenseBackbone",
+    "DenseBlock",
+    "EfficientNetLite",
     "ImageConvolution",
     "ImageEncoder",
+    "InvertedBlock",
     "LearnedPlanePositions",
     "MaskedGroupNorm",
     "MaximumPool",
     "MeanPool",
     "PlainBackbone",
+    "ResNet",
     "ResidualBackbone",
     "ResidualBlock",
     "SinusoidalPlanePositions",
+    "backbone_named",
     "cell_mask",
+    "multiply_adds",
 ]

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError
 from regard.layers import Dropout
-from regard.layers.dropout import drop
 from regard.models.contract import Encoded
 from regard.models.vision.backbone import AbstractBackbone
 from regard.models.vision.cells import keep_image_mask
+from regard.models.vision.drops import drop_cells
 from regard.models.vision.positions import LearnedPlanePositions, SinusoidalPlanePositions
 from regard.ops.batch_norm import BATCH_NORM
 from regard.ops.choose import choose
@@ -22,8 +22,6 @@ from regard.shapes import Bool, Float
 PositionsName = Literal["sinusoidal", "normalised_sinusoidal", "learned"]
 Precision = Literal["float32", "bfloat16"]
 POSITIONS: tuple[PositionsName, ...] = ("sinusoidal", "normalised_sinusoidal", "learned")
-COLUMN_BITS = 10
-"""Dropout by item counts cells by y · 2^10 + x, which does not depend on the batch's width as y · w + x does."""
 
 
 class ImageEncoder(nn.Module):
@@ -126,20 +124,11 @@ class ImageEncoder(nn.Module):
         memory = pixels if self.projection is None else self.projection(pixels)
         if self.positions is not None:
             memory = memory + self.positions(grid, cells, memory)
-        memory = self._dropped(memory).flatten(1, 2)
+        memory = drop_cells(self.dropout, memory.permute(0, 3, 1, 2)).permute(0, 2, 3, 1).flatten(1, 2)
         if cells is None:
             return Encoded(memory, grid=grid)
         cells = cells.flatten(1)
         return Encoded(memory.masked_fill(~cells[..., None], 0), cells, grid=grid)
-
-    def _dropped(self, memory: Float[Tensor, "B h w M"]) -> Float[Tensor, "B h w M"]:
-        if not self.dropout.training or getattr(self.dropout, "p", 1) == 0:
-            return memory
-        (batch, height, width), device = memory.shape[:3], memory.device
-        rows = torch.arange(batch, device=device).repeat_interleave(height * width)
-        y = torch.arange(height, device=device)[:, None] << COLUMN_BITS
-        positions = (y + torch.arange(width, device=device)).flatten().repeat(batch)
-        return drop(self.dropout, memory.flatten(0, 2), where=(rows, positions)).view_as(memory)
 
     def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
         """Which path a batch takes in training and before a search, and why.

@@ -27,12 +27,13 @@ class Location:
     """The filters and what they slide over.
 
     Args:
-        filters: (H, F, C, W).
+        filters: (H, F, C, W), or (H, F, C, Y, X) of a plane.
         projection: U, (H, F, D).
         recent: (B, H, P, S), the alignments before the first step; they get no gradients.
         sum: (B, H, S), what the sums of later steps begin with.
         has_recent, has_sum: which channels there are.
         is_detached: whether gradients stop at earlier alignments.
+        grid: (h, w), where positions are the cells of a plane, s = y·w + x, and filters (H, F, C, Y, X); else None.
     """
 
     filters: Tensor
@@ -42,6 +43,18 @@ class Location:
     has_recent: bool
     has_sum: bool
     is_detached: bool
+    grid: tuple[int, int] | None = None
+
+    def laid(self, past: Tensor) -> Tensor:
+        """Channels (…, S) as the filters want them, of a plane (…, h, w)."""
+        return past if self.grid is None else past.unflatten(-1, self.grid)
+
+    def after(self, past: Tensor, total: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """The channels (R, H, C, S) and the sum (R, H, S) after a step with these weights."""
+        total = total + weights
+        recent = past[:, :, 1 : past.shape[2] - self.has_sum]
+        parts = [recent, weights[:, :, None]] if self.has_recent else []
+        return torch.cat([*parts, total[:, :, None]], 2) if self.has_sum else torch.cat(parts, 2), total
 
     def channels(self, recent: Tensor, total: Tensor) -> Tensor:
         """The input of the filters (B, H, C, S) from the P last alignments and their sum (B, H, S)."""
@@ -73,7 +86,8 @@ class LocationLook(Look):
 
     def _look(self, t: int, contexts: Tensor, column: int) -> None:
         weights = self.weights[t]
-        self.located.energies(self.queries[t][:, None], self.past[t][:, None], weights[:, None])
+        past = self.location.laid(self.past[t][:, None])
+        self.located.energies(self.queries[t][:, None], past, weights[:, None])
         self._before_softmax(t)
         self.run(softmax_and_sum, len(weights), t, self.itself, *self.read, self.alphas, contexts.numpy(), column)
         self._after_softmax(t)
@@ -93,12 +107,12 @@ class LocationLook(Look):
         if self.location.has_sum:
             torch.add(past[:, :, -1] if t else self.location.sum, weights, out=after[:, :, -1])
 
-    def once_after(self, query: Tensor, past: Tensor, sentences: Tensor, contexts: Tensor) -> Tensor:
+    def once_after(self, query: Tensor, past: Tensor, sentences: Tensor, contexts: Tensor, column: int = 0) -> Tensor:
         """As `once`, of rows whose earlier alignments are the channels `past` (R, H, C, S)."""
         rows = query.shape[0]
         weights = self.weights.new_empty(1, rows, *self.weights.shape[2:])
-        self.located.once(query.unflatten(1, (-1, self.size)), past, sentences, weights[0])
-        buffers = 0, sentences.numpy(), *self.read, weights.numpy(), contexts[None].numpy(), 0
+        self.located.once(query.unflatten(1, (-1, self.size)), self.location.laid(past), sentences, weights[0])
+        buffers = 0, sentences.numpy(), *self.read, weights.numpy(), contexts[None].numpy(), column
         self.run(softmax_and_sum, rows, *buffers)
         return weights[0]
 
@@ -125,9 +139,9 @@ class LocationLookBackward(LookBackward):
         self.located.gradients(
             self.grad_energies[:, None],
             look.queries[t][:, None],
-            look.past[t][:, None],
+            look.location.laid(look.past[t][:, None]),
             self.grad_queries[t][:, None],
-            self.grad_past[t][:, None] if has_past else None,
+            look.location.laid(self.grad_past[t][:, None]) if has_past else None,
         )
         if has_past and look.location.has_sum:
             self.grad_sum.add_(self.grad_past[t, :, :, -1])

@@ -110,6 +110,37 @@ class AdditiveLookBackward(LookBackward):
         return grad_keys.mul_(4 * self.look.v), grad_values, grad_v
 
 
+class RectifiedLook(Look):
+    """e_j = v · max(q + k_j, 0)."""
+
+    def __init__(self, *memory: Any, **options: Any) -> None:
+        super().__init__(*memory, **options)
+        assert self.v is not None
+        self.kernel, self.constants = _rectified, (self.keys.numpy(), self.v.numpy())
+
+    def reverse(self) -> AbstractLookBackward:
+        return RectifiedLookBackward(self)
+
+
+class RectifiedLookBackward(LookBackward):
+    """Of `RectifiedLook`; what is summed for keys still lacks v."""
+
+    def __init__(self, look: RectifiedLook) -> None:
+        super().__init__(look)
+        assert self.grad_v is not None
+        self._constants = look.constants
+        self._results = (*self._results, self.grad_v.numpy())
+
+    def backward(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
+        self._through_softmax(t, grad_contexts, grad_weights)
+        self._run(_rectified_backward, t, self.look.queries[t].numpy(), *self._constants, *self._results)
+
+    def gradients(self, grad_contexts: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        assert self.look.v is not None
+        grad_keys, grad_values, grad_v = super().gradients(grad_contexts)
+        return grad_keys.mul_(self.look.v), grad_values, grad_v
+
+
 class DotLook(Look):
     """e_j = q · k_j."""
 
@@ -129,7 +160,7 @@ class DotLookBackward(LookBackward):
         self._run(_dot_backward, t, self.look.queries[t].numpy(), self.look.keys.numpy(), *self._results)
 
 
-LOOKS: dict[str, type[AbstractLook]] = {"additive": AdditiveLook, "dot": DotLook}
+LOOKS: dict[str, type[AbstractLook]] = {"additive": AdditiveLook, "rectified": RectifiedLook, "dot": DotLook}
 
 
 @compiled
@@ -281,6 +312,75 @@ def _additive_backward(
                 target[d] = four * v[h, d] * sums[d]
             for d in range(size):
                 total[d] += shares[d] + shares[d]
+
+
+@compiled
+def _rectified(
+    t: int,
+    sentences: Any,
+    mask: Any,
+    sharpening: Any,
+    values: Any,
+    weights: Any,
+    contexts: Any,
+    column: int,
+    queries: Any,
+    keys: Any,
+    v: Any,
+    start: int,
+    stop: int,
+) -> None:
+    """e_j = Σ_d v_d max(q_d + k_jd, 0), then softmax and sum; queries (R, H, D), keys (B, S, H, D)."""
+    heads, size = v.shape
+    zero = v.dtype.type(0)
+    for row in range(start, stop):
+        b = sentences[row]
+        for h in range(heads):
+            query, energies, factor = queries[row, h], weights[t, row, h], v[h]
+            for s in range(keys.shape[1]):
+                key, total = keys[b, s, h], zero
+                for d in range(size):
+                    x = query[d] + key[d]
+                    total += factor[d] * (zero if x < zero else x)
+                energies[s] = total
+    softmax_and_sum(t, sentences, mask, sharpening, values, weights, contexts, column, start, stop)
+
+
+@compiled
+def _rectified_backward(
+    t: int,
+    queries: Any,
+    keys: Any,
+    v: Any,
+    grad_energies: Any,
+    grad_queries: Any,
+    grad_keys: Any,
+    grad_v: Any,
+    start: int,
+    stop: int,
+) -> None:
+    """Fills grad_queries (T, B, H, D) at t; adds to grad_v (B, H, D) and to grad_keys (B, S, H, D), still without v.
+
+    With x = q + k:  grad_q_d = v_d Σ_j g_j [x > 0],  grad_k_jd += v_d g_j [x > 0],  grad_v_d += Σ_j g_j max(x, 0)
+    """
+    heads, size = v.shape
+    zero = v.dtype.type(0)
+    sums = np.empty(size, v.dtype)
+    for b in range(start, stop):
+        for h in range(heads):
+            query, total = queries[b, h], grad_v[b, h]
+            sums[:] = zero
+            for s in range(keys.shape[1]):
+                gradient, key, sums_k = grad_energies[b, h, s], keys[b, s, h], grad_keys[b, s, h]
+                for d in range(size):
+                    x = query[d] + key[d]
+                    share = gradient if x > zero else zero
+                    sums[d] += share
+                    sums_k[d] += share
+                    total[d] += share * x
+            target = grad_queries[t, b, h]
+            for d in range(size):
+                target[d] = v[h, d] * sums[d]
 
 
 @compiled

@@ -72,6 +72,32 @@ class AdditiveLookBackward(_LookBackward):
         self.grad_v[0].add_(grad_v)
 
 
+class RectifiedLook(_Look):
+    """e_j = v · max(q + k_j, 0)."""
+
+    def _energies(self, query: Tensor, keys: Tensor) -> Tensor:
+        assert self.v is not None
+        return additive_energies(query[:, None], keys, self.v, "relu")[:, :, 0]
+
+    def reverse(self) -> AbstractLookBackward:
+        return RectifiedLookBackward(self)
+
+
+class RectifiedLookBackward(_LookBackward):
+    """Of `RectifiedLook`."""
+
+    def _through_energies(self, t: int, grad_energies: Tensor) -> None:
+        look = self.look
+        assert look.v is not None
+        assert self.grad_v is not None
+        hidden = (look.queries[t][:, None] + look.keys).relu_()  # (B, S, H, D)
+        shared = grad_energies.transpose(1, 2)[..., None]
+        self.grad_v.add_((hidden * shared).sum(1))
+        grad_hidden = shared * look.v * (hidden > 0)
+        self.grad_queries[t] = grad_hidden.sum(1)
+        self.grad_keys.add_(grad_hidden)
+
+
 class DotLook(_Look):
     """e_j = q · k_j."""
 
@@ -93,4 +119,4 @@ class DotLookBackward(_LookBackward):
         self.grad_keys.add_(torch.einsum("bgns,bgnd->bsgd", grad_energies, query))
 
 
-LOOKS: dict[str, type[AbstractLook]] = {"additive": AdditiveLook, "dot": DotLook}
+LOOKS: dict[str, type[AbstractLook]] = {"additive": AdditiveLook, "rectified": RectifiedLook, "dot": DotLook}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from torch import Tensor
 
 from regard.errors import ShapeError
-from regard.ops.batch_norm import reference, selection
+from regard.ops.batch_norm import autograd, reference, selection
 from regard.ops.batch_norm.reference import Activation as Activation
 from regard.ops.batch_norm.reference import Statistics as Statistics
 from regard.ops.choose import Implementation, choose
 from regard.shapes import Bool, Float, describe
 
 BATCH_NORM = (
+    Implementation("numba", autograd.batch_norm, autograd.refuse),
     Implementation("selection", selection.batch_norm, selection.refuse),
     Implementation("reference", reference.batch_norm),
 )
@@ -35,7 +36,7 @@ def batch_norm(
 
     Args:
         mask: True at real rows; all if None.
-        residual: r, of the type of x; 0 if None.
+        residual: r; 0 if None.
         statistics: mean and variance to use instead of those of the rows.
         epsilon: ε.
         activation: f: none, relu, or relu6, min(max(x, 0), 6).
@@ -60,7 +61,7 @@ def batch_norm(
         None if mask is None else mask.reshape(-1),
         weight,
         bias,
-        None if residual is None else residual.reshape(-1, size),
+        None if residual is None else residual.reshape(-1, size).to(x.dtype),
         statistics,
         epsilon,
         activation,

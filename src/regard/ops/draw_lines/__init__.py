@@ -14,6 +14,8 @@ from regard.ops.eligibility import refuse_empty, refuse_gradients, refuse_kernel
 from regard.shapes import Float, describe
 
 MODULE = "regard.ops.draw_lines.numba"
+FARTHEST = 1e15
+"""The largest coordinate, whose square float32 can hold."""
 
 
 def _refuse(segments: Any = None, *inputs: Any, **options: Any) -> str | None:
@@ -52,7 +54,8 @@ def draw_lines(
 
     Raises:
         ShapeError: for another shape.
-        RegardError: for a number that is not finite, a negative size, or a pen that is not wider than 0.
+        RegardError: for an end that is not finite or beyond 10¹⁵ pixels, a negative size, or a pen that is not
+            wider than 0.
 
     Cost: the pixels near each segment; the reference compares all pixels with all segments.
 
@@ -66,6 +69,13 @@ def draw_lines(
         raise RegardError(f"A picture has at least 0 rows and columns; got height={height}, width={width}.")
     if not (pen > 0 and math.isfinite(pen)):
         raise RegardError(f"A pen is wider than 0 pixels; got pen={pen}.")
+    within = segments.abs() <= FARTHEST
+    if not bool(within.all()):
+        where = int((~within).any(1).nonzero()[0])
+        raise RegardError(
+            f"Ends of segments are finite and within {FARTHEST:g} pixels; segment {where} is "
+            f"{segments[where].tolist()}."
+        )
     return choose(DRAW_LINES, segments).function(segments, height, width, pen=pen)
 
 

@@ -1,9 +1,13 @@
 """Lines drawn segment by segment into the pixels near each.
 
-    R = pen / 2 + 1/2                                    beyond R from every segment there is no ink
-    d²(y, x) = min over segments |p - a - s (b - a)|²    p the pixel's centre, a and b the ends,
-               s = clip((p - a)·(b - a) / |b - a|², 0, 1)
-    coverage = min(R - d, 1)
+    R = pen / 2 + 1/2                                beyond R from every segment there is no ink
+    v = b - a,  p = pixel's centre - a               of a segment from a to b
+    s = p·v / |v|²                                   the pixel's place along it: 0 at a, 1 at b
+    d² = (p × v)² / |v|² + (s - clip(s, 0, 1))² |v|²         aside of it, and beyond its ends
+    coverage = min(R - d, 1)                         with the least d of all segments
+
+A point is a segment of direction (1, 0) whose places are clipped to 0. The parts aside and beyond are not made from the
+nearest point of the segment, whose coordinates would be rounded if an end is far away.
 
 `ink` (height, width) holds d², which begins at R², until all segments are drawn; then a pass turns it into the
 coverage, with one square root a pixel that has ink. Threads take bands of rows, and each looks at all segments.
@@ -46,9 +50,11 @@ def _draw(ends: Any, reach: Any, ink: Any, start: int, stop: int) -> None:
             ink[i, j] = limit
     for k in range(ends.shape[0]):
         x0, y0, x1, y1 = ends[k, 0], ends[k, 1], ends[k, 2], ends[k, 3]
-        dx, dy = x1 - x0, y1 - y0
+        dx, dy, end = x1 - x0, y1 - y0, one
+        if dx * dx + dy * dy <= POINT:
+            dx, dy, end = one, zero, zero
         squared = dx * dx + dy * dy
-        inverse = one / squared if squared > POINT else zero
+        inverse = one / squared
         # rows whose centres are within R; compared as real numbers, as an end may be beyond all integers
         first = max(min(y0, y1) - reach - half, ends.dtype.type(start))
         last = min(max(y0, y1) + reach - half, ends.dtype.type(stop - 1))
@@ -58,21 +64,22 @@ def _draw(ends: Any, reach: Any, ink: Any, start: int, stop: int) -> None:
             y = i + half
             # of this row, the columns within R of the part of the segment that is within R of the row
             near, far = zero, one
-            if dy != 0:
-                one_share, other_share = (y - reach - y0) / dy, (y + reach - y0) / dy
+            if y0 != y1:
+                one_share, other_share = (y - reach - y0) / (y1 - y0), (y + reach - y0) / (y1 - y0)
                 near = max(min(one_share, other_share), zero)
                 far = min(max(one_share, other_share), one)
-            left, right = x0 + near * dx, x0 + far * dx
+            left, right = x0 + near * (x1 - x0), x0 + far * (x1 - x0)
             left, right = min(left, right) - reach - half, max(left, right) + reach - half
             left, right = max(left, zero), min(right, ends.dtype.type(width - 1))
             if not left <= right:
                 continue
-            row = (y - y0) * dy
+            py = y - y0
             for j in range(int(np.floor(left)), int(np.ceil(right)) + 1):
                 px = j + half - x0
-                share = min(max((px * dx + row) * inverse, zero), one)
-                across, along = px - share * dx, y - y0 - share * dy
-                ink[i, j] = min(ink[i, j], across * across + along * along)
+                along = (px * dx + py * dy) * inverse
+                beyond = along - min(max(along, zero), end)
+                aside = px * dy - py * dx
+                ink[i, j] = min(ink[i, j], aside * aside * inverse + beyond * beyond * squared)
     for i in range(start, stop):
         for j in range(width):
             d = ink[i, j]

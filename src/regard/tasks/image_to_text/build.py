@@ -4,19 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.config.tasks.image_to_text import ModelConfig, ModelEncoder, PlainConfig
+from regard.config.tasks.image_to_text import (
+    DenseConfig,
+    EfficientNetConfig,
+    ModelConfig,
+    ModelEncoder,
+    RecurrentConfig,
+    VisionConfig,
+)
+from regard.data import BOS, PAD, UNKNOWN
 from regard.errors import ConfigError, RegardError
-from regard.models import EncoderDecoder
-from regard.models.vision import AbstractBackbone, ImageEncoder, PlainBackbone, ResidualBackbone
-from regard.tasks.writing.decoders import build_text_decoder
+from regard.models import EncoderDecoder, RecurrentDecoder, captioner
+from regard.models.vision import AbstractBackbone, ImageEncoder, backbone_named
+from regard.tasks.writing.decoders import NEVER, build_text_decoder
 
 KEY_PATH = ("model", "encoder")
+FIXED = ("order", "query", "input_feeding", "bridge", "readout", "tied_weights", "residual")
+"""Keys of the decoder that `like` decides."""
+OF_LIKE, READ = ("size", "hard", "mix", "gate"), ("bahdanau", "show_attend_tell", "luong")
+"""Options of attention that are read with `like`, and the recipes that may be named with it."""
+COMMON = {*VisionConfig.model_fields, "backbone"}
+"""Keys that are not of the backbone."""
 LARGEST_GRID = (256, 512)
 """Rows and columns of cells for which positions are learned."""
 
 
 def build_model(
-    config: ModelConfig, *, num_channels: int, num_target: int, max_length: int | None = None
+    config: ModelConfig, *, num_channels: int, num_target: int, max_length: int | None = None, published: bool = True
 ) -> EncoderDecoder:
     """The model that a configuration describes, freshly initialised.
 
@@ -25,11 +39,14 @@ def build_model(
         num_channels: of the pictures.
         num_target: the size of the vocabulary.
         max_length: the most symbols of a text in training, from which the number of learned positions follows.
+        published: whether published weights are read where the configuration names some.
 
     Raises:
         ConfigError: for options that contradict each other; its path names the key.
     """
-    encoder = build_image_encoder(config.encoder, num_channels)
+    encoder = build_image_encoder(config.encoder, num_channels, published=published)
+    if isinstance(config, RecurrentConfig) and config.decoder.like is not None:
+        return EncoderDecoder(encoder, _captioner(config, encoder.output_size, num_target))
     decoder = build_text_decoder(
         config.decoder,
         config.attention,
@@ -41,7 +58,44 @@ def build_model(
     return EncoderDecoder(encoder, decoder)
 
 
-def build_image_encoder(config: ModelEncoder, num_channels: int) -> ImageEncoder:
+def _captioner(config: RecurrentConfig, memory_size: int, num_target: int) -> RecurrentDecoder:
+    """A captioner as another program has it."""
+    side, attention = config.decoder, config.attention
+    for name in FIXED:
+        if getattr(side, name) != type(side).model_fields[name].default:
+            raise ConfigError(f"{name} is what like: {side.like} says; leave it out", ("model", "decoder", name))
+    options = {} if attention is None else dict(attention.options)
+    wrong = [name for name in options if name not in OF_LIKE]
+    if attention is None or attention.recipe not in READ:
+        wrong = ["null" if attention is None else attention.recipe]
+    if wrong:
+        raise ConfigError(
+            f"{wrong[0]}: the attention is that of like: {side.like}, with the options {', '.join(OF_LIKE)}",
+            ("model", "attention"),
+        )
+    if "size" in options:
+        options["attention_size"] = options.pop("size")
+    try:
+        return captioner(
+            num_target,
+            memory_size=memory_size,
+            embedding_size=side.embedding_size,
+            size=side.size,
+            cell=side.cell,
+            num_layers=side.layers,
+            dropout=side.dropout,
+            padding=PAD,
+            bos=BOS,
+            unknown=UNKNOWN,
+            never=NEVER,
+            like=side.like,
+            **options,
+        )
+    except (RegardError, TypeError) as error:
+        raise ConfigError(str(error), ("model", "decoder", "like")) from None
+
+
+def build_image_encoder(config: ModelEncoder, num_channels: int, *, published: bool = True) -> ImageEncoder:
     """The encoder that a section describes.
 
     Raises:
@@ -55,7 +109,7 @@ def build_image_encoder(config: ModelEncoder, num_channels: int) -> ImageEncoder
         "freeze": config.freeze,
     }
     try:
-        backbone = _backbone(config, num_channels)
+        backbone = _backbone(config, num_channels, published=published)
         return ImageEncoder(backbone, max_grid=LARGEST_GRID, **options)
     except ConfigError as error:
         raise ConfigError(str(error), error.path or KEY_PATH) from None
@@ -63,7 +117,13 @@ def build_image_encoder(config: ModelEncoder, num_channels: int) -> ImageEncoder
         raise ConfigError(str(error), KEY_PATH) from None
 
 
-def _backbone(config: ModelEncoder, num_channels: int) -> AbstractBackbone:
-    if isinstance(config, PlainConfig):
-        return PlainBackbone(num_channels, widths=config.widths, depth=config.depth, norm=config.norm)
-    return ResidualBackbone(num_channels, widths=config.widths, depths=config.depths, norm=config.norm)
+def _backbone(config: ModelEncoder, num_channels: int, *, published: bool) -> AbstractBackbone:
+    """The backbone that a section describes; its own weights replace published ones if these are not wanted."""
+    options = {name: getattr(config, name) for name in type(config).model_fields if name not in COMMON}
+    if isinstance(config, EfficientNetConfig) and options.pop("pretrained"):
+        options["weights"] = "package"
+    if not published:
+        options.pop("weights", None)
+    if isinstance(config, DenseConfig):
+        options["dropout"] = options.pop("layer_dropout")
+    return backbone_named(config.backbone, channels=num_channels, **options)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
 import numpy as np
@@ -34,9 +34,12 @@ from regard.tasks.writing.evaluation import Evaluation, Scored
 from regard.tasks.writing.model import AbstractWriter, size_of_field
 from regard.tasks.writing.partners import differences_of_fields
 from regard.tasks.writing.source import FieldSpelling, Loaded, Source
+from regard.viz import CaptionedImage, plot_captioned_image
 
 KEPT_BYTES = 1 << 30
 """Pictures of a call that are kept in memory once they are read; further ones are read again when they are encoded."""
+ALL_IN_ONE = (".html", ".pdf")
+"""Suffixes of files that show any number of pictures."""
 TABLES = (".tsv", ".tab", ".txt", ".jsonl", ".ndjson", ".json")
 BLANKS = dict.fromkeys(map(ord, "\t\r\n"), " ")
 
@@ -84,6 +87,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
     _partners: dict[Any, Any] = field(init=False, default_factory=dict)
 
     input_kind = "file"
+    most_inputs = 512
     formats = ("tsv", "jsonl", "text")
     assets = ("target.json", "target.model")
 
@@ -92,13 +96,20 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         self.reader = reader_of(self.config)
 
     @classmethod
-    def build(cls, config: ImageToTextConfig, target: Field, *, name: str = "model") -> ImageToText:
-        """An untrained model; its weights are drawn from torch's global generator."""
+    def build(
+        cls, config: ImageToTextConfig, target: Field, *, name: str = "model", published: bool = True
+    ) -> ImageToText:
+        """An untrained model; its weights are drawn from torch's global generator.
+
+        Args:
+            published: whether published weights are read where the configuration names some.
+        """
         module = build_model(
             config.model,
             num_channels=reader_of(config).fitting.num_channels,
             num_target=len(target.vocabulary),
             max_length=config.data.max_length,
+            published=published,
         )
         return cls(config, target, module, name=name)
 
@@ -275,11 +286,30 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
                 columns = row if format == "text" else [name, *row]
                 yield "\t".join(column.translate(BLANKS) for column in columns)
 
-    def plot(self, predictions: Sequence[Prediction], path: Path, *, title: str = "") -> Sequence[Path]:
-        """Draws for each word its map over the picture (`regard.viz.plot_captioned_image`)."""
-        from regard.viz import plot_captioned_image
+    def plot(
+        self,
+        predictions: Sequence[Prediction],
+        path: Path,
+        *,
+        title: str = "",
+        highest: Literal["largest"] | float | None = None,
+        end_symbol: bool = True,
+    ) -> Sequence[Path]:
+        """Draws for each symbol its map over the picture (`regard.viz.plot_captioned_image`).
 
-        return plot_captioned_image(predictions, path, title=title)
+        Args:
+            highest: the weight of the strongest colour; None: the largest of each symbol.
+            end_symbol: whether the end symbol has a map.
+        """
+        shown = [captioned(prediction) for prediction in predictions if isinstance(prediction, ImagePrediction)]
+        options: dict[str, Any] = {"end_symbol": end_symbol, "highest": "word" if highest is None else highest}
+        if path.suffix.lower() in ALL_IN_ONE or len(shown) == 1:
+            return [plot_captioned_image(shown, path, title=title or None, **options)]
+        digits = len(str(len(shown)))
+        return [
+            plot_captioned_image(item, path.with_stem(f"{path.stem}-{number:0{digits}}"), **options)
+            for number, item in enumerate(shown, start=1)
+        ]
 
     def information(self) -> dict[str, Any]:
         """Facts about the model: sizes, vocabulary, configuration."""
@@ -335,10 +365,25 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         return self.reader(source.image)
 
 
+def captioned(prediction: ImagePrediction) -> CaptionedImage:
+    """A prediction as pictures show it."""
+    return CaptionedImage(
+        prediction.image,
+        prediction.tokens,
+        prediction.alignment,
+        grid=prediction.grid,
+        cell_size=prediction.cell_size,
+        text=prediction.text,
+        note="; ".join(prediction.warnings),
+    )
+
+
 def reader_of(config: ImageToTextConfig) -> PictureReader:
     """What makes of pictures what the encoder reads.
 
     Raises:
         ConfigError: for options that contradict each other.
     """
-    return PictureReader.of(config.data.image, pretrained=bool(getattr(config.model.encoder, "pretrained", False)))
+    encoder = config.model.encoder
+    pretrained = bool(getattr(encoder, "weights", None) or getattr(encoder, "pretrained", False))
+    return PictureReader.of(config.data.image, pretrained=pretrained)

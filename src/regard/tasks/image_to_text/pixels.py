@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from regard.config.tasks.image_to_text import ImageConfig
 from regard.errors import ConfigError, DataError, RegardError
-from regard.image import IMAGENET_MEAN, IMAGENET_STD, Fitting, Rendering, Strokes, image_size, read_image
+from regard.image import Fitting, Rendering, Strokes, image_size, read_image
 
 KEY_PATH = ("data", "image")
 Image = Path | Strokes | NDArray[np.uint8]
@@ -37,25 +37,18 @@ class PictureReader:
         """The reader that `data.image` describes.
 
         Args:
-            pretrained: whether the encoder was trained on photographs of ImageNet.
+            pretrained: whether the encoder has published weights, which suppose pictures as on a screen.
 
         Raises:
             ConfigError: for options that contradict each other.
         """
-        normalise = config.normalise or ("imagenet" if pretrained else "none")
-        invert = config.invert if config.invert is not None else (config.colour == "grey" and normalise == "none")
-        if normalise == "imagenet" and (config.colour != "rgb" or invert):
-            raise ConfigError(
-                "imagenet is for colours as on a screen; set colour: rgb and invert: false", (*KEY_PATH, "normalise")
-            )
+        invert = config.colour == "grey" and not pretrained if config.invert is None else config.invert
         options: dict[str, Any] = {"max_height": config.max_height, "max_width": config.max_width}
         options["max_pixels"] = config.max_pixels
         if config.size is not None:
             if any(options.pop(name) is not None for name in ("max_height", "max_width")):
                 raise ConfigError("max_height and max_width have no effect with size; leave them out", KEY_PATH)
             options = {"size": config.size}
-        if normalise == "imagenet":
-            options |= {"mean": IMAGENET_MEAN, "std": IMAGENET_STD}
         try:
             fitting = Fitting(colour=config.colour, fit=config.fit, invert=invert, **options)
             rendering = Rendering(config.unit, config.pen, config.margin, max_pixels=config.max_pixels)
@@ -110,12 +103,7 @@ class PictureReader:
 
     def seen(self, values: NDArray[np.float32]) -> NDArray[np.uint8]:
         """The picture (H, W, C) uint8 that these values are of, as on a screen."""
-        mean, std = (np.array(each or (default,), np.float32) for each, default in self._scales)
-        levels = values.transpose(1, 2, 0) * std + mean
+        levels = values.transpose(1, 2, 0)
         levels = 1 - levels if self.fitting.invert else levels
         seen: NDArray[np.uint8] = np.rint(levels * 255).clip(0, 255).astype(np.uint8)
         return seen
-
-    @property
-    def _scales(self) -> tuple[tuple[tuple[float, ...] | None, float], tuple[tuple[float, ...] | None, float]]:
-        return (self.fitting.mean, 0.0), (self.fitting.std, 1.0)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.config.tasks.image_to_text import ImageToTextConfig
-from regard.data import Field, Finding, Findings, Picture, Pictures, open_pictures
+from regard.data import Field, Finding, Findings, Pictures, check_pictures, open_pictures
 from regard.data.field import open_pieces
 from regard.data.finding import NUM_EXAMPLES, by_severity
 from regard.data.pictures import SelectedPictures
@@ -20,8 +20,8 @@ from regard.errors import DataError
 from regard.tasks.image_to_text.pixels import PictureReader
 
 FEW, FEW_HELD_OUT = 200, 20
-DECODED = 20_000
-"""Of more pictures a check decodes this many, spread evenly."""
+MOST_DECODED = 20_000
+"""Of more pictures a check reads the headers only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +139,23 @@ def read_material(config: ImageToTextConfig, reader: PictureReader) -> Material:
 
 
 def check(material: Material) -> Findings:
-    """What looks wrong with the pictures and their texts; pictures are decoded."""
-    findings: list[Finding] = []
-    for split in (material.train, material.dev):
-        findings += _of_split(split, material)
-    count, held_out = len(material.train.pictures), len(material.dev.pictures)
-    if count < FEW:
-        findings.append(Finding("warning", f"{count:,} training pictures are too few to learn much from", count))
-    if held_out < FEW_HELD_OUT:
-        findings.append(
-            Finding("warning", f"{held_out:,} held-out pictures are too few for reliable metrics", held_out)
-        )
-    findings += _of_texts(material)
+    """What looks wrong with the pictures and their texts; up to 20,000 pictures are decoded."""
+    train, dev = material.train, material.dev
+    found = check_pictures(
+        train.pictures,
+        dev.pictures,
+        normalise=material.target.normalisation,
+        fitting=material.reader.fitting,
+        rendering=material.reader.rendering,
+        decode=len(train.pictures) + len(dev.pictures) <= MOST_DECODED,
+    )
+    findings = [*found.findings, *_of_lengths(train, material), *_of_lengths(dev, material), *_of_texts(material)]
+    for split, fewest, text in (
+        (train, FEW, "training pictures are too few to learn much from"),
+        (dev, FEW_HELD_OUT, "held-out pictures are too few for reliable metrics"),
+    ):
+        if (count := len(split.pictures)) < fewest:
+            findings.append(Finding("warning", f"{count:,} {text}", count))
     return Findings(by_severity(findings))
 
 
@@ -186,71 +191,29 @@ def _split(name: str, pictures: Pictures, target: Field, reader: PictureReader) 
     return Split(name, pictures, sizes, tuple(refused), np.array(owners, np.int64), np.array(lengths, np.int64))
 
 
-def _of_split(split: Split, material: Material) -> Iterator[Finding]:
-    pictures, lengths = split.pictures, split.lengths
+def _of_lengths(split: Split, material: Material) -> Iterator[Finding]:
+    """Findings about the lengths of texts, and how large pictures are once they are fitted."""
+    lengths, most = split.lengths, material.config.data.max_length
     readable = split.sizes[split.sizes.min(1) > 0]
-    count, texts = len(pictures), len(split.lengths)
-    if not len(readable):
-        yield Finding("error", f"no picture of {split.name} can be read: {split.refused[0]}", count)
-        return
-    heights, widths = readable[:, 0], readable[:, 1]
-    several = "" if texts == count else f" with {texts:,} texts"
-    yield Finding(
-        "info",
-        f"{split.name} has {count:,} picture{'s' * (count > 1)}{several}; heights {heights.min():,} to "
-        f"{heights.max():,}, widths {widths.min():,} to {widths.max():,} pixels, "
-        f"{int(readable.prod(1).mean()):,} pixels on average; texts {lengths.min():,} to {lengths.max():,} symbols, "
-        f"median {np.median(lengths):,.0f}",
-        count,
-    )
-    if pictures.num_blank:
-        yield Finding("info", f"{split.name} has {pictures.num_blank:,} blank lines, which are skipped", 1)
-    refused = [*split.refused, *_damaged(split, material.reader)]
-    if refused:
-        text = f"{len(refused):,} pictures of {split.name} cannot be read"
-        yield Finding("warning", text, len(refused), tuple(refused[:NUM_EXAMPLES]))
-    for what, chosen in (
-        ("are empty", np.flatnonzero(lengths == 0)),
-        (
-            f"are longer than data.max_length={material.config.data.max_length} and left out",
-            np.flatnonzero(lengths > material.config.data.max_length),
-        ),
-    ):
-        if len(chosen):
-            places = tuple(pictures.read(int(split.owners[i])).place for i in chosen[:NUM_EXAMPLES])
-            yield Finding("warning", f"{len(chosen):,} texts of {split.name} {what}", len(chosen), places)
-
-
-def _damaged(split: Split, reader: PictureReader) -> Iterator[str]:
-    """Why pictures whose size is known cannot be decoded."""
-    readable = np.flatnonzero(split.sizes.min(1) > 0)
-    for index in readable[:: max(1, len(readable) // DECODED)].tolist():
-        picture = split.pictures.read(index)
-        try:
-            if not _is_drawn(picture):
-                reader.pixels(picture.image)
-        except DataError as error:
-            yield str(error)
-
-
-def _is_drawn(picture: Picture) -> bool:
-    from regard.image import Strokes
-
-    return isinstance(picture.image, Strokes)
+    if len(readable) and len(lengths):
+        text = (
+            f"{split.name}: {int(readable.prod(1).mean()):,} pixels on average as the encoder reads them; texts of "
+            f"{lengths.min():,} to {lengths.max():,} symbols, median {np.median(lengths):,.0f}"
+        )
+        yield Finding("info", text, len(readable))
+    if len(long := np.flatnonzero(lengths > most)):
+        places = tuple(split.pictures.read(int(split.owners[i])).place for i in long[:NUM_EXAMPLES])
+        text = f"{len(long):,} texts of {split.name} are longer than data.max_length={most} and left out"
+        yield Finding("warning", text, len(long), places)
 
 
 def _of_texts(material: Material) -> Iterator[Finding]:
-    """Findings about the symbols of the held-out texts, and about texts that are trained on."""
+    """Findings about the symbols of the texts."""
     known, counts = material.target.vocabulary, Counter[str]()
-    trained = set(map(material.target.normalisation, material.train.texts()))
-    shared = 0
     for text in material.dev.texts():
-        shared += material.target.normalisation(text) in trained
         counts.update(symbol for symbol in material.target.split(text) if symbol not in known)
     yield Finding("info", f"the vocabulary has {len(known.symbols):,} symbols", len(known.symbols))
     if counts:
         shown = ", ".join(repr(symbol) for symbol, _ in counts.most_common(5)) + ", …" * (len(counts) > 5)
         text = f"{len(counts):,} symbols of dev's texts are not in the training texts: {shown}"
         yield Finding("warning", text, len(counts))
-    if shared:
-        yield Finding("info", f"{shared:,} texts of dev are also those of training pictures", shared)

@@ -121,4 +121,4 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
 
     def restore(self, config: ImageToTextConfig, folder: Path, *, name: str) -> ImageToText:
         """The model with the saved symbols."""
-        return ImageToText.build(config, load_field(folder, "target"), name=name)
+        return ImageToText.build(config, load_field(folder, "target"), name=name, published=False)

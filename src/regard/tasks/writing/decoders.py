@@ -58,12 +58,14 @@ def build_text_decoder(
         return TokenHead(size, num_target, tied=embedding if side.tied_weights else None, never=NEVER)
 
     if side.architecture == "recurrent":
+        readout: Any = getattr(side, "readout", "tanh")
         return build_decoder(
             side,
             attention,
             encoder,
             embedding=lambda: embedding(num_target, side.embedding_size, side.dropout, shared),
-            head=partial(head, side.size),
+            head=partial(head, side.embedding_size if readout == "deep" else side.size),
+            readout=readout,
         )
     if attention is None:
         raise ConfigError(

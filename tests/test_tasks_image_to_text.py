@@ -1,0 +1,363 @@
+"""Image to text from tables of pictures and strokes to texts: training, resuming, prediction, figures."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from regard.cli import run
+from regard.config import Config
+from regard.config import load as read_config
+from regard.config.tasks.image_to_text import ImageToTextConfig
+from regard.data import Field, Vocabulary
+from regard.errors import ConfigError, DataError
+from regard.image import Strokes
+from regard.tasks import TASKS, ImageToText, load, train
+from regard.tasks.image_to_text.augmentation import Augmenter
+from regard.tasks.image_to_text.batches import bucket_pictures, in_batches, padding
+from regard.tasks.image_to_text.pixels import PictureReader
+
+LOOP = {"device": "cpu", "threads": 1, "samples": 0, "log_every": 1000}
+SMALL = {
+    "encoder": {"widths": [8, 16], "depths": [1, 1], "dropout": 0.0},
+    "decoder": {"size": 32, "embedding_size": 16, "order": "attend_then_recur", "dropout": 0.0},
+    "attention": {"recipe": "plane_coverage", "size": 32, "num_filters": 4, "kernel_size": 3},
+}
+
+
+def bars(text: str, shift: int) -> list[list[int]]:
+    """Strokes of words side by side: `i` is a vertical bar, `o` a square, `-` a horizontal one."""
+    shapes = {"i": [10, 0, 10, 40], "o": [0, 10, 20, 10, 20, 30, 0, 30, 0, 10], "-": [0, 20, 25, 20]}
+    lines = []
+    for place, word in enumerate(text.split()):
+        moved = [value + (40 * place + shift if axis % 2 == 0 else 0) for axis, value in enumerate(shapes[word])]
+        lines.append(moved)
+    return lines
+
+
+def written(path: Path, count: int, seed: int) -> list[str]:
+    """A JSONL table of strokes with tokens; their texts."""
+    random = np.random.default_rng(seed)
+    texts = [" ".join(random.choice(list("io-"), random.integers(1, 4))) for _ in range(count)]
+    records = [
+        {"id": f"{path.stem}-{number}", "tokens": text, "strokes": bars(text, int(random.integers(0, 5)))}
+        for number, text in enumerate(texts)
+    ]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return texts
+
+
+def configuration(folder: Path, *, data: dict[str, Any] | None = None, **training: Any) -> Path:
+    values = {
+        "task": "image_to_text",
+        "data": {
+            "train": "train.jsonl",
+            "dev": "dev.jsonl",
+            "target": {"units": "whitespace"},
+            "image": {"unit": 12.0, "margin": 2.0},
+            **(data or {}),
+        },
+        "model": SMALL,
+        "training": {**LOOP, **training},
+        "decoding": {"max_length": 6},
+    }
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with tables of strokes, and a run that has learned them."""
+    folder = tmp_path_factory.mktemp("bars")
+    for name, count, seed in (("train", 120, 1), ("dev", 20, 2), ("test", 20, 3)):
+        written(folder / f"{name}.jsonl", count, seed)
+    path = configuration(
+        folder, max_steps=200, validate_every=100, batch_pixels=8_000, learning_rate=0.01, label_smoothing=0.0
+    )
+    train(read_config(path), folder / "run")
+    return folder
+
+
+def test_a_toy_is_learned_and_evaluated(learned: Path) -> None:
+    model = load(learned / "run", device="cpu")
+    assert isinstance(model, ImageToText)
+    evaluation = model.evaluate(learned / "test.jsonl")
+    assert evaluation.metrics["expression_rate"] >= 0.9
+    assert evaluation.metrics["expression_rate"] == 1 - evaluation.metrics["sequence_error_rate"]
+    assert evaluation.metrics["expression_rate_1"] >= evaluation.metrics["expression_rate"]
+    assert evaluation.metrics["items"] == 20
+    assert "expression rate" in str(evaluation)
+    assert "cider" not in evaluation.metrics
+
+
+def inputs(folder: Path) -> list[Any]:
+    model = load(folder / "run", device="cpu")
+    return [entry for _, entry in model.inputs(str(folder / "test.jsonl"))]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"beam": 3, "num_best": 2},
+        {"beam": 4, "coverage_penalty": "gnmt"},
+        {"method": "sampling", "num_samples": 3, "seed": 5, "length_penalty": "none"},
+    ],
+    ids=["beam", "coverage", "sampling"],
+)
+def test_a_picture_alone_gives_what_it_gives_among_others(learned: Path, settings: dict[str, Any]) -> None:
+    model = load(learned / "run", device="cpu")
+    search = model.config.decoding.replace(**settings)
+    given = inputs(learned)[:6]
+    together = model.predict(given, search=search)
+    small = model.predict(given, search=search.replace(batch_pixels=1))
+    for one, other in zip(together, small, strict=True):
+        assert one.text == other.text
+        assert one.log_probability == pytest.approx(other.log_probability, abs=1e-4)
+        assert [a.text for a in one.alternatives] == [a.text for a in other.alternatives]
+        assert one.alignment.shape == other.alignment.shape == (len(one.tokens), one.grid[0] * one.grid[1])
+        torch.testing.assert_close(one.alignment, other.alignment, atol=1e-5, rtol=0)
+        torch.testing.assert_close(one.alignment.sum(1), torch.ones(len(one.tokens)))
+
+
+def test_searches_of_text_to_text_serve_here(learned: Path) -> None:
+    model = load(learned / "run", device="cpu")
+    entry = inputs(learned)[0]
+    (plain,) = model.predict([entry])
+    (prefixed,) = model.predict([entry], constraints=[{"prefix": "- -"}])
+    assert prefixed.text.startswith("- -")
+    (without,) = model.predict([entry], constraints=[{"exclude": plain.text.split()[:1]}])
+    assert plain.text.split()[0] not in without.text.split()
+    pieces = list(model.stream([entry], search=model.config.decoding.replace(beam=1)))
+    assert (
+        "".join(piece.text for piece in pieces)
+        == model.predict([entry], search=model.config.decoding.replace(beam=1))[0].text
+    )
+    together = model.config.decoding.replace(ensemble=(learned / "run",))
+    (twice,) = model.predict([entry], search=together)
+    assert twice.text == plain.text
+    assert twice.log_probability == pytest.approx(plain.log_probability, abs=1e-4)
+    reranked = model.config.decoding.replace(reranker=learned / "run", num_best=2)
+    assert model.predict([entry], search=reranked)[0].text == plain.text
+
+
+def test_malformed_pictures_are_named_and_the_others_served(
+    learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+    good = tmp_path / "good.png"
+    image.fromarray(np.full((20, 30), 255, np.uint8)).save(good)
+    truncated = tmp_path / "truncated.png"
+    image.fromarray(np.random.default_rng(0).integers(0, 255, (60, 60), np.uint8)).save(truncated)
+    truncated.write_bytes(truncated.read_bytes()[:400])
+    (tmp_path / "empty.png").write_bytes(b"")
+    (tmp_path / "text.png").write_text("this is no picture")
+    (tmp_path / "bad.inkml").write_text("<ink><trace>1 2, x y</trace></ink>")
+    names = ["empty.png", "text.png", "truncated.png", "missing.png", "bad.inkml"]
+    model = load(learned / "run", device="cpu")
+    predictions = model.predict([tmp_path / name for name in names] + [good])
+    for name, prediction in zip(names, predictions):
+        assert prediction.text == ""
+        assert name in prediction.warnings[0]
+    (alone,) = model.predict([good])
+    assert predictions[-1].warnings == ()
+    assert (predictions[-1].text, predictions[-1].score) == (alone.text, pytest.approx(alone.score, abs=1e-5))
+    with pytest.raises(DataError, match=r"input 1 .*empty\.png"):
+        model.predict([tmp_path / "empty.png"], strict=True)
+    assert run(["predict", "-m", str(learned / "run"), *(str(tmp_path / name) for name in names), str(good)]) == 0
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 6
+    assert all(name in printed.err for name in names)
+
+
+def test_pictures_of_any_kind_are_read(learned: Path, tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    model = load(learned / "run", device="cpu")
+    strokes = Strokes.of(bars("i o", 0))
+    pixels = model.reader.pixels(strokes)
+    image.fromarray(pixels[..., 0]).save(tmp_path / "io.png")
+    texts = [each.text for each in model.predict([strokes, pixels, tmp_path / "io.png", str(tmp_path / "io.png")])]
+    assert texts == ["i o"] * 4
+    with pytest.raises(TypeError, match="a list of pictures"):
+        model.predict(strokes)
+    with pytest.raises(TypeError, match="got a int"):
+        model.predict([3])
+    tiny, wide = np.zeros((1, 1, 1), np.uint8), np.full((8, 30_000, 1), 255, np.uint8)
+    assert [prediction.warnings for prediction in model.predict([tiny, wide])] == [(), ()]
+
+
+def test_a_table_is_an_argument_and_a_file_of_pictures_is_drawn(
+    learned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(learned / "run")
+    table = tmp_path / "three.jsonl"
+    table.write_text("".join((learned / "test.jsonl").read_text().splitlines(keepends=True)[:3]))
+    assert run(["predict", "-m", folder, str(table)]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [name for name, _ in lines] == ["test-0", "test-1", "test-2"]
+    assert run(["predict", "-m", folder, str(table), "--format", "jsonl", "--alignments"]) == 0
+    record = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert len(record["alignment"][0]) == record["grid"][0] * record["grid"][1]
+    assert record["text"] == lines[0][1]
+    assert run(["plot", "-m", folder, str(table), "-o", str(tmp_path / "all.html")]) == 0
+    assert "test" in capsys.readouterr().out or (tmp_path / "all.html").exists()
+    assert run(["plot", "-m", folder, str(table), "-o", str(tmp_path / "each.png"), "--separate"]) == 0
+    assert len(list(tmp_path.glob("each-*.png"))) == 3
+
+
+def test_a_run_that_is_stopped_inside_an_epoch_ends_with_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, count, seed in (("train", 30, 1), ("dev", 5, 2)):
+        written(tmp_path / f"{name}.jsonl", count, seed)
+    options = {"max_steps": 6, "epochs": 3, "validate_every": 3, "batch_pixels": 8_000}
+    path = configuration(tmp_path, data={"augmentation": {}}, **options)
+    train(read_config(path), tmp_path / "whole")
+    stops, made = [2, 4], TASKS["image_to_text"].trainee
+
+    def trainee(model: Any, material: Any) -> Any:
+        trainee = made(model, material)
+        compute = trainee.loss
+
+        def loss(batch: Any, *, step: int, generator: Any) -> Any:
+            if stops and step == stops[0]:
+                stops.pop(0)
+                os.kill(os.getpid(), signal.SIGINT)
+            return compute(batch, step=step, generator=generator)
+
+        trainee.loss = loss
+        return trainee
+
+    monkeypatch.setattr(TASKS["image_to_text"], "trainee", trainee, raising=False)
+    reasons = [train(read_config(path), tmp_path / "parts").stop_reason for _ in range(3)]
+    assert reasons == ["interrupted", "interrupted", "max_steps"]
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")]
+    assert weights[0] == weights[1]
+
+
+def test_several_references_are_one_item_with_figures_of_captions(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    lines = []
+    for number in range(12):
+        pixels = np.full((16, 16), 255, np.uint8)
+        pixels[4:12, 2 + number % 2 * 8 : 6 + number % 2 * 8] = 0
+        image.fromarray(pixels).save(tmp_path / f"{number}.png")
+        side = "right" if number % 2 else "left"
+        lines += [f"{number}.png\ta bar on the {side}\n", f"{number}.png\tthe {side} has a bar\n"]
+    for name, part in (("train", lines[:16]), ("dev", lines[16:]), ("test", lines[16:20])):
+        (tmp_path / f"{name}.tsv").write_text("".join(part), encoding="utf-8")
+    (tmp_path / "test.tsv").write_text("".join(lines[16:20]), encoding="utf-8")
+    data = {"train": "train.tsv", "dev": "dev.tsv", "target": {"units": "word"}}
+    path = configuration(tmp_path, data=data, max_steps=2, validate_every=2, batch_pixels=2_000)
+    outcome = train(read_config(path, ["select=cider_d"]), tmp_path / "run")
+    assert {"cider", "cider_d", "rouge_l", "bleu_4"} <= set(outcome.metrics)
+    model = load(tmp_path / "run", device="cpu")
+    evaluation = model.evaluate(tmp_path / "test.tsv")
+    assert [len(entry.item.references) for entry in evaluation.scored] == [2, 2]
+    material = TASKS["image_to_text"].read(read_config(path).config)
+    assert material.train.owners.tolist() == [i for i in range(8) for _ in range(2)]
+    assert material.train.text(3) == "the right has a bar"
+
+
+def test_batches_hold_every_item_once_with_little_padding() -> None:
+    random = np.random.default_rng(0)
+    shapes = np.stack([random.integers(20, 120, 500), random.integers(20, 600, 500)], 1)
+    for batches in (
+        bucket_pictures(shapes, batch_pixels=200_000, seed=1, epoch=3),
+        list(in_batches(shapes, 200_000)),
+        list(in_batches(shapes, 200_000, in_order=True)),
+    ):
+        assert sorted(np.concatenate(batches).tolist()) == list(range(500))
+        assert all(len(b) == 1 or len(b) * shapes[b].max(0).prod() <= 200_000 for b in batches)
+    bucketed = bucket_pictures(shapes, batch_pixels=200_000, seed=1, epoch=3)
+    assert padding(bucketed, shapes) < 0.35
+    again = bucket_pictures(shapes, batch_pixels=200_000, seed=1, epoch=3)
+    assert all(np.array_equal(one, other) for one, other in zip(bucketed, again, strict=True))
+    other = bucket_pictures(shapes, batch_pixels=200_000, seed=1, epoch=4)
+    assert [batch.tolist() for batch in other] != [batch.tolist() for batch in bucketed]
+
+
+def test_changes_differ_between_epochs_and_items_and_are_the_same_again() -> None:
+    config = ImageToTextConfig.model_validate({"data": {"train": "x.jsonl", "augmentation": {}}})
+    reader = PictureReader.of(config.data.image)
+    augment = Augmenter.of(config.data.augmentation, reader, 7)
+    strokes = Strokes.of(bars("i o -", 0))
+    first, again = augment(strokes, 0, 5), augment(strokes, 0, 5)
+    np.testing.assert_array_equal(first, again)
+    for epoch, item in ((1, 5), (0, 6)):
+        other = augment(strokes, epoch, item)
+        assert other.shape != first.shape or not np.array_equal(other, first)
+    np.testing.assert_array_equal(Augmenter.of(None, reader, 7)(strokes, 0, 5), reader(strokes))
+
+
+def refused(folder: Path, *overrides: str) -> Config:
+    written(folder / "train.jsonl", 12, 1)
+    written(folder / "dev.jsonl", 4, 2)
+    config = read_config(configuration(folder), overrides).config
+    TASKS["image_to_text"].draft(config)
+    return config
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["training.alignment_losses.guided_attention=1.0"], "cells of a picture have no such order"),
+        (["training.compile=true"], "leave compile out"),
+        (["data.image.fit=crop"], "fit='crop' has no effect without size"),
+        (["data.image.size=[32, 32]", "data.image.max_width=9"], "no effect with size"),
+        (["decoding.alignment_layer=cross.7"], "alignment_layer"),
+        (["model.encoder.widths=[4, 5]", "model.encoder.size=7"], "even"),
+        (["model.decoder.like=arctic"], "order is what like: arctic says"),
+        (["model.decoder.readout=deep", "model.attention=null", "model.decoder.context=mean"], "readout|order"),
+    ],
+)
+def test_settings_without_a_meaning_are_refused(tmp_path: Path, overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        refused(tmp_path, *overrides)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"encoder": {"backbone": "plain", "widths": [4, 8], "depth": 1}},
+        {"encoder": {"backbone": "dense", "growth": 4, "depth": 2, "num_blocks": 2}},
+        {"encoder": {"backbone": "efficientnet-lite0", "stride": 8, "size": 8}},
+        {"encoder": {"backbone": "resnet18", "stride": 8, "size": 8}},
+        {"attention": {"recipe": "show_attend_tell", "size": 8, "hard": True}},
+        {"attention": None, "decoder": {"context": "mean"}},
+        {"decoder": {"order": "attend_then_recur", "readout": "deep", "cell": "lstm"}},
+        {"decoder": {"like": "arctic", "cell": "lstm"}, "attention": {"recipe": "show_attend_tell", "size": 8}},
+        {"architecture": "transformer", "decoder": {"size": 16, "layers": 2, "heads": 2}},
+    ],
+    ids=["plain", "dense", "efficientnet", "resnet", "hard", "fixed", "deep", "arctic", "transformer"],
+)
+def test_every_network_is_built_and_takes_a_step(tmp_path: Path, model: dict[str, Any]) -> None:
+    written(tmp_path / "train.jsonl", 12, 1)
+    written(tmp_path / "dev.jsonl", 3, 2)
+    values = yaml.safe_load(configuration(tmp_path, max_steps=1, epochs=1).read_text())
+    values["model"] = model
+    if (model.get("attention") or {}).get("hard"):
+        values["training"]["reinforce"] = {}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
+    outcome = train(read_config(tmp_path / "config.yaml"), tmp_path / "run")
+    assert outcome.metrics["teacher_forced_loss"] > 0
+    assert load(tmp_path / "run", device="cpu").predict([Strokes.of(bars("i", 0))])[0].warnings == ()
+
+
+def test_models_that_read_otherwise_do_not_predict_together(learned: Path) -> None:
+    model = load(learned / "run", device="cpu")
+    field = Field(model.target.normalisation, model.target.units, Vocabulary(["a", "b"]))
+    image = model.config.data.image.model_copy(update={"unit": 13.0})
+    data = model.config.data.model_copy(update={"image": image})
+    other = ImageToText.build(model.config.model_copy(update={"data": data}), field, name="other")
+    found = model.differences(other)
+    assert any("vocabulary" in line for line in found)
+    assert any("pictures" in line for line in found)
