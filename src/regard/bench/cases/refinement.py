@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,7 +40,9 @@ def contest(dtype: torch.dtype, *, padded: bool, B: int, T: int, h: int, w: int,
         return answer(attention(queries, memory, previous=previous, real=real)[0].context)
 
     def plain() -> Answer:
-        score, read, correction = attention.attention.score, attention.attention.read, attention.correction
+        score: Any = attention.attention.score
+        read: Any = attention.attention.read
+        correction = attention.correction
         query, keys, read_values = (
             x.unflatten(2, (H, -1)).transpose(1, 2)
             for x in (score.query_projection(queries), score.key_projection(values), read.value_projection(values))
