@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from regard import tree
+from regard import plain, tree
 from regard.attention import Correction, Mechanism, Parallel, Refined, bahdanau, location_sensitive, multi_head
+from regard.attention.running_sum import reference, sums_before
 from regard.config.search import Search
 from regard.decoding import beam_search
 from regard.errors import ShapeError, UnsupportedError
@@ -252,7 +253,7 @@ def test_grids_and_weights_that_do_not_fit_are_errors_with_the_sizes():
     attention, values, queries = refined(), torch.randn(1, 6, 6).double(), torch.randn(1, 3, 4).double()
     with pytest.raises(ShapeError, match=r"Encoded\(grid=\(h, w\)\)"):
         attention.prepare(values)
-    with pytest.raises(ShapeError, match="h=2 by w=4 cells does not have S=6"):
+    with pytest.raises(ShapeError, match="h=2 by w=4 cells needs S=8"):
         attention.prepare(values, grid=(2, 4))
     memory = attention.prepare(values, grid=(2, 3))
     with pytest.raises(ShapeError, match=r"\(1, 2, 3, 6\)"):
@@ -314,3 +315,32 @@ def test_a_row_without_any_position_gets_zeros_and_changes_nothing():
     assert not attended.context[1].any()
     assert not replace(state).coverage[1].any()
     assert torch.isfinite(attended.context).all()
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+def test_running_sums_are_those_of_a_loop_and_can_be_differentiated_twice(steps):
+    draw = torch.Generator().manual_seed(1)
+    first, *maps = (
+        torch.randn(*shape, generator=draw, dtype=torch.float64, requires_grad=True)
+        for shape in ((2, 3, 5), (2, steps, 2, 5), (2, steps, 1, 5))
+    )
+    before, after = sums_before(first, *maps)
+    total = first
+    for t in range(steps):
+        torch.testing.assert_close(before[:, t], total)
+        total = total + torch.cat([x[:, t] for x in maps], 1)
+    torch.testing.assert_close(after, total)
+    for ours, theirs in zip(sums_before(first, *maps), reference(first, *maps), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    assert torch.autograd.gradcheck(sums_before, (first, *maps))
+    assert torch.autograd.gradgradcheck(lambda *x: [y.sin() for y in sums_before(*x)], (first, *maps))
+
+
+def test_a_step_and_a_pass_without_fast_paths_are_the_same():
+    attention = refined()
+    memory = attention.prepare(torch.randn(2, 6, 6).double(), grid=(2, 3))
+    queries, previous = torch.randn(2, 5, 4).double(), torch.randn(2, 2, 5, 6).double().softmax(3)
+    fast, _ = attention(queries, memory, previous=previous)
+    with plain():
+        slow, _ = attention(queries, memory, previous=previous)
+    torch.testing.assert_close(fast.context, slow.context)

@@ -352,3 +352,34 @@ def test_a_stopped_training_of_both_directions_ends_with_the_same_bytes(kind, tm
     search = found.config.decoding.replace(joint=True, beam=3, max_length=5)
     texts = [p.text for p in found.predict(["0 1", "2"], search=search)]
     assert [line.rpartition("\t")[2] for line in printed[0].splitlines()] == texts
+
+
+def test_pictures_are_written_about_in_both_directions_with_a_refined_attention(tmp_path):
+    case = TASK_CASES["image_to_text"]
+    case.write(tmp_path)
+    sections = case.sections
+    side = {"size": 8, "layers": 2, "heads": 2, "dropout": 0.0, "refinement": {"size": 3, "kernel_size": 3}}
+    values = {
+        "task": "image_to_text",
+        "data": {**sections["data"], "target": {**sections["data"].get("target", {}), "direction": "both"}},
+        "model": {"architecture": "transformer", "encoder": sections["model"]["encoder"], "decoder": side},
+        "training": {**LOOP, **case.training},
+        "decoding": {"max_length": 5, "joint": True, "beam": 3},
+    }
+    path = tmp_path / "both.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    train(read_config(path), tmp_path / "run")
+    model = load(tmp_path / "run", device="cpu")
+    assert model.module.decoder.layers[1].cross_attention.correction.dimensions == 2
+    ((_, given),) = model.inputs(str(tmp_path / case.inputs[0]))
+    (prediction,) = model.predict([given])
+    loaded = model.loaded(model.sources([given], model.config.decoding))
+    has_ended = prediction.stop_reason == "eos"
+    ids = model.target.vocabulary.ids(prediction.tokens[: len(prediction.tokens) - has_ended]).tolist()
+    total = 0.0
+    for bos, written in ((BOS, ids), (EOS, ids[::-1])):
+        target = [*written, *[EOS] * has_ended]
+        (h,) = force_align(model.module.decoder, loaded.memory, [target], bos=bos, eos=EOS)
+        candidate = Candidates(torch.tensor(h.log_probability), len(target), has_ended)
+        total += float(GnmtPenalty(model.config.decoding.alpha).score(candidate))
+    assert prediction.score == pytest.approx(total, abs=1e-4)

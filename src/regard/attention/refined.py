@@ -12,6 +12,7 @@ from regard import tree
 from regard.attention.contract import Attended, Look, Memory, State, Tree
 from regard.attention.mechanism import Mechanism
 from regard.attention.precision import widened
+from regard.attention.running_sum import sums_before
 from regard.attention.sizes import check_query
 from regard.attention.verbs import AbstractComposite
 from regard.errors import ShapeError, UnsupportedError
@@ -89,7 +90,7 @@ class Correction(nn.Module):
             return coverage.new_zeros(coverage.shape[0], self.num_heads, coverage.shape[2])
         if self.dimensions == 2:
             coverage = coverage.unflatten(2, _cells(grid, coverage.shape[2]))
-        hidden = torch.relu(self.convolution(coverage)).flatten(2)
+        hidden = self.convolution(coverage).relu_().flatten(2)
         corrections: Tensor = self.projection(hidden)
         return corrections if self.norm is None else self.norm(corrections.mT, mask).mT
 
@@ -319,16 +320,15 @@ class Refined(AbstractComposite):
         if self.own:
             own, _, _ = attention.alignment(energies, allowed.support, look, None)
             maps.append(own.unflatten(0, (rows, steps)))
-        seen = torch.cat(maps, 2) if len(maps) > 1 else maps[0]
-        sums = torch.cat([state.coverage[:, None].to(seen.dtype), seen], 1).cumsum(1)
-        corrections = self._corrections(merge_rows(sums[:, :-1]), memory, real)
+        before, coverage = sums_before(state.coverage.to(maps[0].dtype), *maps)
+        corrections = self._corrections(merge_rows(before), memory, real)
 
         weights, _, auxiliary = attention.alignment(energies - corrections, allowed.support, look, None)
         context = attention.read(weights, look).unflatten(0, (rows, steps))
         weights = weights.unflatten(0, (rows, steps)).transpose(1, 2)
         if recorders.wanted(attention):
             recorders.report(attention, weights)
-        after = RefinedState(replace(state.attention, position=state.attention.position + steps), sums[:, -1])
+        after = RefinedState(replace(state.attention, position=state.attention.position + steps), coverage)
         auxiliary = tree.map(lambda leaf: leaf.unflatten(0, (rows, steps)), auxiliary)
         return Attended(context, weights if alignment else None, auxiliary), after
 

@@ -70,7 +70,8 @@ class SettingsCommand(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Runs the verb, which finds the flags in its context."""
         values = {flag.name: ctx.params.pop(flag.name) for flag in _flags()}
-        ctx.meta[SETTINGS] = {name: value for name, value in values.items() if value is not None}
+        texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in values.items()}
+        ctx.meta[SETTINGS] = {name: value for name, value in texts.items() if value is not None}
         return super().invoke(ctx)
 
 
@@ -128,7 +129,13 @@ def _flag(name: str, key: Key) -> inspect.Parameter:
     for task, other in _keys_by_task()[name].items():
         if (text := other.field.description or "") != meaning and not any(text in line for line in lines):
             lines.append(f"In {task}: {text}.")
-    option = typer.Option(f"--{_dashed(name)}", metavar=metavar, help=" ".join(lines))
+    flag = f"--{_dashed(name)}"
+    if kinds == [bool]:
+        switch = typer.Option(f"{flag}/--no-{_dashed(name)}", help=" ".join(lines), show_default=False)
+        return inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[bool | None, switch]
+        )
+    option = typer.Option(flag, metavar=metavar, help=" ".join(lines))
     annotation = Annotated[str | None, option]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 

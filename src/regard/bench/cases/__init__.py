@@ -12,6 +12,11 @@ from regard.bench.cases.sound import SOUND
 
 CASES: dict[str, Case] = {
     case.name: case for case in (*ENCODERS, *ENERGIES, *LOCATION, *OPERATIONS, *OUTPUT, *MODELS, *PICTURES, *SOUND)
+from regard.bench.cases.refinement import REFINEMENT
+from regard.bench.cases.sound import SOUND
+
+CASES: dict[str, Case] = {
+    case.name: case for case in (*ENCODERS, *ENERGIES, *LOCATION, *OPERATIONS, *OUTPUT, *REFINEMENT, *MODELS, *SOUND)
 }
 
 __all__ = ["CASES"]
