@@ -109,7 +109,7 @@ def inputs(folder: Path) -> list[Any]:
     [
         {"beam": 3, "num_best": 2},
         {"beam": 4, "coverage_penalty": "gnmt"},
-        {"method": "sampling", "num_samples": 3, "seed": 5, "length_penalty": "none"},
+        {"method": "sampling", "seed": 5},
     ],
     ids=["beam", "coverage", "sampling"],
 )

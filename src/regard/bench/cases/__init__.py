@@ -15,3 +15,5 @@ CASES: dict[str, Case] = {
     case.name: case
     for case in (*ENCODERS, *ENERGIES, *LOCATION, *OPERATIONS, *OUTPUT, *REFINEMENT, *MODELS, *PICTURES, *SOUND)
 }
+
+__all__ = ["CASES"]
