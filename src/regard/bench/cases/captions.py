@@ -164,7 +164,7 @@ CAPTIONS = (
         training_pass,
         {**_SIZES, **_FILTERS},
         {**_QUICK, **_FEW},
-        aims=(Aim(PLAIN, 2),),
+        aims=(Aim(PLAIN, 1.6),),
         measures_memory=True,
     ),
     Case(
@@ -173,7 +173,7 @@ CAPTIONS = (
         training_pass,
         {**_SIZES, "T": 20, "h": 14, "w": 14, "M": 512, "N": 10000, **_NONE},
         {**_QUICK, **_NONE},
-        aims=(Aim(PLAIN, 1.5),),
+        aims=(Aim(PLAIN, 1.4),),
     ),
     Case(
         "formula-beam",
@@ -181,6 +181,6 @@ CAPTIONS = (
         beam,
         {**_SIZES, "B": 4, "K": 5, **_FILTERS},
         {**_QUICK, "K": 3, **_FEW},
-        aims=(Aim(PLAIN, 2),),
+        aims=(Aim(PLAIN, 1.6),),
     ),
 )
