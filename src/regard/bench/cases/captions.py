@@ -92,7 +92,7 @@ class PlainCaptioner:
 def build(dtype: torch.dtype, M: int, E: int, D: int, A: int, N: int, F: int, W: int) -> Any:
     """The decoder, with coverage of a plane by F filters of W by W, or without where F is 0; the same each time."""
     torch.manual_seed(1)
-    sizes = {"query_size": D, "memory_size": M, "size": A}
+    sizes: dict[str, Any] = {"query_size": D, "memory_size": M, "size": A}
     attention = plane_coverage(**sizes, num_filters=F, kernel_size=W, gate="scalar") if F else None
     options: dict[str, Any] = {"embedding_size": E, "size": D, "attention_size": A, "attention": attention}
     return captioner(N, memory_size=M, padding=None, **options).to(dtype)
