@@ -1,12 +1,14 @@
 """Plots the attention of every mechanism on a small task that it has learned: docs/pictures/mechanisms/<recipe>.svg.
 
     python docs/figures.py [recipe …]
+    python docs/figures.py captions
 
 - Most mechanisms learn to repeat every symbol of the source a fixed number of times (a once, b twice, c three times):
   repeated symbols are equal, and only their position tells them apart. All models have the same GRU encoder and
   decoder and are trained for the same number of steps; the plot shows free-running decoding of an unseen source.
 - Self-attention predicts the next symbol of a periodic sequence.
 - Pooling finds the symbol after the only a.
+- `captions` is no recipe: a small captioner of drawn pictures with one object, whose maps are in docs/pictures.
 
 Takes about 15 seconds per recipe on one core.
 """
@@ -16,18 +18,22 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
 from regard import plot_alignment
 from regard.attention import RECIPES, Divided
+from regard.data import synthetic_picture
 from regard.decoding import greedy_search
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.losses import cross_entropy
-from regard.models import Bridge, EncoderDecoder, RecurrentDecoder, RecurrentEncoder
+from regard.models import Bridge, Encoded, EncoderDecoder, RecurrentDecoder, RecurrentEncoder
+from regard.viz import CaptionedImage, plot_captioned_image
 
 FOLDER = Path(__file__).parent / "pictures" / "mechanisms"
 PAD, BOS, EOS, FIRST = 0, 1, 2, 3
@@ -44,7 +50,7 @@ def main(names: list[str]) -> None:
     for name in names or sorted(RECIPES):
         torch.manual_seed(0)
         run = predict_next if name in POSITIONAL else pool if name == "self_pooling" else repeat
-        print(f"{name:24} {run(name)}", flush=True)
+        print(f"{name:24} {caption() if name == 'captions' else run(name)}", flush=True)
 
 
 def repeat(name: str) -> str:
@@ -138,12 +144,72 @@ def pool(name: str) -> str:
     return f"loss {last:.4f}  {shown} → {answer}"
 
 
-def train(model: nn.Module, loss: Callable[[Generator], Tensor]) -> float:
-    """Trains for `STEPS` steps, then sets evaluation mode without gradients; returns the last loss in nats."""
+class Cells(nn.Module):
+    """Pictures of 64 × 64 pixels as 8 × 8 cells of 8 pixels, in rows, with where they are."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        widths = (3, 32, 48, size)
+        parts = [
+            part
+            for before, width in pairwise(widths)
+            for part in (nn.Conv2d(before, width, 3, 2, 1), nn.GroupNorm(8, width), nn.ReLU())
+        ]
+        self.layers = nn.Sequential(*parts, nn.Conv2d(size, size, 3, 1, 1))
+        self.places = nn.Parameter(0.1 * torch.randn(size, 8, 8))
+        self.output_size = size
+
+    def encode(self, images: Tensor, mask: Tensor | None = None) -> Encoded:
+        """Cells (B, 64, size) of images (B, 3, 64, 64)."""
+        cells = self.layers(images) + self.places
+        return Encoded(cells.flatten(2).transpose(1, 2), None, None, grid=(8, 8))
+
+
+def caption() -> str:
+    """A captioner of pictures with one object says colour, shape and place."""
+    size, random = 64, np.random.default_rng(0)
+    pictures = [synthetic_picture(random, num_objects=1) for _ in range(4000)]
+    words = sorted({word for one in pictures for word in one.text.split()})
+    ids = [[FIRST + words.index(word) for word in one.text.split()] + [EOS] for one in pictures]
+    images = torch.stack([torch.from_numpy(one.image).permute(2, 0, 1) for one in pictures]).float() / 255
+    decoder = RecurrentStack(size, size, cell="gru")
+    model = EncoderDecoder(
+        Cells(size),
+        RecurrentDecoder(
+            TokenEmbedding(FIRST + len(words), size),
+            decoder,
+            TokenHead(size, FIRST + len(words), never=(PAD, BOS)),
+            Bridge(size, decoder, "dense"),
+            attention=RECIPES["bahdanau"](query_size=size, memory_size=size, size=size),
+            input_feeding=False,
+        ),
+    )
+
+    def loss(generator: Generator) -> Tensor:
+        chosen = torch.randint(len(images) - 1, (32,), generator=generator)
+        target = padded([ids[i] for i in chosen.tolist()])
+        inputs = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], 1)
+        memory = model.decoder.prepare(model.encoder.encode(images[chosen]))
+        total, _ = cross_entropy(model.decoder(inputs, memory).log_probabilities, target, target != PAD)
+        return total / (target != PAD).sum()
+
+    last = train(model, loss, steps=1200, rate=2e-3)
+    encoded = model.encoder.encode(images[-1:])
+    memory = model.decoder.prepare(encoded)
+    best = greedy_search(model.decoder, memory, bos=BOS, eos=EOS, max_length=12, alignment=True)[0][0]
+    text = ["</s>" if i == EOS else words[i - FIRST] for i in best.tokens.tolist()]
+    maps = best.alignments[model.decoder.main_attention][0]
+    drawn = CaptionedImage(pictures[-1].image, text, maps, grid=encoded.grid, text=pictures[-1].text)
+    plot_captioned_image(drawn, FOLDER.parent / "captions.png")
+    return f"loss {last:.4f}  {' '.join(text)}"
+
+
+def train(model: nn.Module, loss: Callable[[Generator], Tensor], *, steps: int = STEPS, rate: float = 3e-3) -> float:
+    """Trains for `steps` steps, then sets evaluation mode without gradients; returns the last loss in nats."""
     generator = torch.Generator().manual_seed(1)
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     value = torch.zeros(())
-    for _ in range(STEPS):
+    for _ in range(steps):
         value = loss(generator)
         optimizer.zero_grad()
         value.backward()

@@ -9,11 +9,11 @@ from torch import nn
 
 from decoders import BOS
 from regard import tree
-from regard.attention import bahdanau, location_sensitive, luong
+from regard.attention import bahdanau, coverage, location_sensitive, luong, plane_coverage
 from regard.decoding import Search, search
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.layers.twin import MIN_ROWS, twin
-from regard.models import Encoded, PointerDecoder, RecurrentDecoder
+from regard.models import Encoded, PointerDecoder, RecurrentDecoder, captioner
 from regard.models.bridge import Bridge
 from regard.models.transformer import transformer_decoder
 
@@ -56,7 +56,34 @@ def recurrent(
 def source(dtype=torch.float32):
     torch.manual_seed(2)
     mask = torch.arange(S) < torch.randint(3, S + 1, (B, 1))
-    return Encoded(torch.randn(B, S, 2 * D, dtype=dtype), mask, source_ids=torch.randint(3, N, (B, S)))
+    memory = torch.randn(B, S, 2 * D, dtype=dtype).masked_fill(~mask[..., None], 0)
+    return Encoded(memory, mask, source_ids=torch.randint(3, N, (B, S)), grid=(S, 1))
+
+
+def of_images(attention=None, tokens=N, dtype=torch.float32, **options):
+    """A captioner with weights that matter; its attention may know what was covered."""
+    torch.manual_seed(1)
+    sizes = {"query_size": D, "memory_size": 2 * D, "size": D}
+    plane = {**sizes, "num_filters": 6, "kernel_size": 3}
+    made = {
+        None: lambda: None,
+        "plane": lambda: plane_coverage(**plane, num_heads=2, gate="scalar"),
+        "location": lambda: location_sensitive(**plane, location="both", num_previous=2, first_alignment="uniform"),
+        "coverage": lambda: coverage(**sizes, like="espnet"),
+    }
+    decoder = captioner(
+        tokens,
+        memory_size=2 * D,
+        embedding_size=E,
+        size=D,
+        attention_size=D,
+        attention=made[attention](),
+        never=(0, 1),
+        **options,
+    )
+    for parameter in decoder.parameters():
+        nn.init.normal_(parameter, std=0.15)
+    return decoder.to(dtype).eval()
 
 
 def transformer():
@@ -82,6 +109,17 @@ DECODERS = {
     "few tokens, GRU that attends first": lambda **kind: recurrent("gru", "attend_then_recur", tokens=FEW, **kind),
     "location": lambda **kind: recurrent(attention="location", **kind),
     "pointer": lambda **kind: PointerDecoder(recurrent(**kind)).to(**kind).eval(),
+    "captioner": of_images,
+    "captioner, few tokens, two layers": lambda **kind: of_images(tokens=FEW, num_layers=2, **kind),
+    "captioner as arctic": lambda **kind: of_images(like="arctic", **kind),
+    "captioner as sgrvinod, few tokens": lambda **kind: of_images(like="sgrvinod", tokens=FEW, **kind),
+    "coverage of a plane": lambda **kind: of_images("plane", cell="gru", **kind),
+    "coverage of a plane, few tokens": lambda **kind: of_images("plane", tokens=FEW, **kind),
+    "location, attends first": lambda **kind: of_images("location", **kind),
+    "coverage, attends first": lambda **kind: of_images("coverage", **kind),
+    "pointer around coverage of a plane": lambda **kind: (
+        PointerDecoder(of_images("plane", **kind), memory_size=2 * D).to(**kind).eval()
+    ),
 }
 
 
@@ -125,7 +163,7 @@ class Slow:
 
 
 @pytest.mark.parametrize("options", [Search(beam=4, num_best=3), Search(beam=1), drawing(num_best=3, seed=4)])
-@pytest.mark.parametrize("name", ["LSTM", "GRU", "pointer"])
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "pointer", "coverage of a plane"])
 def test_searches_find_the_same_with_a_twin(name, options):
     decoder = DECODERS[name](dtype=torch.float64)
     memory = decoder.prepare(source(torch.float64))
@@ -146,6 +184,11 @@ def test_whether_searches_have_a_step_of_their_own_is_explained():
     assert "searches take `step`, with weights packed once: " in recurrent(attention="location").explain()
     assert "no rnn cells" in recurrent("rnn").explain()
     assert "in searches hypotheses share what they follow" in DECODERS["pointer"](dtype=torch.float32).explain()
+    shared = "in searches hypotheses share what they follow"
+    assert all(of_images(kind).explain().endswith(shared) for kind in (None, "plane", "coverage"))
+    deep = of_images()
+    deep.readout.of_context.register_forward_hook(lambda *_: None)
+    assert "hooks of readout.of_context want to be called" in deep.explain()
     decoder.readout.register_forward_hook(lambda *_: None)
     assert "with weights packed once: hooks of readout want to be called" in decoder.explain()
     decoder.__class__ = Own

@@ -16,7 +16,6 @@ from regard.models.vision import BACKBONES as NAMED
 from regard.models.vision import (
     ChannelNorm,
     DenseBackbone,
-    EfficientNetLite,
     ImageConvolution,
     ImageEncoder,
     LearnedPlanePositions,
@@ -31,22 +30,10 @@ from regard.models.vision import (
     cell_mask,
     multiply_adds,
 )
+from regard.testing.cases import IMAGE_ENCODERS
 from regard.testing.mechanism import move_weights
 
-BACKBONES = {
-    **{
-        f"plain, {norm}": (lambda norm=norm: PlainBackbone(2, widths=(3, 4), depth=1, norm=norm))
-        for norm in ("none", "batch", "group", "layer")
-    },
-    **{
-        f"residual, {norm}": (lambda norm=norm: ResidualBackbone(2, widths=(4, 6), depths=(1, 1), norm=norm))
-        for norm in ("none", "batch", "group", "layer")
-    },
-    "dense": lambda: DenseBackbone(2, growth=3, depth=2),
-    "EfficientNet-Lite0 to stride 8": lambda: EfficientNetLite(2, stride=8),
-    "ResNet 50 to stride 8": lambda: ResNet(50, 2, stride=8),
-    "residual, 7 × 7 and a pool": lambda: ResidualBackbone(2, widths=(4,), depths=(2,), stem_kernel=7, pool=True),
-}
+ENCODERS = pytest.mark.parametrize("case", IMAGE_ENCODERS, ids=lambda case: case.name)
 SIZES = ((13, 22), (7, 9), (16, 5), (1, 1))
 
 
@@ -79,9 +66,9 @@ def same(ours, theirs, tolerance=1e-10):
 
 
 @pytest.mark.parametrize("margin", [(0, 0), (5, 3), (16, 32)])
-@pytest.mark.parametrize("name", BACKBONES)
-def test_an_image_has_the_same_memory_and_gradients_alone_and_in_any_batch(name, margin):
-    encoder = moved(ImageEncoder(BACKBONES[name](), size=6))
+@ENCODERS
+def test_an_image_has_the_same_memory_and_gradients_alone_and_in_any_batch(case, margin):
+    encoder = moved(case.make())
     images, padded, mask = batch_of(SIZES, margin=margin)
     padded.requires_grad_()
     together = encoder.encode(padded, mask)
@@ -110,9 +97,9 @@ def test_an_image_has_the_same_memory_and_gradients_alone_and_in_any_batch(name,
         same(gradient, p.grad)
 
 
-@pytest.mark.parametrize("name", BACKBONES)
-def test_in_float32_an_image_alone_and_in_a_batch_differ_by_rounding(name):
-    encoder = moved(ImageEncoder(BACKBONES[name](), size=6)).float()
+@ENCODERS
+def test_in_float32_an_image_alone_and_in_a_batch_differ_by_rounding(case):
+    encoder = moved(case.make()).float()
     images, padded, mask = batch_of(SIZES, margin=(3, 9))
     together = encoder.encode(padded.float(), mask)
     for row, image in enumerate(images):
@@ -121,13 +108,13 @@ def test_in_float32_an_image_alone_and_in_a_batch_differ_by_rounding(name):
         same(together.memory[row].view(*together.grid, -1)[:h, :w].flatten(0, 1), alone.memory[0], 1e-5)
 
 
-@pytest.mark.parametrize("name", BACKBONES)
-def test_statistics_in_training_and_gradients_through_them_do_not_know_padding(name):
+@ENCODERS
+def test_statistics_in_training_and_gradients_through_them_do_not_know_padding(case):
     """With any padding, running statistics and gradients are those of a batch without more padding than it needs."""
     results = []
     for margin in ((0, 0), (9, 20)):
         torch.manual_seed(0)
-        encoder = ImageEncoder(BACKBONES[name](), size=6).double().train()
+        encoder = case.make().double().train()
         _, padded, mask = batch_of(((13, 22), (7, 9)), margin=margin)
         encoded = encoder.encode(padded, mask)
         h, w = -(-13 // encoder.stride), -(-22 // encoder.stride)
@@ -317,10 +304,10 @@ def test_the_receptive_field_is_what_a_feature_depends_on():
             assert int(touched.max() - touched.min()) + 1 == field
 
 
-@pytest.mark.parametrize("name", [*BACKBONES, "ResNet 18", "ResNet 34"])
+@pytest.mark.parametrize("name", [*(case.name for case in IMAGE_ENCODERS), 34, 50])
 def test_strides_sizes_and_multiply_adds_are_those_of_the_layers_that_run(name):
-    depth = {"ResNet 18": 18, "ResNet 34": 34}.get(name)
-    backbone = ResNet(depth, 2, stride=16) if depth else BACKBONES[name]()
+    made = {case.name: case.make for case in IMAGE_ENCODERS}
+    backbone = made[name]().backbone if name in made else ResNet(name, 2, stride=16)
     height, width = 41, 70
     products = []
 

@@ -35,6 +35,18 @@ OTHERS = (
         (ops.expected_monotonic_alignment,),
         lambda: (probabilities(2, 3), probabilities(2, 3, seed=1) / 3),
     ),
+    *(
+        OperationCase(
+            f"batch norm of real rows, {activation}",
+            (
+                lambda *x, activation=activation: ops.batch_norm(
+                    x[0], torch.tensor([True, False, True, True, True]), *x[1:], activation=activation
+                )[0],
+            ),
+            lambda: (draw(5, 3), draw(3, seed=1), draw(3, seed=2), draw(5, 3, seed=3)),
+        )
+        for activation in ("none", "relu")
+    ),
 )
 CASES = pytest.mark.parametrize("case", [*OPERATIONS, *OTHERS], ids=lambda case: case.name)
 NO_HESSIAN = ("hardmax", "largest")
@@ -208,6 +220,7 @@ def test_no_kernel_is_taken_where_none_can_be_seen_into(name):
         "warping_path": (draw(2, 4, 5),),
         "largest": (draw(3, 9), 2),
         "linear_cross_entropy": OTHERS[2].inputs(),
+        "batch_norm": (draw(4, 3), None, draw(3), draw(3), None, None, 1e-5, "relu"),
     }
     inputs = case.inputs() if case else uncased[name]
     with forward_ad.dual_level():

@@ -16,6 +16,7 @@ import matplotlib.image
 import numpy as np
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from regard.errors import RegardError, ShapeError, UnsupportedError
 from regard.viz import CaptionedImage, plot_captioned_image
@@ -141,7 +142,7 @@ def test_padding_is_cut_off():
     for image in (np.zeros((64, 80), np.uint8), np.zeros((64, 80, 3), np.uint8)):
         masked = permuted(image=image, maps=maps, grid=None, cell_size=16, mask=mask.ravel())
         np.testing.assert_array_equal(masked.maps, permuted().maps)
-        assert masked.image.shape == (32, 48, *image.shape[2:] or (1,))
+        assert masked.image.shape == (32, 48, image.shape[2] if image.ndim == 3 else 1)
 
 
 def test_the_end_symbol_needs_no_token_and_may_be_left_out():
@@ -181,7 +182,9 @@ def test_smooth_maps_keep_the_weights_at_the_centres_of_cells_and_their_range():
     assert weights.min() <= fine.min()
     assert fine.max() <= weights.max()
     np.testing.assert_allclose(fine[0], fine[11], atol=1e-12, err_msg="beyond the outermost centres it stays")
-    np.testing.assert_allclose(smoothed(weights.T, np.array([1.2]), np.array([2.1])), smoothed(weights, [2.1], [1.2]).T)
+    np.testing.assert_allclose(
+        smoothed(weights.T, np.array([1.2]), np.array([2.1])), smoothed(weights, np.array([2.1]), np.array([1.2])).T
+    )
     np.testing.assert_array_equal(cells(weights, np.array([0.0, 0.99, 2.5]), np.array([4.9])), weights[[0, 0, 2], 4:])
 
 
@@ -197,7 +200,7 @@ def test_ink_can_be_read_below_the_strongest_colour():
         (paper,), (ink,) = tinted(np.array([[[1.0]], [[0.0]]]), np.full((2, 1), strength))
         linear = [((c + 0.055) / 1.055) ** 2.4 @ [0.2126, 0.7152, 0.0722] for c in (paper, ink)]
         assert (linear[0] + 0.05) / (linear[1] + 0.05) > 1.5
-    assert (tints()[0] == 1).all()
+    assert tints()[0] == pytest.approx(np.ones(3), abs=1e-6)
 
 
 def texts(figure):
@@ -243,7 +246,9 @@ def test_hard_attention_marks_the_chosen_cell():
     assert not permuted(maps=np.ones((6, 6))).is_hard.any()
 
 
-@pytest.mark.parametrize(("size", "count"), [((64, 64), 13), ((96, 900), 236), ((96, 600), 30), ((900, 40), 9), ((1, 30000), 3)])
+@pytest.mark.parametrize(
+    ("size", "count"), [((64, 64), 13), ((96, 900), 236), ((96, 600), 30), ((900, 40), 9), ((1, 30000), 3)]
+)
 def test_panels_lie_beside_each_other_within_the_page(size, count):
     grid = Grid.of(size, count)
     assert grid.columns * grid.rows >= count > grid.columns * (grid.rows - 1)
@@ -295,7 +300,7 @@ def test_a_large_image_is_embedded_smaller_with_the_same_geometry(tmp_path):
     item = CaptionedImage(image, ["x"], np.ones((1, 1, 750)) / 750, cell_size=40)
     entry = data_of(plot_captioned_image(item, tmp_path / "a.html"))["items"][0]
     pixels = matplotlib.image.imread(io.BytesIO(base64.b64decode(entry["image"].split(",")[1])))
-    assert pixels.size <= 1_010_000
+    assert pixels.size <= 1_020_000
     assert entry["size"] == [40, 30000]
     half = pixels.shape[1] // 2
     assert (pixels[:, : half - 2].max(), pixels[:, half + 2 :].min()) == (0, 1)
@@ -354,7 +359,7 @@ def test_odd_captions_are_drawn(tmp_path, item, suffix):
 def test_no_word_leaves_its_panel():
     item = permuted(tokens=["x" * 500, "漢" * 80, *WORDS[2:]])
     figure = next(draw_captions([item]))
-    renderer = figure.canvas.get_renderer()
+    renderer = FigureCanvasAgg(figure).get_renderer()
     boxes = [text.get_window_extent(renderer) for text in figure.axes[0].texts]
     width = Grid.of(item.size, 7).width * DPI
     for text, box in zip(figure.axes[0].texts, boxes, strict=True):
@@ -384,7 +389,7 @@ def test_no_word_leaves_its_panel():
         ({"cell_size": "16"}, RegardError, "cell_size must be .* got '16'"),
         ({"mask": np.ones((2, 3), bool)}, RegardError, "mask needs the cell_size"),
         ({"mask": np.ones((2, 3)), "cell_size": 16}, ShapeError, r"mask must be bool of shape .* got float64 \(2, 3\)"),
-        ({"mask": np.eye(2, 3, dtype=bool), "cell_size": 16}, ShapeError, "rectangle of cells at the top left.* 2 are real"),
+        ({"mask": np.eye(2, 3, dtype=bool), "cell_size": 16}, ShapeError, "at the top left.* 2 are real"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(changes, error, words):
@@ -448,7 +453,7 @@ def test_the_page_and_the_picture_paint_the_same(tmp_path, smooth, highest):
         most = item.largest[word] if highest == "word" else highest
         values = strengths(item, word, (height, width), smooth=smooth)
         expected = tinted(np.ones((height, width, 1)), values / most)
-        assert np.abs(found - expected).max() < 0.02
+        assert np.abs(found - expected).max() < 0.03
         assert one["here"] == [word]
         assert len(one["boxes"]) == 2 * bool(item.is_hard[word])
 

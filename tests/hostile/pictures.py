@@ -13,14 +13,25 @@ import torch
 from hostile import models, text
 from hostile.trial import Trial, command
 from regard import health
-from regard.viz import load_alignment, plot_alignment, plot_curves, save_alignment
+from regard.image import Strokes
+from regard.viz import (
+    CaptionedImage,
+    load_alignment,
+    plot_alignment,
+    plot_captioned_image,
+    plot_curves,
+    plot_strokes,
+    save_alignment,
+)
 
 SUFFIXES = (".html", ".html", ".html", ".html", ".svg", ".png", ".pdf", ".jpg", "", ".HTML")
 VALUES = (float("nan"), float("inf"), -float("inf"), -1.0, 2.0, 1e-45, 1e38, 0.0)
 
 
 def draw(random: Random, folder: Path) -> Trial:
-    way = random.randrange(10)
+    way = random.randrange(13)
+    if way >= 10:
+        return _captioned(random, folder)
     if way < 4:
         return _plotted(random, folder)
     if way < 6:
@@ -124,6 +135,52 @@ def _plotted(random: Random, folder: Path) -> Trial:
         f"plot {about} {path!r:.100} {sources!r:.200} {targets!r:.200} {options}",
         lambda: plot_alignment(weights, path, sources, targets, **options) and None,
     )
+
+
+def _captioned(random: Random, folder: Path) -> Trial:
+    """A captioned image, or its strokes."""
+    numbers = np.random.default_rng(random.randrange(2**32))
+    side = (0, 1, 2, 7, 16, 33)
+    shape = (random.choice(side[1:]), random.choice(side[1:]), random.choice((1, 1, 3)))
+    if random.random() < 0.15:
+        shape = tuple(random.choice(side) for _ in range(random.choice((1, 2, 3, 4))))
+    image: Any = numbers.integers(0, 256, shape).astype(random.choice(("uint8",) * 6 + ("int64", "float32", "bool")))
+    if random.random() < 0.05:
+        image = random.choice((None, "abc", [], [[1, 2], [3]], np.zeros((1, 20_000), np.uint8), object()))
+    steps, rows, columns = (random.choice((0, 1, 2, 3, 5)) for _ in range(3))
+    maps: Any = numbers.random((steps, rows, columns))
+    for _ in range(random.choice((0, 0, 1, 3)) if maps.size else 0):
+        maps[tuple(random.randrange(size) for size in maps.shape)] = random.choice(VALUES)
+    options: dict[str, Any] = {}
+    if random.random() < 0.4:
+        maps = maps.reshape(steps, rows * columns)
+        options["grid"] = (rows, columns)
+    if random.random() < 0.1:
+        maps = random.choice((None, "abc", [], [[1], [1, 2]], maps.astype("complex64"), torch.tensor(maps)))
+    if random.random() < 0.15:
+        options["grid"] = random.choice(((1, 1), (2,), (0, 3), ("a", 1), 5, (1.5, 2), (-1, -1), None))
+    if random.random() < 0.4:
+        options["cell_size"] = random.choice(
+            (1, 8, 16, 0, -1, 1e-9, 1e300, float("nan"), "8", (8, 4), (8,), [4, 4], True)
+        )
+    if random.random() < 0.1:
+        options["mask"] = random.choice((np.ones((rows, columns), bool), np.ones(3), "x", [True]))
+    if random.random() < 0.3:
+        options |= {"text": text.string(random), "note": text.string(random)}
+    tokens, path = _labels(random, steps), _path(random, folder, random.choice(SUFFIXES))
+    ways = {"smooth": random.random() < 0.5, "end_symbol": random.random() < 0.8}
+    if random.random() < 0.3:
+        ways["highest"] = random.choice(("word", "largest", 0.5, 0, 1e-300, 1e300, float("nan"), "most", None))
+    strokes = Strokes.of([[random.choice((0, 1, 5, 30, 1e6)) for _ in range(4)] for _ in range(random.choice((1, 3)))])
+
+    def act() -> None:
+        caption = CaptionedImage(image, tokens, maps, **options)
+        if random.random() < 0.3:
+            plot_strokes(strokes, caption, path)
+        else:
+            plot_captioned_image([caption] * random.choice((1, 1, 2)), path, **ways)
+
+    return Trial(f"caption {shape} {getattr(maps, 'shape', maps)} {path!r:.100} {tokens!r:.200} {options} {ways}", act)
 
 
 def _loaded(random: Random, folder: Path) -> Trial:

@@ -143,7 +143,7 @@ def _of_split(split: _Split) -> Iterator[Finding]:
     if sum(split.num_texts):
         least, most = min(split.num_texts), max(split.num_texts)
         each = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-        distinct = f"{len(split.texts):,} distinct texts"
+        distinct = f"{len(split.texts):,} distinct text{'s' * (len(split.texts) > 1)}"
         yield Finding("info", f"{name}'s pictures have {each} text{'s' * (most > 1)} each, {distinct}", split.count)
         commonest, times = split.texts.most_common(1)[0]
         if split.count >= 10 and times == split.count:

@@ -203,7 +203,8 @@ class InkPictures(Pictures):
             kind = f"of type {self.annotation}" if self.annotation else "that says what is written (truth or label)"
             raise DataError(f"{file}: expected an annotation {kind}; there is none.")
         texts = (strokes.text or "",) if self.with_texts else ()
-        name = (file.relative_to(self.path) if self.path.is_dir() else file).with_suffix("").as_posix()
+        folder = file.parent if file == self.path else self.path
+        name = file.relative_to(folder).with_suffix("").as_posix()
         return Picture(strokes, texts, str(file), name)
 
 

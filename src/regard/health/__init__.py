@@ -1,5 +1,5 @@
-"""Numbers about an alignment: does it focus, does it follow the source, what does it skip or repeat? And about speech:
-when it says each unit, how it reads, how long and how high it speaks.
+"""Numbers about an alignment: does it focus, does it follow the source, what does it skip or repeat? About speech:
+when it says each unit, how it reads, how long and how high it speaks. And about maps over pictures: where words look.
 
 Every measure of an alignment is a pure function of it (a numpy array, a tensor or nested lists). Of (T, S) it returns a
 plain number, of (..., T, S) an array shaped like the leading axes. Padding never counts (`Padding`).
@@ -21,14 +21,25 @@ Measures of speech, from what a model attends to and says; `SpeechScores` has th
 | `reading_errors` | the alignment of a free run | errors per 100 units |
 | `duration_errors` | a free run and labels | ms, ratio |
 | `pitch_errors` | the pitch of sound and of a recording | cents |
+
+Measures of maps over pictures, (T, S) with a grid or (T, h, w); `map_scores` has them all together:
+
+| measure | says | range |
+|---|---|---|
+| `map_divergence` | whether maps depend on the word at all | 0 (identical) to 1 |
+| `pointing` | whether a word's largest weight is on the object that it names | 0 to 1, beside chance |
+| `ink_share` | how much weight is on ink and not on paper | 0 to 1, beside uniform attention |
 """
 
 from regard.health.baselines import MeanDurations, diagonal_times
 from regard.health.durations import DurationDifferences, DurationErrors, duration_differences, duration_errors
+from regard.health.map_scores import CaptionMaps, MapScores, MeasuredMaps, map_scores
+from regard.health.maps import InkShare, ink_share, map_divergence
 from regard.health.monotonic_path import monotonic_path
 from regard.health.padding import Padding
 from regard.health.path import monotonicity, repeats, skips
 from regard.health.pitch_errors import PitchErrors, pitch_errors
+from regard.health.pointing import Pointing, pointing
 from regard.health.reading import ReadingErrors, reading_errors
 from regard.health.speech import SpeechScores, SpokenSentence
 from regard.health.summary import AlignmentHealth, summary
@@ -38,11 +49,16 @@ from regard.health.weight import coverage, diagonality, entropy, focus_rate, nor
 
 __all__ = [
     "AlignmentHealth",
+    "CaptionMaps",
     "DurationDifferences",
     "DurationErrors",
+    "InkShare",
+    "MapScores",
     "MeanDurations",
+    "MeasuredMaps",
     "Padding",
     "PitchErrors",
+    "Pointing",
     "ReadingErrors",
     "SpeechScores",
     "SpokenSentence",
@@ -57,10 +73,14 @@ __all__ = [
     "duration_errors",
     "entropy",
     "focus_rate",
+    "ink_share",
+    "map_divergence",
+    "map_scores",
     "monotonic_path",
     "monotonicity",
     "normalised_entropy",
     "pitch_errors",
+    "pointing",
     "reading_errors",
     "repeats",
     "skips",

@@ -107,11 +107,13 @@ class StrokeAugmentation:
         ).T
         left, top, right, bottom = strokes.bounds
         middle = np.array([(left + right) / 2, (top + bottom) / 2])
-        lines = [(line - middle) @ matrix for line in strokes.lines]
+        points = (np.concatenate(strokes.lines) - middle) @ matrix
+        lengths = [len(line) for line in strokes.lines]
         if self.jitter:
-            moves = generator.normal(0, self.jitter, (len(lines), 3))
-            lines = [_moved(line, move, strokes.typical_size) for line, move in zip(lines, moves)]
-        return strokes.mapped(line + middle for line in lines)
+            points = _jittered(
+                points, lengths, generator.normal(0, self.jitter, (len(lengths), 3)), strokes.typical_size
+            )
+        return strokes.mapped(np.split(points + middle, np.cumsum(lengths)[:-1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +196,15 @@ class ImageAugmentation:
         return warp(image, matrix, move / 2, *grown, paper=True)
 
 
-def _moved(line: NDArray[np.float64], move: NDArray[np.float64], size: float) -> NDArray[np.float64]:
-    middle = (line.min(0) + line.max(0)) / 2
-    return (line - middle) * math.exp(move[2]) + middle + move[:2] * size
+def _jittered(
+    points: NDArray[np.float64], lengths: list[int], moves: NDArray[np.float64], size: float
+) -> NDArray[np.float64]:
+    """The points (points, 2) of all strokes, each stroke by its row of moves (strokes, 3): x, y, log of its size."""
+    starts = np.cumsum([0, *lengths[:-1]])
+    middles = (np.minimum.reduceat(points, starts) + np.maximum.reduceat(points, starts)) / 2
+    stroke = np.repeat(np.arange(len(lengths)), lengths)
+    middle, move = middles[stroke], moves[stroke]
+    return (points - middle) * np.exp(move[:, 2:]) + middle + move[:, :2] * size
 
 
 def _factor(largest: float, generator: np.random.Generator) -> float:

@@ -79,9 +79,8 @@ def _parsed(path: Path) -> ElementTree.Element:
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}: not {encoding.upper()}: byte 0x{content[error.start]:02X} at {error.start}."
-        ) from None
+        shown = f"byte 0x{content[error.start]:02X} at {error.start + 1:,} of the file"
+        raise DataError(f"{path}: not {encoding.upper()}: {shown}.") from None
     if re.search(r"<!(DOCTYPE|ENTITY)", text, re.IGNORECASE):
         raise DataError(f"{path}: a document type or entities are declared; ink needs none, so they are refused.")
     try:

@@ -140,7 +140,9 @@ def _flat(picture: Any, colour: Colour, path: Path) -> Any:
 
 
 def _orientation(picture: Any) -> int:
-    """EXIF's orientation, 1 if there is none that can be read."""
+    """EXIF's orientation; 1 if there is none that can be read, or Pillow obeys it by itself."""
+    if picture.format == "TIFF":
+        return 1
     if picture.format == "PNG" and "exif" not in picture.info:
         return 1  # Pillow would decode the picture to look behind it
     try:

@@ -17,24 +17,24 @@ from regard.ops.draw_lines import draw_lines
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where strokes lie in their picture: the pixel of a point is point · scale + (left, top).
+    """Where strokes lie in their picture: the pixel of a point is (point - origin) · scale + corner.
 
     Args:
         height, width: of the picture, in pixels.
         scale: pixels for each unit of the strokes.
-        left, top: the pixel of the point (0, 0).
+        origin: x and y of the left and upper end of the ink, in units of the strokes.
+        corner: its pixel.
     """
 
     height: int
     width: int
     scale: float
-    left: float
-    top: float
+    origin: tuple[float, float]
+    corner: tuple[float, float]
 
     def apply(self, points: NDArray[np.floating]) -> NDArray[np.float32]:
         """The pixels (…, 2) of points (…, 2), x and y; the centre of the first pixel is (0.5, 0.5)."""
-        # in float64: timestamps as coordinates are far from 0, and their differences are small
-        moved = np.asarray(points, dtype=np.float64) * self.scale + (self.left, self.top)
+        moved = (np.asarray(points, dtype=np.float64) - self.origin) * self.scale + self.corner
         return moved.astype(np.float32)
 
 
@@ -98,8 +98,8 @@ class Rendering:
             math.ceil(scale * height + down),
             math.ceil(scale * width + across),
             scale,
-            self.margins[0] + self.pen / 2 - left * scale,
-            self.margins[1] + self.pen / 2 - top * scale,
+            (left, top),
+            (self.margins[0] + self.pen / 2, self.margins[1] + self.pen / 2),
         )
 
     def draw(self, strokes: Strokes) -> NDArray[np.uint8]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -59,11 +60,12 @@ class Strokes:
             if not isinstance(line, np.ndarray) or line.ndim != 2 or line.shape[1] != 2 or not len(line):
                 shape = f"an array {line.shape}" if isinstance(line, np.ndarray) else type(line).__name__
                 raise DataError(f"{before}stroke {number}: expected points, an array (points, 2); got {shape}.")
-            if not np.isfinite(line).all():
-                where = int(np.flatnonzero(~np.isfinite(line).all(1))[0])
-                raise DataError(
-                    f"{before}stroke {number}: point {where + 1} is {line[where].tolist()}; points are finite float32."
-                )
+        if not np.isfinite(np.concatenate(self.lines)).all():
+            number, line = next((i, line) for i, line in enumerate(self.lines, 1) if not np.isfinite(line).all())
+            where = int(np.flatnonzero(~np.isfinite(line).all(1))[0])
+            raise DataError(
+                f"{before}stroke {number}: point {where + 1} is {line[where].tolist()}; points are finite float32."
+            )
         for symbol in self.symbols:
             if wrong := [i for i in symbol.strokes if not 0 <= i < len(self.lines)]:
                 raise DataError(f"{before}symbol {symbol.label!r} has stroke {wrong[0]} of {len(self.lines)}.")
@@ -129,7 +131,7 @@ def _line(stroke: Any, where: str) -> Line:
     try:
         if isinstance(stroke[0], (list, tuple)):
             stroke = [number for x, y, *_ in stroke for number in (x, y)]
-        if any(isinstance(number, (bool, str)) for number in stroke):
+        if not all(issubclass(kind, Real) and not issubclass(kind, bool) for kind in set(map(type, stroke))):
             raise TypeError
         numbers = np.array(stroke, dtype=np.float64)
         if numbers.ndim != 1:

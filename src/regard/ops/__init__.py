@@ -7,6 +7,7 @@ from typing import Any
 
 from regard.ops.additive import ADDITIVE_ENERGIES, additive_energies
 from regard.ops.additive_attention import ADDITIVE_ATTENTION, additive_attention
+from regard.ops.batch_norm import BATCH_NORM, batch_norm
 from regard.ops.choose import Implementation, describe, step_implementations
 from regard.ops.dot_attention import DOT_ATTENTION, dot_attention
 from regard.ops.draw_lines import DRAW_LINES, draw_lines
@@ -46,6 +47,7 @@ from regard.ops.warping import WARPING_PATH, warping_path
 IMPLEMENTATIONS: dict[str, tuple[Implementation, ...]] = {
     "additive_attention": ADDITIVE_ATTENTION,
     "additive_energies": ADDITIVE_ENERGIES,
+    "batch_norm": BATCH_NORM,
     "cross_attention_sublayer": CROSS_ATTENTION_SUBLAYER,
     "dot_attention": DOT_ATTENTION,
     "draw_lines": DRAW_LINES,
@@ -86,6 +88,7 @@ __all__ = [
     "IMPLEMENTATIONS",
     "additive_attention",
     "additive_energies",
+    "batch_norm",
     "clipped_monotonic_alignment",
     "cross_attention_sublayer",
     "dot_attention",

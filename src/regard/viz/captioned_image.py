@@ -131,23 +131,30 @@ class CaptionedImage:
         return self.image.shape[0], self.image.shape[1]
 
     @property
+    def _flat(self) -> NDArray[np.float64]:
+        """(T, S)."""
+        steps, rows, columns = self.maps.shape
+        flat: NDArray[np.float64] = self.maps.reshape(steps, rows * columns)
+        return flat
+
+    @property
     def largest(self) -> NDArray[np.float64]:
         """(T,) the largest weight of each map; NaN if it has no number."""
-        flat = self.maps.reshape(len(self.maps), -1)
+        flat = self._flat
         none = np.isnan(flat).all(axis=1)
         return np.where(none, np.nan, np.where(np.isnan(flat), -np.inf, flat).max(axis=1, initial=-np.inf))
 
     @property
     def peaks(self) -> NDArray[np.int64]:
         """(T, 2) row and column of the cell with the largest weight of each map; the first one of several."""
-        flat = self.maps.reshape(len(self.maps), -1)
+        flat = self._flat
         best = np.argmax(np.where(np.isnan(flat), -np.inf, flat), axis=1)
         return np.stack(np.divmod(best, self.maps.shape[2]), axis=1)
 
     @property
     def is_hard(self) -> NDArray[np.bool_]:
         """(T,) whether each map is the choice of one cell: a weight of 1 and otherwise 0."""
-        flat = self.maps.reshape(len(self.maps), -1)
+        flat = self._flat
         ones = np.abs(flat - 1) <= PEAKED
         hard: NDArray[np.bool_] = (ones.sum(axis=1) == 1) & (ones | (np.abs(flat) <= PEAKED)).all(axis=1)
         return hard

@@ -7,11 +7,13 @@ from regard.bench.cases.location import LOCATION
 from regard.bench.cases.models import MODELS
 from regard.bench.cases.operations import OPERATIONS
 from regard.bench.cases.output import OUTPUT
+from regard.bench.cases.pictures import PICTURES
 from regard.bench.cases.refinement import REFINEMENT
 from regard.bench.cases.sound import SOUND
 
 CASES: dict[str, Case] = {
-    case.name: case for case in (*ENCODERS, *ENERGIES, *LOCATION, *OPERATIONS, *OUTPUT, *REFINEMENT, *MODELS, *SOUND)
+    case.name: case
+    for case in (*ENCODERS, *ENERGIES, *LOCATION, *OPERATIONS, *OUTPUT, *REFINEMENT, *MODELS, *PICTURES, *SOUND)
 }
 
 __all__ = ["CASES"]

@@ -1,4 +1,4 @@
-"""Encoders: recurrent layers over whole sequences of many lengths."""
+"""Encoders: recurrent layers over whole sequences of many lengths, and networks of images of many sizes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import relu
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.bench.case import OURS, PLAIN, Answer, Case, Contest, with_gradients
+from regard.bench.case import OURS, PLAIN, Aim, Answer, Case, Contest, with_gradients
 from regard.layers import Cell, RecurrentStack
+from regard.models.vision import ImageEncoder, ResidualBackbone, ResidualBlock
 from regard.testing.cases.draws import draw
 
 
@@ -49,6 +51,51 @@ def contest(
     return Contest({OURS: ours, PLAIN: plain}, terms=terms, shares_terms=backward)
 
 
+class PlainBlock(nn.Module):
+    """A basic block of torch's modules, with the weights of ours."""
+
+    def __init__(self, block: ResidualBlock) -> None:
+        super().__init__()
+        self.first, self.second = _with_norm(block.first), _with_norm(block.second)
+        self.shortcut = nn.Identity() if block.shortcut is None else _with_norm(block.shortcut)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Without a mask."""
+        return relu(self.second(relu(self.first(x))) + self.shortcut(x))
+
+
+def _with_norm(convolution: Any) -> nn.Sequential:
+    norm = nn.BatchNorm2d(convolution.size).to(convolution.norm.weight.dtype)
+    norm.weight, norm.bias = convolution.norm.weight, convolution.norm.bias
+    return nn.Sequential(convolution.filters, norm)
+
+
+def of_images(dtype: torch.dtype, *, B: int, H: int, W: int, F: int) -> Contest:
+    """A training step of a residual network, with a mask of images that fill the batch, beside torch's modules.
+
+    These know no mask, so only of such images do both compute the same.
+    """
+    torch.manual_seed(1)
+    backbone = ResidualBackbone(1, widths=(F, 2 * F, 4 * F), depths=(1, 1, 1))
+    encoder = ImageEncoder(backbone, positions=None).to(dtype, memory_format=torch.channels_last)
+    blocks = [PlainBlock(block) for block in backbone.blocks if isinstance(block, ResidualBlock)]
+    network = nn.Sequential(_with_norm(backbone.stem), nn.ReLU(), *blocks)
+    images = draw(B, 1, H, W).float().to(dtype)
+    mask = torch.ones(B, H, W, dtype=torch.bool)
+    leaves = dict(encoder.named_parameters())
+    cells = [-(-side // backbone.stride) for side in (H, W)]
+    probe = draw(B, cells[0] * cells[1], 4 * F, seed=1).float().to(dtype)
+
+    def ours() -> Answer:
+        return with_gradients("memory", encoder.encode(images, mask).memory, leaves, probe)
+
+    def plain() -> Answer:
+        features = network(images.contiguous(memory_format=torch.channels_last))
+        return with_gradients("memory", features.flatten(2).transpose(1, 2), leaves, probe)
+
+    return Contest({OURS: ours, PLAIN: plain}, terms={"memory": 100.0}, shares_terms=True)
+
+
 _SIZES = {"B": 64, "S": 20, "E": 128, "D": 256}
 _TINY = {"B": 16, "S": 10, "E": 16, "D": 32}
 
@@ -63,4 +110,12 @@ ENCODERS = (
     _case("encoder-gru-unpadded", "GRU in two directions, forward and backward", cell="gru", padded=False),
     _case("encoder-lstm", "LSTM in two directions over rows of many lengths, forward and backward", cell="lstm"),
     _case("encoder-lstm-forward", "the same, forward", cell="lstm", backward=False),
+    Case(
+        "encoder-images",
+        "residual network over images with a mask, forward and backward",
+        of_images,
+        {"B": 8, "H": 96, "W": 320, "F": 32},
+        {"B": 2, "H": 24, "W": 40, "F": 8},
+        aims=(Aim(PLAIN, 1.0),),
+    ),
 )

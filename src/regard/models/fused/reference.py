@@ -39,7 +39,7 @@ def steps(plan: Plan, num_masks: int, inputs: Sequence[Any]) -> tuple[Tensor, Te
     support = None if mask is None else mask[:, None]
     located = plan.located
     channel: Any = None if recent is None else recent[:, :, -1]
-    of_past: Any = weights.located
+    of_past: Any = (*weights.located, weights.v)
     gate_weights: Any = weights.gate
     readout: Any = weights.readout
 
@@ -50,8 +50,8 @@ def steps(plan: Plan, num_masks: int, inputs: Sequence[Any]) -> tuple[Tensor, Te
         parts = [recent] if located.has_recent else []
         past = torch.cat([*parts, channel[:, :, None]], 2) if located.has_sum else parts[0]
         past = past if located.grid is None else past.unflatten(3, located.grid)
-        filters, projection = of_past
-        return location_energies(query[:, None], keys, past[:, None], filters, projection, weights.v)[:, 0]
+        filters, projection, v = of_past
+        return location_energies(query[:, None], keys, past[:, None], filters, projection, v)[:, 0]
 
     def attend(s: Tensor) -> tuple[Tensor, Tensor]:
         """The context (B, V) and the alignment (B, H, S)."""

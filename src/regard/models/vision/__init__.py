@@ -8,7 +8,7 @@ from regard.models.vision.dense import DenseBackbone, DenseBlock
 from regard.models.vision.efficientnet import EfficientNetLite, InvertedBlock
 from regard.models.vision.encoder import ImageEncoder
 from regard.models.vision.named import BACKBONES, backbone_named
-from regard.models.vision.norms import ChannelNorm, MaskedGroupNorm
+from regard.models.vision.norms import ChannelNorm, MaskedGroupNorm, NormName
 from regard.models.vision.plain import PlainBackbone
 from regard.models.vision.pools import MaximumPool, MeanPool
 from regard.models.vision.positions import LearnedPlanePositions, SinusoidalPlanePositions
@@ -30,6 +30,7 @@ __all__ = [
     "MaskedGroupNorm",
     "MaximumPool",
     "MeanPool",
+    "NormName",
     "PlainBackbone",
     "ResNet",
     "ResidualBackbone",

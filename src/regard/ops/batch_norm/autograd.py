@@ -19,7 +19,14 @@ TOPS: dict[str, float | None] = {"none": None, "relu": math.inf, "relu6": 6.0}
 
 
 def refuse(
-    x: Any = None, mask: Any = None, weight: Any = None, bias: Any = None, residual: Any = None, *rest: Any
+    x: Any = None,
+    mask: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    residual: Any = None,
+    statistics: Any = None,
+    epsilon: float = 0.0,
+    activation: Activation = "none",
 ) -> str | None:
     """Why compiled loops cannot take these inputs, or None."""
     return (
@@ -28,8 +35,16 @@ def refuse(
         or refuse_types(x, residual, types=(torch.float32, torch.bfloat16))
         or refuse_types(weight, bias, types=(torch.float32,))
         or refuse_empty(x)
+        or _refuse_rounding(x, residual, activation)
         or refuse_numba(MODULE, x)
     )
+
+
+def _refuse_rounding(x: Any, residual: Any, activation: Activation) -> str | None:
+    """Results near 6 become 6, which has no gradient."""
+    if activation == "relu6" and residual is not None and x.dtype == torch.bfloat16:
+        return "where relu6 ends cannot be read from rounded results"
+    return None
 
 
 def batch_norm(

@@ -33,12 +33,12 @@ def batch_norm(
     activation: Activation,
 ) -> Result:
     """As `regard.ops.batch_norm.batch_norm`, of rows."""
-    wide = x.to(torch.promote_types(x.dtype, weight.dtype))
     real = None if mask is None else mask[:, None]
+    wide = _zeroed(x.to(torch.promote_types(x.dtype, weight.dtype)), real)
     count = torch.full((), len(x), device=x.device) if mask is None else mask.sum()
     if statistics is None:
         divisor = count.clamp(min=1)
-        mean = _zeroed(wide, real).sum(0) / divisor
+        mean = wide.sum(0) / divisor
         variance = _zeroed(wide - mean, real).square().sum(0) / divisor
     else:
         mean, variance = statistics

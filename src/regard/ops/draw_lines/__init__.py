@@ -59,6 +59,7 @@ def draw_lines(
 
     Cost: the pixels near each segment; the reference compares all pixels with all segments.
 
+    >>> import torch
     >>> ink = draw_lines(torch.tensor([[1.5, 1.5, 3.5, 1.5]]), 3, 5, pen=1)
     >>> ink[1].tolist()
     [0.0, 1.0, 1.0, 1.0, 0.0]

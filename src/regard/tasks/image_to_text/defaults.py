@@ -52,11 +52,12 @@ def resolve(
     count = len(lengths)
     growth = max(count, 1) / REFERENCE
     open_ = OpenKeys(config, dict(chosen))
-    is_transformer = isinstance(config.model.decoder, TransformerDecoderConfig)
+    decoder = config.model.decoder
+    is_transformer = isinstance(decoder, TransformerDecoderConfig)
     open_.choose("model.encoder.dropout", falling_dropout(growth, at_one=0.2, decay=0.1, least=0.1, most=0.3))
     open_.choose("model.decoder.dropout", falling_dropout(growth, at_one=0.3, decay=0.1, least=0.1, most=0.4))
-    if is_transformer:
-        heads = 2 * config.model.decoder.heads
+    if isinstance(decoder, TransformerDecoderConfig):
+        heads = 2 * decoder.heads
         open_.choose("model.decoder.size", max((512 if count >= LARGE else 256) // heads, 1) * heads)
         open_.choose("model.decoder.layers", 6 if count >= LARGE else 3)
     else:

@@ -130,10 +130,10 @@ def read_material(config: ImageToTextConfig, reader: PictureReader) -> Material:
         chosen["data.target.vocabulary_size"] = number
         side = side.model_copy(update={"vocabulary_size": number})
     target = Field.build(side, texts(), name="target", max_length=data.max_length)
-    splits = [_split(name, pictures, target, reader) for name, pictures in (("train", train), ("dev", dev))]
-    material = Material(config, *splits, target, reader, chosen)
+    trained = _split("train", train, target, reader)
+    material = Material(config, trained, _split("dev", dev, target, reader), target, reader, chosen)
     if not len(material.kept):
-        reason = f"\n  {splits[0].refused[0]}" if splits[0].refused else ""
+        reason = f"\n  {trained.refused[0]}" if trained.refused else ""
         raise DataError(f"{data.train}: there is no picture with a text to train on.{reason}")
     return material
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,14 +12,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data import BOS, EOS
+from regard.decoding import Prediction
 from regard.errors import DataError
+from regard.health import ink_share, map_divergence
 from regard.image import pad_images
 from regard.tasks.encoded import EncodedTexts
 from regard.tasks.image_to_text.augmentation import Augmenter
 from regard.tasks.image_to_text.batches import bucket_pictures, in_batches
 from regard.tasks.image_to_text.model import ImageToText
+from regard.tasks.image_to_text.prediction import ImagePrediction
 from regard.tasks.image_to_text.reading import Material, Split
 from regard.tasks.writing.trainee import AbstractWriterTrainee
+
+MEASURED, MEASURED_STEPS = 50, 40
+"""How many held-out pictures have their maps measured at each validation, and how many maps of each."""
 
 
 class Chosen(NamedTuple):
@@ -27,6 +33,12 @@ class Chosen(NamedTuple):
 
     epoch: int
     texts: NDArray[np.int64]
+
+
+def covered(image: NDArray[np.uint8], grid: tuple[int, int], cell_size: int) -> NDArray[np.uint8]:
+    """A picture with paper to the right and below, so that the cells cover it evenly."""
+    beyond = [(0, cells * cell_size - side) for cells, side in zip(grid, image.shape)]
+    return np.pad(image, [*beyond, (0, 0)], constant_values=255)
 
 
 class ImageTrainee(AbstractWriterTrainee):
@@ -98,6 +110,24 @@ class ImageTrainee(AbstractWriterTrainee):
         """What the decoder reads of the pictures, and the mask of their cells."""
         encoded = self.module.encoder.encode(batch["images"], batch.get("image_mask"))
         return self.module.decoder.prepare(encoded), encoded.mask
+
+    def measured(self, predictions: Sequence[Prediction]) -> tuple[Mapping[str, float], float | None]:
+        """How far the maps of symbols differ, and of pictures in grey how much weight is on ink.
+
+        Focus rates of text to text say little of maps, which may rightly cover a whole object.
+        """
+        maps = [each for each in predictions if isinstance(each, ImagePrediction) and each.alignment is not None]
+        divergences, shares, uniform = [], [], []
+        for each in maps[:MEASURED]:
+            rows = np.asarray(each.alignment[:MEASURED_STEPS], np.float64)
+            if len(rows) > 1:
+                divergences.append(map_divergence(rows))
+            if len(rows) and each.image is not None and self.model.reader.fitting.invert:
+                ink = ink_share(rows, covered(each.image, each.grid, each.cell_size), grid=each.grid)
+                shares.append(ink.share)
+                uniform.append(ink.uniform)
+        named = {"map_divergence": divergences, "ink_share": shares, "uniform_ink_share": uniform}
+        return {name: float(np.mean(values)) for name, values in named.items() if values}, None
 
     @property
     def examples(self) -> Iterator[str]:

@@ -77,7 +77,7 @@ def check_attentions(
             try:
                 if not alignments:
                     raise ConfigError("the model has no attention")
-                chosen_heads(alignments, module.decoder, **options)  # type: ignore[arg-type]
+                chosen_heads(alignments, module.decoder, **options)
             except ConfigError as error:
                 message = str(error).replace("alignment_", f"{name}_", 1)
                 raise ConfigError(message, (*path, f"{name}_{key}")) from None

@@ -104,6 +104,10 @@ class AbstractWriterTrainee(ABC):
             total, likelihood, count = self._loss(batch, feedback, self.smoothing)
         return Loss(total, count, {"negative_log_likelihood": likelihood})
 
+    def measured(self, predictions: Sequence[Prediction]) -> tuple[Mapping[str, float], float | None]:
+        """Figures of the alignments of predictions, and `Validation.focus`."""
+        return alignment_figures(predictions), highest_focus(predictions)
+
     @torch.no_grad()
     def validate(self) -> Validation:
         """Metrics of free-running outputs and the teacher-forced loss on held-out items, with samples and pictures."""
@@ -114,14 +118,15 @@ class AbstractWriterTrainee(ABC):
         metrics["teacher_forced_loss"] = self._forced_loss()
         greedy = self._search(beam=1)
         predictions = self.model.predict([item.source for item in self.items[:NUM_MEASURED]], search=greedy)
-        metrics.update(alignment_figures(predictions))
+        figures, focus = self.measured(predictions)
+        metrics.update(figures)
         pictures = [
             (f"{number:02d}.png", partial(self._draw, prediction))
             for number, prediction in enumerate(predictions[:shown])
             if prediction.alignment is not None and prediction.alignment.numel()
         ]
         samples = [sample_line(entry) for entry in evaluation.scored[:shown]]
-        return Validation(metrics, samples, pictures, concern(evaluation.scored), highest_focus(predictions))
+        return Validation(metrics, samples, pictures, concern(evaluation.scored), focus)
 
     @property
     @abstractmethod

@@ -8,25 +8,37 @@ from regard.testing.cases.case import (
     ClassifierCase,
     DecoderCase,
     EncoderCase,
+    ImageEncoderCase,
     LayerCase,
     LossCase,
     MechanismCase,
     OperationCase,
     PartCase,
 )
+from regard.testing.cases.images import IMAGE_ENCODERS
 from regard.testing.cases.layers import LAYERS
 from regard.testing.cases.losses import LOSSES
 from regard.testing.cases.mechanisms import MECHANISMS, PARTS
 from regard.testing.cases.models import CLASSIFIERS, DECODERS, ENCODERS
 from regard.testing.cases.operations import OPERATIONS
 
-CASES: tuple[Case, ...] = (*MECHANISMS, *OPERATIONS, *LOSSES, *LAYERS, *ENCODERS, *DECODERS, *CLASSIFIERS)
+CASES: tuple[Case, ...] = (
+    *MECHANISMS,
+    *OPERATIONS,
+    *LOSSES,
+    *LAYERS,
+    *ENCODERS,
+    *IMAGE_ENCODERS,
+    *DECODERS,
+    *CLASSIFIERS,
+)
 
 __all__ = [
     "CASES",
     "CLASSIFIERS",
     "DECODERS",
     "ENCODERS",
+    "IMAGE_ENCODERS",
     "LAYERS",
     "LOSSES",
     "MECHANISMS",
@@ -36,6 +48,7 @@ __all__ = [
     "ClassifierCase",
     "DecoderCase",
     "EncoderCase",
+    "ImageEncoderCase",
     "LayerCase",
     "LossCase",
     "MechanismCase",

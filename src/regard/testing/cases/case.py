@@ -87,6 +87,13 @@ class EncoderCase(Case):
 
 
 @dataclass(frozen=True)
+class ImageEncoderCase(Case):
+    """An encoder of images of two channels."""
+
+    make: Callable[[], Any]
+
+
+@dataclass(frozen=True)
 class DecoderCase(Case):
     """A decoder and its sources; its inputs are `num_tokens` ids or `num_features` values."""
 

@@ -12,6 +12,7 @@ from regard import layers, models
 from regard.models.peers import AnnotatedLayerNorm, FrameStop, ProjectedPostnet
 from regard.testing.cases.case import LayerCase
 from regard.testing.cases.draws import draw, ids
+from regard.testing.cases.images import IMAGE_LAYERS
 
 
 def _stack(**options: Any) -> LayerCase:
@@ -50,6 +51,7 @@ def _cells(**options: Any) -> LayerCase:
 
 
 LAYERS: tuple[LayerCase, ...] = (
+    *IMAGE_LAYERS,
     *(_stack(cell=cell) for cell in ("lstm", "gru", "rnn")),
     _stack(cell="gru_reset_before", bidirectional=True),
     LayerCase(
