@@ -1,8 +1,8 @@
 """Pictures: files, handwriting as strokes, and how both are brought into what networks take.
 
-    file ──► read_image ─┐
-                         ├─► (H, W, C) uint8 ──► Fitting ──► (C, H, W) float32 ──► pad_images ──► (B, C, H, W), mask
-    strokes ──► render ──┘
+    file ──► read_image ──► picture (H, W, C) uint8
+    strokes ──► render ──► picture (H, W, C) uint8
+    picture ──► Fitting ──► (C, H, W) float32 ──► pad_images ──► (B, C, H, W), mask (B, H, W)
 
 `StrokeAugmentation` and `ImageAugmentation` change them at random, each item by its own generator.
 
