@@ -423,3 +423,14 @@ def test_numbers_out_of_range_are_refused(call):
         ValueError, match=r"width=0\.0 must be above 0|missing=-1\.0 must be|decay=1\.0 must be 0 or more and below 1"
     ):
         call()
+
+
+def test_doubly_stochastic_attention_may_count_the_mean_over_positions():
+    """As sgrvinod's tutorial has it: the mean over a batch of images of equally many cells."""
+    weights = torch.rand(3, 1, 4, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64).softmax(-1)
+    expected = ((1 - weights[:, 0].sum(1)) ** 2).mean()
+    torch.testing.assert_close(doubly_stochastic(weights, positions="mean"), expected)
+    real = torch.arange(6) < torch.tensor([6, 2, 3])[:, None]
+    weights = weights * real[:, None, None]
+    each = [((1 - weights[b, 0, :, :n].sum(0)) ** 2).mean() for b, n in enumerate((6, 2, 3))]
+    torch.testing.assert_close(doubly_stochastic(weights, real, positions="mean"), sum(each) / 3)

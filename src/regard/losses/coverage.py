@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
@@ -39,6 +41,7 @@ def doubly_stochastic(
     target_mask: Bool[Tensor, "B T"] | None = None,
     *,
     rate: float | None = 1.0,
+    positions: Literal["sum", "mean"] = "sum",
 ) -> Float[Tensor, ""]:
     """The mean over sentences and heads of Σ_j (τ - Σ_t α_tj)²: the total weight of every position should be τ.
 
@@ -46,6 +49,8 @@ def doubly_stochastic(
 
     Args:
         rate: τ; None for T_b / S_b of each sentence, which weights that sum to 1 can reach.
+        positions: their `sum`, as in the paper and in arctic-captions, or the `mean` over a sentence's real positions,
+            as in sgrvinod's tutorial.
 
     Returns:
         0-d, in float32 or wider; 0 when no cell is real.
@@ -59,5 +64,7 @@ def doubly_stochastic(
     total = real_weights(alignments, cells).sum(2)
     source, steps = cells.any(1)[:, None], cells.any(2).sum(1)[:, None, None]
     target = steps.to(total.dtype) / source.sum(2, keepdim=True).clamp(min=1) if rate is None else rate
-    difference = (target - total).masked_fill(~source, 0)
-    return mean_over(difference.square().sum(), source.any(2).sum() * alignments.shape[1])
+    squares = (target - total).masked_fill(~source, 0).square()
+    if positions == "mean":
+        squares = squares / source.sum(2, keepdim=True).clamp(min=1)
+    return mean_over(squares.sum(), source.any(2).sum() * alignments.shape[1])

@@ -1,6 +1,7 @@
 """All cases, by their names on the command line."""
 
 from regard.bench.case import Case
+from regard.bench.cases.captions import CAPTIONS
 from regard.bench.cases.encoders import ENCODERS
 from regard.bench.cases.energies import ENERGIES
 from regard.bench.cases.location import LOCATION
@@ -14,6 +15,7 @@ from regard.bench.cases.sound import SOUND
 CASES: dict[str, Case] = {
     case.name: case
     for case in (*ENCODERS, *ENERGIES, *LOCATION, *OPERATIONS, *OUTPUT, *REFINEMENT, *MODELS, *PICTURES, *SOUND)
+    case.name: case for case in (*ENCODERS, *ENERGIES, *LOCATION, *OPERATIONS, *OUTPUT, *MODELS, *CAPTIONS, *SOUND)
 }
 
 __all__ = ["CASES"]
