@@ -8,7 +8,7 @@
   decoder and are trained for the same number of steps; the plot shows free-running decoding of an unseen source.
 - Self-attention predicts the next symbol of a periodic sequence.
 - Pooling finds the symbol after the only a.
-- `captions` is no recipe: a small captioner of drawn pictures with one object, whose maps are in docs/pictures.
+- `captions` is no recipe: a small captioner of drawn pictures with two objects, whose maps are in docs/pictures.
 
 Takes about 15 seconds per recipe on one core.
 """
@@ -145,7 +145,10 @@ def pool(name: str) -> str:
 
 
 class Cells(nn.Module):
-    """Pictures of 64 × 64 pixels as 8 × 8 cells of 8 pixels, in rows, with where they are."""
+    """Pictures of 64 × 64 pixels as 8 × 8 cells of 8 pixels, in rows, with where they are.
+
+    A cell depends on 15 × 15 pixels only, so that maps show what was looked at, and not what lies near it.
+    """
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -153,9 +156,9 @@ class Cells(nn.Module):
         parts = [
             part
             for before, width in pairwise(widths)
-            for part in (nn.Conv2d(before, width, 3, 2, 1), nn.GroupNorm(8, width), nn.ReLU())
+            for part in (nn.Conv2d(before, width, 3, 2, 1), nn.BatchNorm2d(width), nn.ReLU())
         ]
-        self.layers = nn.Sequential(*parts, nn.Conv2d(size, size, 3, 1, 1))
+        self.layers = nn.Sequential(*parts, nn.Conv2d(size, size, 1))
         self.places = nn.Parameter(0.1 * torch.randn(size, 8, 8))
         self.output_size = size
 
@@ -166,9 +169,9 @@ class Cells(nn.Module):
 
 
 def caption() -> str:
-    """A captioner of pictures with one object says colour, shape and place."""
+    """A captioner of pictures with two objects says their colours, shapes and order."""
     size, random = 64, np.random.default_rng(0)
-    pictures = [synthetic_picture(random, num_objects=1) for _ in range(4000)]
+    pictures = [synthetic_picture(random, num_objects=2) for _ in range(6000)]
     words = sorted({word for one in pictures for word in one.text.split()})
     ids = [[FIRST + words.index(word) for word in one.text.split()] + [EOS] for one in pictures]
     images = torch.stack([torch.from_numpy(one.image).permute(2, 0, 1) for one in pictures]).float() / 255
@@ -193,7 +196,7 @@ def caption() -> str:
         total, _ = cross_entropy(model.decoder(inputs, memory).log_probabilities, target, target != PAD)
         return total / (target != PAD).sum()
 
-    last = train(model, loss, steps=1200, rate=2e-3)
+    last = train(model, loss, steps=2000, rate=2e-3)
     encoded = model.encoder.encode(images[-1:])
     memory = model.decoder.prepare(encoded)
     best = greedy_search(model.decoder, memory, bos=BOS, eos=EOS, max_length=12, alignment=True)[0][0]

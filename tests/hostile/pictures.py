@@ -142,12 +142,14 @@ def _captioned(random: Random, folder: Path) -> Trial:
     numbers = np.random.default_rng(random.randrange(2**32))
     side = (0, 1, 2, 7, 16, 33)
     shape = (random.choice(side[1:]), random.choice(side[1:]), random.choice((1, 1, 3)))
-    if random.random() < 0.15:
+    if random.random() < 0.05:
         shape = tuple(random.choice(side) for _ in range(random.choice((1, 2, 3, 4))))
-    image: Any = numbers.integers(0, 256, shape).astype(random.choice(("uint8",) * 6 + ("int64", "float32", "bool")))
+    image: Any = numbers.integers(0, 256, shape).astype(random.choice(("uint8",) * 30 + ("int64", "float32", "bool")))
     if random.random() < 0.05:
         image = random.choice((None, "abc", [], [[1, 2], [3]], np.zeros((1, 20_000), np.uint8), object()))
     steps, rows, columns = (random.choice((0, 1, 2, 3, 5)) for _ in range(3))
+    if random.random() < 0.7:
+        rows, columns = max(rows, 1), max(columns, 1)
     maps: Any = numbers.random((steps, rows, columns))
     for _ in range(random.choice((0, 0, 1, 3)) if maps.size else 0):
         maps[tuple(random.randrange(size) for size in maps.shape)] = random.choice(VALUES)
@@ -157,17 +159,20 @@ def _captioned(random: Random, folder: Path) -> Trial:
         options["grid"] = (rows, columns)
     if random.random() < 0.1:
         maps = random.choice((None, "abc", [], [[1], [1, 2]], maps.astype("complex64"), torch.tensor(maps)))
-    if random.random() < 0.15:
+    if random.random() < 0.06:
         options["grid"] = random.choice(((1, 1), (2,), (0, 3), ("a", 1), 5, (1.5, 2), (-1, -1), None))
-    if random.random() < 0.4:
+    if random.random() < 0.15:
         options["cell_size"] = random.choice(
             (1, 8, 16, 0, -1, 1e-9, 1e300, float("nan"), "8", (8, 4), (8,), [4, 4], True)
         )
-    if random.random() < 0.1:
+    if random.random() < 0.05:
         options["mask"] = random.choice((np.ones((rows, columns), bool), np.ones(3), "x", [True]))
     if random.random() < 0.3:
         options |= {"text": text.string(random), "note": text.string(random)}
-    tokens, path = _labels(random, steps), _path(random, folder, random.choice(SUFFIXES))
+    tokens: Any = [text.string(random)[:50] for _ in range(steps)]
+    if random.random() < 0.2:
+        tokens = _labels(random, steps)
+    path = f"x{random.choice(SUFFIXES)}" if random.random() < 0.5 else _path(random, folder, random.choice(SUFFIXES))
     ways = {"smooth": random.random() < 0.5, "end_symbol": random.random() < 0.8}
     if random.random() < 0.3:
         ways["highest"] = random.choice(("word", "largest", 0.5, 0, 1e-300, 1e300, float("nan"), "most", None))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,6 +69,8 @@ class CaptionedImage:
         (height, width), (rows, columns) = image.shape[:2], maps.shape[1:]
         if isinstance(self.tokens, str):
             raise ShapeError(f"tokens must be a list of words; got the text {self.tokens!r:.60}. Split it first.")
+        if not isinstance(self.tokens, Iterable):
+            raise ShapeError(f"tokens must be a list of words; got {self.tokens!r:.60}.")
         tokens = tuple(map(str, self.tokens))
         if len(tokens) == len(maps) - 1:
             tokens = (*tokens, END_SYMBOL)
@@ -104,7 +106,7 @@ class CaptionedImage:
         maps = np.where(np.isfinite(maps), maps, np.nan)
         grid = self.grid
         if grid is not None:
-            if len(grid) != 2 or any(isinstance(side, bool) or int(side) != side or side < 1 for side in grid):
+            if not (isinstance(grid, Sequence) and len(grid) == 2 and all(map(_is_count, grid))):
                 raise ShapeError(f"grid must be (h, w), rows and columns of cells, each at least 1; got {grid!r}.")
             h, w = map(int, grid)
             if maps.size == 0 and len(maps) == 0:
@@ -242,6 +244,10 @@ def _cell_size(given: Any, image: tuple[int, int], grid: tuple[int, int]) -> tup
             "cell_size."
         )
     return tall, wide
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
 
 
 def _is_size(value: Any) -> bool:
