@@ -140,6 +140,6 @@ def test_every_exclusion_has_settings_that_it_refuses():
     for exclusion, options in zip(general, refused, strict=True):
         with pytest.raises(ConfigError, match=exclusion.reason.replace("(", r"\(").replace(")", r"\)")):
             Search(**options)
-    assert len(STREAM_EXCLUSIONS) == 4
+    assert len(STREAM_EXCLUSIONS) == 5
     defaults = {name: field.default for name, field in Search.model_fields.items()}
     assert refusal_of(Search(), frozenset(defaults), defaults) is None
