@@ -12,10 +12,8 @@ from regard.bench.cases.pictures import PICTURES
 from regard.bench.cases.refinement import REFINEMENT
 from regard.bench.cases.sound import SOUND
 
-CASES: dict[str, Case] = {
-    case.name: case
-    for case in (*ENCODERS, *ENERGIES, *LOCATION, *OPERATIONS, *OUTPUT, *REFINEMENT, *MODELS, *PICTURES, *SOUND)
-    case.name: case for case in (*ENCODERS, *ENERGIES, *LOCATION, *OPERATIONS, *OUTPUT, *MODELS, *CAPTIONS, *SOUND)
-}
+GROUPS = (ENCODERS, ENERGIES, LOCATION, OPERATIONS, OUTPUT, REFINEMENT, MODELS, CAPTIONS, PICTURES, SOUND)
+
+CASES: dict[str, Case] = {case.name: case for group in GROUPS for case in group}
 
 __all__ = ["CASES"]
