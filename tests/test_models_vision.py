@@ -382,3 +382,27 @@ def test_a_block_without_copies_is_a_block_of_concatenations():
         results.append([features.detach(), *(p.grad.clone() for p in backbone.parameters())])
     for ours, plain in zip(*results, strict=True):
         same(ours, plain)
+
+
+def test_what_is_computed_how_is_explained():
+    encoder = ImageEncoder(PlainBackbone(1, widths=(4,)), precision="bfloat16")
+    assert "bfloat16" in encoder.paths()["training"]
+    assert "float32" in encoder.paths()["search"]
+    assert encoder.explain(device="cpu").startswith("in training convolutions in bfloat16")
+    assert "batch norm by numba" in encoder.explain(device="cpu")
+    with regard.plain():
+        assert "numba" not in encoder.explain(device="cpu")
+    assert "frozen" in ImageEncoder(PlainBackbone(1, widths=(4,)), freeze=True).explain()
+    assert "float64" in ImageEncoder(PlainBackbone(1, widths=(4,))).double().explain()
+
+
+@pytest.mark.parametrize("kind", [PlainBackbone, DenseBackbone])
+def test_a_compiled_encoder_computes_the_same(kind):
+    torch.manual_seed(0)
+    options = {"widths": (4,)} if kind is PlainBackbone else {"growth": 3, "depth": 2, "num_blocks": 1}
+    encoder = ImageEncoder(kind(1, **options), size=6).eval()
+    images, mask = torch.rand(2, 1, 12, 14), torch.ones(2, 12, 14, dtype=torch.bool)
+    mask[1, 7:] = False
+    expected = encoder.encode(images, mask).memory
+    compiled = torch.compile(lambda *inputs: encoder.encode(*inputs).memory, backend="aot_eager", fullgraph=True)
+    same(compiled(images, mask), expected, 1e-5)

@@ -77,7 +77,8 @@ def of_images(dtype: torch.dtype, *, B: int, H: int, W: int, F: int) -> Contest:
     """
     torch.manual_seed(1)
     backbone = ResidualBackbone(1, widths=(F, 2 * F, 4 * F), depths=(1, 1, 1))
-    encoder = ImageEncoder(backbone, positions=None).to(dtype, memory_format=torch.channels_last)
+    encoder = ImageEncoder(backbone, positions=None).to(dtype)
+    backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     blocks = [PlainBlock(block) for block in backbone.blocks if isinstance(block, ResidualBlock)]
     network = nn.Sequential(_with_norm(backbone.stem), nn.ReLU(), *blocks)
     images = draw(B, 1, H, W).float().to(dtype)

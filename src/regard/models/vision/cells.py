@@ -7,6 +7,7 @@ as strides are applied one after the other, ⌈⌈H / s⌉ / s'⌉ = ⌈H / (s s
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -46,7 +47,7 @@ def keep_image_mask(images: Tensor, mask: Tensor | None, channels: int) -> Bool[
         )
     if 0 in images.shape[2:]:
         raise ShapeError("images must have pixels.\n" + describe({"images": ("B C H W", images)}))
-    if mask is None or (mask.shape == (len(images), *images.shape[2:]) and str(mask.dtype) == "torch.bool"):
+    if mask is None or (mask.shape == (len(images), *images.shape[2:]) and mask.dtype == torch.bool):
         return mask
     shown = describe({"images": ("B C H W", images), "mask": ("B H W", mask)})
     hint = ""

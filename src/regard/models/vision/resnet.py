@@ -125,8 +125,9 @@ class ResNet(AbstractBackbone):
         for stage in self.stages:
             assert isinstance(stage, nn.ModuleList)
             for block in stage:
-                convolutions = [block.first, block.second] + ([block.third] if hasattr(block, "third") else [])
-                yield from ((c.kernel_size, c.stride) for c in convolutions)
+                assert isinstance(block, ResidualBlock | BottleneckBlock)
+                last = (block.third,) if isinstance(block, BottleneckBlock) else ()
+                yield from ((layer.kernel_size, layer.stride) for layer in (block.first, block.second, *last))
 
     def published_names(self) -> dict[str, str]:
         """The names of the weights in torchvision, by those here."""

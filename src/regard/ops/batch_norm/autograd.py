@@ -100,8 +100,9 @@ class _BatchNorm(torch.autograd.Function):
         statistics, epsilon, activation = ctx.options
         if torch.is_grad_enabled():  # create_graph: kernels leave no graph of the gradients
 
-            def function(*inputs: Any) -> tuple[Tensor]:
-                return (reference.batch_norm(*inputs, statistics, epsilon, activation)[0],)
+            def function(x: Any, mask: Any, weight: Any, bias: Any, residual: Any) -> tuple[Tensor]:
+                known = statistics, epsilon, activation
+                return (reference.batch_norm(x, mask, weight, bias, residual, *known)[0],)
 
             inputs = x, mask, weight, bias, residual
             return *second_order.gradients(function, inputs, needs, (grad_y,)), None, None, None

@@ -18,12 +18,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.ops.compiled import compiled
+from regard.ops.compiled import compiled, subroutine
 from regard.ops.compiled.halves import narrow, widen
 from regard.ops.threads import parallel_for
 
 BLOCK = 1 << 14
 """Numbers of a block: x, y and a gradient of it stay in a core's cache."""
+STRIP = 256
+"""Numbers that a loop takes at once, if so many rows of them are real and follow one another: short rows would take as
+long to begin as to compute. What belongs to features is repeated for every row of a strip."""
 
 
 class Rows:
@@ -38,6 +41,7 @@ class Rows:
         self.rows, self.size = shape
         self.height = max(8, BLOCK // self.size)
         self.blocks = -(-self.rows // self.height)
+        self.strip = max(1, STRIP // self.size)
         self.order = np.empty(self.rows, np.int64)
         self.counts = np.empty(self.blocks, np.int64)
         real = np.ones(0, np.bool_) if mask is None else mask.contiguous().numpy()
@@ -49,14 +53,14 @@ class Rows:
         work = 2 * self.rows * self.size
         parallel_for(kernel, (self.order, self.counts, self.height, *arguments), self.blocks, work)
 
-    def sums(self) -> Any:
-        """An array for two sums over rows in every block."""
-        return np.empty((self.blocks, 2, self.size), np.float64)
+    def repeated(self, *features: Any) -> list[Any]:
+        """Arrays (F,) for every row of a strip."""
+        return [np.tile(x, self.strip) for x in features]
 
 
 def statistics(rows: Rows, x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance (F,) of the real rows of x (R, F), in float64."""
-    sums = rows.sums()
+    sums = np.empty((rows.blocks, 2, rows.size), np.float64)
     rows.run(_sum_squares, _array(x), sums)
     first, second = sums.sum(0)
     count = max(rows.count, 1)
@@ -75,7 +79,8 @@ def apply(
     y = torch.empty_like(x)
     added = x if residual is None else residual
     options = residual is not None, top is not None, np.float32(top or 0)
-    rows.run(_apply, *map(_array, (x, y, added, factor, mean, bias)), *options)
+    flat = (_array(v).ravel() for v in (x, y, added))
+    rows.run(_apply, rows.size, rows.strip, *flat, *rows.repeated(*map(_array, (factor, mean, bias))), *options)
     return y
 
 
@@ -101,19 +106,21 @@ def gradients(
     """
     has_residual = y is not None
     grad_residual = torch.empty_like(x) if has_residual else None
-    sums = rows.sums()
+    sums = np.empty((rows.blocks, 2, rows.strip * rows.size), np.float64)
     options = has_residual, top is not None, np.float32(top or 0)
     inner = grad_y if grad_residual is None else grad_residual
-    known = [_array(v) for v in (grad_y, x, x if y is None else y, inner, factor, mean, bias)]
-    rows.run(_sum_gradients, *known, sums, *options)
-    first, second = sums.sum(0)
+    flat = [_array(v).ravel() for v in (grad_y, x, x if y is None else y, inner)]
+    features = rows.repeated(*map(_array, (factor, mean, bias)))
+    rows.run(_sum_gradients, rows.size, rows.strip, *flat, *features, sums, *options)
+    first, second = sums.sum(0).reshape(2, rows.strip, rows.size).sum(1)
     sigma = deviation.numpy()
     count = max(rows.count, 1)
     offset, slope = (first / count, second / (count * sigma * sigma)) if through else (0 * first, 0 * second)
     grad_x = torch.empty_like(x)
-    known = [_array(v) for v in (inner, x, grad_x, factor, mean, bias)]
-    rest = offset.astype(np.float32), slope.astype(np.float32), not has_residual and top is not None, options[2]
-    rows.run(_differentiate, *known, *rest)
+    flat = [_array(v).ravel() for v in (inner, x, grad_x)]
+    features += rows.repeated(offset.astype(np.float32), slope.astype(np.float32))
+    rest = not has_residual and top is not None, options[2]
+    rows.run(_differentiate, rows.size, rows.strip, *flat, *features, *rest)
     of_weights = (torch.from_numpy(v.astype(np.float32)) for v in (second / sigma, first))
     grad_weight, grad_bias = of_weights
     return grad_x, grad_weight, grad_bias, grad_residual
@@ -174,11 +181,29 @@ def _sum_squares(order: Any, counts: Any, height: int, x: Any, sums: Any, start:
                 second[f] += a * a
 
 
+@subroutine
+def _length(order: Any, k: int, end: int, size: int, strip: int) -> Any:
+    """Numbers from row k of an order on: those of a strip, if its rows follow one another, or of one row."""
+    last = k + strip - 1
+    return strip * size if last < end and order[last] - order[k] == strip - 1 else size
+
+
+@subroutine
+def _clear(order: Any, start: int, stop: int, size: int, out: Any) -> None:
+    """Zeros in rows of padding."""
+    for k in range(start, stop):
+        row = out[order[k] * size : (order[k] + 1) * size]
+        for f in range(size):
+            row[f] = narrow(np.float32(0), row[f])
+
+
 @compiled
 def _apply(
     order: Any,
     counts: Any,
     height: int,
+    size: int,
+    strip: int,
     x: Any,
     y: Any,
     residual: Any,
@@ -191,34 +216,35 @@ def _apply(
     start: int,
     stop: int,
 ) -> None:
-    rows, size = x.shape
     zero = np.float32(0)
     for block in range(start, stop):
-        low, high = block * height, min((block + 1) * height, rows)
-        for k in range(low, low + counts[block]):
-            x_row, y_row, r_row = x[order[k]], y[order[k]], residual[order[k]]
+        low, high = block * height, min((block + 1) * height, len(order))
+        end = low + counts[block]
+        k = low
+        while k < end:
+            length, first = _length(order, k, end, size, strip), order[k] * size
+            x_row, y_row = x[first : first + length], y[first : first + length]
+            r_row = residual[first : first + length]
             if adds:
                 if cuts:
-                    for f in range(size):
+                    for f in range(length):
                         p = (widen(x_row[f]) - mean[f]) * factor[f] + bias[f] + widen(r_row[f])
                         p = zero if p < zero else p
                         y_row[f] = narrow(top if p > top else p, y_row[f])
                 else:
-                    for f in range(size):
+                    for f in range(length):
                         p = (widen(x_row[f]) - mean[f]) * factor[f] + bias[f] + widen(r_row[f])
                         y_row[f] = narrow(p, y_row[f])
             elif cuts:
-                for f in range(size):
+                for f in range(length):
                     p = (widen(x_row[f]) - mean[f]) * factor[f] + bias[f]
                     p = zero if p < zero else p
                     y_row[f] = narrow(top if p > top else p, y_row[f])
             else:
-                for f in range(size):
+                for f in range(length):
                     y_row[f] = narrow((widen(x_row[f]) - mean[f]) * factor[f] + bias[f], y_row[f])
-        for k in range(low + counts[block], high):
-            y_row = y[order[k]]
-            for f in range(size):
-                y_row[f] = narrow(zero, y_row[f])
+            k += length // size
+        _clear(order, end, high, size, y)
 
 
 @compiled
@@ -226,6 +252,8 @@ def _sum_gradients(
     order: Any,
     counts: Any,
     height: int,
+    size: int,
+    strip: int,
     grad_y: Any,
     x: Any,
     y: Any,
@@ -240,35 +268,35 @@ def _sum_gradients(
     start: int,
     stop: int,
 ) -> None:
-    rows, size = x.shape
     zero = np.float32(0)
     for block in range(start, stop):
-        low, high = block * height, min((block + 1) * height, rows)
-        first, second = sums[block, 0], sums[block, 1]
-        first[:] = 0.0
-        second[:] = 0.0
-        for k in range(low, low + counts[block]):
-            x_row, g_row = x[order[k]], grad_y[order[k]]
+        low, high = block * height, min((block + 1) * height, len(order))
+        end = low + counts[block]
+        of_g, of_gd = sums[block, 0], sums[block, 1]
+        of_g[:] = 0.0
+        of_gd[:] = 0.0
+        k = low
+        while k < end:
+            length, first = _length(order, k, end, size, strip), order[k] * size
+            x_row, g_row = x[first : first + length], grad_y[first : first + length]
             if adds:
-                y_row, r_row = y[order[k]], inner[order[k]]
-                for f in range(size):
+                y_row, r_row = y[first : first + length], inner[first : first + length]
+                for f in range(length):
                     p, g = widen(y_row[f]), widen(g_row[f])
                     g = zero if cuts and (p <= zero or p >= top) else g
                     r_row[f] = narrow(g, r_row[f])
-                    first[f] += g
-                    second[f] += np.float64(g) * np.float64(widen(x_row[f]) - mean[f])
+                    of_g[f] += g
+                    of_gd[f] += np.float64(g * (widen(x_row[f]) - mean[f]))
             else:
-                for f in range(size):
+                for f in range(length):
                     d, g = widen(x_row[f]) - mean[f], widen(g_row[f])
                     p = d * factor[f] + bias[f]
-                    g = zero if cuts and (p <= zero or p >= top) else g
-                    first[f] += g
-                    second[f] += np.float64(g) * np.float64(d)
+                    g = zero if cuts and (p <= zero or p > top) else g
+                    of_g[f] += g
+                    of_gd[f] += np.float64(g * d)
+            k += length // size
         if adds:
-            for k in range(low + counts[block], high):
-                r_row = inner[order[k]]
-                for f in range(size):
-                    r_row[f] = narrow(zero, r_row[f])
+            _clear(order, end, high, size, inner)
 
 
 @compiled
@@ -276,6 +304,8 @@ def _differentiate(
     order: Any,
     counts: Any,
     height: int,
+    size: int,
+    strip: int,
     inner: Any,
     x: Any,
     grad_x: Any,
@@ -289,18 +319,19 @@ def _differentiate(
     start: int,
     stop: int,
 ) -> None:
-    rows, size = x.shape
     zero = np.float32(0)
     for block in range(start, stop):
-        low, high = block * height, min((block + 1) * height, rows)
-        for k in range(low, low + counts[block]):
-            x_row, g_row, out = x[order[k]], inner[order[k]], grad_x[order[k]]
-            for f in range(size):
+        low, high = block * height, min((block + 1) * height, len(order))
+        end = low + counts[block]
+        k = low
+        while k < end:
+            length, first = _length(order, k, end, size, strip), order[k] * size
+            x_row, g_row = x[first : first + length], inner[first : first + length]
+            out = grad_x[first : first + length]
+            for f in range(length):
                 d, g = widen(x_row[f]) - mean[f], widen(g_row[f])
                 p = d * factor[f] + bias[f]
-                g = zero if cuts and (p <= zero or p >= top) else g
+                g = zero if cuts and (p <= zero or p > top) else g
                 out[f] = narrow(factor[f] * (g - offset[f] - d * slope[f]), out[f])
-        for k in range(low + counts[block], high):
-            out = grad_x[order[k]]
-            for f in range(size):
-                out[f] = narrow(zero, out[f])
+            k += length // size
+        _clear(order, end, high, size, grad_x)

@@ -43,7 +43,7 @@ _BACKBONES: tuple[tuple[str, Callable[[], vision.AbstractBackbone], tuple[type, 
     *(
         (
             f"plain, {norm}",
-            lambda norm=norm: vision.PlainBackbone(2, widths=(3, 4), depth=1, norm=norm),  # type: ignore[misc]
+            lambda norm=norm: vision.PlainBackbone(2, widths=(3, 4), depth=1, norm=norm),
             (vision.PlainBackbone,),
         )
         for norm in _NORMS
@@ -51,7 +51,7 @@ _BACKBONES: tuple[tuple[str, Callable[[], vision.AbstractBackbone], tuple[type, 
     *(
         (
             f"residual, {norm}",
-            lambda norm=norm: vision.ResidualBackbone(2, widths=(4, 6), depths=(1, 1), norm=norm),  # type: ignore[misc]
+            lambda norm=norm: vision.ResidualBackbone(2, widths=(4, 6), depths=(1, 1), norm=norm),
             (vision.ResidualBackbone,),
         )
         for norm in _NORMS
