@@ -23,7 +23,11 @@ STAGES = {
     "loading the model": ("tasks", "regard.cli.options:load"),
     "reading inputs": ("cli", "regard.cli.inputs:chunks"),
     "loading kernels": ("ops", "regard.ops.eligibility:unavailable"),
-    "encoder": ("models", "regard.models.encoder_decoder:EncoderDecoder.prepare"),
+    "encoder": (
+        "models",
+        "regard.models.encoder_decoder:EncoderDecoder.prepare",
+        "regard.models.vision.encoder:ImageEncoder.encode",
+    ),
     "preparing the steps": (
         "models",
         "regard.models.recurrent_decoder:RecurrentDecoder.for_search",

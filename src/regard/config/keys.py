@@ -32,7 +32,7 @@ class Member:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        return get_args(self.type) if get_origin(self.type) is Literal else ()
+        return tuple(map(str, get_args(self.type))) if get_origin(self.type) is Literal else ()
 
     def __str__(self) -> str:
         if self.type is type(None):

@@ -10,7 +10,6 @@ from regard.config.tasks.image_to_text import (
     ModelConfig,
     ModelEncoder,
     RecurrentConfig,
-    VisionConfig,
 )
 from regard.data import BOS, PAD, UNKNOWN
 from regard.errors import ConfigError, RegardError
@@ -23,8 +22,8 @@ FIXED = ("order", "query", "input_feeding", "bridge", "readout", "tied_weights",
 """Keys of the decoder that `like` decides."""
 OF_LIKE, READ = ("size", "hard", "mix", "gate"), ("bahdanau", "show_attend_tell", "luong")
 """Options of attention that are read with `like`, and the recipes that may be named with it."""
-COMMON = {*VisionConfig.model_fields, "backbone"}
-"""Keys that are not of the backbone."""
+OF_BACKBONES = ("widths", "depth", "depths", "growth", "num_blocks", "norm", "stride", "weights", "pretrained")
+"""Keys of encoders that are options of backbones."""
 LARGEST_GRID = (256, 512)
 """Rows and columns of cells for which positions are learned."""
 
@@ -119,11 +118,11 @@ def build_image_encoder(config: ModelEncoder, num_channels: int, *, published: b
 
 def _backbone(config: ModelEncoder, num_channels: int, *, published: bool) -> AbstractBackbone:
     """The backbone that a section describes; its own weights replace published ones if these are not wanted."""
-    options = {name: getattr(config, name) for name in type(config).model_fields if name not in COMMON}
+    options = {name: getattr(config, name) for name in OF_BACKBONES if name in type(config).model_fields}
     if isinstance(config, EfficientNetConfig) and options.pop("pretrained"):
         options["weights"] = "package"
     if not published:
         options.pop("weights", None)
     if isinstance(config, DenseConfig):
-        options["dropout"] = options.pop("layer_dropout")
+        options["dropout"] = config.layer_dropout
     return backbone_named(config.backbone, channels=num_channels, **options)

@@ -115,6 +115,6 @@ class Evaluation:
             f"{len(self.scored):,} items: sequence error rate {metrics['sequence_error_rate']:.2%}, "
             f"symbol error rate {metrics['symbol_error_rate']:.2%}"
         )
-        further = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in self.further.items())
+        further = "  ".join(f"{name} {value:.4g}" for name, value in self.further.items())
         scores = (f"{TITLES[name]} {score.value:.2f}  {score.signature}" for name, score in self.corpus.items())
         return "\n".join([rates, *([further] if further else []), *scores])
