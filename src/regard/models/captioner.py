@@ -77,6 +77,7 @@ def captioner(
     Source: Xu et al. 2015, Show, Attend and Tell (arXiv 1502.03044), sections 3.1.2 and 4; bilinear: Luong, Pham &
     Manning 2015 (arXiv 1508.04025).
 
+    >>> from regard.models.contract import Encoded
     >>> decoder = captioner(9, memory_size=6, embedding_size=4, size=5, attention_size=3)
     >>> memory = decoder.prepare(Encoded(torch.zeros(2, 12, 6), grid=(3, 4)))
     >>> decoder(torch.tensor([[1, 4], [1, 7]]), memory).log_probabilities.shape
