@@ -247,7 +247,7 @@ def _cell_size(given: Any, image: tuple[int, int], grid: tuple[int, int]) -> tup
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 1
 
 
 def _is_size(value: Any) -> bool:
