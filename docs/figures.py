@@ -205,7 +205,7 @@ def caption() -> str:
     maps = best.alignments[model.decoder.main_attention][0]
     drawn = CaptionedImage(pictures[-1].image, text, maps, grid=encoded.grid, text=pictures[-1].text)
     path = plot_captioned_image(drawn, FOLDER.parent / "captions.png")
-    Image.open(path).quantize(160).save(path, optimize=True)  # a third of the size
+    Image.open(path).convert("RGB").quantize(160).save(path, optimize=True)  # a third of the size
     return f"loss {last:.4f}  {' '.join(text)}"
 
 
