@@ -19,6 +19,16 @@ HEADS = 4
 """Heads of the sublayers."""
 
 
+def _plain_batch_norm(*inputs: Tensor, activation: Any) -> Any:
+    """The reference as the operation is called: it has no defaults of its own."""
+    *_, reference = ops.IMPLEMENTATIONS["batch_norm"]
+    return reference.function(*inputs, None, 1e-5, activation)
+
+
+PLAINLY: dict[str, Callable[..., Any]] = {"batch_norm": _plain_batch_norm}
+"""References that are not called as the operation is."""
+
+
 def contest(
     dtype: torch.dtype, *, operation: str, inputs: Inputs, options: Mapping[str, Any] | None = None, **sizes: int
 ) -> Contest:
@@ -31,12 +41,14 @@ def contest(
 
     def job(function: Callable[..., Tensor]) -> Answer:
         arguments = [x.detach().requires_grad_() if _is_floating(x) else x for x in tensors]
-        result = function(*arguments, **(options or {}))
+        found = function(*arguments, **(options or {}))
+        result = found[0] if isinstance(found, tuple) else found  # statistics beside it have no gradients
         leaves = {f"grad_input_{i}": x for i, x in enumerate(filter(_is_floating, arguments))}
         return with_gradients("result", result, leaves, probe(result.shape))
 
     *_, reference = ops.IMPLEMENTATIONS[operation]
-    sides = {OURS: partial(job, getattr(ops, operation)), PLAIN: partial(job, reference.function)}
+    plain = PLAINLY.get(operation, reference.function)
+    sides = {OURS: partial(job, getattr(ops, operation)), PLAIN: partial(job, plain)}
     largest = max(float(x.abs().max()) for x in tensors if _is_floating(x))
     return Contest(sides, terms={"result": largest}, shares_terms=True)
 
@@ -180,6 +192,19 @@ OPERATIONS = (
         "softmax over chunks that begin at the first position, forward and backward",
         lambda R, S: (torch.softmax(draw(R, 1, S), -1), draw(R, 1, S, seed=1), None, None),
         {"R": 64, "S": 200},
+    ),
+    _case(
+        "batch_norm",
+        "batch norm of real rows, residual and ReLU, forward and backward",
+        lambda N, F: (
+            draw(N, F),
+            draw(N, seed=1) > -1,
+            1 + draw(F, seed=2) / 10,
+            draw(F, seed=3) / 10,
+            draw(N, F, seed=4),
+        ),
+        {"N": 15_000, "F": 64},
+        partial(contest, options={"activation": "relu"}),
     ),
     _case(
         "dropout",
