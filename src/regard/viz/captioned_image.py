@@ -40,9 +40,8 @@ class CaptionedImage:
         text: the heading.
         note: what should be said about it, for example a warning.
 
-    Attributes:
-        image, tokens, maps, grid, cell_size: as (H, W, C), tuple, (T, h, w), (h, w) and (c_h, c_w), without padding.
-        left_out: the share of the weight that lay on padding.
+    The attributes are image (H, W, C), tokens, a tuple, maps (T, h, w), grid (h, w) and cell_size (c_h, c_w), all without
+    padding.
 
     Raises:
         ShapeError: for shapes that do not fit together, an image or a grid of nothing, or pixels that are not uint8.
@@ -62,6 +61,7 @@ class CaptionedImage:
     text: str = ""
     note: str = ""
     left_out: float = field(init=False, default=0.0)
+    """The share of the weight that lay on padding."""
 
     def __post_init__(self) -> None:
         image = as_pixels(self.image)

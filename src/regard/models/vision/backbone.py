@@ -20,16 +20,14 @@ class AbstractBackbone(nn.Module, ABC):
     """A convolutional network from images (B, C, H, W) to features (B, F, ⌈H / stride⌉, ⌈W / stride⌉).
 
     It computes in the type of the images. A subclass sets the attributes and has `layers` and `windows`.
-
-    Attributes:
-        channels: C, of the images.
-        output_size: F, of the features.
-        stride: the side of a cell in pixels.
     """
 
     channels: int
+    """C, of the images."""
     output_size: int
+    """F, of the features."""
     stride: int
+    """The side of a cell in pixels."""
 
     @abstractmethod
     def features(self, x: Float[Tensor, "B C H W"], mask: Bool[Tensor, "B H W"] | None) -> Plane:
