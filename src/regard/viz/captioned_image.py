@@ -40,8 +40,8 @@ class CaptionedImage:
         text: the heading.
         note: what should be said about it, for example a warning.
 
-    The attributes are image (H, W, C), tokens, a tuple, maps (T, h, w), grid (h, w) and cell_size (c_h, c_w), all without
-    padding.
+    The attributes are image (H, W, C), tokens, a tuple, maps (T, h, w), grid (h, w) and cell_size (c_h, c_w), all
+    without padding.
 
     Raises:
         ShapeError: for shapes that do not fit together, an image or a grid of nothing, or pixels that are not uint8.

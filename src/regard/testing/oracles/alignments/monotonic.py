@@ -27,6 +27,19 @@ def monotonic(choose: Vector, previous: Vector) -> Vector:
     return result
 
 
+def clipped(choose: Vector, previous: Vector) -> Vector:
+    """α_j = p_j c_j Σ_{k ≤ j} α'_k / max(c_k, 1e-10) with c_j = Π_{l < j} (1 - p_l): where c is smaller, mass is lost.
+
+    >>> clipped([0.5, 0.5], [1.0, 0.0])
+    [0.5, 0.25]
+    >>> clipped([1.0, 1.0], [0.0, 1.0])  # c_1 is 0
+    [0.0, 0.0]
+    """
+    passed = [math.prod(1 - p for p in choose[:j]) for j in range(len(choose))]
+    found = [previous[k] / max(c, 1e-10) for k, c in enumerate(passed)]
+    return [p * c * sum(found[: j + 1]) for j, (p, c) in enumerate(zip(choose, passed, strict=True))]
+
+
 def chunk(stops: Vector, energies: Vector, support: list[bool], width: int) -> Vector:
     """β_j = Σ_k α_k exp(u_j) / Σ_l exp(u_l): a softmax over the `width` positions that end at each stop k."""
     result = [0.0] * len(stops)
@@ -37,15 +50,16 @@ def chunk(stops: Vector, energies: Vector, support: list[bool], width: int) -> V
     return result
 
 
-@oracle(MonotonicAlignment, ClippedMonotonicAlignment)  # clipping shows in long sources only
+@oracle(MonotonicAlignment, ClippedMonotonicAlignment)
 def reader(alignment: Any, story: Story, energies: Sequence[Vector], supports: Sequence[list[bool]]) -> Vector:
     """α of the last step, computed through all steps from the first position; as in evaluation, without noise."""
+    expected = clipped if isinstance(alignment, ClippedMonotonicAlignment) else monotonic
     stops = [1.0] + [0.0] * (story.num_positions - 1)
     for step, support in zip(energies, supports, strict=True):
         choose = [sigmoid(e + number(alignment.bias)) for e in step]
         if alignment.hard != "never":
             choose = [1.0 if p > 0.5 else 0.0 for p in choose]
-        stops = monotonic([p if inside else 0.0 for p, inside in zip(choose, support, strict=True)], stops)
+        stops = expected([p if inside else 0.0 for p, inside in zip(choose, support, strict=True)], stops)
         if alignment.remaining == "last" and any(support):
             last = max(j for j, inside in enumerate(support) if inside)
             stops[last] += 1 - sum(stops)
