@@ -17,9 +17,11 @@ from regard.errors import ConfigError
 
 PRESETS = [
     "autoencoder",
+    "captioning",
     "copying",
     "documents",
     "forecasting",
+    "formulas",
     "g2p-transformer",
     "g2p",
     "inflection-transformer",
@@ -133,7 +135,7 @@ def test_the_list_of_keys_says_whose_a_key_is():
     assert "model.dropout (architecture: flat): " in key_list("model", task="documents")
     assert "model.words.cell: one of gru, lstm, rnn, none; default gru\n" in key_list("model.words", task="documents")
     assert key_list("seed").startswith("seed: a whole number")
-    assert "decoding.beam (text_to_text, language_modelling): a whole number" in key_list("decoding")
+    assert "decoding.beam (text_to_text, language_modelling, image_to_text): a whole number" in key_list("decoding")
     assert "beam" not in key_list("decoding", task="documents")
     with pytest.raises(ConfigError, match=r"documents has no section or key 'decoding.beam'; "):
         key_list("decoding.beam", task="documents")

@@ -38,7 +38,7 @@ class Member:
         if self.type is type(None):
             return "null"
         if self.choices:
-            return f"one of {', '.join(self.choices)}" if len(self.choices) > 1 else repr(self.choices[0])
+            return f"one of {', '.join(self.choices)}" if len(self.choices) > 1 else repr(get_args(self.type)[0])
         if self.section:
             names = ", ".join(self.section.model_fields)
             return f"a section ({names}{' and options' if self.section.model_config.get('extra') == 'allow' else ''})"

@@ -169,7 +169,7 @@ class TransformerDecoderConfig(TransformerSideConfig):
 
 
 class WriterTrainingConfig(AlignmentTrainingConfig, FeedbackConfig, SmoothedTrainingConfig, TrainingConfig):
-    """The training loop, with what models that write texts add to it."""
+    """The training of models that write texts."""
 
     learning_rate: Annotated[float, Field(gt=0.0)] = Field(
         default=0.002,
