@@ -113,7 +113,7 @@ class DenseBackbone(AbstractBackbone):
 
     >>> import torch
     >>> DenseBackbone(1, growth=4, depth=2)(torch.zeros(2, 1, 30, 41))[0].shape
-    torch.Size([2, 18, 2, 3])
+    torch.Size([2, 16, 2, 3])
     """
 
     def __init__(
