@@ -24,6 +24,7 @@ from regard.tasks import TASKS, ImageToText, load, train
 from regard.tasks.image_to_text.augmentation import Augmenter
 from regard.tasks.image_to_text.batches import bucket_pictures, in_batches, padding
 from regard.tasks.image_to_text.pixels import PictureReader
+from regard.tasks.image_to_text.reading import open_table
 
 LOOP = {"device": "cpu", "threads": 1, "samples": 0, "log_every": 1000}
 SMALL = {
@@ -241,6 +242,31 @@ def test_a_run_that_is_stopped_inside_an_epoch_ends_with_the_same_bytes(
     assert reasons == ["interrupted", "interrupted", "max_steps"]
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")]
     assert weights[0] == weights[1]
+
+
+def numbered_pictures(folder: Path, count: int) -> list[str]:
+    """Pictures 0.png, 1.png, … in a folder, each larger than the one before; their rows in a table."""
+    image = pytest.importorskip("PIL.Image")
+    folder.mkdir()
+    for number in range(count):
+        image.fromarray(np.full((20 + number, 30), 9 * number, np.uint8)).save(folder / f"{number}.png")
+    return [f"{number}.png\t{'io'[number % 2]}\n" for number in range(count)]
+
+
+def test_a_table_beside_that_of_the_training_names_pictures_of_the_same_folder(tmp_path: Path) -> None:
+    rows = numbered_pictures(tmp_path / "pictures", 3)
+    records = [json.dumps(dict(zip(("image", "text"), row.split()))) + "\n" for row in rows]
+    for name in ("train.json", "test.json", "elsewhere/test.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("".join(records))
+    (tmp_path / "test.tsv").write_text("".join(rows))
+    data = {"train": "train.json", "format": "jsonl", "dev": None, "image_folder": "pictures"}
+    config = read_config(configuration(tmp_path, data=data)).config
+    for name in ("train.json", "test.json", "test.tsv"):
+        (picture, *_) = open_table(config, tmp_path / name)
+        assert picture.image == tmp_path / "pictures" / "0.png"
+    (picture, *_) = open_table(config, tmp_path / "elsewhere" / "test.json")
+    assert picture.image == tmp_path / "elsewhere" / "0.png"
 
 
 def test_several_references_are_one_item_with_figures_of_captions(tmp_path: Path) -> None:

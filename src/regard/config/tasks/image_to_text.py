@@ -132,7 +132,9 @@ class DataConfig(Section):
         "field `text`, or else `tokens`, the annotation `truth`",
     )
     image_folder: File | None = Field(
-        default=None, description="the folder of the pictures that a table names; null: that of the table"
+        default=None,
+        description="the folder of the pictures that a table names, also of other tables beside the training's; null: "
+        "that of the table",
     )
     image: ImageConfig = Field(default=ImageConfig(), description="how pictures and strokes are read")
     augmentation: AugmentationConfig | None = Field(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,17 +93,25 @@ def texts_of(pictures: Pictures, index: int) -> tuple[str, ...]:
 def open_table(config: ImageToTextConfig, path: Any, *, with_texts: bool = True, **fields: Any) -> Pictures:
     """The pictures of a table like those of the training.
 
+    The format of the training holds for tables with the same suffix, and its folder of pictures for tables in the same
+    folder.
+
     Args:
         fields: `image_field` and `text_field`, in place of those of the training.
     """
     data = config.data
-    own = path in (data.train, data.dev)
+    tables = [Path(each).resolve() for each in (data.train, data.dev) if each is not None]
+    given = Path(path).resolve()
+    own = given in tables
+    has_files = not given.is_dir() and given.suffix.lower() != ".inkml"
+    alike = own or (has_files and given.suffix in {table.suffix for table in tables})
+    beside = own or (has_files and given.parent in {table.parent for table in tables})
     options: dict[str, Any] = {"image_field": data.image_field, "text_field": data.text_field}
     options |= {name: value for name, value in fields.items() if value is not None}
     return open_pictures(
         path,
-        format=data.format if own else "auto",
-        image_folder=data.image_folder if own else None,
+        format=data.format if alike else "auto",
+        image_folder=data.image_folder if beside else None,
         with_texts=with_texts,
         **options,
     )
