@@ -253,6 +253,24 @@ def numbered_pictures(folder: Path, count: int) -> list[str]:
     return [f"{number}.png\t{'io'[number % 2]}\n" for number in range(count)]
 
 
+@pytest.mark.parametrize("decoded", [100, 0])
+def test_files_of_more_pixels_than_the_setting_are_found_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoded: int
+) -> None:
+    rows = numbered_pictures(tmp_path / "pictures", 12)
+    for name, part in (("train", rows[:8]), ("dev", rows[8:])):
+        (tmp_path / f"{name}.tsv").write_text("".join(part))
+    monkeypatch.setattr("regard.tasks.image_to_text.reading.MOST_DECODED", decoded)
+    data = {"train": "train.tsv", "dev": "dev.tsv", "image_folder": "pictures", "target": {"units": "character"}}
+    task = TASKS["image_to_text"]
+    for most, counts in ((31 * 30, []), (24 * 30, ["3 of train's", "4 of dev's"])):
+        config = read_config(configuration(tmp_path, data={**data, "image": {"max_file_pixels": most}})).config
+        found = task.check(config, task.read(config)).findings
+        errors = [str(each) for each in found if each.severity == "error"]
+        assert [error.split(" pictures")[0] for error in errors] == [f"error: {count}" for count in counts]
+        assert all("more than max_pixels=720" in error for error in errors)
+
+
 def test_a_table_beside_that_of_the_training_names_pictures_of_the_same_folder(tmp_path: Path) -> None:
     rows = numbered_pictures(tmp_path / "pictures", 3)
     records = [json.dumps(dict(zip(("image", "text"), row.split()))) + "\n" for row in rows]

@@ -15,6 +15,7 @@ from regard.data.pairs import shorten
 from regard.data.pictures import Picture, Pictures
 from regard.errors import DataError
 from regard.image import Fitting, Strokes
+from regard.image.read import MAX_PIXELS
 
 if TYPE_CHECKING:
     from regard.image import Rendering
@@ -50,6 +51,7 @@ def check_pictures(
     fitting: Fitting | None = None,
     rendering: Rendering | None = None,
     decode: bool = True,
+    max_pixels: int = MAX_PIXELS,
 ) -> Findings:
     """Looks at every picture and every text once and says what looks wrong.
 
@@ -64,10 +66,11 @@ def check_pictures(
         rendering: how strokes become pictures; None: `Rendering()`.
         decode: whether pictures are decoded, which finds damage in them but takes some milliseconds each; otherwise
             their headers are read.
+        max_pixels: files with more pixels count as unreadable, as in `regard.image.read_image`.
     """
-    splits = [_survey("train", train, normalise, fitting, rendering, decode)]
+    splits = [_survey("train", train, normalise, fitting, rendering, decode, max_pixels)]
     if dev is not None:
-        splits.append(_survey("dev", dev, normalise, fitting, rendering, decode))
+        splits.append(_survey("dev", dev, normalise, fitting, rendering, decode, max_pixels))
     findings = [finding for split in splits for finding in _of_split(split)]
     findings += _shared(*splits) if len(splits) == 2 else []
     return Findings(by_severity(findings))
@@ -80,6 +83,7 @@ def _survey(
     fitting: Fitting | None,
     rendering: Rendering | None,
     decode: bool,
+    max_pixels: int,
 ) -> _Split:
     split = _Split(name)
     colour = fitting.colour if fitting else "grey"
@@ -99,9 +103,13 @@ def _survey(
             split.repeated_texts.append(picture.place)
         try:
             if decode and not isinstance(picture.image, Strokes):
-                size = picture.pixels(colour=colour, report=split.reported.append).shape[:2]
+                read = picture.pixels(colour=colour, max_pixels=max_pixels, report=split.reported.append)
+                size = read.shape[:2]
             else:
                 size = picture.size(rendering)
+                if size[0] * size[1] > max_pixels and not isinstance(picture.image, Strokes):
+                    shown = f"{size[1]:,} × {size[0]:,} pixels are more than max_pixels={max_pixels:,}"
+                    raise DataError(f"{picture.place}: {picture.image}: {shown}")
             split.digests.append(_digest(picture))
         except DataError as error:
             split.unreadable.append(str(error))

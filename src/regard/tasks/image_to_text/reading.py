@@ -157,6 +157,7 @@ def check(material: Material) -> Findings:
         fitting=material.reader.fitting,
         rendering=material.reader.rendering,
         decode=len(train.pictures) + len(dev.pictures) <= MOST_DECODED,
+        max_pixels=material.reader.max_file_pixels,
     )
     findings = [*found.findings, *_of_lengths(train, material), *_of_lengths(dev, material), *_of_texts(material)]
     for split, fewest, text in (
