@@ -46,7 +46,7 @@ class ImageConfig(Section):
     )
     fit: Literal["pad", "crop", "stretch"] = Field(
         default="pad",
-        description="how pictures of another aspect get the `size`: with paper around, cut off, or stretched",
+        description="how pictures of another aspect get the `size`: with zeros around, cut off, or stretched",
     )
     max_height: Size | None = Field(default=None, description="larger pictures are made smaller; null: no limit")
     max_width: Size | None = Field(default=None, description="larger pictures are made smaller; null: no limit")
