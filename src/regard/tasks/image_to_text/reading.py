@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from regard.config.tasks.image_to_text import ImageToTextConfig
 from regard.data import Field, Finding, Findings, Pictures, check_pictures, open_pictures
 from regard.data.field import open_pieces
 from regard.data.finding import NUM_EXAMPLES, by_severity
-from regard.data.pictures import SelectedPictures
+from regard.data.pictures import SelectedPictures, picture_format
 from regard.data.split import are_held_out, suggested_fraction
 from regard.errors import DataError
 from regard.tasks.image_to_text.pixels import PictureReader
@@ -90,21 +91,24 @@ def texts_of(pictures: Pictures, index: int) -> tuple[str, ...]:
 
 
 def open_table(config: ImageToTextConfig, path: Any, *, with_texts: bool = True, **fields: Any) -> Pictures:
-    """The pictures of a table like those of the training.
+    """The pictures of a table, read like those of the training.
+
+    Files with the suffix of the training's have its format. Names of columns and fields hold for its format only.
 
     Args:
         fields: `image_field` and `text_field`, in place of those of the training.
     """
     data = config.data
+    given, trained = Path(path), Path(data.train)
     own = path in (data.train, data.dev)
-    options: dict[str, Any] = {"image_field": data.image_field, "text_field": data.text_field}
+    alike = own or (given.suffix.lower() == trained.suffix.lower() and not given.is_dir())
+    kind = picture_format(given, data.format if alike else "auto")
+    options: dict[str, Any] = {}
+    if own or kind in (picture_format(trained, data.format), "" if trained.suffix else "inkml"):
+        options = {"image_field": data.image_field, "text_field": data.text_field}
     options |= {name: value for name, value in fields.items() if value is not None}
     return open_pictures(
-        path,
-        format=data.format if own else "auto",
-        image_folder=data.image_folder if own else None,
-        with_texts=with_texts,
-        **options,
+        path, format=kind, image_folder=data.image_folder if own else None, with_texts=with_texts, **options
     )
 
 
