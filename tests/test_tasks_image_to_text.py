@@ -16,7 +16,7 @@ import yaml
 from regard.cli import run
 from regard.config import Config
 from regard.config import load as read_config
-from regard.config.tasks.image_to_text import ImageToTextConfig
+from regard.config.tasks.image_to_text import ImageConfig, ImageToTextConfig
 from regard.data import Field, Vocabulary
 from regard.errors import ConfigError, DataError
 from regard.image import Strokes
@@ -187,6 +187,11 @@ def test_pictures_of_any_kind_are_read(learned: Path, tmp_path: Path) -> None:
     image.fromarray(pixels[..., 0]).save(tmp_path / "io.png")
     texts = [each.text for each in model.predict([strokes, pixels, tmp_path / "io.png", str(tmp_path / "io.png")])]
     assert texts == ["i o"] * 4
+    frames = [image.fromarray(pixels[..., 0]), image.fromarray(255 - pixels[..., 0])]
+    frames[0].save(tmp_path / "io.gif", save_all=True, append_images=frames[1:])
+    (moving,) = model.predict([tmp_path / "io.gif"])
+    assert (moving.text, len(moving.warnings)) == ("i o", 1)
+    assert "io.gif: 2 pictures in one file" in moving.warnings[0]
     with pytest.raises(TypeError, match="a list of pictures"):
         model.predict(strokes)
     with pytest.raises(TypeError, match="got a int"):
@@ -340,6 +345,34 @@ def test_changes_differ_between_epochs_and_items_and_are_the_same_again() -> Non
         other = augment(strokes, epoch, item)
         assert other.shape != first.shape or not np.array_equal(other, first)
     np.testing.assert_array_equal(Augmenter.of(None, reader, 7)(strokes, 0, 5), reader(strokes))
+
+
+def test_names_of_fields_hold_for_the_format_of_the_training(tmp_path: Path) -> None:
+    record = {"ink": [[0, 0, 9, 9]], "latex": "x"}
+    for name in ("train.data", "test.data"):
+        (tmp_path / name).write_text(json.dumps(record) + "\n")
+    (tmp_path / "ink").mkdir()
+    (tmp_path / "ink" / "a.inkml").write_text(
+        '<ink><annotation type="truth">y</annotation><trace>1 2, 3 4</trace></ink>'
+    )
+    (tmp_path / "test.tsv").write_text("a.png\tz\n")
+    (tmp_path / "coco.json").write_text(
+        json.dumps({"images": [{"id": 1, "file_name": "b.png"}], "annotations": [{"image_id": 1, "caption": "w"}]})
+    )
+    data = {"train": "train.data", "dev": None, "format": "jsonl", "image_field": "ink", "text_field": "latex"}
+    config = read_config(configuration(tmp_path, data=data)).config
+    assert isinstance(config, ImageToTextConfig)
+    for name, text in (("test.data", "x"), ("ink", "y"), ("test.tsv", "z"), ("coco.json", "w")):
+        assert open_table(config, tmp_path / name)[0].texts == (text,)
+
+
+def test_a_file_of_too_many_pixels_names_the_key(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("L", (20, 30)).save(tmp_path / "large.png")
+    reader = PictureReader.of(ImageConfig(max_file_pixels=599))
+    for read in (reader.size, reader.pixels, reader):
+        with pytest.raises(DataError, match=r"large\.png: 20 × 30 pixels .*data\.image\.max_file_pixels=599"):
+            read(tmp_path / "large.png")
 
 
 def refused(folder: Path, *overrides: str) -> Config:

@@ -258,7 +258,7 @@ def open_pictures(
             file, line, field and value. Strokes and InkML are checked when they are read.
     """
     file = Path(path)
-    kind = _format(file) if format == "auto" else format
+    kind = picture_format(file, format)
     folder = file.parent if image_folder is None else Path(image_folder)
     if kind == "inkml":
         for name, value in (("image_field", image_field), ("image_folder", image_folder)):
@@ -282,7 +282,15 @@ def open_pictures(
     return pictures
 
 
-def _format(path: Path) -> PictureFormat:
+def picture_format(path: Path | str, format: PictureFormat = "auto") -> PictureFormat:
+    """The format of a table; `auto` goes by the suffix.
+
+    Raises:
+        ConfigError, DataError: for a suffix of files that cannot be read.
+    """
+    if format != "auto":
+        return format
+    path = Path(path)
     if path.is_dir() or path.suffix.lower() == ".inkml":
         return "inkml"
     if path.suffix.lower() == ".gz":
@@ -430,7 +438,7 @@ def _open_inkml(path: Path, text_field: str | int | None, with_texts: bool) -> P
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.suffix.lower() == ".inkml")
         if not files:
-            raise DataError(f"{path}: the folder has no files .inkml.")
+            raise DataError(f"{path}: the folder has no files .inkml. Pictures are given one by one, or in a table.")
     elif not path.is_file():
         raise DataError(f"{path}: {reason(path, FileNotFoundError())}")
     return InkPictures(path, files, annotation=text_field, with_texts=with_texts)

@@ -327,6 +327,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         """What is read of an input."""
         common: dict[str, Any] = {"spelling": FieldSpelling(self.target), "columns": []}
         image, name = given, f"input {number}"
+        told: list[str] = []
         try:
             if isinstance(given, Entry | Picture):
                 image, name = given.image, given.name if isinstance(given, Entry) else given.id
@@ -340,7 +341,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
                 raise TypeError(f"predict takes pictures: paths, strokes or arrays; got a {type(given).__name__}.")
             if image is None:
                 raise DataError(given.reason)
-            values = self.reader(image)
+            values = self.reader(image, report=told.append)
         except DataError as error:
             return ImageSource(
                 name=name, size=0, content=np.zeros(0, np.int64), image=None, warnings=(str(error),), **common
@@ -354,6 +355,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
             image=image,
             shape=(shape[0], shape[1]),
             values=values if keeps else None,
+            warnings=tuple(told),
             **common,
         )
 

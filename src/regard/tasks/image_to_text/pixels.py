@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,11 @@ class PictureReader:
             raise ConfigError(str(error), KEY_PATH) from None
         return cls(fitting, rendering, config.max_file_pixels)
 
-    def pixels(self, image: Image) -> NDArray[np.uint8]:
+    def pixels(self, image: Image, *, report: Callable[[str], None] | None = None) -> NDArray[np.uint8]:
         """The picture as on a screen, (H, W, C) uint8, before it is fitted.
+
+        Args:
+            report: is told what of a file was left out, as further pictures of an animation.
 
         Raises:
             DataError: for a file that is no picture, or an array of another shape.
@@ -65,22 +69,36 @@ class PictureReader:
         if isinstance(image, Strokes):
             return self.rendering.draw(image)
         if isinstance(image, Path):
-            return read_image(
-                image, colour=self.fitting.colour, max_pixels=self.max_file_pixels, report=lambda text: None
-            )
+            try:
+                return read_image(
+                    image,
+                    colour=self.fitting.colour,
+                    max_pixels=self.max_file_pixels,
+                    report=report or (lambda text: None),
+                )
+            except DataError:
+                self.size(image)  # its message of too many pixels names the key
+                raise
         if image.ndim == 2:
             image = image[..., None]
         if image.ndim != 3 or image.shape[2] not in (1, 3) or image.dtype != np.uint8:
             raise DataError(f"expected a picture, (H, W, 1) or (H, W, 3) uint8; got {image.shape} {image.dtype}")
         return image
 
-    def __call__(self, image: Image, *, place: str = "") -> NDArray[np.float32]:
+    def __call__(
+        self, image: Image, *, place: str = "", report: Callable[[str], None] | None = None
+    ) -> NDArray[np.float32]:
         """What the encoder reads, (C, H, W).
+
+        Args:
+            image: what is read.
+            place: names it in messages.
+            report: as in `pixels`.
 
         Raises:
             DataError: for what is no picture; the text names the file, or begins with the place.
         """
-        return self.fitting(self.pixels(image), place=place)
+        return self.fitting(self.pixels(image, report=report), place=place)
 
     def size(self, image: Image) -> tuple[int, int]:
         """Height and width of what the encoder reads, without decoding a file.
@@ -97,7 +115,7 @@ class PictureReader:
         if height * width > self.max_file_pixels:
             raise DataError(
                 f"{image}: {width:,} × {height:,} pixels are more than data.image.max_file_pixels="
-                f"{self.max_file_pixels:,}; it is not decoded"
+                f"{self.max_file_pixels:,}; it is not decoded.\n  Make it smaller, or raise data.image.max_file_pixels."
             )
         return self.fitting.sizes(height, width)
 

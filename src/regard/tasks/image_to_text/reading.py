@@ -15,7 +15,7 @@ from regard.config.tasks.image_to_text import ImageToTextConfig
 from regard.data import Field, Finding, Findings, Pictures, check_pictures, open_pictures
 from regard.data.field import open_pieces
 from regard.data.finding import NUM_EXAMPLES, by_severity
-from regard.data.pictures import SelectedPictures
+from regard.data.pictures import SelectedPictures, picture_format
 from regard.data.split import are_held_out, suggested_fraction
 from regard.errors import DataError
 from regard.tasks.image_to_text.pixels import PictureReader
@@ -91,29 +91,28 @@ def texts_of(pictures: Pictures, index: int) -> tuple[str, ...]:
 
 
 def open_table(config: ImageToTextConfig, path: Any, *, with_texts: bool = True, **fields: Any) -> Pictures:
-    """The pictures of a table like those of the training.
+    """The pictures of a table, read like those of the training.
 
-    The format of the training holds for tables with the same suffix, and its folder of pictures for tables in the same
-    folder.
+    The format of the training holds for tables with the same suffix, its columns and fields for tables of the same
+    format, and its folder of pictures for tables in the same folder.
 
     Args:
         fields: `image_field` and `text_field`, in place of those of the training.
     """
     data = config.data
     tables = [Path(each).resolve() for each in (data.train, data.dev) if each is not None]
-    given = Path(path).resolve()
+    given, trained = Path(path).resolve(), tables[0]
     own = given in tables
     has_files = not given.is_dir() and given.suffix.lower() != ".inkml"
-    alike = own or (has_files and given.suffix in {table.suffix for table in tables})
+    alike = own or (has_files and given.suffix.lower() in {table.suffix.lower() for table in tables})
     beside = own or (has_files and given.parent in {table.parent for table in tables})
-    options: dict[str, Any] = {"image_field": data.image_field, "text_field": data.text_field}
+    kind = picture_format(given, data.format if alike else "auto")
+    options: dict[str, Any] = {}
+    if own or kind in (picture_format(trained, data.format), "" if trained.suffix else "inkml"):
+        options = {"image_field": data.image_field, "text_field": data.text_field}
     options |= {name: value for name, value in fields.items() if value is not None}
     return open_pictures(
-        path,
-        format=data.format if alike else "auto",
-        image_folder=data.image_folder if beside else None,
-        with_texts=with_texts,
-        **options,
+        path, format=kind, image_folder=data.image_folder if beside else None, with_texts=with_texts, **options
     )
 
 
