@@ -377,7 +377,7 @@ def test_boxes_of_other_pictures_are_refused(
 ) -> None:
     pytest.importorskip("PIL.Image")
     table, boxes = placed(tmp_path)
-    command = ["evaluate", "-m", str(untrained / "run"), str(table), "--json", "--boxes"]
+    command = ["evaluate", "-m", str(untrained / "run"), str(table), "--json", "--min-length", "2", "--boxes"]
     assert run([*command, str(boxes)]) == 0
     assert "map_divergence" in json.loads(capsys.readouterr().out)
     text = boxes.read_text()
@@ -401,8 +401,9 @@ def test_models_of_any_decoder_are_compared_with_boxes(tmp_path: Path) -> None:
     ):
         (tmp_path / "other.yaml").write_text(yaml.safe_dump({**values, "model": model}), encoding="utf-8")
         other = ImageToText.build(read_config(tmp_path / "other.yaml").config, words("i", "o", "and"))
+        longer = other.config.decoding.replace(min_length=2)
         if has_maps:
-            assert 0 < other.evaluate(table, boxes=boxes).metrics["ink_share"] < 1
+            assert 0 < other.evaluate(table, search=longer, boxes=boxes).metrics["ink_share"] < 1
         else:
             with pytest.raises(UnsupportedError, match="has no attention over pictures"):
                 other.evaluate(table, boxes=boxes)
