@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,17 @@ import yaml
 from regard.cli import run
 from regard.config import Config
 from regard.config import load as read_config
-from regard.config.tasks.image_to_text import ImageConfig, ImageToTextConfig
-from regard.data import Field, Vocabulary
-from regard.errors import ConfigError, DataError
+from regard.config.tasks.image_to_text import ImageConfig, ImageToTextConfig, TargetConfig
+from regard.data import Field, Vocabulary, expression_rates
+from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.image import Strokes
 from regard.tasks import TASKS, ImageToText, load, train
+from regard.tasks.image_to_text import model as image_model
 from regard.tasks.image_to_text.augmentation import Augmenter
 from regard.tasks.image_to_text.batches import bucket_pictures, in_batches, padding
 from regard.tasks.image_to_text.pixels import PictureReader
 from regard.tasks.image_to_text.reading import open_table
+from regard.tasks.store import save
 
 LOOP = {"device": "cpu", "threads": 1, "samples": 0, "log_every": 1000}
 SMALL = {
@@ -86,6 +89,25 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     train(read_config(path), folder / "run")
     return folder
+
+
+@pytest.fixture(scope="module")
+def untrained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table of strokes, and a saved model that has learned nothing."""
+    folder = tmp_path_factory.mktemp("untrained")
+    written(folder / "test.jsonl", 4, 3)
+    config = read_config(configuration(folder)).config
+    torch.manual_seed(0)
+    model = ImageToText.build(config, words("i", "o", "-"), name="untrained")
+    (folder / "run").mkdir()
+    save(model, folder / "run")
+    return folder
+
+
+def words(*symbols: str) -> Field:
+    """A field of words between blanks."""
+    side = TargetConfig(units="whitespace")
+    return Field.build(side, [" ".join(symbols)], name="target", max_length=20)
 
 
 def test_a_toy_is_learned_and_evaluated(learned: Path) -> None:
@@ -217,6 +239,218 @@ def test_a_table_is_an_argument_and_a_file_of_pictures_is_drawn(
     assert "test" in capsys.readouterr().out or (tmp_path / "all.html").exists()
     assert run(["plot", "-m", folder, str(table), "-o", str(tmp_path / "each.png"), "--separate"]) == 0
     assert len(list(tmp_path.glob("each-*.png"))) == 3
+
+
+def test_strokes_are_drawn_in_the_colours_of_symbols(
+    untrained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = str(untrained / "run")
+    model = load(untrained / "run", device="cpu")
+    strokes = Strokes.of(bars("i o -", 0))
+    for image in (model.config.data.image, model.config.data.image.model_copy(update={"max_height": 10})):
+        data = model.config.data.model_copy(update={"image": image})
+        other = ImageToText.build(model.config.model_copy(update={"data": data}), model.target)
+        (prediction,) = other.predict([strokes])
+        ink = prediction.image[..., 0] < 200
+        for line in prediction.strokes.lines:
+            x, y = np.floor(line).astype(int).T
+            assert all(ink[max(b - 1, 0) : b + 2, max(a - 1, 0) : a + 2].any() for a, b in zip(x, y))
+    drawn: list[Any] = []
+    draw = image_model.plot_strokes
+
+    def noting(*given: Any, **named: Any) -> Path:
+        drawn.append(given)
+        return draw(*given, **named)
+
+    monkeypatch.setattr(
+        image_model, "plot_strokes", lambda *given, **named: drawn.append(given) or draw(*given, **named)
+    )
+    table = tmp_path / "two.jsonl"
+    table.write_text("".join((untrained / "test.jsonl").read_text().splitlines(keepends=True)[:2]))
+    command = ["plot", "-m", folder, str(table), "--strokes", "-o"]
+    assert run([*command, str(tmp_path / "ink.png")]) == 0
+    assert capsys.readouterr().out.splitlines() == [str(tmp_path / name) for name in ("ink-1.png", "ink-2.png")]
+    assert run([*command, str(tmp_path / "each.svg"), "--separate", "--no-end-symbol"]) == 0
+    assert len(list(tmp_path.glob("each-*.svg"))) == 2
+    assert all("</s>" not in given[1].tokens for given in drawn[2:])
+    capsys.readouterr()
+    for more, message in (
+        (["--cells"], "cells is about maps"),
+        (["--highest"], "highest is about maps"),
+    ):
+        assert run([*command, str(tmp_path / "no.png"), *more]) != 0
+        assert message in capsys.readouterr().err
+    assert run([*command, str(tmp_path / "no.html")]) != 0
+    assert "expected one of .png .svg .pdf, got '.html'" in capsys.readouterr().err
+    (picture,) = model.predict([model.reader.pixels(strokes)])
+    assert picture.strokes is None
+    with pytest.raises(UnsupportedError, match="input 1: no strokes are known of a picture"):
+        model.plot([picture], tmp_path / "no.png", strokes=True)
+    assert not (tmp_path / "no.png").exists()
+
+
+def test_maps_are_drawn_smoothly_or_as_cells(untrained: Path, tmp_path: Path) -> None:
+    model = load(untrained / "run", device="cpu")
+    (prediction,) = model.predict([Strokes.of(bars("i o", 0))])
+    smooth, cells = tmp_path / "smooth.png", tmp_path / "cells.png"
+    model.plot([prediction], smooth)
+    model.plot([prediction], cells, cells=True)
+    assert smooth.read_bytes() != cells.read_bytes()
+    command = ["plot", "-m", str(untrained / "run"), str(untrained / "test.jsonl"), "--cells"]
+    assert run([*command, "-o", str(tmp_path / "cells.html")]) == 0
+    assert '"smooth":false' in (tmp_path / "cells.html").read_text().replace(" ", "")
+
+
+SQUARE, BAR = (8, 8, 24, 24), (36, 4, 40, 28)
+"""Left, upper, right and lower edges of what `placed` draws, in pictures of 32 × 48 pixels."""
+
+
+def placed(folder: Path) -> tuple[Path, Path]:
+    """A table of two pictures of a square and a bar with their captions, and the boxes of the first."""
+    from regard.data.png import encode_png
+
+    pixels = np.full((32, 48, 3), 255, np.uint8)
+    for left, upper, right, lower in (SQUARE, BAR):
+        pixels[upper:lower, left:right] = 0
+    for name in ("a", "b"):
+        (folder / f"{name}.png").write_bytes(encode_png(pixels))
+    (folder / "test.tsv").write_text("a.png\to and i\nb.png\to\n", encoding="utf-8")
+    record = {"image": "a.png", "text": "o and i", "size": [32, 48], "boxes": [[SQUARE], None, [BAR]]}
+    (folder / "boxes.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
+    return folder / "test.tsv", folder / "boxes.jsonl"
+
+
+def saying(model: ImageToText, text: str, cells: list[tuple[int, int]]) -> Any:
+    """What predicts this text for every picture, looking at one cell for each symbol."""
+    predict = model.predict
+
+    def said(inputs: Any, **options: Any) -> list[Any]:
+        found = []
+        for prediction in predict(inputs, **options):
+            h, w = prediction.grid
+            maps = torch.zeros(len(cells), h, w)
+            for step, (y, x) in enumerate(cells):
+                maps[step, y, x] = 1
+            alignment = None if prediction.alignment is None else maps.reshape(len(cells), -1)
+            tokens = [*text.split(), "</s>"]
+            found.append(replace(prediction, text=text, tokens=tokens, alignment=alignment, stop_reason="eos"))
+        return found
+
+    return said
+
+
+@pytest.mark.parametrize("size", [None, (16, 24)], ids=["own size", "scaled"])
+def test_maps_are_compared_with_boxes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int] | None
+) -> None:
+    pytest.importorskip("PIL.Image")
+    table, boxes = placed(tmp_path)
+    config = read_config(configuration(tmp_path, data={"image": {"size": size} if size else {}})).config
+    model = ImageToText.build(config, words("i", "o", "and", "x"))
+    # cells of 4 pixels, or of 8 of the file: `o` is hit with the centre, `x` is not in the file, `i` is missed
+    half = 2 if size else 1
+    cells = [(4 // half, 3 // half), (0, 0), (0, 0), (7 // half, 0), (0, 0)]
+    monkeypatch.setattr(model, "predict", saying(model, "o x and i", cells))
+    plain = model.evaluate(table)
+    found = model.evaluate(table, boxes=boxes)
+    assert {name: value for name, value in found.metrics.items() if name in plain.metrics} == plain.metrics
+    further = {name: value for name, value in found.metrics.items() if name not in plain.metrics}
+    side = 4 * half
+    rows, columns = 32 // side, 48 // side
+    overlaps = [
+        np.mean(
+            [
+                x * side < box[2] and box[0] < (x + 1) * side and y * side < box[3] and box[1] < (y + 1) * side
+                for y in range(rows)
+                for x in range(columns)
+            ]
+        )
+        for box in (SQUARE, BAR)
+    ]
+    assert further["naming_words"] == 2
+    assert further["pointing"] == further["centre_pointing"] == further["weight_on_object"] == 0.5
+    assert further["pointing_chance"] == pytest.approx(np.mean(overlaps))
+    pairs = [(a, b) for n, a in enumerate(cells[:-1]) for b in cells[n + 1 : -1]]
+    assert further["map_divergence"] == pytest.approx(np.mean([a != b for a, b in pairs]))
+    assert further["ink_share"] >= 0.25
+    if size is None:  # scaling spreads ink into neighbours
+        assert further["uniform_ink_share"] == pytest.approx(sum(overlaps))
+    assert "pointing 0.5  pointing_chance" in str(found)
+    assert all(entry.prediction.alignment is None for entry in found.scored)
+
+
+def test_boxes_of_other_pictures_are_refused(
+    untrained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("PIL.Image")
+    table, boxes = placed(tmp_path)
+    command = ["evaluate", "-m", str(untrained / "run"), str(table), "--json", "--min-length", "2", "--boxes"]
+    assert run([*command, str(boxes)]) == 0
+    assert "map_divergence" in json.loads(capsys.readouterr().out)
+    text = boxes.read_text()
+    boxes.write_text(text.replace("[32, 48]", "[32, 49]"))
+    assert run([*command, str(boxes)]) != 0
+    assert "a.png: size: boxes of a picture of (32, 49) pixels (height, width); it has (32, 48)" in (
+        capsys.readouterr().err
+    )
+    boxes.write_text(text.replace("a.png", "c.png"))
+    assert run([*command, str(boxes)]) != 0
+    assert "none of its 1 pictures is in the table" in capsys.readouterr().err
+
+
+def test_models_of_any_decoder_are_compared_with_boxes(tmp_path: Path) -> None:
+    pytest.importorskip("PIL.Image")
+    table, boxes = placed(tmp_path)
+    values = yaml.safe_load(configuration(tmp_path).read_text())
+    for model, has_maps in (
+        ({"architecture": "transformer", "decoder": {"size": 16, "layers": 1, "heads": 2}}, True),
+        ({"attention": None, "decoder": {"context": "mean"}}, False),
+    ):
+        (tmp_path / "other.yaml").write_text(yaml.safe_dump({**values, "model": model}), encoding="utf-8")
+        other = ImageToText.build(read_config(tmp_path / "other.yaml").config, words("i", "o", "and"))
+        longer = other.config.decoding.replace(min_length=2)
+        if has_maps:
+            assert 0 < other.evaluate(table, search=longer, boxes=boxes).metrics["ink_share"] < 1
+        else:
+            with pytest.raises(UnsupportedError, match="has no attention over pictures"):
+                other.evaluate(table, boxes=boxes)
+
+
+def test_rates_of_expressions_are_those_of_the_package(untrained: Path) -> None:
+    model = load(untrained / "run", device="cpu")
+    evaluation = model.evaluate(untrained / "test.jsonl")
+    outputs = [entry.prediction.text for entry in evaluation.scored]
+    rates = expression_rates(outputs, [list(entry.item.references) for entry in evaluation.scored])
+    names = {"expression_rate": "exact", **{f"expression_rate_{n}": f"within_{n}" for n in (1, 2, 3)}}
+    assert {name: evaluation.metrics[name] for name in names} == {name: rates[rate] for name, rate in names.items()}
+    assert evaluation.metrics["symbol_error_rate"] == rates["symbol_error_rate"]
+
+
+def test_validations_are_of_some_pictures_always_the_same(tmp_path: Path) -> None:
+    task = TASKS["image_to_text"]
+    written(tmp_path / "train.jsonl", 12, 1)
+    written(tmp_path / "dev.jsonl", 9, 2)
+
+    def names(*overrides: str) -> list[str]:
+        config = read_config(configuration(tmp_path), overrides).config
+        material = task.read(config)
+        trainee = task.trainee(task.build(config, material, name="model"), material)
+        chosen = [item.source.name for item in trainee.items]
+        rows = sum(len(make()["inputs"]) for make in trainee.held_out())
+        assert rows == len(chosen)
+        return chosen
+
+    every = names()
+    assert every == names("training.validation_pictures=9") == names("training.validation_pictures=50")
+    assert len(every) == 9
+    some = names("training.validation_pictures=4")
+    assert some == names("training.validation_pictures=4", "seed=5")
+    assert len(some) == 4
+    assert some == [name for name in every if name in some]
+    assert set(some) < set(names("training.validation_pictures=5"))
+    lines = (tmp_path / "dev.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "dev.jsonl").write_text("".join(reversed(lines)))
+    assert set(names("training.validation_pictures=4")) == set(some)
 
 
 def test_a_run_that_is_stopped_inside_an_epoch_ends_with_the_same_bytes(

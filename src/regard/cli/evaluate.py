@@ -46,6 +46,10 @@ def evaluate(
             metavar="N", help="Of speech: how many sentences are joined to a long one; default: 5, and 0 is none."
         ),
     ] = None,
+    boxes: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Of pictures: boxes of what words name; also prints figures of the maps."),
+    ] = None,
     vocoder: options.Vocoder = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the metrics as one JSON object.")] = False,
     worst: Annotated[int, typer.Option(min=0, metavar="N", help="Also print the N worst items.")] = 0,
@@ -84,6 +88,7 @@ def evaluate(
         "--bleu-tokenize": ("tokenize", bleu_tokenize),
         "--table": ("table", table),
         "--joined": ("joined", joined),
+        "--boxes": ("boxes", boxes),
         "--vocoder": ("vocoder", vocoder),
     }
     path = file or source

@@ -30,6 +30,13 @@ def plot(
     highest: Annotated[
         bool, typer.Option("--highest", help="Scale colours to the largest weight of the file instead of 1.")
     ] = False,
+    cells: Annotated[
+        bool, typer.Option("--cells", help="Maps over pictures as rectangles instead of smoothly.")
+    ] = False,
+    strokes: Annotated[
+        bool,
+        typer.Option("--strokes", help="Handwriting in the colours of the symbols that looked at each stroke."),
+    ] = False,
     data: Annotated[
         Literal["json", "npz"] | None, typer.Option(help="Also write weights and tokens, beside the picture.")
     ] = None,
@@ -48,6 +55,8 @@ def plot(
         "--words": ("words", words or None),
         "--no-end-symbol": ("end_symbol", False if no_end_symbol else None),
         "--highest": ("highest", "largest" if highest else None),
+        "--cells": ("cells", cells or None),
+        "--strokes": ("strokes", strokes or None),
         "--data": ("data", data),
     }
     choices = options.accepted(loaded, "plot", flags)

@@ -12,6 +12,7 @@ from regard.data.pairs import Pairs, Selection
 from regard.errors import DataError
 
 SALT = "dev:"
+CHOICE_SALT = "some:"
 LARGEST_SHARE, MOST_PAIRS = 0.1, 2_000
 """The default of what is held out: 2,000 pairs tell models apart, and few files can spare more than a tenth."""
 
@@ -38,6 +39,19 @@ def suggested_fraction(num_pairs: int) -> float:
 def are_held_out(texts: Iterable[str], fraction: float) -> NDArray[np.bool_]:
     """(texts,) whether the salted `share` of each text is below the fraction."""
     return np.fromiter((share(text, salt=SALT) for text in texts), dtype=np.float64) < fraction
+
+
+def chosen_evenly(texts: Iterable[str], most: int) -> NDArray[np.int64]:
+    """The indices, in order, of at most so many texts: those whose salted `share` is smallest.
+
+    What is chosen depends on the texts and not on their order or a seed, and a larger number only adds to it. Of equal
+    texts the first comes first.
+
+    >>> chosen_evenly(["a", "b", "c", "d"], 2).tolist()
+    [1, 2]
+    """
+    shares = np.fromiter((share(text, salt=CHOICE_SALT) for text in texts), dtype=np.float64)
+    return np.sort(np.argsort(shares, kind="stable")[:most])
 
 
 def hold_out(pairs: Pairs, fraction: float, *, normalise: Callable[[str], str] = str) -> tuple[Pairs, Pairs]:

@@ -276,6 +276,11 @@ class ImageTrainingConfig(WriterTrainingConfig):
         description="the most pixels of a batch, with padding",
         json_schema_extra=FROM_DATA,
     )
+    validation_pictures: Size | None = Field(
+        default=None,
+        description="the most held-out pictures of a validation, always the same, which a hash of their names chooses; "
+        "null: all",
+    )
 
 
 class DecodingConfig(TextDecodingConfig):

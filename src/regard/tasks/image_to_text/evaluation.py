@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from regard.data import Pictures, caption_scores
+from regard.data import Pictures, caption_scores, expression_rates
 from regard.errors import DataError
 from regard.tasks.image_to_text.pixels import Image
 from regard.tasks.writing.evaluation import Scored
+from regard.tasks.writing.model import output_symbols
 
-MOST_ERRORS = 3
-"""Rates of expressions are those with at most so many errors."""
+EXPRESSION_FIGURES = {
+    "expression_rate": "exact",
+    "expression_rate_1": "within_1",
+    "expression_rate_2": "within_2",
+    "expression_rate_3": "within_3",
+}
+"""Metrics by name, and what `regard.data.expression_rates` calls them."""
 CAPTION_FIGURES = ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider", "cider_d")
 
 
@@ -73,17 +80,21 @@ def items_of(pictures: Pictures, normalise: Callable[[str], str]) -> list[Pictur
     return items
 
 
-def figures_of(scored: Sequence[Scored], *, captions: bool) -> Mapping[str, float]:
-    """Shares of texts with at most 0 to 3 wrong symbols, and figures of captions.
+def figures_of(
+    scored: Sequence[Scored], *, split: Callable[[str], Sequence[str]], captions: bool
+) -> Mapping[str, float]:
+    """Shares of texts with at most 0 to 3 wrong symbols, and figures of captions; none of no texts.
 
     Args:
+        split: the symbols of a reference.
         captions: whether those of captions are computed even if no picture has several references.
     """
-    count = max(len(scored), 1)
-    figures = {"expression_rate": sum(entry.errors == 0 for entry in scored) / count}
-    for most in range(1, MOST_ERRORS + 1):
-        figures[f"expression_rate_{most}"] = sum(entry.errors <= most for entry in scored) / count
-    if scored and (captions or any(len(entry.item.references) > 1 for entry in scored)):
+    if not scored:
+        return {}
+    references = [[split(text) for text in entry.item.references] for entry in scored]
+    rates: Mapping[str, Any] = expression_rates([output_symbols(entry.prediction) for entry in scored], references)
+    figures: dict[str, float] = {name: rates[rate] for name, rate in EXPRESSION_FIGURES.items()}
+    if captions or any(len(entry.item.references) > 1 for entry in scored):
         scores = caption_scores([e.prediction.text for e in scored], [list(e.item.references) for e in scored])
         figures |= {name: float(value) for name, value in scores.items() if isinstance(value, float)}
     return figures

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 from zlib import crc32
@@ -17,15 +17,17 @@ from numpy.typing import NDArray
 from regard.config.search import Search
 from regard.config.tasks.image_to_text import DecodingConfig, ImageToTextConfig
 from regard.data import Field, Picture, Pictures, Vocabulary
-from regard.data.translation import Metric
+from regard.data.translation import Metric, scorer_of
 from regard.decoding import Prediction, SearchSource
 from regard.errors import DataError, UnsupportedError
+from regard.health import CaptionMaps, map_scores
 from regard.image import Strokes, pad_images, read_inkml
 from regard.models import EncoderDecoder
 from regard.models.vision import ImageEncoder
 from regard.tasks.image_to_text.batches import in_batches
 from regard.tasks.image_to_text.build import build_model
 from regard.tasks.image_to_text.evaluation import CAPTION_FIGURES, Entry, PictureItem, entry_of, figures_of, items_of
+from regard.tasks.image_to_text.maps import PlacedWords, map_figures
 from regard.tasks.image_to_text.pixels import Image, PictureReader
 from regard.tasks.image_to_text.prediction import ImagePrediction
 from regard.tasks.image_to_text.reading import open_table
@@ -34,10 +36,14 @@ from regard.tasks.writing.evaluation import Evaluation, Scored
 from regard.tasks.writing.model import AbstractWriter, size_of_field
 from regard.tasks.writing.partners import differences_of_fields
 from regard.tasks.writing.source import FieldSpelling, Loaded, Source
-from regard.viz import CaptionedImage, plot_captioned_image
+from regard.viz import CaptionedImage, plot_captioned_image, plot_strokes
+from regard.viz.files import suffix_of
+from regard.viz.plot import PICTURES
 
 KEPT_BYTES = 1 << 30
 """Pictures of a call that are kept in memory once they are read; further ones are read again when they are encoded."""
+MOST_MAPS = 512
+"""Pictures whose maps are in memory at once in an evaluation."""
 ALL_IN_ONE = (".html", ".pdf")
 """Suffixes of files that show any number of pictures."""
 TABLES = (".tsv", ".tab", ".txt", ".jsonl", ".ndjson", ".json")
@@ -197,11 +203,17 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
 
     def dressed(self, prediction: Prediction, source: ImageSource) -> ImagePrediction:
         """The prediction with its picture and the grid of its cells."""
-        seen = None
+        seen = strokes = None
         if source.size and prediction.alignment is not None:
-            seen = self.reader.seen(self._values(source))
+            assert source.image is not None
+            seen, strokes = self.reader.seen(self._values(source)), self.reader.strokes(source.image)
         return ImagePrediction.of(
-            prediction, name=source.name, image=seen, grid=self.grid(source.shape), cell_size=self.stride
+            prediction,
+            name=source.name,
+            image=seen,
+            grid=self.grid(source.shape),
+            cell_size=self.stride,
+            strokes=strokes,
         )
 
     def read(self, argument: str) -> Path:
@@ -228,6 +240,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         metrics: Sequence[Metric] | None = None,
         tokenize: str | None = None,
         search: Search | None = None,
+        boxes: Path | str | None = None,
     ) -> Evaluation:
         """Compares free-running outputs for the pictures of a table with their texts, which are references.
 
@@ -238,9 +251,13 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
                 sentences (units `word` or `sentencepiece`) and sacrebleu is installed.
             tokenize: how BLEU splits texts into words; with it alone, `metrics` is `bleu`.
             search: as in `predict`.
+            boxes: a file that says where in the pictures of the table the things are that words name
+                (`regard.data.read_boxes`): the metrics have figures of the outputs' maps, too. Its words are compared
+                with those of the output, and the words that both have in common count.
 
         Raises:
-            DataError: for a file without pictures or that the model was trained on.
+            DataError: for a file without pictures or that the model was trained on, or boxes of other pictures.
+            UnsupportedError: for boxes if the model has no maps.
         """
         self.refuse_trained_together(self._told(search), path)
         if source_field is not None and not isinstance(source_field, str | int):
@@ -248,7 +265,41 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         pictures = open_table(self.config, Path(path), image_field=source_field, text_field=target_field)
         if metrics is None:
             metrics = ("bleu",) if tokenize is not None else self.automatic_metrics()
-        return self.evaluate_items(self.items(pictures), metrics=metrics, tokenize=tokenize, search=search)
+        items = self.items(pictures)
+        if boxes is None:
+            return self.evaluate_items(items, metrics=metrics, tokenize=tokenize, search=search)
+        for name in metrics:
+            scorer_of(name, tokenize=tokenize)  # refuses what cannot be computed before anything is decoded
+        places = PlacedWords.read(Path(boxes), [item.source for item in items], self.reader, self.target)
+        predictions: list[Prediction] = []
+        scores = map_scores(self._maps(items, places, predictions, search))
+        evaluation = self.evaluation(items, predictions, metrics=metrics, tokenize=tokenize)
+        return replace(evaluation, further={**evaluation.further, **map_figures(scores)})
+
+    def _maps(
+        self,
+        items: Sequence[PictureItem],
+        places: PlacedWords,
+        predictions: list[Prediction],
+        search: Search | None,
+    ) -> Iterator[CaptionMaps]:
+        """The maps of some pictures after the others, so that few are in memory; predictions without them are kept."""
+        for start in range(0, len(items), MOST_MAPS):
+            some = items[start : start + MOST_MAPS]
+            for item, prediction in zip(some, self.predict([item.source for item in some], search=search), strict=True):
+                if isinstance(prediction, ImagePrediction) and prediction.image is not None:
+                    maps = places.maps(item.source, prediction)
+                    if len(maps.maps):
+                        yield maps
+                elif prediction.alignment is None and not prediction.warnings:
+                    raise UnsupportedError(
+                        f"{self.name} has no attention over pictures, so there are no maps to compare with boxes."
+                    )
+                predictions.append(
+                    replace(prediction, alignment=None, alignments={}, image=None, strokes=None, alternatives=())
+                    if isinstance(prediction, ImagePrediction)
+                    else prediction
+                )
 
     def items(self, pictures: Pictures) -> list[PictureItem]:
         """The pictures of a table with their references."""
@@ -256,7 +307,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
 
     def further_figures(self, scored: Sequence[Scored]) -> Mapping[str, float]:
         """Rates of expressions with few errors, and the figures of captions where pictures have several references."""
-        return figures_of(scored, captions=self.config.select in CAPTION_FIGURES)
+        return figures_of(scored, split=self.target.split, captions=self.config.select in CAPTION_FIGURES)
 
     def rows(self, prediction: Prediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """The name of the picture before each row of the outputs."""
@@ -294,22 +345,35 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
         title: str = "",
         highest: Literal["largest"] | float | None = None,
         end_symbol: bool = True,
+        cells: bool = False,
+        strokes: bool = False,
     ) -> Sequence[Path]:
-        """Draws for each symbol its map over the picture (`regard.viz.plot_captioned_image`).
+        """Draws for each symbol its map over the picture (`regard.viz.plot_captioned_image`), or the strokes.
 
         Args:
             highest: the weight of the strongest colour; None: the largest of each symbol.
             end_symbol: whether the end symbol has a map.
+            cells: whether maps are drawn as rectangles, not smoothly between the centres of cells.
+            strokes: whether handwriting is drawn in the colours of the symbols that looked at each stroke, in place of
+                maps (`regard.viz.plot_strokes`).
+
+        Raises:
+            UnsupportedError: for `strokes` of a picture of which no strokes are known, or together with `highest` or
+                `cells`, which are about maps.
         """
-        shown = [captioned(prediction) for prediction in predictions if isinstance(prediction, ImagePrediction)]
+        read = [prediction for prediction in predictions if isinstance(prediction, ImagePrediction)]
+        if strokes:
+            if cells or highest is not None:
+                name = "cells" if cells else "highest"
+                raise UnsupportedError(f"{name} is about maps, and strokes draws none: leave one of them out.")
+            return _plot_strokes(read, path, title=title, end_symbol=end_symbol)
+        shown = list(map(captioned, read))
         options: dict[str, Any] = {"end_symbol": end_symbol, "highest": "word" if highest is None else highest}
+        options["smooth"] = not cells
         if path.suffix.lower() in ALL_IN_ONE or len(shown) == 1:
             return [plot_captioned_image(shown, path, title=title or None, **options)]
-        digits = len(str(len(shown)))
-        return [
-            plot_captioned_image(item, path.with_stem(f"{path.stem}-{number:0{digits}}"), **options)
-            for number, item in enumerate(shown, start=1)
-        ]
+        files = _numbered(path, len(shown))
+        return [plot_captioned_image(item, file, **options) for item, file in zip(shown, files, strict=True)]
 
     def information(self) -> dict[str, Any]:
         """Facts about the model: sizes, vocabulary, configuration."""
@@ -378,6 +442,30 @@ def captioned(prediction: ImagePrediction) -> CaptionedImage:
         text=prediction.text,
         note="; ".join(prediction.warnings),
     )
+
+
+def _plot_strokes(
+    predictions: Sequence[ImagePrediction], path: Path, *, title: str, end_symbol: bool
+) -> Sequence[Path]:
+    """Draws the strokes of each prediction into a file of its own."""
+    suffix_of(path, PICTURES)
+    drawn = []
+    for prediction in predictions:
+        if prediction.strokes is None:
+            raise UnsupportedError(
+                f"{prediction.name}: no strokes are known of a picture, only of InkML and of tables with strokes."
+            )
+        item = captioned(prediction)
+        drawn.append((prediction.strokes, item if end_symbol else item.without_end()))
+    if len(drawn) == 1:
+        return [plot_strokes(*drawn[0], path, title=title or None)]
+    return [plot_strokes(*each, file) for each, file in zip(drawn, _numbered(path, len(drawn)), strict=True)]
+
+
+def _numbered(path: Path, count: int) -> list[Path]:
+    """A file for each of several pictures."""
+    digits = len(str(count))
+    return [path.with_stem(f"{path.stem}-{number:0{digits}}") for number in range(1, count + 1)]
 
 
 def reader_of(config: ImageToTextConfig) -> PictureReader:

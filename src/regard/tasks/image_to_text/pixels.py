@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from regard.config.tasks.image_to_text import ImageConfig
 from regard.errors import ConfigError, DataError, RegardError
-from regard.image import Fitting, Rendering, Strokes, image_size, read_image
+from regard.image import Fitting, Rendering, Strokes, image_size, pixel_strokes, read_image
 
 KEY_PATH = ("data", "image")
 Image = Path | Strokes | NDArray[np.uint8]
@@ -106,18 +106,26 @@ class PictureReader:
         Raises:
             DataError: for a file that is no picture or has too many pixels.
         """
+        return self.fitting.sizes(*self.own_size(image))
+
+    def own_size(self, image: Image) -> tuple[int, int]:
+        """Height and width before a picture is fitted; errors as of `size`."""
         if isinstance(image, Strokes):
             placement = self.rendering.place(image)
-            return self.fitting.sizes(placement.height, placement.width)
+            return placement.height, placement.width
         if not isinstance(image, Path):
-            return self.fitting.sizes(*image.shape[:2])
+            return image.shape[0], image.shape[1]
         height, width = image_size(image)
         if height * width > self.max_file_pixels:
             raise DataError(
                 f"{image}: {width:,} × {height:,} pixels are more than data.image.max_file_pixels="
                 f"{self.max_file_pixels:,}; it is not decoded.\n  Make it smaller, or raise data.image.max_file_pixels."
             )
-        return self.fitting.sizes(height, width)
+        return height, width
+
+    def strokes(self, image: Image) -> Strokes | None:
+        """Strokes in pixels of what the encoder reads; None of a picture, of which none are known."""
+        return pixel_strokes(image, self.rendering, self.fitting) if isinstance(image, Strokes) else None
 
     def seen(self, values: NDArray[np.float32]) -> NDArray[np.uint8]:
         """The picture (H, W, C) uint8 that these values are of, as on a screen."""

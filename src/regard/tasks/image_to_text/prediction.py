@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.decoding import Prediction
+from regard.image import Strokes
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -20,12 +21,14 @@ class ImagePrediction(Prediction):
         image: (H, W, C) uint8, the picture as the encoder saw it; None if it could not be read.
         grid: (h, w), rows and columns of cells.
         cell_size: the side of a cell in pixels.
+        strokes: what was written, in pixels of `image`; None of a picture.
     """
 
     name: str = ""
     image: NDArray[np.uint8] | None = None
     grid: tuple[int, int] = (0, 0)
     cell_size: int = 1
+    strokes: Strokes | None = None
 
     @classmethod
     def of(cls, prediction: Prediction, **further: Any) -> ImagePrediction:

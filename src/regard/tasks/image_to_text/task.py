@@ -17,7 +17,7 @@ from regard.models import EncoderDecoder
 from regard.tasks.contract import AbstractTask, DataFile, Metric
 from regard.tasks.image_to_text.build import build_model
 from regard.tasks.image_to_text.defaults import resolve
-from regard.tasks.image_to_text.evaluation import CAPTION_FIGURES, MOST_ERRORS
+from regard.tasks.image_to_text.evaluation import CAPTION_FIGURES, EXPRESSION_FIGURES
 from regard.tasks.image_to_text.model import ImageToText, reader_of
 from regard.tasks.image_to_text.reading import Material, check, read_material
 from regard.tasks.image_to_text.trainee import ImageTrainee
@@ -42,9 +42,7 @@ class ImageToTextTask(AbstractTask[ImageToTextConfig]):
         Metric("sequence_error_rate", aliases=("wer",)),
         Metric("symbol_error_rate", aliases=("per",)),
         Metric("teacher_forced_loss", aliases=("loss",)),
-        Metric("expression_rate", larger_is_better=True),
-        *(Metric(f"expression_rate_{most}", larger_is_better=True) for most in range(1, MOST_ERRORS + 1)),
-        *(Metric(name, larger_is_better=True) for name in CAPTION_FIGURES),
+        *(Metric(name, larger_is_better=True) for name in (*EXPRESSION_FIGURES, *CAPTION_FIGURES)),
         *(Metric(name, larger_is_better=True, package="sacrebleu", extra="text") for name in TRANSLATION_METRICS),
     )
 

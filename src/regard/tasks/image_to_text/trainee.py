@@ -11,7 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data import BOS, EOS
+from regard.data import BOS, EOS, Pictures
+from regard.data.pictures import SelectedPictures
+from regard.data.split import chosen_evenly
 from regard.decoding import Prediction
 from regard.errors import DataError
 from regard.health import ink_share, map_divergence
@@ -19,6 +21,7 @@ from regard.image import pad_images
 from regard.tasks.encoded import EncodedTexts
 from regard.tasks.image_to_text.augmentation import Augmenter
 from regard.tasks.image_to_text.batches import bucket_pictures, in_batches
+from regard.tasks.image_to_text.maps import covered
 from regard.tasks.image_to_text.model import ImageToText
 from regard.tasks.image_to_text.prediction import ImagePrediction
 from regard.tasks.image_to_text.reading import Material, Split
@@ -35,10 +38,12 @@ class Chosen(NamedTuple):
     texts: NDArray[np.int64]
 
 
-def covered(image: NDArray[np.uint8], grid: tuple[int, int], cell_size: int) -> NDArray[np.uint8]:
-    """A picture with paper to the right and below, so that the cells cover it evenly."""
-    beyond = [(0, cells * cell_size - side) for cells, side in zip(grid, image.shape)]
-    return np.pad(image, [*beyond, (0, 0)], constant_values=255)
+def _name_of(pictures: Pictures, index: int) -> str:
+    """What predictions of a picture are named by; a number if its entry cannot be read."""
+    try:
+        return pictures.read(index).id
+    except DataError:
+        return f"entry {index + 1}"
 
 
 class ImageTrainee(AbstractWriterTrainee):
@@ -49,7 +54,8 @@ class ImageTrainee(AbstractWriterTrainee):
 
     Args:
         model: the model.
-        material: its pictures; those that cannot be read, and texts that are empty or too long, are left out.
+        material: its pictures; those that cannot be read, and texts that are empty or too long, are left out. At most
+            `training.validation_pictures` of the held-out ones are validated on.
     """
 
     model: ImageToText
@@ -63,9 +69,14 @@ class ImageTrainee(AbstractWriterTrainee):
         self.shapes = material.train.sizes[material.train.owners[self.kept]]
         self.augmenter = Augmenter.of(config.data.augmentation, model.reader, config.seed)
         held_out = material.dev
+        pictures, most = held_out.pictures, config.training.validation_pictures
+        validated = np.arange(len(pictures))
+        if most is not None and most < len(pictures):
+            validated = chosen_evenly((_name_of(pictures, int(index)) for index in validated), most)
+            pictures = SelectedPictures(pictures, validated.tolist())
         readable = held_out.sizes[held_out.owners].min(1, initial=1) > 0
-        self._held_out = np.flatnonzero(readable & (held_out.lengths > 0))
-        super().__init__(model, model.items(held_out.pictures))
+        self._held_out = np.flatnonzero(readable & (held_out.lengths > 0) & np.isin(held_out.owners, validated))
+        super().__init__(model, model.items(pictures))
 
     def descriptions(self, epoch: int) -> Sequence[Chosen]:
         """Batches of texts of pictures of similar size."""

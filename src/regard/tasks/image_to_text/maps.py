@@ -1,0 +1,137 @@
+"""The maps of outputs, beside boxes of what their words name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from regard.data import Field, PictureBoxes, read_boxes
+from regard.data.pairs import shorten
+from regard.decoding import merge_words
+from regard.errors import DataError
+from regard.health import CaptionMaps, MapScores
+from regard.tasks.image_to_text.evaluation import Entry
+from regard.tasks.image_to_text.pixels import Image, PictureReader
+from regard.tasks.image_to_text.prediction import ImagePrediction
+
+NAMES = {"divergence": "map_divergence", "ink": "ink_share", "uniform_ink": "uniform_ink_share"}
+"""Names of metrics, by those of `MapScores.figures`."""
+POINTING = {
+    "pointing": "hit",
+    "pointing_chance": "chance",
+    "centre_pointing": "centre_hit",
+    "centre_pointing_chance": "centre_chance",
+    "weight_on_object": "weight",
+}
+"""Metrics by name, and the attribute of `Pointing` whose mean they are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlacedWords:
+    """Where in pictures the things are that words name.
+
+    Args:
+        path: the file.
+        boxes: by the name of the picture.
+        reader: how pictures are brought into what the encoder reads.
+        target: the field of the texts.
+    """
+
+    path: Path
+    boxes: Mapping[str, PictureBoxes]
+    reader: PictureReader
+    target: Field
+
+    @classmethod
+    def read(cls, path: Path, entries: Sequence[Entry], reader: PictureReader, target: Field) -> PlacedWords:
+        """Reads a file for the pictures of a table; pictures that it does not name have no boxes.
+
+        Raises:
+            DataError: as `read_boxes`, or if none of its pictures is in the table.
+        """
+        boxes = read_boxes(path)
+        if not any(entry.name in boxes for entry in entries):
+            raise DataError(
+                f"{path}: none of its {len(boxes):,} pictures is in the table.\n"
+                f"  boxes  {shorten(next(iter(boxes), 'none'))}\n"
+                f"  table  {shorten(entries[0].name if entries else 'none')}"
+            )
+        return cls(path, boxes, reader, target)
+
+    def maps(self, entry: Entry, prediction: ImagePrediction) -> CaptionMaps:
+        """The maps of an output's words, with the boxes of those words that the file has, too.
+
+        Words that stand in the output as in the file are found by their longest common runs.
+
+        Raises:
+            DataError: for boxes of a picture of another size.
+        """
+        assert entry.image is not None
+        assert prediction.image is not None
+        has_end = prediction.stop_reason == "eos"
+        words = self.target.words(prediction.tokens[: len(prediction.tokens) - has_end])
+        alignment = torch.as_tensor(prediction.alignment)
+        steps = torch.from_numpy(np.append(words.index, [-1] * has_end).astype(np.int64))
+        merged = merge_words(alignment, torch.arange(alignment.shape[1]), steps, num_target=len(words)).weights
+        known = self.boxes.get(entry.name)
+        boxes = None if known is None else self._boxes(entry, entry.image, known, words.texts, prediction)
+        (rows, columns), side = prediction.grid, prediction.cell_size
+        return CaptionMaps(
+            id=entry.name,
+            maps=merged,
+            grid=prediction.grid,
+            boxes=boxes,
+            image=covered(prediction.image, prediction.grid, side) if self.reader.fitting.invert else None,
+            size=(rows * side, columns * side),
+        )
+
+    def _boxes(
+        self, entry: Entry, image: Image, known: PictureBoxes, words: Sequence[str], prediction: ImagePrediction
+    ) -> list[Any]:
+        """For each word None, or its boxes in pixels of what the encoder reads."""
+        size = self.reader.own_size(image)
+        if size != known.size:
+            raise DataError(
+                f"{self.path}: {entry.name}: size: boxes of a picture of {known.size} pixels (height, width); it has "
+                f"{size}."
+            )
+        assert prediction.image is not None
+        height, width = prediction.image.shape[:2]
+        frame = self.reader.fitting.frame(*size)
+        boxes: list[Any] = [None] * len(words)
+        expected = [self.target.normalisation(word).strip() for word in known.words]
+        matcher = SequenceMatcher(None, expected, list(words), autojunk=False)
+        for first, second, count in matcher.get_matching_blocks():
+            for own, placed in zip(range(second, second + count), known.boxes[first : first + count], strict=True):
+                corners = np.asarray(placed or (), np.float64).reshape(-1, 2, 2)
+                fitted = frame.apply(corners, *size).clip(0, (width, height)).reshape(-1, 4)
+                # what is cut off (fit: crop) cannot be looked at
+                seen = fitted[(fitted[:, 0] < fitted[:, 2]) & (fitted[:, 1] < fitted[:, 3])]
+                boxes[own] = seen if len(seen) else None
+        return boxes
+
+
+def map_figures(scores: MapScores) -> dict[str, float]:
+    """Metrics of maps by name; those that nothing could be compared with are left out.
+
+    Pointing is a mean over the words with boxes, `naming_words`; the others are means over pictures.
+    """
+    figures, points = scores.figures(), scores.pointing
+    found = {name: figures.get(figure, math.nan) for figure, name in NAMES.items()}
+    if points is not None:
+        found |= {name: points.mean(of) for name, of in POINTING.items()} | {"naming_words": len(points)}
+    return {name: value for name, value in found.items() if not math.isnan(value)}
+
+
+def covered(image: NDArray[np.uint8], grid: tuple[int, int], cell_size: int) -> NDArray[np.uint8]:
+    """A picture with paper to the right and below, so that the cells cover it evenly."""
+    beyond = [(0, cells * cell_size - side) for cells, side in zip(grid, image.shape)]
+    return np.pad(image, [*beyond, (0, 0)], constant_values=255)
