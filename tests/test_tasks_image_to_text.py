@@ -374,6 +374,7 @@ def test_maps_are_compared_with_boxes(
     assert further["map_divergence"] == pytest.approx(np.mean([a != b for a, b in pairs]))
     assert further["ink_share"] >= 0.25
     if size is None:  # scaling spreads ink into neighbours
+        assert further["ink_share"] == 0.25
         assert further["uniform_ink_share"] == pytest.approx(sum(overlaps))
     assert "pointing 0.5  pointing_chance" in str(found)
     assert all(entry.prediction.alignment is None for entry in found.scored)
