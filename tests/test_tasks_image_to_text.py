@@ -484,6 +484,29 @@ def test_a_run_that_is_stopped_inside_an_epoch_ends_with_the_same_bytes(
     assert weights[0] == weights[1]
 
 
+def test_pictures_beyond_the_learned_positions_are_named_and_the_others_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.tasks.image_to_text.build.LARGEST_GRID", (10, 12))
+    for name, count, seed in (("train", 8, 1), ("dev", 4, 2)):
+        written(tmp_path / f"{name}.jsonl", count, seed)
+    config = read_config(configuration(tmp_path), ["model.encoder.positions=learned"]).config
+    task = TASKS["image_to_text"]
+    material = task.read(config)
+    model = task.build(config, material, name="bars")
+    small, wide = Strokes.of(bars("i", 0)), Strokes.of(bars("i " * 20, 0))
+    known, beyond = model.predict([small, wide])
+    assert known.warnings == ()
+    assert known.alignment is not None
+    assert "positions are learned for 10 × 12; sinusoidal" in beyond.warnings[0]
+    task.trainee(model, material)
+    written(tmp_path / "dev.jsonl", 4, 2)
+    with (tmp_path / "dev.jsonl").open("a") as file:
+        file.write(json.dumps({"tokens": "i", "strokes": bars("i " * 20, 0)}) + "\n")
+    with pytest.raises(DataError, match=r"^dev, picture 5: the picture has .* cells of 4 pixels"):
+        task.trainee(model, task.read(config))
+
+
 def numbered_pictures(folder: Path, count: int) -> list[str]:
     """Pictures 0.png, 1.png, … in a folder, each larger than the one before; their rows in a table."""
     image = pytest.importorskip("PIL.Image")
@@ -640,6 +663,7 @@ def test_settings_without_a_meaning_are_refused(tmp_path: Path, overrides: list[
     "model",
     [
         {"encoder": {"backbone": "plain", "widths": [4, 8], "depth": 1}},
+        {"encoder": {"backbone": "residual", "widths": [4, 8], "depths": [1, 1], "stem_kernel": 7, "pool": True}},
         {"encoder": {"backbone": "dense", "growth": 4, "depth": 2, "num_blocks": 2}},
         {"encoder": {"backbone": "efficientnet-lite0", "stride": 8, "size": 8}},
         {"encoder": {"backbone": "resnet18", "stride": 8, "size": 8}},
@@ -649,7 +673,7 @@ def test_settings_without_a_meaning_are_refused(tmp_path: Path, overrides: list[
         {"decoder": {"like": "arctic", "cell": "lstm"}, "attention": {"recipe": "show_attend_tell", "size": 8}},
         {"architecture": "transformer", "decoder": {"size": 16, "layers": 2, "heads": 2}},
     ],
-    ids=["plain", "dense", "efficientnet", "resnet", "hard", "fixed", "deep", "arctic", "transformer"],
+    ids=["plain", "residual", "dense", "efficientnet", "resnet", "hard", "fixed", "deep", "arctic", "transformer"],
 )
 def test_every_network_is_built_and_takes_a_step(tmp_path: Path, model: dict[str, Any]) -> None:
     written(tmp_path / "train.jsonl", 12, 1)
@@ -661,7 +685,11 @@ def test_every_network_is_built_and_takes_a_step(tmp_path: Path, model: dict[str
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
     outcome = train(read_config(tmp_path / "config.yaml"), tmp_path / "run")
     assert outcome.metrics["teacher_forced_loss"] > 0
-    assert load(tmp_path / "run", device="cpu").predict([Strokes.of(bars("i", 0))])[0].warnings == ()
+    read = load(tmp_path / "run", device="cpu")
+    assert read.predict([Strokes.of(bars("i", 0))])[0].warnings == ()
+    if model.get("encoder", {}).get("pool"):
+        assert read.stride == 8
+        assert read.module.encoder.backbone.stem.kernel_size == 7
 
 
 def test_models_that_read_otherwise_do_not_predict_together(learned: Path) -> None:

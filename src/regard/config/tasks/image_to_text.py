@@ -182,6 +182,8 @@ class ResidualConfig(VisionConfig):
     backbone: Literal["residual"] = Field(default="residual", description="the kind of network")
     widths: Widths = Field(default=(32, 64, 128), description="channels of each stage; each halves height and width")
     depths: Widths = Field(default=(2, 2, 2), description="blocks in each stage, two convolutions each")
+    stem_kernel: Literal[3, 5, 7] = Field(default=3, description="rows and columns of the first convolution's filters")
+    pool: bool = Field(default=False, description="a maximum after the first convolution, which halves the sides, too")
     norm: Norm = Field(default="batch", description="normalisation, in which padding does not count")
 
 

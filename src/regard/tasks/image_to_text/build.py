@@ -22,7 +22,10 @@ FIXED = ("order", "query", "input_feeding", "bridge", "readout", "tied_weights",
 """Keys of the decoder that `like` decides."""
 OF_LIKE, READ = ("size", "hard", "mix", "gate"), ("bahdanau", "show_attend_tell", "luong")
 """Options of attention that are read with `like`, and the recipes that may be named with it."""
-OF_BACKBONES = ("widths", "depth", "depths", "growth", "num_blocks", "norm", "stride", "weights", "pretrained")
+OF_BACKBONES = (
+    *("widths", "depth", "depths", "stem_kernel", "pool"),
+    *("growth", "num_blocks", "norm", "stride", "weights", "pretrained"),
+)
 """Keys of encoders that are options of backbones."""
 LARGEST_GRID = (256, 512)
 """Rows and columns of cells for which positions are learned."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -23,7 +24,7 @@ from regard.errors import DataError, UnsupportedError
 from regard.health import CaptionMaps, map_scores
 from regard.image import Strokes, pad_images, read_inkml
 from regard.models import EncoderDecoder
-from regard.models.vision import ImageEncoder
+from regard.models.vision import ImageEncoder, LearnedPlanePositions
 from regard.tasks.image_to_text.batches import in_batches
 from regard.tasks.image_to_text.build import build_model
 from regard.tasks.image_to_text.evaluation import CAPTION_FIGURES, Entry, PictureItem, entry_of, figures_of, items_of
@@ -185,10 +186,32 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
     @property
     def stride(self) -> int:
         """The side of a cell in pixels."""
-        encoder = self.module.encoder
-        members: Any = getattr(encoder, "members", [encoder])
-        first: ImageEncoder = members[0]
+        first: ImageEncoder = self._encoders[0]
         return first.stride
+
+    def check_grid(self, grid: tuple[int, int], *, place: str = "") -> None:
+        """Refuses pictures of more cells than positions are learned for.
+
+        Args:
+            place: what the message begins with.
+
+        Raises:
+            DataError: with both sizes.
+        """
+        for encoder in self._encoders:
+            positions = encoder.positions
+            if isinstance(positions, LearnedPlanePositions) and any(map(operator.gt, grid, positions.max_grid)):
+                most = " × ".join(map(str, positions.max_grid))
+                raise DataError(
+                    f"{place and f'{place}: '}the picture has {grid[0]} × {grid[1]} cells of {self.stride} pixels "
+                    f"(rows × columns), but positions are learned for {most}; sinusoidal ones have no such limit"
+                )
+
+    @property
+    def _encoders(self) -> Any:
+        """The encoder, or those of an ensemble."""
+        encoder = self.module.encoder
+        return getattr(encoder, "members", [encoder])
 
     def differences(self, other: ImageToText) -> Sequence[str]:
         """Other symbols, another order of writing, pictures that are read otherwise."""
@@ -406,6 +429,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
             if image is None:
                 raise DataError(given.reason)
             values = self.reader(image, report=told.append)
+            self.check_grid(self.grid((values.shape[1], values.shape[2])))
         except DataError as error:
             return ImageSource(
                 name=name, size=0, content=np.zeros(0, np.int64), image=None, warnings=(str(error),), **common

@@ -76,6 +76,9 @@ class ImageTrainee(AbstractWriterTrainee):
             pictures = SelectedPictures(pictures, validated.tolist())
         readable = held_out.sizes[held_out.owners].min(1, initial=1) > 0
         self._held_out = np.flatnonzero(readable & (held_out.lengths > 0) & np.isin(held_out.owners, validated))
+        for split, texts in ((material.train, self.kept), (held_out, self._held_out)):
+            for index in np.unique(split.owners[texts]).tolist():
+                model.check_grid(model.grid(split.sizes[index]), place=f"{split.name}, picture {index + 1}")
         super().__init__(model, model.items(pictures))
 
     def descriptions(self, epoch: int) -> Sequence[Chosen]:
