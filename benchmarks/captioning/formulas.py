@@ -10,7 +10,8 @@ HANDWRITING holds `train.jsonl.gz` and `test2014.jsonl.gz`, with `strokes` and `
 their name says, and take as many steps. `train` continues what was stopped.
 
 `report` prints for each run the rates of the greedy search and of the beam, pictures a second of that search with one
-thread, and the kinds of errors; where both directions were learned, both rank the beam (a joint search). `NAME.errors.txt` lists every formula that is wrong.
+thread, and the kinds of errors; where both directions were learned, both rank the beam (a joint search).
+`NAME.errors.txt` lists every formula that is wrong.
 """
 
 from __future__ import annotations
