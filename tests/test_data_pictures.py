@@ -242,6 +242,20 @@ def test_a_folder_of_ink_is_a_table(tmp_path):
     assert [p.id for p in open_pictures(folder / "b.inkml")] == ["b"]
 
 
+def test_tables_name_ink_like_pictures(tmp_path):
+    ink(tmp_path, "a.inkml", "$a$")
+    ink(tmp_path, "bad.inkml", trace="x")
+    (tmp_path / "t.tsv").write_text("a.inkml\tx y\nbad.inkml\tz\nnone.inkml\tz\n")
+    pictures = open_pictures(tmp_path / "t.tsv")
+    assert pictures[0].texts == ("x y",)
+    assert pictures[0].size() == open_pictures(tmp_path / "a.inkml")[0].size()
+    assert pictures.texts(1) == ("z",)
+    for index, found in ((1, "bad.inkml"), (2, "none.inkml: no such file")):
+        with pytest.raises(DataError, match=rf"t.tsv:{index + 1}: .*{found}"):
+            pictures[index]
+    assert open_pictures(records(tmp_path, {"image": "a.inkml", "text": "q"}))[0].pixels().shape[2] == 1
+
+
 def test_ink_without_a_text_serves_predictions_only(tmp_path):
     path = ink(tmp_path, "a.inkml", None)
     assert open_pictures(path, with_texts=False)[0].texts == ()

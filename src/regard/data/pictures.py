@@ -6,7 +6,7 @@ import json
 import operator
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -148,7 +148,10 @@ class SelectedPictures(Pictures):
 
 
 class ListedPictures(Pictures):
-    """Pictures in files, all named in memory; rows that name the same file are one picture with several texts."""
+    """Pictures in files, all named in memory; rows that name the same file are one picture with several texts.
+
+    InkML becomes strokes when it is read.
+    """
 
     def __init__(self, path: Path, rows: Sequence[Picture], *, num_blank: int = 0) -> None:
         super().__init__(path, num_blank=num_blank)
@@ -158,7 +161,14 @@ class ListedPictures(Pictures):
         return len(self.rows)
 
     def read(self, index: int) -> Picture:
-        return self.rows[index]
+        row = self.rows[index]
+        file = row.image
+        if isinstance(file, Path) and file.suffix.lower() == ".inkml":
+            return replace(row, image=row._located(lambda: read_inkml(file)))
+        return row
+
+    def texts(self, index: int) -> tuple[str, ...]:
+        return self.rows[index].texts
 
 
 class WrittenPictures(Pictures):
@@ -240,7 +250,8 @@ def open_pictures(
       `Strokes.of`), and `text`: a text, or a list of texts, or of lists of tokens, which are joined by blanks. A list
       of texts in a field `tokens` is one text.
     - `coco`: an object with `images` (`id`, `file_name`) and `annotations` (`image_id`, `caption`).
-    - `inkml`: a folder of files `.inkml`, at any depth, or one such file. The text is the annotation `truth`.
+    - `inkml`: a folder of files `.inkml`, at any depth, or one such file. The text is the annotation `truth`. Other
+      tables name such files like pictures, with texts of their own.
 
     Args:
         path: the table.

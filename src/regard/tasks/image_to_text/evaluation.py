@@ -72,12 +72,24 @@ def items_of(pictures: Pictures, normalise: Callable[[str], str]) -> list[Pictur
             picture = pictures.read(index)
         except DataError:
             source = entry_of(pictures, index)
-            items.append(PictureItem(source, ("?",), source.name))
+            items.append(PictureItem(source, _distinct(_known_texts(pictures, index), normalise), source.name))
             continue
-        distinct = {normalise(text): text for text in reversed(picture.texts)}
-        references = tuple(reversed(distinct.values()))
+        references = _distinct(picture.texts, normalise)
         items.append(PictureItem(Entry(picture.id, picture.image), references, picture.place))
     return items
+
+
+def _known_texts(pictures: Pictures, index: int) -> tuple[str, ...]:
+    """The texts of an entry whose picture cannot be read; a question mark if they were in the same file."""
+    try:
+        return pictures.texts(index)
+    except DataError:
+        return ("?",)
+
+
+def _distinct(texts: Sequence[str], normalise: Callable[[str], str]) -> tuple[str, ...]:
+    """Texts that differ when normalised, the first of each."""
+    return tuple(reversed({normalise(text): text for text in reversed(texts)}.values()))
 
 
 def figures_of(
