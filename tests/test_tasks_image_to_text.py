@@ -507,6 +507,31 @@ def test_pictures_beyond_the_learned_positions_are_named_and_the_others_served(
         task.trainee(model, task.read(config))
 
 
+def test_a_damaged_file_does_not_keep_the_others_from_being_divided(tmp_path: Path) -> None:
+    ink = tmp_path / "ink"
+    ink.mkdir()
+    for number in range(30):
+        annotation = f'<annotation type="truth">{"io"[number % 2]}</annotation>'
+        (ink / f"{number}.inkml").write_text(f"<ink>{annotation}<trace>0 0, {number + 5} 10</trace></ink>")
+    config = read_config(configuration(tmp_path, data={"train": "ink", "dev": None})).config
+    task = TASKS["image_to_text"]
+
+    def held_out() -> list[str]:
+        return [name for name in (each.stem for each in files(task.read(config).dev.pictures)) if name != "7"]
+
+    whole = held_out()
+    (ink / "7.inkml").write_text("<ink")
+    assert held_out() == whole
+    material = task.read(config)
+    assert len(material.train.pictures) + len(material.dev.pictures) == 30
+    assert [text for text in (*material.train.refused, *material.dev.refused) if "7.inkml:1: not XML" in text]
+
+
+def files(pictures: Any) -> list[Path]:
+    """The files of some of a folder's pictures."""
+    return [pictures.pictures.files[index] for index in pictures.indices]
+
+
 def numbered_pictures(folder: Path, count: int) -> list[str]:
     """Pictures 0.png, 1.png, … in a folder, each larger than the one before; their rows in a table."""
     image = pytest.importorskip("PIL.Image")

@@ -90,6 +90,14 @@ def texts_of(pictures: Pictures, index: int) -> tuple[str, ...]:
         return ()
 
 
+def name_of(pictures: Pictures, index: int) -> str:
+    """What predictions of a picture are named by; a number if its entry cannot be read."""
+    try:
+        return pictures.read(index).id
+    except DataError:
+        return f"entry {index + 1}"
+
+
 def open_table(config: ImageToTextConfig, path: Any, *, with_texts: bool = True, **fields: Any) -> Pictures:
     """The pictures of a table, read like those of the training.
 
@@ -173,7 +181,7 @@ _NOTHING: tuple[Any, ...] = (np.zeros((0, 2), np.int64), (), np.zeros(0, np.int6
 
 def _held_out(pictures: Pictures, fraction: float) -> tuple[Pictures, Pictures]:
     """Training pictures and held-out ones, by a hash of their names."""
-    is_dev = are_held_out((picture.id for picture in pictures), fraction)
+    is_dev = are_held_out((name_of(pictures, index) for index in range(len(pictures))), fraction)
     if is_dev.all() or not is_dev.any():
         raise DataError(
             f"Of {len(pictures):,} pictures, data.dev_fraction={fraction:g} holds out "

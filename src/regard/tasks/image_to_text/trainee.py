@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data import BOS, EOS, Pictures
+from regard.data import BOS, EOS
 from regard.data.pictures import SelectedPictures
 from regard.data.split import chosen_evenly
 from regard.decoding import Prediction
@@ -24,7 +24,7 @@ from regard.tasks.image_to_text.batches import bucket_pictures, in_batches
 from regard.tasks.image_to_text.maps import covered
 from regard.tasks.image_to_text.model import ImageToText
 from regard.tasks.image_to_text.prediction import ImagePrediction
-from regard.tasks.image_to_text.reading import Material, Split
+from regard.tasks.image_to_text.reading import Material, Split, name_of
 from regard.tasks.writing.trainee import AbstractWriterTrainee
 
 MEASURED, MEASURED_STEPS = 50, 40
@@ -36,14 +36,6 @@ class Chosen(NamedTuple):
 
     epoch: int
     texts: NDArray[np.int64]
-
-
-def _name_of(pictures: Pictures, index: int) -> str:
-    """What predictions of a picture are named by; a number if its entry cannot be read."""
-    try:
-        return pictures.read(index).id
-    except DataError:
-        return f"entry {index + 1}"
 
 
 class ImageTrainee(AbstractWriterTrainee):
@@ -72,7 +64,7 @@ class ImageTrainee(AbstractWriterTrainee):
         pictures, most = held_out.pictures, config.training.validation_pictures
         validated = np.arange(len(pictures))
         if most is not None and most < len(pictures):
-            validated = chosen_evenly((_name_of(pictures, int(index)) for index in validated), most)
+            validated = chosen_evenly((name_of(pictures, int(index)) for index in validated), most)
             pictures = SelectedPictures(pictures, validated.tolist())
         readable = held_out.sizes[held_out.owners].min(1, initial=1) > 0
         self._held_out = np.flatnonzero(readable & (held_out.lengths > 0) & np.isin(held_out.owners, validated))
