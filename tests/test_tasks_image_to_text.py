@@ -532,6 +532,34 @@ def files(pictures: Any) -> list[Path]:
     return [pictures.pictures.files[index] for index in pictures.indices]
 
 
+def test_long_texts_of_held_out_pictures_have_no_loss_and_are_named(tmp_path: Path) -> None:
+    long = [{"tokens": "i " * 12, "strokes": strokes} for strokes in ([[1]], bars("i", 0))]
+    for name, count, seed in (("train", 8, 1), ("dev", 4, 2)):
+        written(tmp_path / f"{name}.jsonl", count, seed)
+        with (tmp_path / f"{name}.jsonl").open("a") as file:
+            file.write("".join(json.dumps(record) + "\n" for record in long))
+    path = configuration(tmp_path, data={"max_length": 10})
+    values = yaml.safe_load(path.read_text())
+    decoder = {"size": 16, "heads": 2, "layers": 1, "positions": "learned"}
+    values["model"] = {"architecture": "transformer", "encoder": SMALL["encoder"], "decoder": decoder}
+    path.write_text(yaml.safe_dump(values))
+    config, task = read_config(path).config, TASKS["image_to_text"]
+    material = task.read(config)
+    found = [str(each) for each in task.check(config, material).findings if "longer than" in str(each)]
+    assert [text.partition(" (")[0] for text in found] == [
+        "warning: 2 texts of train are longer than data.max_length=10 and left out",
+        "warning: 2 texts of dev are longer than data.max_length=10 and not in its teacher-forced loss",
+    ]
+    assert all(place in found[1] for place in ("dev.jsonl: entry 5", "dev.jsonl:6"))
+    # learned positions end at max_length
+    trainee: Any = task.trainee(task.build(config, material, name="bars"), material)
+    batches = [make()["mask"] for make in trainee.held_out()]
+    assert sum(map(len, batches)) == 4
+    metrics = trainee.validate().metrics
+    assert np.isfinite(metrics["teacher_forced_loss"])
+    assert len(trainee.items) == 6
+
+
 def numbered_pictures(folder: Path, count: int) -> list[str]:
     """Pictures 0.png, 1.png, … in a folder, each larger than the one before; their rows in a table."""
     image = pytest.importorskip("PIL.Image")

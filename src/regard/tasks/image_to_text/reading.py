@@ -219,9 +219,18 @@ def _of_lengths(split: Split, material: Material) -> Iterator[Finding]:
         )
         yield Finding("info", text, len(readable))
     if len(long := np.flatnonzero(lengths > most)):
-        places = tuple(split.pictures.read(int(split.owners[i])).place for i in long[:NUM_EXAMPLES])
-        text = f"{len(long):,} texts of {split.name} are longer than data.max_length={most} and left out"
+        places = tuple(_place_of(split.pictures, int(split.owners[i])) for i in long[:NUM_EXAMPLES])
+        lost = "left out" if split is material.train else "not in its teacher-forced loss"
+        text = f"{len(long):,} texts of {split.name} are longer than data.max_length={most} and {lost}"
         yield Finding("warning", text, len(long), places)
+
+
+def _place_of(pictures: Pictures, index: int) -> str:
+    """Where a picture is named; its number if its entry cannot be read."""
+    try:
+        return pictures.read(index).place
+    except DataError:
+        return f"{pictures.path}: entry {index + 1}"
 
 
 def _of_texts(material: Material) -> Iterator[Finding]:

@@ -46,8 +46,9 @@ class ImageTrainee(AbstractWriterTrainee):
 
     Args:
         model: the model.
-        material: its pictures; those that cannot be read, and texts that are empty or too long, are left out. At most
-            `training.validation_pictures` of the held-out ones are validated on.
+        material: its pictures; those that cannot be read, and texts that are empty or too long, are left out of both
+            losses. At most `training.validation_pictures` of the held-out ones are validated on; outputs are compared
+            with all of their texts.
     """
 
     model: ImageToText
@@ -67,7 +68,8 @@ class ImageTrainee(AbstractWriterTrainee):
             validated = chosen_evenly((name_of(pictures, int(index)) for index in validated), most)
             pictures = SelectedPictures(pictures, validated.tolist())
         readable = held_out.sizes[held_out.owners].min(1, initial=1) > 0
-        self._held_out = np.flatnonzero(readable & (held_out.lengths > 0) & np.isin(held_out.owners, validated))
+        fits = (held_out.lengths > 0) & (held_out.lengths <= config.data.max_length)
+        self._held_out = np.flatnonzero(readable & fits & np.isin(held_out.owners, validated))
         for split, texts in ((material.train, self.kept), (held_out, self._held_out)):
             for index in np.unique(split.owners[texts]).tolist():
                 model.check_grid(model.grid(split.sizes[index]), place=f"{split.name}, picture {index + 1}")
