@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from regard.data import synthetic
+from regard.tasks.table import TASKS
 
 LOOP = {"max_steps": 4, "epochs": 4, "validate_every": 2, "log_every": 1, "samples": 1, "device": "cpu", "threads": 1}
 
@@ -33,6 +37,26 @@ class Case:
     held_out: str = "test.tsv"
     training: dict[str, Any] = field(default_factory=dict)
     open: Sequence[str] = ("training.warmup_steps",)
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, task: str, *steps: int) -> None:
+    """Sends the interrupt of a keyboard to a task's training when it first reaches each of these steps."""
+    stops, made = list(steps), TASKS[task].trainee
+
+    def trainee(model: Any, material: Any) -> Any:
+        trainee = made(model, material)
+        compute = trainee.loss
+
+        def loss(batch: Any, *, step: int, generator: Any) -> Any:
+            if stops and step == stops[0]:
+                stops.pop(0)
+                os.kill(os.getpid(), signal.SIGINT)
+            return compute(batch, step=step, generator=generator)
+
+        trainee.loss = loss
+        return trainee
+
+    monkeypatch.setattr(TASKS[task], "trainee", trainee, raising=False)
 
 
 def pairs(folder: Path) -> None:

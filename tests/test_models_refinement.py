@@ -296,6 +296,18 @@ def test_alignments_are_those_asked_for_only():
     assert list(output.alignments) == ["cross.2"]
 
 
+def test_a_hook_on_the_filters_sees_what_they_give():
+    correction = Correction(2, 2, size=3, kernel_size=3, dimensions=1).double()
+    kept = []
+    correction.convolution.register_forward_hook(lambda module, inputs, output: kept.append(output))
+    coverage = torch.randn(2, 2, 6).double()
+    correction(coverage)
+    convolution = correction.convolution
+    given = torch.nn.functional.conv1d(coverage, convolution.weight, convolution.bias, padding=1)
+    assert (given < 0).any()
+    torch.testing.assert_close(kept[0], given, rtol=0, atol=1e-12)
+
+
 def test_an_image_of_no_cells_reads_zeros():
     attention = refined()
     memory = attention.prepare(torch.randn(2, 0, 6).double(), grid=(2, 0))

@@ -129,19 +129,19 @@ def test_what_is_no_number_stays_so(dtype):
 SHAPES = {"one head": (1, 1, 1), "heads share values": (2, 2, 1), "heads of both": (2, 2, 2), "shared keys": (4, 2, 1)}
 
 
-@pytest.mark.parametrize(("kind", "scale"), [("additive", 1.0), ("additive", 60.0), ("dot", 1.0)])
+@pytest.mark.parametrize(("kind", "scale"), [("additive", 1.0), ("additive", 60.0), ("rectified", 1.0), ("dot", 1.0)])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("masked", [True, False])
 def test_looks_are_those_of_torch(kind, shape, masked, scale, dtype, hands):
     heads, groups, values = SHAPES[shape]
-    groups = heads if kind == "additive" else groups
+    groups = groups if kind == "dot" else heads
     torch.manual_seed(5)
     batch, positions, size, width, steps = 3, 5, 6, 4, 2
     keys = scale * torch.randn(batch, positions, groups, size, dtype=dtype)
     keys[1:] /= scale  # far and near sentences in one batch
     read = torch.randn(batch, positions, values, width, dtype=dtype)
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [0, 0, 0, 0, 0]], dtype=torch.bool) if masked else None
-    v = torch.randn(heads, size, dtype=dtype) if kind == "additive" else None
+    v = torch.randn(heads, size, dtype=dtype) if kind != "dot" else None
     queries = torch.randn(steps, batch, heads * size, dtype=dtype)
     grad_contexts = torch.randn(steps, batch, heads * width, dtype=dtype)
     grad_weights = torch.randn(steps, batch, heads, positions, dtype=dtype)

@@ -44,7 +44,9 @@ def wheel(built):
 def test_the_wheel_holds_every_file_of_the_package(wheel):
     expected = {name.removeprefix("src/") for name in tracked() if name.startswith("src/")}
     assert expected - set(wheel) == set()
-    assert {"regard/py.typed", "regard/viz/page.html", "regard/config/presets/g2p.yaml"} <= set(wheel)
+    assert {"regard/py.typed", "regard/viz/page.html", "regard/viz/page.css", "regard/config/presets/g2p.yaml"} <= set(
+        wheel
+    )
 
 
 def test_the_wheel_holds_nothing_but_the_package_and_its_licences(wheel):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import re
-import signal
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +22,7 @@ from regard.errors import ConfigError, UnsupportedError
 from regard.tasks import load, train
 from regard.tasks.open_keys import is_set, value_of
 from regard.tasks.table import TASKS
-from task_cases import LOOP, TASK_CASES
+from task_cases import LOOP, TASK_CASES, interrupt
 
 NAMES = sorted(TASK_CASES)
 NOTHING = SimpleNamespace(section=None)
@@ -82,22 +80,7 @@ def test_a_run_that_is_stopped_twice_inside_epochs_ends_with_the_same_bytes(
     trained: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task, folder = trained
-    stops, made = [1, 2], TASKS[task].trainee
-
-    def trainee(model: Any, material: Any) -> Any:
-        trainee = made(model, material)
-        compute = trainee.loss
-
-        def loss(batch: Any, *, step: int, generator: Any) -> Any:
-            if stops and step == stops[0]:
-                stops.pop(0)
-                os.kill(os.getpid(), signal.SIGINT)
-            return compute(batch, step=step, generator=generator)
-
-        trainee.loss = loss
-        return trainee
-
-    monkeypatch.setattr(TASKS[task], "trainee", trainee, raising=False)
+    interrupt(monkeypatch, task, 1, 2)
     configuration = read_config(folder / f"{task}.yaml")
     reasons = [train(configuration, tmp_path / "run").stop_reason for _ in range(3)]
     assert reasons == ["interrupted", "interrupted", "max_steps"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +26,7 @@ from regard.tasks.image_to_text.batches import bucket_pictures, in_batches, padd
 from regard.tasks.image_to_text.pixels import PictureReader
 from regard.tasks.image_to_text.reading import open_table
 from regard.tasks.store import save
+from task_cases import interrupt
 
 LOOP = {"device": "cpu", "threads": 1, "samples": 0, "log_every": 1000}
 SMALL = {
@@ -462,22 +461,7 @@ def test_a_run_that_is_stopped_inside_an_epoch_ends_with_the_same_bytes(
     options = {"max_steps": 6, "epochs": 3, "validate_every": 3, "batch_pixels": 8_000}
     path = configuration(tmp_path, data={"augmentation": {}}, **options)
     train(read_config(path), tmp_path / "whole")
-    stops, made = [2, 4], TASKS["image_to_text"].trainee
-
-    def trainee(model: Any, material: Any) -> Any:
-        trainee = made(model, material)
-        compute = trainee.loss
-
-        def loss(batch: Any, *, step: int, generator: Any) -> Any:
-            if stops and step == stops[0]:
-                stops.pop(0)
-                os.kill(os.getpid(), signal.SIGINT)
-            return compute(batch, step=step, generator=generator)
-
-        trainee.loss = loss
-        return trainee
-
-    monkeypatch.setattr(TASKS["image_to_text"], "trainee", trainee, raising=False)
+    interrupt(monkeypatch, "image_to_text", 2, 4)
     reasons = [train(read_config(path), tmp_path / "parts").stop_reason for _ in range(3)]
     assert reasons == ["interrupted", "interrupted", "max_steps"]
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")]

@@ -90,7 +90,7 @@ class Correction(nn.Module):
             return coverage.new_zeros(coverage.shape[0], self.num_heads, coverage.shape[2])
         if self.dimensions == 2:
             coverage = coverage.unflatten(2, _cells(grid, coverage.shape[2]))
-        hidden = self.convolution(coverage).relu_().flatten(2)
+        hidden = self.convolution(coverage).relu().flatten(2)
         corrections: Tensor = self.projection(hidden)
         return corrections if self.norm is None else self.norm(corrections.mT, mask).mT
 

@@ -12,6 +12,8 @@ from regard.errors import ConfigError
 File = Annotated[Path, Strict(False)]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
+HeldOut = Annotated[float, Field(gt=0.0, lt=0.5)]
+"""A share of the training data that is held out: less than what remains."""
 Size = Annotated[int, Field(ge=1)]
 Weight = Annotated[float, Field(ge=0.0)]
 

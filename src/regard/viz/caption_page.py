@@ -5,13 +5,10 @@ It contains its images, data, style and script and sends no requests.
 
 from __future__ import annotations
 
-import html
 import io
 import math
-import re
 from base64 import b64encode
 from collections.abc import Sequence
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -24,7 +21,7 @@ from regard.viz.captions import Highest, scales
 from regard.viz.colours import hexadecimal
 from regard.viz.labels import visible
 from regard.viz.maps import COVER, DIM, SHADE, UNKNOWN, resized, tints
-from regard.viz.page import embedded
+from regard.viz.page import filled
 
 UNIT, NOT_A_NUMBER = 254, 255
 """Weights are bytes, in units of 1/UNIT of the largest weight of their word; NOT_A_NUMBER is what is not finite."""
@@ -57,9 +54,7 @@ def caption_page(
         "colours": hexadecimal(tints(33)),
         "items": [_item(caption) for caption in captions],
     }
-    parts = {"title": html.escape(heading), "data": embedded(data)}
-    template = resources.files("regard.viz").joinpath("caption_page.html").read_text(encoding="utf-8")
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+    return filled("caption_page.html", heading, data)
 
 
 def _item(caption: CaptionedImage) -> dict[str, Any]:

@@ -44,9 +44,7 @@ def page(
         "colours": {"light": hexadecimal(ramp(17)), "dark": hexadecimal(ramp(17, dark=True))},
         "items": [_item(index, item) for index, item in enumerate(items)],
     }
-    parts = {"title": html.escape(heading), "data": embedded(data)}
-    template = resources.files("regard.viz").joinpath("page.html").read_text(encoding="utf-8")
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+    return filled("page.html", heading, data)
 
 
 def _item(index: int, item: Aligned) -> dict[str, Any]:
@@ -73,6 +71,18 @@ def _whole(weights: Weights) -> list[int | None]:
     for index in np.flatnonzero(~finite):
         whole[index] = None
     return whole
+
+
+def filled(template: str, heading: str, data: Any) -> str:
+    """A template of this package with the style that pages share, a heading and data."""
+    files = resources.files("regard.viz")
+    parts = {
+        "style": files.joinpath("page.css").read_text(encoding="utf-8"),
+        "title": html.escape(heading),
+        "data": embedded(data),
+    }
+    text = files.joinpath(template).read_text(encoding="utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], text)
 
 
 def embedded(data: Any) -> str:

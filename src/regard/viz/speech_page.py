@@ -3,11 +3,8 @@ requests."""
 
 from __future__ import annotations
 
-import html
-import re
 from base64 import b64encode
 from collections.abc import Sequence
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -18,7 +15,7 @@ from regard.errors import printable
 from regard.viz.aligned_speech import AlignedSpeech
 from regard.viz.colours import WARM, hexadecimal, ramp
 from regard.viz.labels import visible
-from regard.viz.page import embedded
+from regard.viz.page import filled
 
 UNIT, UNKNOWN = 254, 255
 """Levels and weights are bytes, in units of 1/UNIT of the strongest colour; UNKNOWN is what is not finite."""
@@ -41,9 +38,7 @@ def speech_page(sentences: Sequence[AlignedSpeech], *, title: str | None = None,
     }
     items = [_item(sentence, highest) for sentence in sentences]
     data = {"unit": UNIT, "highest": highest, "colours": colours, "items": items}
-    parts = {"title": html.escape(heading), "data": embedded(data)}
-    template = resources.files("regard.viz").joinpath("speech_page.html").read_text(encoding="utf-8")
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+    return filled("speech_page.html", heading, data)
 
 
 def _item(sentence: AlignedSpeech, highest: float) -> dict[str, Any]:

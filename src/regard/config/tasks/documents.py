@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
-from regard.config.schema import FROM_DATA, Config, File, Fraction, Probability, Section, Size, TrainingConfig
+from regard.config.schema import FROM_DATA, Config, File, Fraction, HeldOut, Probability, Section, Size, TrainingConfig
 
 Pooling = Literal["attention", "multi_head", "mean", "maximum", "last_state"]
 
@@ -21,7 +21,7 @@ class DocumentDataConfig(Section):
     dev: File | None = Field(
         default=None, description="held-out documents; null: a share of the training documents (`dev_fraction`)"
     )
-    dev_fraction: Annotated[float, Field(gt=0.0, lt=0.5)] | None = Field(
+    dev_fraction: HeldOut | None = Field(
         default=None,
         description="share of training texts that a fixed hash holds out if there is no `dev` file; null: a tenth, "
         "or about 2,000 documents if that is less",

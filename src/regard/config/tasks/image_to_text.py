@@ -12,6 +12,7 @@ from regard.config.schema import (
     Config,
     File,
     Fraction,
+    HeldOut,
     Section,
     Size,
     TrainingConfig,
@@ -113,7 +114,7 @@ class DataConfig(Section):
     dev: File | None = Field(
         default=None, description="held-out pictures; null: a share of the training pictures (`dev_fraction`)"
     )
-    dev_fraction: Annotated[float, Field(gt=0.0, lt=0.5)] | None = Field(
+    dev_fraction: HeldOut | None = Field(
         default=None,
         description="share of training pictures that a fixed hash holds out if there is no `dev`; null: a tenth, or "
         "about 2,000 pictures if that is less",

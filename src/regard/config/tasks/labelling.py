@@ -12,6 +12,7 @@ from regard.config.schema import (
     EncoderConfig,
     File,
     Fraction,
+    HeldOut,
     Section,
     Size,
     TokenTrainingConfig,
@@ -27,7 +28,7 @@ class LabellingData(Section):
         "are separated by tabs, or by blanks if no line has a tab"
     )
     dev: File | None = Field(default=None, description="held-out sentences; null: a share of them (`dev_fraction`)")
-    dev_fraction: Annotated[float, Field(gt=0.0, lt=0.5)] = Field(
+    dev_fraction: HeldOut = Field(
         default=0.1, description="share of the sentences that a fixed hash holds out if there is no `dev` file"
     )
     token_column: int = Field(default=0, description="column of the token, counted from 0; -1 is the last")

@@ -12,6 +12,7 @@ from regard.config.schema import (
     Config,
     File,
     Fraction,
+    HeldOut,
     Section,
     Size,
     TrainingConfig,
@@ -33,7 +34,7 @@ class RunningTextConfig(Section):
     dev: Files | None = Field(
         default=None, description="held-out text; null: the end of the training text (`dev_fraction`)"
     )
-    dev_fraction: Annotated[float, Field(gt=0.0, lt=0.5)] | None = Field(
+    dev_fraction: HeldOut | None = Field(
         default=None,
         description="share of the text, at its end, that is held out if there is no `dev` file; null: a tenth, or "
         "about 200,000 tokens if that is less",

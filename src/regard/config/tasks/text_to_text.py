@@ -12,6 +12,7 @@ from regard.config.schema import (
     Config,
     EncoderConfig,
     File,
+    HeldOut,
     Section,
     Size,
     TokenTrainingConfig,
@@ -48,7 +49,7 @@ class DataConfig(Section):
     dev: File | ParallelFiles | None = Field(
         default=None, description="held-out pairs; null: a share of the training pairs (`dev_fraction`)"
     )
-    dev_fraction: Annotated[float, Field(gt=0.0, lt=0.5)] | None = Field(
+    dev_fraction: HeldOut | None = Field(
         default=None,
         description="share of training inputs that a fixed hash holds out if there is no `dev` file; null: a tenth, "
         "or about 2,000 pairs if that is less",

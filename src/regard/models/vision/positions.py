@@ -49,7 +49,7 @@ class SinusoidalPlanePositions(nn.Module):
         rows, columns = (torch.arange(side, dtype=double, device=like.device) for side in grid)
         if self.normalised:
             height, width = (
-                ((float(grid[0]), float(grid[1])))
+                (float(grid[0]), float(grid[1]))
                 if mask is None
                 else (mask.any(2).sum(1).clamp(min=1)[:, None], mask.any(1).sum(1).clamp(min=1)[:, None])
             )

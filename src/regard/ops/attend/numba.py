@@ -66,7 +66,6 @@ class LookBackward(AbstractLookBackward):
         self._look = look
         self._softmax = (look.sharpened, look.values.numpy(), look.alphas)
         self._grad_energies = np.empty_like(look.alphas[0])
-        self._results: tuple[Any, ...] = (self._grad_energies, self.grad_queries.numpy(), self.grad_keys.numpy())
 
     def _through_softmax(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
         grad_alphas = self._grad_energies[:0] if grad_weights is None else grad_weights.contiguous().numpy()
@@ -74,6 +73,30 @@ class LookBackward(AbstractLookBackward):
 
     def _run(self, kernel: Any, *buffers: Any) -> None:
         self._look.run(kernel, len(self._look.keys), *buffers)
+
+
+class EnergiesBackward(LookBackward):
+    """Of looks whose energies are made of a query and the keys alone.
+
+    Args:
+        kernel: fills the gradients of queries and adds to the sums.
+        factor: of the sum for keys, (H, D), the same in all steps, which the kernel leaves out; None: 1.
+    """
+
+    def __init__(self, look: Look, kernel: Any, factor: Tensor | None = None) -> None:
+        super().__init__(look)
+        self._kernel, self._factor = kernel, factor
+        self._results: tuple[Any, ...] = self._grad_energies, self.grad_queries.numpy(), self.grad_keys.numpy()
+        if self.grad_v is not None:
+            self._results += (self.grad_v.numpy(),)
+
+    def backward(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
+        self._through_softmax(t, grad_contexts, grad_weights)
+        self._run(self._kernel, t, self._look.queries[t].numpy(), *self._look.constants, *self._results)
+
+    def gradients(self, grad_contexts: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        grad_keys, grad_values, grad_v = super().gradients(grad_contexts)
+        return grad_keys if self._factor is None else grad_keys.mul_(self._factor), grad_values, grad_v
 
 
 class AdditiveLook(Look):
@@ -88,26 +111,8 @@ class AdditiveLook(Look):
         self.kernel, self.constants = _additive, (keys, raised, in_reach, self.v.numpy(), REACH[kind], LARGE[kind])
 
     def reverse(self) -> AbstractLookBackward:
-        return AdditiveLookBackward(self)
-
-
-class AdditiveLookBackward(LookBackward):
-    """Of `AdditiveLook`; what is summed for keys still lacks 4 v."""
-
-    def __init__(self, look: AdditiveLook) -> None:
-        super().__init__(look)
-        assert self.grad_v is not None
-        self._constants = look.constants
-        self._results = (*self._results, self.grad_v.numpy())
-
-    def backward(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
-        self._through_softmax(t, grad_contexts, grad_weights)
-        self._run(_additive_backward, t, self.look.queries[t].numpy(), *self._constants, *self._results)
-
-    def gradients(self, grad_contexts: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        assert self.look.v is not None
-        grad_keys, grad_values, grad_v = super().gradients(grad_contexts)
-        return grad_keys.mul_(4 * self.look.v), grad_values, grad_v
+        assert self.v is not None
+        return EnergiesBackward(self, _additive_backward, 4 * self.v)
 
 
 class RectifiedLook(Look):
@@ -119,26 +124,7 @@ class RectifiedLook(Look):
         self.kernel, self.constants = _rectified, (self.keys.numpy(), self.v.numpy())
 
     def reverse(self) -> AbstractLookBackward:
-        return RectifiedLookBackward(self)
-
-
-class RectifiedLookBackward(LookBackward):
-    """Of `RectifiedLook`; what is summed for keys still lacks v."""
-
-    def __init__(self, look: RectifiedLook) -> None:
-        super().__init__(look)
-        assert self.grad_v is not None
-        self._constants = look.constants
-        self._results = (*self._results, self.grad_v.numpy())
-
-    def backward(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
-        self._through_softmax(t, grad_contexts, grad_weights)
-        self._run(_rectified_backward, t, self.look.queries[t].numpy(), *self._constants, *self._results)
-
-    def gradients(self, grad_contexts: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        assert self.look.v is not None
-        grad_keys, grad_values, grad_v = super().gradients(grad_contexts)
-        return grad_keys.mul_(self.look.v), grad_values, grad_v
+        return EnergiesBackward(self, _rectified_backward, self.v)
 
 
 class DotLook(Look):
@@ -149,15 +135,7 @@ class DotLook(Look):
         self.kernel, self.constants = _dot, (self.keys.numpy(),)
 
     def reverse(self) -> AbstractLookBackward:
-        return DotLookBackward(self)
-
-
-class DotLookBackward(LookBackward):
-    """Of `DotLook`."""
-
-    def backward(self, t: int, grad_contexts: Tensor, grad_weights: Tensor | None) -> None:
-        self._through_softmax(t, grad_contexts, grad_weights)
-        self._run(_dot_backward, t, self.look.queries[t].numpy(), self.look.keys.numpy(), *self._results)
+        return EnergiesBackward(self, _dot_backward)
 
 
 LOOKS: dict[str, type[AbstractLook]] = {"additive": AdditiveLook, "rectified": RectifiedLook, "dot": DotLook}
