@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -22,11 +20,10 @@ from regard.decoding.penalty import Candidates
 from regard.errors import ConfigError, InputError, ShapeError
 from regard.tasks import load, train
 from regard.tasks.store import save
-from regard.tasks.table import TASKS
 from regard.tasks.text_to_text.model import TextToText
 from regard.tasks.text_to_text.trainee import TextTrainee
 from regard.tasks.writing.directions import turned_round
-from task_cases import LOOP, TASK_CASES
+from task_cases import LOOP, TASK_CASES, interrupt
 
 torch.set_num_threads(1)
 TEXTS = ["abcd", "f", "aab", "fedcba"]
@@ -322,22 +319,7 @@ def test_a_stopped_training_of_both_directions_ends_with_the_same_bytes(kind, tm
     path = tmp_path / "both.yaml"
     path.write_text(yaml.safe_dump(values), encoding="utf-8")
     train(read_config(path), tmp_path / "whole")
-    stops, made_trainee = [1, 2], TASKS["text_to_text"].trainee
-
-    def trainee(model, material):
-        result = made_trainee(model, material)
-        compute = result.loss
-
-        def loss(batch, *, step, generator):
-            if stops and step == stops[0]:
-                stops.pop(0)
-                os.kill(os.getpid(), signal.SIGINT)
-            return compute(batch, step=step, generator=generator)
-
-        result.loss = loss
-        return result
-
-    monkeypatch.setattr(TASKS["text_to_text"], "trainee", trainee, raising=False)
+    interrupt(monkeypatch, "text_to_text", 1, 2)
     reasons = [train(read_config(path), tmp_path / "parts").stop_reason for _ in range(3)]
     assert reasons == ["interrupted", "interrupted", "max_steps"]
     first, second = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts"))

@@ -257,10 +257,6 @@ def test_strokes_are_drawn_in_the_colours_of_symbols(
     drawn: list[Any] = []
     draw = image_model.plot_strokes
 
-    def noting(*given: Any, **named: Any) -> Path:
-        drawn.append(given)
-        return draw(*given, **named)
-
     monkeypatch.setattr(
         image_model, "plot_strokes", lambda *given, **named: drawn.append(given) or draw(*given, **named)
     )

@@ -1,6 +1,6 @@
 """Trains captioners with soft and hard attention on drawn pictures, and says how exact they are and where they look.
 
-    python benchmarks/captioning/synthetic.py train FOLDER [--only soft hard] [--steps 7000] [--set KEY=VALUE]
+    python benchmarks/captioning/synthetic.py train FOLDER [--only soft hard] [--steps 5000] [--set KEY=VALUE]
     python benchmarks/captioning/synthetic.py report FOLDER [--only soft hard]
 
 FOLDER gets the pictures (`train`, 30,000; `dev`, 300; `test`, 500; other seeds) and a run for each form. All have the
