@@ -11,7 +11,7 @@ from regard.errors import RegardError, ShapeError
 from regard.image import ImageAugmentation, Rendering, StrokeAugmentation, Strokes, item_generator
 
 LETTERS = Strokes.of([[20 * i, 0, 20 * i + 9, 30, 20 * i + 15, 5] for i in range(6)], text="vvvvvv", place="ink:1")
-STRONG = StrokeAugmentation(shift=5, scale=0.3, stretch=0.2, slant=0.3, rotation=8, pen=0.5, jitter=0.05)
+STRONG = StrokeAugmentation(shift=5, scale=0.3, stretch=0.2, slant=0.3, rotation=8, pen=0.5, elastic=0.06, jitter=0.05)
 PAPER = np.full((30, 50, 1), 255, np.uint8)
 PAPER[8:22, 10:40] = 0
 
@@ -85,6 +85,23 @@ def test_each_option_changes_strokes_as_it_is_described():
     grown = math.exp(0.1)
     moved = 5 + 0.1 * 10 + grown * np.array([[-5, -5], [5, -5], [5, 5], [-5, 5]])
     np.testing.assert_allclose(corners(jitter=0.1), moved, rtol=1e-5)
+
+
+def test_elastic_moves_points_by_a_share_of_a_symbol_and_near_points_alike():
+    across, down = np.meshgrid(np.arange(0, 2000, 5.0), np.arange(0, 100, 5.0))
+    grid = np.stack([across, down], -1).reshape(-1, 2)
+    strokes = Strokes.of([grid.tolist(), *[[0, 0, 0, 20]] * 8])
+    assert strokes.typical_size == 20
+    found = [
+        StrokeAugmentation(elastic=0.1).write(strokes, item_generator(3, 0, i)).lines[0] - strokes.lines[0]
+        for i in range(40)
+    ]
+    moved = np.stack(found).reshape(40, *across.shape, 2)
+    assert moved.std((0, 1, 2)) == pytest.approx(0.1 * 20, rel=0.15)
+    # neighbours a quarter of a symbol apart go together; ten symbols apart, each its own way
+    near, far = (np.corrcoef(moved[:, :, :-n].ravel(), moved[:, :, n:].ravel())[0, 1] for n in (1, 40))
+    assert near > 0.9
+    assert abs(far) < 0.2
 
 
 def test_scale_pen_and_shift_change_how_strokes_are_drawn():

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regard.image.rendering import Rendering
 
 Fill = Literal["paper", "edge"]
+WAVES = 8  # of an elastic distortion: enough that no direction or length is seen
 
 
 def item_generator(seed: int, epoch: int, item: int) -> np.random.Generator:
@@ -50,6 +51,9 @@ class StrokeAugmentation:
         slant: columns to the right for each row upwards.
         rotation: degrees.
         pen: of the pen's width.
+        elastic: standard deviation of how far a point is moved, left or right and up or down, as a share of a typical
+            symbol's size. Points near each other are moved alike (elastic distortion: Simard, Steinkraus and Platt
+            2003): what is moved by a sum of plane waves, 2 to 8 symbols long, bends and crowds as hands do.
         jitter: each stroke for itself, standard deviations as shares of a typical symbol's size: how far it is moved,
             and a change of its size about its own middle.
 
@@ -69,6 +73,7 @@ class StrokeAugmentation:
     slant: float = 0.0
     rotation: float = 0.0
     pen: float = 0.0
+    elastic: float = 0.0
     jitter: float = 0.0
 
     def __post_init__(self) -> None:
@@ -96,7 +101,7 @@ class StrokeAugmentation:
         return self.write(strokes, generator), drawn
 
     def write(self, strokes: Strokes, generator: np.random.Generator) -> Strokes:
-        """The strokes alone: stretched, slanted and turned about their middle, then jittered."""
+        """The strokes alone: stretched, slanted and turned about their middle, then bent, then jittered."""
         factor = _factor(self.stretch, generator)
         slant = generator.uniform(-self.slant, self.slant)
         turn = math.radians(generator.uniform(-self.rotation, self.rotation))
@@ -108,11 +113,12 @@ class StrokeAugmentation:
         left, top, right, bottom = strokes.bounds
         middle = np.array([(left + right) / 2, (top + bottom) / 2])
         points = (np.concatenate(strokes.lines) - middle) @ matrix
-        lengths = [len(line) for line in strokes.lines]
+        lengths, size = [len(line) for line in strokes.lines], strokes.typical_size
+        waves = generator.uniform(-1, 1, (3, WAVES)), generator.normal(0, 1, (WAVES, 2))
+        if self.elastic and size:
+            points = points + self.elastic * size * _waves(points / size, *waves)
         if self.jitter:
-            points = _jittered(
-                points, lengths, generator.normal(0, self.jitter, (len(lengths), 3)), strokes.typical_size
-            )
+            points = _jittered(points, lengths, generator.normal(0, self.jitter, (len(lengths), 3)), size)
         return strokes.mapped(np.split(points + middle, np.cumsum(lengths)[:-1]))
 
 
@@ -194,6 +200,18 @@ class ImageAugmentation:
         across, down = np.abs(matrix) @ (width, height)
         grown = math.ceil(down + abs(move[1]) - 1e-6), math.ceil(across + abs(move[0]) - 1e-6)
         return warp(image, matrix, move / 2, *grown, paper=True)
+
+
+def _waves(points: NDArray[np.float64], draws: NDArray[np.float64], moves: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where a sum of plane waves moves points (points, 2) to: each coordinate has mean 0 and variance 1.
+
+    Wave k moves a point p by m_k sqrt(2 / K) cos(2 pi d_k . p / l_k + f_k): its direction d_k, length l_k (2 to 8, its
+    logarithm uniform) and phase f_k are from `draws` (3, K), uniform from -1 to 1; `moves` (K, 2) are normal.
+    """
+    directions, lengths, phases = np.pi * draws[0], 4 * 2 ** draws[1], np.pi * draws[2]
+    steps = 2 * np.pi * np.stack([np.cos(directions), np.sin(directions)]) / lengths
+    result: NDArray[np.float64] = np.cos(points @ steps + phases) @ moves * math.sqrt(2 / len(moves))
+    return result
 
 
 def _jittered(

@@ -71,6 +71,9 @@ class StrokeAugmentationConfig(Section):
     slant: Weight = Field(default=0.2, description="columns to the right or left for each row upwards")
     rotation: Weight = Field(default=3.0, description="degrees")
     pen: Weight = Field(default=0.3, description="the pen is wider or narrower by up to this share")
+    elastic: Weight = Field(
+        default=0.0, description="points are moved, near ones alike: standard deviation as a share of a symbol's size"
+    )
     jitter: Weight = Field(
         default=0.02, description="each stroke is moved by itself: standard deviation as a share of a symbol's size"
     )
