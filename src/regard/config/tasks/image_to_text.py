@@ -66,16 +66,16 @@ class StrokeAugmentationConfig(Section):
     """What changes strokes at random; every number is the largest change, and 0 is none."""
 
     shift: Weight = Field(default=4.0, description="pixels by which the ink is moved")
-    scale: Weight = Field(default=0.2, description="symbols are larger or smaller by up to this share")
-    stretch: Weight = Field(default=0.1, description="the width is larger or smaller, and the height inversely")
-    slant: Weight = Field(default=0.2, description="columns to the right or left for each row upwards")
-    rotation: Weight = Field(default=3.0, description="degrees")
+    scale: Weight = Field(default=0.3, description="symbols are larger or smaller by up to this share")
+    stretch: Weight = Field(default=0.15, description="the width is larger or smaller, and the height inversely")
+    slant: Weight = Field(default=0.3, description="columns to the right or left for each row upwards")
+    rotation: Weight = Field(default=5.0, description="degrees")
     pen: Weight = Field(default=0.3, description="the pen is wider or narrower by up to this share")
     elastic: Weight = Field(
-        default=0.0, description="points are moved, near ones alike: standard deviation as a share of a symbol's size"
+        default=0.06, description="points are moved, near ones alike: standard deviation as a share of a symbol's size"
     )
     jitter: Weight = Field(
-        default=0.02, description="each stroke is moved by itself: standard deviation as a share of a symbol's size"
+        default=0.03, description="each stroke is moved by itself: standard deviation as a share of a symbol's size"
     )
 
 
