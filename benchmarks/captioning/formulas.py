@@ -1,13 +1,14 @@
 """Handwritten formulas (CROHME) to LaTeX: trainings, expression rates on test 2014, and what the errors are.
 
     python benchmarks/captioning/formulas.py prepare FOLDER --data HANDWRITING
-    python benchmarks/captioning/formulas.py train FOLDER [--only full quarter no-coverage ...] [--set KEY=VALUE]
+    python benchmarks/captioning/formulas.py train FOLDER [--only small large quarter no-coverage ...] [--set KEY=VALUE]
     python benchmarks/captioning/formulas.py report FOLDER [--only ...] [--beam 5]
 
 HANDWRITING holds `train.jsonl.gz` and `test2014.jsonl.gz`, with `strokes` and `tokens`. FOLDER gets `train.jsonl`,
 `dev.jsonl` (400 formulas of the training, which choose the step), `quarter.jsonl` (a quarter of `train.jsonl`) and
-`test.jsonl`. Trainings have the preset `formulas` and its settings; those of the ablation differ from `quarter` by what
-their name says, and take as many steps. `train` continues what was stopped.
+`test.jsonl`. Trainings have the preset `formulas`. `small` begins with symbols 16 pixels high and little augmentation,
+which is fast; `large` goes on with its weights and the preset's own sizes. Those of the ablation differ from `quarter`
+(symbols 16 pixels high) by what their name says, and take as many steps. `train` continues what was stopped.
 
 `report` prints for each run the rates of the greedy search and of the beam, pictures a second of that search with one
 thread, and the kinds of errors; where both directions were learned, both rank the beam (a joint search).
@@ -41,15 +42,27 @@ SETTINGS = (
     "training.validation_pictures=200",
     "decoding.validation_beam=1",
 )
-WHOLE = ("data.train=train.jsonl", "training.max_steps=13000", "training.validate_every=2500")
-QUARTER = ("data.train=quarter.jsonl", "training.max_steps=4000", "training.validate_every=1000")
+SMALL = "data.image={unit: 16.0, pen: 1.8, max_pixels: 80000}"
+WHOLE = ("data.train=train.jsonl", "model.encoder.dropout=0.1", "model.decoder.dropout=0.2")
+QUARTER = (
+    "data.train=quarter.jsonl", SMALL, "training.batch_pixels=200000", "training.max_steps=4000",
+    "training.validate_every=1000",
+)  # fmt: skip
 FORMS: dict[str, tuple[str, ...]] = {
-    "full": WHOLE,
+    "small": (
+        *WHOLE, SMALL, "data.augmentation={strokes: {scale: 0.2, stretch: 0.1, slant: 0.2, rotation: 3, elastic: 0.0, "
+        "jitter: 0.02}}", "training.batch_pixels=200000", "training.max_steps=13000", "training.warmup_steps=500",
+        "training.validate_every=2500",
+    ),
+    "large": (
+        *WHOLE, "training.start_from=small", "training.batch_pixels=200000", "training.max_steps=11000",
+        "training.warmup_steps=300", "training.learning_rate=0.0007", "training.validate_every=2000",
+    ),
     "quarter": QUARTER,
     "no-coverage": (*QUARTER, "model.attention={recipe: bahdanau, size: 128}"),
     "no-augmentation": (*QUARTER, "data.augmentation=null"),
     "both-directions": (*QUARTER, "data.target.direction=both"),
-}
+}  # fmt: skip
 STRUCTURE = {"{", "}", "^", "_", "\\frac", "\\sqrt", "\\limits"}
 COLUMNS = (
     "run", "greedy", "beam", "≤ 1", "≤ 2", "≤ 3", "symbol errors", "pictures/s", "GFLOP a picture", "million weights",
