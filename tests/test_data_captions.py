@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -38,6 +39,26 @@ def test_scores_of_each_image_are_those_of_the_programs_that_define_them(name):
 def test_words_are_those_of_the_tokenizer_of_coco():
     for text, words in GOLDEN["words"]:
         assert caption_words(text) == words
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["un", "café", "crème"], ["naïve", "façade"], ["नमस्ते", "दुनिया"], ["كَلْب", "صَغِير"], ["l̲ine", "u.s.", "q̃"]],
+    ids=" ".join,
+)
+def test_marks_of_letters_are_parts_of_their_words_in_every_form_of_unicode(words):
+    for form in ("NFC", "NFD"):
+        text = unicodedata.normalize(form, " ".join(words) + ".")
+        assert caption_words(text) == [unicodedata.normalize("NFC", word) for word in words]
+
+
+def test_the_same_letters_in_two_forms_of_unicode_are_the_same_caption():
+    text = "un café crème près de l'église"
+    assert caption_scores([text], [[unicodedata.normalize("NFD", text)]])["bleu_4"] == pytest.approx(1)
+
+
+def test_clitics_of_numbers_are_apart():
+    assert caption_words("A 1990's car, and 2's") == ["a", "1990", "'s", "car", "and", "2", "'s"]
 
 
 def test_words_may_be_given_and_are_taken_as_they_are():

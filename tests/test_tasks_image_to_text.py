@@ -16,16 +16,19 @@ from regard.cli import run
 from regard.config import Config
 from regard.config import load as read_config
 from regard.config.tasks.image_to_text import ImageConfig, ImageToTextConfig, TargetConfig
-from regard.data import Field, Vocabulary, expression_rates
+from regard.data import Field, Normalisation, Vocabulary, WordUnits, expression_rates, open_pictures
+from regard.decoding import Prediction
 from regard.errors import ConfigError, DataError, UnsupportedError
 from regard.image import Strokes
 from regard.tasks import TASKS, ImageToText, load, train
 from regard.tasks.image_to_text import model as image_model
 from regard.tasks.image_to_text.augmentation import Augmenter
 from regard.tasks.image_to_text.batches import bucket_pictures, in_batches, padding
+from regard.tasks.image_to_text.evaluation import Entry, PictureItem, figures_of, items_of
 from regard.tasks.image_to_text.pixels import PictureReader
 from regard.tasks.image_to_text.reading import open_table
 from regard.tasks.store import save
+from regard.tasks.writing.evaluation import Scored
 from task_cases import interrupt
 
 LOOP = {"device": "cpu", "threads": 1, "samples": 0, "log_every": 1000}
@@ -605,6 +608,26 @@ def test_several_references_are_one_item_with_figures_of_captions(tmp_path: Path
     material = TASKS["image_to_text"].read(read_config(path).config)
     assert material.train.owners.tolist() == [i for i in range(8) for _ in range(2)]
     assert material.train.text(3) == "the right has a bar"
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC"])
+def test_references_of_captions_are_normalised_as_outputs_are(form: str) -> None:
+    words = ["ein", "großer", "ﬁsch", "am", "café"]
+    normalise = Normalisation(case="upper", unicode=form)
+    written = [normalise(word) for word in words]
+    field = Field(normalise, WordUnits(), Vocabulary(written))
+    prediction = Prediction([], [*written, "</s>"], " ".join(written), 0.0, 0.0, "eos")
+    item = PictureItem(Entry("a.png", None), (" ".join(words), "etwas"), "a.tsv:1")
+    figures = figures_of([Scored(item, prediction, 0, 5)], field, captions=False)
+    assert figures["bleu_4"] == pytest.approx(1)
+    assert figures["expression_rate"] == figures["rouge_l"] == 1
+
+
+def test_references_keep_their_order_and_are_distinct(tmp_path: Path) -> None:
+    table = tmp_path / "pictures.tsv"
+    table.write_text("".join(f"a.png\t{text}\n" for text in ("a", "b", "A", "c", "B")), encoding="utf-8")
+    (item,) = items_of(open_pictures(table), str.lower)
+    assert item.references == ("a", "b", "c")
 
 
 def test_batches_hold_every_item_once_with_little_padding() -> None:

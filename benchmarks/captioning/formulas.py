@@ -5,9 +5,9 @@
     python benchmarks/captioning/formulas.py report FOLDER [--only ...] [--beam 5]
 
 HANDWRITING holds `train.jsonl.gz` and `test2014.jsonl.gz`, with `strokes` and `tokens`. FOLDER gets `train.jsonl`,
-`dev.jsonl` (400 formulas of the training, which choose the step), `quarter.jsonl` (a quarter of `train.jsonl`) and
-`test.jsonl`. Trainings have the preset `formulas`. `small` begins with symbols 16 pixels high and little augmentation,
-which is fast; `large` goes on with its weights and the preset's own sizes. Those of the ablation differ from `quarter`
+`dev.jsonl` (400 formulas of the training, which choose the step), `quarter.jsonl` (a quarter of the formulas of both,
+all from `train.jsonl`) and `test.jsonl`. Trainings have the preset `formulas`. `small` begins with symbols 16 pixels high
+and little augmentation, which is fast; `large` goes on with its weights and the preset's own sizes. Those of the ablation differ from `quarter`
 (symbols 16 pixels high) by what their name says, and take as many steps. `train` continues what was stopped.
 
 `report` prints for each run the rates of the greedy search and of the beam, pictures a second of that search with one
@@ -29,6 +29,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from regard import load
 from regard.data import expression_rates
@@ -165,6 +166,7 @@ def main() -> None:
     elif options.what == "train":
         train(folder, options.only, options.set)
     else:
+        torch.set_num_threads(1)
         print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
         for name in options.only:
             if (folder / name / "model.safetensors").exists():

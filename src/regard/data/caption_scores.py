@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ TINY, SMALL = 1e-15, 1e-9
 
 TOKEN = re.compile(
     r"(?:[^\W\d_]\.){2,}"  # abbreviations: u.s.
-    r"|\d+(?:[.,:/]\d+)*(?:-?\w+(?:-\w+)*)?"  # numbers: 3:30, 1,000.50, 2nd, 10-year-old
+    r"|\d+(?:[.,:/]\d+)*(?:-?\w+(?:-\w+)*)?(?:['’]\w+)?"  # numbers: 3:30, 1,000.50, 2nd, 10-year-old, 1990's
     r"|\w+(?:[-/'’]\w+)*"
     r"|[^\w\s]"
 )
@@ -57,23 +58,37 @@ def caption_words(text: str) -> list[str]:
 
     This follows what COCO's evaluation does by a Java program: Stanford's tokenizer of the Penn Treebank, then
     removing punctuation. Compounds with hyphens, numbers (3:30) and abbreviations of letters (u.s.) are one word, and
-    symbols such as & and % are words. Different from it: brackets are removed (there they are the word -lrb-), mr. and
-    st. lose their period, cannot and gonna stay one word, and web addresses are divided.
+    symbols such as & and % are words. Texts are brought into the Unicode form NFC, and marks belong to the letter
+    before them. Different from it: brackets are removed (there they are the word -lrb-), mr. and st. lose their period,
+    cannot and gonna stay one word, and web addresses are divided.
 
     >>> caption_words("A man's black-and-white dog (left) isn't running, at 3:30 p.m.!")
     ['a', 'man', "'s", 'black-and-white', 'dog', 'left', 'is', "n't", 'running', 'at', '3:30', 'p.m.']
     """
+    text = unicodedata.normalize("NFC", text.lower())
     words: list[str] = []
-    for token in TOKEN.findall(text.lower()):
+    for match in TOKEN.finditer(_with_letters_for_marks(text)):
+        token = text[match.start() : match.end()]
         if token in PUNCTUATION:
             continue
         clitics: list[str] = []
         token = token.replace("’", "'")
-        while match := CLITIC.fullmatch(token):
-            token = match[1]
-            clitics.insert(0, match[2])
+        while clitic := CLITIC.fullmatch(token):
+            token = clitic[1]
+            clitics.insert(0, clitic[2])
         words += [token, *clitics]
     return words
+
+
+def _with_letters_for_marks(text: str) -> str:
+    """A text of the same length in which marks after letters are letters, as which `re` does not know them."""
+    if text.isascii():
+        return text
+    letters = list(text)
+    for i, character in enumerate(text):
+        if unicodedata.category(character)[0] == "M" and i and letters[i - 1].isalpha():
+            letters[i] = "x"
+    return "".join(letters)
 
 
 def caption_scores(

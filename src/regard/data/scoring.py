@@ -152,6 +152,8 @@ def _check(outputs: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) 
             f"A rate needs the same number of outputs and items, at least one; got {len(outputs)} outputs and "
             f"the references of {len(references)} items."
         )
+    if isinstance(outputs, str):
+        raise RegardError("The outputs must be a list with one for each item; got a single text.")
     if isinstance(references, str) or any(isinstance(texts, str) for texts in references):
         raise RegardError("The references of an item must be a list, even a single one: [['a b'], ['c']].")
     empty = next((i for i, texts in enumerate(references) if not texts), None)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.data import Pictures, caption_scores, expression_rates
+from regard.data import Field, Pictures, caption_scores, expression_rates
 from regard.errors import DataError
 from regard.tasks.image_to_text.pixels import Image
 from regard.tasks.writing.evaluation import Scored
@@ -88,25 +88,27 @@ def _known_texts(pictures: Pictures, index: int) -> tuple[str, ...]:
 
 
 def _distinct(texts: Sequence[str], normalise: Callable[[str], str]) -> tuple[str, ...]:
-    """Texts that differ when normalised, the first of each."""
-    return tuple(reversed({normalise(text): text for text in reversed(texts)}.values()))
+    """Texts that differ when normalised, the first of each, in their order."""
+    first: dict[str, str] = {}
+    for text in texts:
+        first.setdefault(normalise(text), text)
+    return tuple(first.values())
 
 
-def figures_of(
-    scored: Sequence[Scored], *, split: Callable[[str], Sequence[str]], captions: bool
-) -> Mapping[str, float]:
+def figures_of(scored: Sequence[Scored], target: Field, *, captions: bool) -> Mapping[str, float]:
     """Shares of texts with at most 0 to 3 wrong symbols, and figures of captions; none of no texts.
 
     Args:
-        split: the symbols of a reference.
+        target: the field of the texts; references are normalised by it, as the model's outputs are.
         captions: whether those of captions are computed even if no picture has several references.
     """
     if not scored:
         return {}
-    references = [[split(text) for text in entry.item.references] for entry in scored]
+    references = [[target.split(text) for text in entry.item.references] for entry in scored]
     rates: Mapping[str, Any] = expression_rates([output_symbols(entry.prediction) for entry in scored], references)
     figures: dict[str, float] = {name: rates[rate] for name, rate in EXPRESSION_FIGURES.items()}
     if captions or any(len(entry.item.references) > 1 for entry in scored):
-        scores = caption_scores([e.prediction.text for e in scored], [list(e.item.references) for e in scored])
+        texts = [list(map(target.normalisation, entry.item.references)) for entry in scored]
+        scores = caption_scores([entry.prediction.text for entry in scored], texts)
         figures |= {name: float(value) for name, value in scores.items() if isinstance(value, float)}
     return figures

@@ -330,7 +330,7 @@ class ImageToText(AbstractWriter[ImageToTextConfig, ImageSource]):
 
     def further_figures(self, scored: Sequence[Scored]) -> Mapping[str, float]:
         """Rates of expressions with few errors, and the figures of captions where pictures have several references."""
-        return figures_of(scored, split=self.target.split, captions=self.config.select in CAPTION_FIGURES)
+        return figures_of(scored, self.target, captions=self.config.select in CAPTION_FIGURES)
 
     def rows(self, prediction: Prediction, *, scores: bool = False) -> Sequence[Sequence[str]]:
         """The name of the picture before each row of the outputs."""
