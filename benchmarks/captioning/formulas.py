@@ -6,9 +6,10 @@
 
 HANDWRITING holds `train.jsonl.gz` and `test2014.jsonl.gz`, with `strokes` and `tokens`. FOLDER gets `train.jsonl`,
 `dev.jsonl` (400 formulas of the training, which choose the step), `quarter.jsonl` (a quarter of the formulas of both,
-all from `train.jsonl`) and `test.jsonl`. Trainings have the preset `formulas`. `small` begins with symbols 16 pixels high
-and little augmentation, which is fast; `large` goes on with its weights and the preset's own sizes. Those of the ablation differ from `quarter`
-(symbols 16 pixels high) by what their name says, and take as many steps. `train` continues what was stopped.
+all from `train.jsonl`) and `test.jsonl`. Trainings have the preset `formulas`. `small` begins with symbols 16 pixels
+high and little augmentation, which is fast; `large` goes on with its weights and the preset's own sizes. Those of the
+ablation differ from `quarter` (symbols 16 pixels high) by what their name says, and take as many steps. `train`
+continues what was stopped.
 
 `report` prints for each run the rates of the greedy search and of the beam, pictures a second of that search with one
 thread, and the kinds of errors; where both directions were learned, both rank the beam (a joint search).
