@@ -147,13 +147,13 @@ def _symbols(expression: str | Symbols) -> Symbols:
 
 
 def _check(outputs: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> None:
+    if isinstance(outputs, str):
+        raise RegardError("The outputs must be a list with one for each item; got a single text.")
     if len(outputs) != len(references) or not outputs:
         raise RegardError(
             f"A rate needs the same number of outputs and items, at least one; got {len(outputs)} outputs and "
             f"the references of {len(references)} items."
         )
-    if isinstance(outputs, str):
-        raise RegardError("The outputs must be a list with one for each item; got a single text.")
     if isinstance(references, str) or any(isinstance(texts, str) for texts in references):
         raise RegardError("The references of an item must be a list, even a single one: [['a b'], ['c']].")
     empty = next((i for i, texts in enumerate(references) if not texts), None)
