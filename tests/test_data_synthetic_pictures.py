@@ -148,6 +148,14 @@ def test_impossible_requests_are_refused(tmp_path, options):
         write_synthetic_pictures(tmp_path, **options)
 
 
+@pytest.mark.parametrize("options", [{"count": -1}, {"count": 1, "seed": -1}, {"count": 1, "num_objects": 5}])
+def test_impossible_requests_leave_an_earlier_table(tmp_path, options):
+    table = write_synthetic_pictures(tmp_path, count=2)
+    with pytest.raises(RegardError, match="got"):
+        write_synthetic_pictures(tmp_path, **options, overwrite=True)
+    assert len(table.read_text().splitlines()) == 2
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5, 1), (7, 2, 3)])
 def test_png_files_are_read_by_another_program(shape):
     image = np.random.default_rng(0).integers(256, size=shape, dtype=np.uint8)

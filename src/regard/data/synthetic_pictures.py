@@ -156,8 +156,7 @@ def synthetic_picture(generator: np.random.Generator, *, num_objects: int | None
     >>> [None if boxes is None else len(boxes) for boxes in picture.boxes]
     [None, 3, 3]
     """
-    if num_objects is not None and num_objects not in GROUPS:
-        raise RegardError(f"A picture has 1 to {len(PLACES)} objects; got num_objects={num_objects}.")
+    _check_objects(num_objects)
     count = int(generator.integers(1, len(PLACES) + 1)) if num_objects is None else num_objects
     sizes = GROUPS[count][generator.integers(len(GROUPS[count]))]
     kinds = generator.choice(len(COLOURS) * len(SHAPES), size=len(sizes), replace=False)
@@ -188,8 +187,10 @@ def write_synthetic_pictures(
         overwrite: whether to replace the files of an earlier call.
 
     Raises:
-        RegardError: for a count or seed below zero, or if there is a table and `overwrite` is False.
+        RegardError: for a count or seed below zero, another number of objects, or if there is a table and `overwrite`
+            is False.
     """
+    _check_objects(num_objects)
     folder = Path(folder)
     table = folder / TABLE
     if count < 0 or seed < 0:
@@ -243,6 +244,11 @@ def read_boxes(path: Path | str) -> dict[str, PictureBoxes]:
             raise DataError(f"{place}: image: {shorten(image)} occurs twice.")
         found[image] = PictureBoxes(words, boxes, (size[0], size[1]))
     return found
+
+
+def _check_objects(num_objects: int | None) -> None:
+    if num_objects is not None and num_objects not in GROUPS:
+        raise RegardError(f"A picture has 1 to {len(PLACES)} objects; got num_objects={num_objects}.")
 
 
 def _draw(image: NDArray[np.float64], colour: str, shape: str, quadrant: int, generator: np.random.Generator) -> Box:
