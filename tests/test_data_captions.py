@@ -182,3 +182,5 @@ def test_expression_rates_of_a_made_set():
         expression_rates(["x", "y"], [["x"], []])
     with pytest.raises(RegardError, match="got 2 outputs"):
         expression_rates(["x", "y"], [["x"]])
+    with pytest.raises(RegardError, match="got a single text"):
+        expression_rates("xy", [["x"], ["y"]])

@@ -147,6 +147,8 @@ def _symbols(expression: str | Symbols) -> Symbols:
 
 
 def _check(outputs: Sequence[Symbols], references: Sequence[Sequence[Symbols]]) -> None:
+    if isinstance(outputs, str):
+        raise RegardError("The outputs must be a list with one for each item; got a single text.")
     if len(outputs) != len(references) or not outputs:
         raise RegardError(
             f"A rate needs the same number of outputs and items, at least one; got {len(outputs)} outputs and "
