@@ -65,8 +65,8 @@ def captioner(
         gate: "scalar", "vector", or None; "default" is that of the paper or of the program.
         cell, num_layers: of the recurrent layers.
         dropout: on what the head reads, and between layers.
-        padding, unknown: as in `TokenEmbedding`.
-        bos: the token that a caption begins with.
+        padding, unknown: as in `TokenEmbedding`; with `arctic` the padding is `bos`.
+        bos: the token that a caption begins with; only `arctic` reads it.
         never: as in `TokenHead`.
         like: the paper's if None; or as arctic-captions (with selector, prev2out and ctx2out, as its published models),
             sgrvinod's tutorial in PyTorch, or Luong's attention over an image.
