@@ -245,16 +245,32 @@ def test_scores_of_captions_are_in_a_table(tmp_path):
     ]
     scores = map_scores(captions)
     figures = scores.figures()
-    assert figures["divergence"] == pytest.approx(2 / 3)  # the caption of one word has none
+    assert figures["map_divergence"] == pytest.approx(2 / 3)  # the caption of one word has none
     assert (figures["pointing"], figures["naming_words"]) == (pytest.approx(1 / 3), 3)
-    assert (figures["ink"], figures["uniform_ink"]) == (pytest.approx(2 / 3), 0.25)
+    assert (figures["ink_share"], figures["uniform_ink_share"]) == (pytest.approx(2 / 3), 0.25)
     lines = [line.split("\t") for line in scores.write(tmp_path / "maps.tsv").read_text().splitlines()]
     columns = [dict(zip(lines[0], line, strict=True)) for line in lines[1:]]
     assert [row["id"] for row in columns] == ["a.png", "b.png", "c.png"]
     assert (columns[0]["pointing"], columns[1]["pointing"], columns[2]["pointing"]) == ("0.5", "0", "")
-    assert (columns[0]["ink"], columns[1]["ink"], columns[2]["divergence"]) == ("0.66667", "", "")
+    assert (columns[0]["ink_share"], columns[1]["ink_share"], columns[2]["map_divergence"]) == ("0.66667", "", "")
     assert "weight on ink 66.7% (uniform 25.0%)" in str(scores)
     assert str(map_scores([])) == "no maps"
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (0, 2, 2)])
+def test_a_caption_without_words_has_no_figures(shape):
+    maps, grid, image = np.zeros(shape), (2, 2), np.zeros((8, 8), np.uint8)
+    assert len(pointing(maps, [], size=(8, 8), grid=grid)) == 0
+    assert np.isnan(map_divergence(maps, grid=grid))
+    assert np.isnan(ink_share(maps, image, grid=grid).share)
+    scores = map_scores([CaptionMaps(id="a.png", maps=maps, grid=grid, boxes=[], image=image)])
+    assert scores.table().splitlines()[1].split("\t")[:3] == ["a.png", "0", ""]
+    assert "nan" not in str(scores)
+
+
+def test_what_captions_of_one_word_lack_is_left_out():
+    scores = map_scores([CaptionMaps(id="a.png", maps=np.eye(4)[:1], grid=(2, 2))])
+    assert str(scores) == "divergence of maps –, focus 1.00, entropy 0% (1 captions)"
 
 
 def test_the_picture_of_a_mistake_is_named():

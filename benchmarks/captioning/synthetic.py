@@ -117,7 +117,7 @@ def row(folder: Path, name: str) -> list[str]:
     figures = scores.figures()
     texts = caption_scores([output.text for output in outputs], [[" ".join(one.words)] for one in boxes.values()])
     cpu = sum(float(line) for line in (folder / f"{name}.cpu").read_text().split()) / 60
-    shares = ("pointing", "chance", "centre_pointing", "weight_on_object")
+    shares = ("pointing", "pointing_chance", "centre_pointing", "weight_on_object")
     return [
         name,
         f"{cpu:.1f}",
@@ -125,9 +125,9 @@ def row(folder: Path, name: str) -> list[str]:
         f"{texts['bleu_4']:.3f}",
         f"{texts['cider_d']:.2f}",
         *(f"{figures[share]:.1%}" if share in figures else "" for share in shares),
-        f"{figures['divergence']:.3f}",
-        f"{figures['ink']:.1%}",
-        f"{figures['uniform_ink']:.1%}",
+        f"{figures['map_divergence']:.3f}",
+        f"{figures['ink_share']:.1%}",
+        f"{figures['uniform_ink_share']:.1%}",
     ]
 
 
@@ -146,7 +146,7 @@ def main() -> None:
         return
     print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
     for name in options.only:
-        if (folder / name).exists():
+        if (folder / name / "model.safetensors").exists():
             print("| " + " | ".join(row(folder, name)) + " |", flush=True)
 
 

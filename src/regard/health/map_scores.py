@@ -21,6 +21,17 @@ IDENTICAL = 0.01
 DIGITS = 5
 """The significant digits of a number in a table."""
 Row = dict[str, str | int | float]
+MAPS = {"map_divergence": "divergence", "focus_rate": "focus_rate", "entropy": "entropy"}
+INK = {"ink_share": "ink", "uniform_ink_share": "uniform_ink"}
+"""Figures by name, and the attributes of `MeasuredMaps` whose mean they are."""
+POINTING = {
+    "pointing": "hit",
+    "pointing_chance": "chance",
+    "centre_pointing": "centre_hit",
+    "centre_pointing_chance": "centre_chance",
+    "weight_on_object": "weight",
+}
+"""Figures by name, and the attributes of `Pointing` whose mean they are."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -89,10 +100,13 @@ class MapScores:
     @property
     def are_identical(self) -> bool:
         """Whether maps do not depend on the word: the mean divergence is below 0.01 bits."""
-        return self.figures()["divergence"] < IDENTICAL
+        return self.figures()["map_divergence"] < IDENTICAL
 
     def figures(self) -> dict[str, float]:
-        """The numbers by the names that columns of the table have: pointing over all words, others over captions."""
+        """The numbers by the names of the table's columns: pointing over all words, others over captions.
+
+        Those of pointing are there if a caption has boxes, those of ink if one has an image; NaN where nothing counted.
+        """
         return _figures(self.captions, self.pointing)
 
     def rows(self) -> Iterator[Row]:
@@ -117,16 +131,17 @@ class MapScores:
         if not self.captions:
             return "no maps"
         figures = self.figures()
+        divergence, focus, entropy = (figures[name] for name in ("map_divergence", "focus_rate", "entropy"))
         lines = [
-            f"divergence of maps {figures['divergence']:.3f} bits, focus {figures['focus_rate']:.2f}, entropy "
-            f"{figures['entropy']:.0%} ({len(self.captions):,} captions)"
+            f"divergence of maps {_shown(divergence, '.3f', ' bits')}, focus {_shown(focus, '.2f')}, entropy "
+            f"{_shown(entropy, '.0%')} ({len(self.captions):,} captions)"
         ]
         if self.are_identical:
             lines.append("  maps are IDENTICAL for all words of a caption: they follow from the picture only")
         if self.pointing is not None:
             lines.append(str(self.pointing))
-        if "ink" in figures:
-            lines.append(f"weight on ink {figures['ink']:.1%} (uniform {figures['uniform_ink']:.1%})")
+        if "ink_share" in figures:
+            lines.append(f"weight on ink {figures['ink_share']:.1%} (uniform {figures['uniform_ink_share']:.1%})")
         return "\n".join(lines)
 
 
@@ -178,17 +193,20 @@ def _measure(caption: CaptionMaps) -> MeasuredMaps:
 
 
 def _figures(captions: Sequence[MeasuredMaps], points: Pointing | None) -> dict[str, float]:
-    figures = {name: _mean(getattr(one, name) for one in captions) for name in ("divergence", "focus_rate", "entropy")}
+    figures = {name: _mean(getattr(one, of) for one in captions) for name, of in MAPS.items()}
     if points is not None:
-        names = {"pointing": "hit", "centre_pointing": "centre_hit", "weight_on_object": "weight", "chance": "chance"}
-        figures |= {name: points.mean(of) for name, of in names.items()} | {"naming_words": len(points)}
-    ink = {name: _mean(getattr(one, name) for one in captions) for name in ("ink", "uniform_ink")}
-    return figures | ({} if math.isnan(ink["ink"]) else ink)
+        figures |= {name: points.mean(of) for name, of in POINTING.items()} | {"naming_words": len(points)}
+    ink = {name: _mean(getattr(one, of) for one in captions) for name, of in INK.items()}
+    return figures | ({} if math.isnan(ink["ink_share"]) else ink)
 
 
 def _mean(values: Iterable[float]) -> float:
     known = [value for value in values if not math.isnan(value)]
     return sum(known) / len(known) if known else math.nan
+
+
+def _shown(value: float, form: str, unit: str = "") -> str:
+    return "–" if math.isnan(value) else f"{value:{form}}{unit}"
 
 
 def _text(value: str | float) -> str:

@@ -59,7 +59,7 @@ def read_cells(maps: Any, grid: tuple[int, int] | None, mask: Any, *, need_grid:
         if grid is not None and tuple(grid) != shape:
             raise ShapeError(f"maps of shape {weights.shape} have the grid {shape}; got grid={tuple(grid)}.")
         grid = shape
-        weights = weights.reshape(len(weights), -1)
+        weights = weights.reshape(len(weights), shape[0] * shape[1])
     elif weights.ndim != 2:
         raise ShapeError(f"maps must be (T, S) with a grid, or (T, h, w); got shape {weights.shape}.")
     elif grid is None and need_grid:

@@ -22,16 +22,8 @@ from regard.tasks.image_to_text.evaluation import Entry
 from regard.tasks.image_to_text.pixels import Image, PictureReader
 from regard.tasks.image_to_text.prediction import ImagePrediction
 
-NAMES = {"divergence": "map_divergence", "ink": "ink_share", "uniform_ink": "uniform_ink_share"}
-"""Names of metrics, by those of `MapScores.figures`."""
-POINTING = {
-    "pointing": "hit",
-    "pointing_chance": "chance",
-    "centre_pointing": "centre_hit",
-    "centre_pointing_chance": "centre_chance",
-    "weight_on_object": "weight",
-}
-"""Metrics by name, and the attribute of `Pointing` whose mean they are."""
+OF_LINES = ("focus_rate", "entropy")
+"""Figures that say little of maps, which may rightly cover a whole object."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,15 +112,12 @@ class PlacedWords:
 
 
 def map_figures(scores: MapScores) -> dict[str, float]:
-    """Metrics of maps by name; those that nothing could be compared with are left out.
+    """The figures of maps; those that nothing could be compared with are left out.
 
     Pointing is a mean over the words with boxes, `naming_words`; the others are means over pictures.
     """
-    figures, points = scores.figures(), scores.pointing
-    found = {name: figures.get(figure, math.nan) for figure, name in NAMES.items()}
-    if points is not None:
-        found |= {name: points.mean(of) for name, of in POINTING.items()} | {"naming_words": len(points)}
-    return {name: value for name, value in found.items() if not math.isnan(value)}
+    figures = scores.figures().items()
+    return {name: value for name, value in figures if name not in OF_LINES and not math.isnan(value)}
 
 
 def covered(image: NDArray[np.uint8], grid: tuple[int, int], cell_size: int) -> NDArray[np.uint8]:
