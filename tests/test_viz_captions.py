@@ -462,6 +462,17 @@ def test_the_page_and_the_picture_paint_the_same(tmp_path, smooth, highest):
 
 
 @needs_node
+def test_on_the_page_too_no_place_has_less_than_the_least_weight(tmp_path):
+    maps = np.full((6, 2, 3), 0.1)
+    maps[0, 1, 0] = 1.0  # cubic convolution would fall below 0.1 two cells from it
+    log = driven(tmp_path / "a.html", permuted(maps=maps, grid=None), ("over", 0), painted=True, smooth=True)["log"]
+    height, width = log[1]["size"]
+    found = np.array(log[1]["painted"]).reshape(height, width, 4)[..., :3].sum(2)
+    centre = found[height // 4, width - 1]  # the upper right cell has 0.1
+    assert found.max() <= centre + 1
+
+
+@needs_node
 def test_keys_move_and_a_click_keeps_what_is_shown(tmp_path):
     events = [
         ("click", 2), ("over", 4), ("out", 4), ("list", "ArrowRight"), ("list", "End"), ("list", "ArrowDown"),
