@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,9 +27,8 @@ def found(backend: str, *kinds: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def compiled() -> dict[str, Any]:
-    """The Transformer by the compiler where there is one, and by the graphs alone what it would take minutes for."""
-    backend = "eager" if shutil.which("g++") is None else "inductor"
-    return found(backend, "transformer") | found("eager", *(kind for kind in MODELS if kind != "transformer"))
+    """The Transformer with its derivative captured, too. The program takes inductor as well, whose C++ takes minutes."""
+    return found("aot_eager", "transformer") | found("eager", *(kind for kind in MODELS if kind != "transformer"))
 
 
 @pytest.mark.parametrize("kind", MODELS)

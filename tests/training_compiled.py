@@ -4,7 +4,8 @@ A program, as the shape checks of the tests would be compiled as well:
 
     python training_compiled.py BACKEND KIND ...
 
-The backend "eager" runs the graphs that torch found as they are, "inductor" compiles them.
+The backend "eager" runs the graphs that torch found as they are, "aot_eager" those of the derivative as well, and
+"inductor" compiles them.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ SETTINGS = (
 SMALL = "data.image={unit: 16.0, pen: 1.8, max_pixels: 80000}"
 WHOLE = ("data.train=train.jsonl", "model.encoder.dropout=0.1", "model.decoder.dropout=0.2")
 QUARTER = (
-    "data.train=quarter.jsonl", SMALL, "training.batch_pixels=200000", "training.max_steps=4000",
+    "data.train=quarter.jsonl", SMALL, "training.batch_pixels=100000", "training.max_steps=4000",
     "training.validate_every=1000",
 )  # fmt: skip
 FORMS: dict[str, tuple[str, ...]] = {

@@ -1,6 +1,6 @@
 """Trains captioners with soft and hard attention on drawn pictures, and says how exact they are and where they look.
 
-    python benchmarks/captioning/synthetic.py train FOLDER [--only soft hard] [--steps 6500] [--set KEY=VALUE]
+    python benchmarks/captioning/synthetic.py train FOLDER [--only soft hard] [--steps 7000] [--set KEY=VALUE]
     python benchmarks/captioning/synthetic.py report FOLDER [--only soft hard]
 
 FOLDER gets the pictures (`train`, 30,000; `dev`, 300; `test`, 500; other seeds) and a run for each form. All have the
@@ -34,13 +34,13 @@ SETTINGS = (
     "data.augmentation=null",
     "data.target.min_count=1",
     "data.max_length=12",
-    "model.encoder={backbone: residual, widths: [32, 64, 96, 128], depths: [1, 1, 1, 1], stem_kernel: 5, "
+    "model.encoder={backbone: residual, widths: [16, 48, 96, 128], depths: [1, 1, 1, 1], stem_kernel: 5, "
     "positions: learned, dropout: 0.0, backbone_precision: bfloat16}",
     "training.alignment_losses={}",
     "training.learning_rate=0.003",
     "training.schedule=cosine",
     "training.batch_pixels=131072",
-    "training.validate_every=500",
+    "training.validate_every=1000",
     "training.label_smoothing=0.0",
     "decoding.beam=1",
 )
@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("what", choices=("train", "report"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="+", choices=FORMS, default=list(FORMS))
-    parser.add_argument("--steps", type=int, default=6500, help="optimiser steps of each training")
+    parser.add_argument("--steps", type=int, default=7000, help="optimiser steps of each training")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of the configuration")
     options = parser.parse_args()
     folder = options.folder.resolve()
