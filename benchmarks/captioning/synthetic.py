@@ -7,7 +7,8 @@ FOLDER gets the pictures (`train`, 30,000; `dev`, 300; `test`, 500; other seeds)
 preset `captioning` with the settings below: a small residual encoder with cells of 16 × 16 pixels, and no doubly
 stochastic loss, which asks for as much attention to paper as to objects. `soft` and `hard` attend with the new state
 and feed no context back, so that a word must be read where it is looked for; `soft-fed` feeds the context into the next
-step; `soft-before` attends with the old state, as Show, Attend and Tell does. `train` continues what was stopped.
+step; `soft-before` attends with the old state, as Show, Attend and Tell does; `published` has its gate and its loss, too.
+`train` continues what was stopped.
 
 `report` prints a row for each run: minutes of computing, the share of exact captions, and the numbers about the maps of
 the greedy outputs, free-running, on the test pictures. Pointing is over the words for colours and shapes of exact
@@ -56,6 +57,11 @@ FORMS: dict[str, tuple[str, ...]] = {
     ),
     "soft-fed": (f"model.attention={{{ATTENTION}}}", DECODER + "order: recur_then_attend, input_feeding: true}"),
     "soft-before": (f"model.attention={{{ATTENTION}}}", DECODER + "order: attend_then_recur}"),
+    "published": (
+        "model.attention={recipe: show_attend_tell, size: 64, gate: scalar}",
+        "training.alignment_losses={doubly_stochastic: 1.0}",
+        DECODER + "order: attend_then_recur}",
+    ),
 }
 COLUMNS = (
     "attention", "CPU min", "exact", "BLEU-4", "CIDEr-D", "pointing", "chance", "by the centre", "weight on object",
