@@ -7,8 +7,9 @@
 HANDWRITING holds `train.jsonl.gz` and `test2014.jsonl.gz`, with `strokes` and `tokens`. FOLDER gets `train.jsonl`,
 `dev.jsonl` (400 formulas of the training, which choose the step), `quarter.jsonl` (a quarter of the formulas of both,
 all from `train.jsonl`) and `test.jsonl`. Trainings have the preset `formulas`. `small` begins with symbols 16 pixels
-high and little augmentation, which is fast; `large` goes on with its weights and the preset's own sizes. Those of the
-ablation differ from `quarter` (symbols 16 pixels high) by what their name says, and take as many steps. `train`
+high and little augmentation, which is fast; `large` goes on with its weights and the preset's own sizes, and `larger`
+with symbols of 24 pixels, more augmentation and more dropout. Those of the ablation differ from `quarter` (symbols 16
+pixels high) by what their name says, and take as many steps. `train`
 continues what was stopped.
 
 `report` prints for each run the rates of the greedy search and of the beam, pictures a second of that search with one
@@ -46,19 +47,30 @@ SETTINGS = (
 )
 SMALL = "data.image={unit: 16.0, pen: 1.8, max_pixels: 80000}"
 WHOLE = ("data.train=train.jsonl", "model.encoder.dropout=0.1", "model.decoder.dropout=0.2")
+LIGHT = "data.augmentation={strokes: {scale: 0.2, stretch: 0.1, slant: 0.2, rotation: 3, elastic: 0.0, jitter: 0.02}}"
 QUARTER = (
-    "data.train=quarter.jsonl", SMALL, "training.batch_pixels=100000", "training.max_steps=4000",
+    "data.train=quarter.jsonl", SMALL, LIGHT, "model.encoder.dropout=0.1", "model.decoder.dropout=0.2",
+    "training.batch_pixels=200000", "training.max_steps=5000", "training.warmup_steps=500",
     "training.validate_every=1000",
 )  # fmt: skip
+LARGER_CHANGES = (
+    "data.augmentation={strokes: {scale: 0.3, stretch: 0.2, slant: 0.35, rotation: 6, pen: 0.4, elastic: 0.08, "
+    "jitter: 0.04}}"
+)
 FORMS: dict[str, tuple[str, ...]] = {
     "small": (
-        *WHOLE, SMALL, "data.augmentation={strokes: {scale: 0.2, stretch: 0.1, slant: 0.2, rotation: 3, elastic: 0.0, "
-        "jitter: 0.02}}", "training.batch_pixels=200000", "training.max_steps=13000", "training.warmup_steps=500",
+        *WHOLE, SMALL, LIGHT, "training.batch_pixels=200000", "training.max_steps=13000", "training.warmup_steps=500",
         "training.validate_every=2500",
     ),
     "large": (
         *WHOLE, "training.start_from=small", "training.batch_pixels=200000", "training.max_steps=11000",
         "training.warmup_steps=300", "training.learning_rate=0.0007", "training.validate_every=2000",
+    ),
+    "larger": (
+        "data.train=train.jsonl", "model.encoder.dropout=0.2", "model.decoder.dropout=0.3", LARGER_CHANGES,
+        "data.image={unit: 24.0, pen: 2.2, max_pixels: 180000}", "training.start_from=large",
+        "training.batch_pixels=240000", "training.max_steps=10000", "training.warmup_steps=300",
+        "training.validate_every=2000",
     ),
     "quarter": QUARTER,
     "no-coverage": (*QUARTER, "model.attention={recipe: bahdanau, size: 128}"),

@@ -4,11 +4,11 @@
     python benchmarks/captioning/synthetic.py report FOLDER [--only soft hard]
 
 FOLDER gets the pictures (`train`, 30,000; `dev`, 300; `test`, 500; other seeds) and a run for each form. All have the
-preset `captioning` with the settings below: a small residual encoder with cells of 16 × 16 pixels, and no doubly
-stochastic loss, which asks for as much attention to paper as to objects. `soft` and `hard` attend with the new state
-and feed no context back, so that a word must be read where it is looked for; `soft-fed` feeds the context into the next
-step; `soft-before` attends with the old state, as Show, Attend and Tell does; `published` has its gate and its loss, too.
-`train` continues what was stopped.
+preset `captioning` with the settings below: a small residual encoder with cells of 16 × 16 pixels. `soft` and `hard`
+attend with the new state and feed no context back, as the preset does, so that a word must be read where it is looked
+for; `soft-fed` feeds the context into the next step; `soft-before` attends with the old state, as Show, Attend and Tell
+does; `published` has its gate and its doubly stochastic loss, too, which asks for as much attention to paper as to
+objects. `train` continues what was stopped.
 
 `report` prints a row for each run: minutes of computing, the share of exact captions, and the numbers about the maps of
 the greedy outputs, free-running, on the test pictures. Pointing is over the words for colours and shapes of exact
