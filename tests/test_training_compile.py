@@ -27,7 +27,7 @@ def found(backend: str, *kinds: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def compiled() -> dict[str, Any]:
-    """The Transformer with its derivative captured, too. The program takes inductor as well, whose C++ is slow to build."""
+    """The Transformer with its derivative captured, too; the program takes inductor as well, whose C++ is slow."""
     return found("aot_eager", "transformer") | found("eager", *(kind for kind in MODELS if kind != "transformer"))
 
 
