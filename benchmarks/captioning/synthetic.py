@@ -5,10 +5,10 @@
 
 FOLDER gets the pictures (`train`, 30,000; `dev`, 300; `test`, 500; other seeds) and a run for each form. All have the
 preset `captioning` with the settings below: a small residual encoder with cells of 16 × 16 pixels. `soft` and `hard`
-attend with the new state and feed no context back, as the preset does, so that a word must be read where it is looked
-for; `soft-fed` feeds the context into the next step; `soft-before` attends with the old state, as Show, Attend and Tell
-does; `published` has its gate and its doubly stochastic loss, too, which asks for as much attention to paper as to
-objects. `train` continues what was stopped.
+attend with the new state and feed no context back, so that a word must be read where it is looked for; `soft-deep` has
+the preset's LSTM and deep output, too; `soft-fed` feeds the context into the next step; `soft-before` attends with the
+old state, as Show, Attend and Tell does; `published` has its gate and its doubly stochastic loss, too, which asks for
+as much attention to paper as to objects. `train` continues what was stopped.
 
 `report` prints a row for each run: minutes of computing, the share of exact captions, and the numbers about the maps of
 the greedy outputs, free-running, on the test pictures. Pointing is over the words for colours and shapes of exact
@@ -54,6 +54,11 @@ FORMS: dict[str, tuple[str, ...]] = {
         f"model.attention={{{ATTENTION}, hard: true, mix: 0.5}}",
         "training.reinforce={entropy_weight: 0.01}",
         AFTER,
+    ),
+    "soft-deep": (
+        f"model.attention={{{ATTENTION}}}",
+        "model.decoder={cell: lstm, size: 192, embedding_size: 48, dropout: 0.0, order: recur_then_attend, "
+        "input_feeding: false, readout: deep}",
     ),
     "soft-fed": (f"model.attention={{{ATTENTION}}}", DECODER + "order: recur_then_attend, input_feeding: true}"),
     "soft-before": (f"model.attention={{{ATTENTION}}}", DECODER + "order: attend_then_recur}"),
