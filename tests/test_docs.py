@@ -15,14 +15,15 @@ from pathlib import Path
 import pytest
 
 import regard
+import regard.compat
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 ROOMS = [
     info.name
     for info in pkgutil.iter_modules(regard.__path__)
-    if info.name not in ("cli", "pretrained", "lazy", "__main__")
-]
+    if info.name not in ("cli", "compat", "pretrained", "lazy", "__main__")
+] + [f"compat.{info.name}" for info in pkgutil.iter_modules(regard.compat.__path__)]
 PAGES = sorted(path for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), ROOT / "benchmarks" / "README.md"])
 
 

@@ -22,7 +22,7 @@ FILES = sorted(path for path in ROOT.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 ORDER = ["ops", "audio", "image", "layers", "attention", "losses", "models"]
-ORDER += ["decoding", "training", "tasks", "bench", "serve", "cli"]
+ORDER += ["decoding", "compat", "training", "tasks", "bench", "serve", "cli"]
 GROUND = {"errors", "files", "lazy", "shapes", "tree", "weights"}
 BESIDE = {"data", "config", "viz", "health"}
 
@@ -47,7 +47,7 @@ def allowed(room):
     if room in ORDER:
         below = set(ORDER[: ORDER.index(room)])
         beside = BESIDE | {"audio", "image", "pretrained"} if ORDER.index(room) >= ORDER.index("training") else set()
-        beside = beside | ({"testing"} if room == "bench" else {"config"} if room == "decoding" else set())
+        beside = beside | ({"testing"} if room == "bench" else {"config"} if room in ("decoding", "compat") else set())
         front = {"__init__"} if room in ("tasks", "bench", "cli", "training", "serve") else set()
         return GROUND | below | beside | front
     return None
@@ -112,6 +112,8 @@ def test_imports_run_one_way():
         ("audio", "from regard.layers import Dropout"),
         ("image", "from regard.data import Strokes"),
         ("image", "from regard.audio import FrontEnd"),
+        ("decoding", "from regard.compat import tfa"),
+        ("compat", "from regard.tasks import load"),
     ],
 )
 def test_an_import_against_the_order_is_noticed(room, line):
@@ -205,7 +207,7 @@ def modules():
             yield importlib.import_module(found.name)
 
 
-SPOKEN = {"ops", "layers", "attention", "losses", "models", "decoding", "testing", "audio", "image"}
+SPOKEN = {"ops", "layers", "attention", "losses", "models", "decoding", "compat", "testing", "audio", "image"}
 
 
 def undocumented():

@@ -24,7 +24,23 @@ def clipped_monotonic_alignment(
     kept = torch.promote_types(choose.dtype, previous.dtype)
     working = torch.promote_types(kept, torch.float32)
     choose, previous = choose.to(working), previous.to(working)
-    # c_j (…, S) as the exponential of a sum of logarithms: 0 before the first position, where nothing was passed
-    passed = (1 - choose).clamp(torch.finfo(working).tiny, 1).log()
-    survived = torch.nn.functional.pad(passed, (1, 0))[..., :-1].cumsum(-1).exp()
+    survived = clipped_product(1 - choose, -1, exclusive=True)
     return (choose * survived * (previous / survived.clamp(1e-10, 1)).cumsum(-1)).to(kept)
+
+
+def clipped_product(
+    x: Float[Tensor, "*rows"], dim: int, *, exclusive: bool = False, reverse: bool = False
+) -> Float[Tensor, "*rows"]:
+    """The cumulative product along an axis, exp(Σ log max(x, tiny)), for x in [0, 1].
+
+    Args:
+        exclusive: the product of the numbers before each one, which is 1 for the first.
+        reverse: from the end to the beginning.
+    """
+    sums = x.clamp(torch.finfo(x.dtype).tiny, 1).log()
+    sums = sums.flip(dim) if reverse else sums
+    if exclusive:
+        first = torch.zeros_like(sums.narrow(dim, 0, min(1, sums.shape[dim])))
+        sums = torch.cat([first, sums.narrow(dim, 0, max(sums.shape[dim] - 1, 0))], dim)
+    product = sums.cumsum(dim).exp()
+    return product.flip(dim) if reverse else product

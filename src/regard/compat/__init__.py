@@ -1,0 +1,11 @@
+"""The calls of frozen toolkits, by their old names and with their numbers, computed by the parts of this library.
+
+    from regard.compat import tfa     # tensorflow-addons' `tfa.seq2seq` and `tf.contrib.seq2seq`, on tensors of torch
+
+A module here is thin: what it computes comes from mechanisms, cells, searches and penalties that everything else in the
+package uses too. Where an original is wrong, the module is right, and its documentation says so.
+"""
+
+from regard.compat import tfa
+
+__all__ = ["tfa"]
