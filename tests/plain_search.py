@@ -75,7 +75,7 @@ class Plain:
         result = score(total, max(len(tokens), 1), options.length_penalty, options.alpha)
         if options.coverage_penalty != "none" and tokens:
             coverage = [sum(column) for column in zip(*self.model(tokens[:-1])[1], strict=True)]
-            if options.coverage_penalty == "gnmt":
+            if options.coverage_penalty in ("gnmt", "tfa"):
                 result += options.beta * sum(math.log(min(weight, 1.0)) for weight in coverage)
             else:
                 result -= options.beta * (sum(max(weight, 1.0) for weight in coverage) - len(coverage))
@@ -162,6 +162,38 @@ class Plain:
             return results
         results.sort(key=lambda found: (found[2] != "eos", -found[1]))
         return [r for i, r in enumerate(results) if r[0] not in [o[0] for o in results[:i]]][: options.num_best]
+
+    def kept(self) -> list[tuple[list[int], float, str]]:
+        """The hypotheses of a beam in which finished ones keep their places, best first."""
+        options, eos = self.options, self.eos
+        beam: list[tuple[list[int], float, float]] = [([], 0.0, 0.0)]
+        for _ in range(self.max_length):
+            candidates = []
+            for tokens, total, _ in beam:
+                if tokens[-1:] == [eos]:
+                    candidates.append((tokens, total, self.kept_score(total, tokens, tokens, True)))
+                    continue
+                for token, value in enumerate(self.changed(tokens)):
+                    longer = [*tokens, token]
+                    if total + value > -math.inf and (token != eos or self.may_end(tokens)):
+                        counted = tokens if token == eos else longer
+                        candidates.append(
+                            (longer, total + value, self.kept_score(total + value, counted, longer, False))
+                        )
+            if not candidates:
+                break
+            beam = sorted(candidates, key=lambda candidate: -candidate[2])[: options.beam]
+            if all(tokens[-1] == eos for tokens, _, _ in beam):
+                break
+        return [(t, s, "eos" if t[-1:] == [eos] else "length") for t, _, s in beam][: options.num_best]
+
+    def kept_score(self, total: float, counted: list[int], tokens: list[int], had_ended: bool) -> float:
+        """The score of a candidate: `counted` has the tokens that its length penalty counts."""
+        kind = self.options.length_penalty
+        result = score(total, max(len(counted), kind == "average"), kind, self.options.alpha)
+        if self.options.coverage_penalty == "none" or (self.options.coverage_penalty == "tfa" and not had_ended):
+            return result
+        return result + self.score(0.0, tokens)
 
     def greedy(self) -> list[tuple[list[int], float, str]]:
         """The hypothesis of greedy search."""

@@ -120,6 +120,7 @@ def test_the_table_refuses_what_it_says_and_nothing_else():
             options = {**needed.get(first, {}), **needed.get(second, {}), first: given[first], second: given[second]}
             reads = all(method in READ_BY.get(name, METHODS) for name in options)
             reads &= all(options.items() >= needed.get(name, {}).items() for name in (first, second))
+            reads &= not (options.get("keep_finished") and {"stop", "num_groups"} & set(options))
             assert accepted(**{**even(method), **options}, method=method) == reads, options
     assert not accepted(alpha=0.5, length_penalty="average")
     assert not accepted(beta=0.5)
@@ -133,6 +134,9 @@ def test_every_exclusion_has_settings_that_it_refuses():
         {"beam": 1, "num_best": 2},
         {"beam": 1, "stop": "first"},
         {"beam": 5, "num_groups": 2},
+        {"beam": 4, "num_groups": 2, "keep_finished": True},
+        {"stop": "first", "keep_finished": True},
+        {"beam": 2, "num_best": 3, "keep_finished": True},
         {"method": "mbr", "num_samples": 3, "num_best": 4},
     ]
     general = [exclusion for exclusion in EXCLUSIONS if exclusion.key in Search.model_fields]

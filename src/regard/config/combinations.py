@@ -16,13 +16,13 @@ METHODS: tuple[Method, ...] = get_args(Method)
 DRAWS: tuple[Method, ...] = ("sampling", "mbr")
 READ_BY: Mapping[str, tuple[Method, ...]] = {
     **dict.fromkeys(("beam", "length_penalty", "alpha", "coverage_penalty", "beta"), ("beam",)),
-    **dict.fromkeys(("num_groups", "diversity", "stop", "patience"), ("beam",)),
+    **dict.fromkeys(("num_groups", "diversity", "stop", "patience", "keep_finished"), ("beam",)),
     **dict.fromkeys(("temperature", "top_k", "top_p", "min_p", "typical_p", "seed"), DRAWS),
     **dict.fromkeys(("num_samples", "utility"), ("mbr",)),
 }
 READ_WITH: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     "alpha": ("length_penalty", ("gnmt",)),
-    "beta": ("coverage_penalty", ("gnmt", "summary")),
+    "beta": ("coverage_penalty", ("gnmt", "summary", "tfa")),
     "diversity": ("num_groups", ()),
     "patience": ("stop", ("patience",)),
     **dict.fromkeys(("ensemble_weights", "ensemble_average", "ensemble_alignment"), ("ensemble", ())),
@@ -56,7 +56,11 @@ class Exclusion:
 
 
 def _is_greedy(search: Any) -> bool:
-    return bool(search.method == "beam" and search.beam == 1)
+    return bool(search.method == "beam" and search.beam == 1 and not _keeps(search))
+
+
+def _keeps(search: Any) -> bool:
+    return bool(search.method == "beam" and getattr(search, "keep_finished", False))
 
 
 def _reranks(search: Any) -> bool:
@@ -91,6 +95,30 @@ EXCLUSIONS: tuple[Exclusion, ...] = (
         lambda search: search.method == "beam" and search.beam % search.num_groups,
         "the groups have equal shares of the beam",
         "give beam a multiple of num_groups",
+    ),
+    Exclusion(
+        "num_groups",
+        "`keep_finished`",
+        "`num_groups` above 1",
+        lambda search: _keeps(search) and search.num_groups > 1,
+        "an output that keeps its place would choose the end symbol again at every step, and later groups avoid it",
+        "set it to 1",
+    ),
+    Exclusion(
+        "stop",
+        "`keep_finished`",
+        "`stop` other than `optimal`",
+        lambda search: _keeps(search) and search.stop != "optimal",
+        "the search ends when the whole beam has ended",
+        "leave it out",
+    ),
+    Exclusion(
+        "num_best",
+        "`keep_finished`",
+        "`num_best` above `beam`",
+        lambda search: _keeps(search) and search.num_best > search.beam,
+        "outputs are the hypotheses of the last beam",
+        "raise beam",
     ),
     Exclusion(
         "num_best",

@@ -21,7 +21,7 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Natural = Annotated[int, Field(ge=0)]
 UtilityName = Literal["chrf", "bleu", "exact_match", "edit_distance"]
 Ranking = Literal["none", "average", "gnmt"]
-Coverage = Literal["none", "gnmt", "summary"]
+Coverage = Literal["none", "gnmt", "summary", "tfa"]
 Criterion = Literal["optimal", "first", "patience"]
 Temperature = Annotated[float, Field(gt=0.0)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)] | None
@@ -77,7 +77,8 @@ class Search(Section, metaclass=_Called):
     coverage_penalty: Coverage = Field(
         default="none",
         description="what is added to the score for the weights that each source position got in all: gnmt: beta times "
-        "the sum of log min(weight, 1) (Wu 2016); summary: minus beta times the sum of what exceeds 1 (Gehrmann 2018)",
+        "the sum of log min(weight, 1) (Wu 2016); summary: minus beta times the sum of what exceeds 1 (Gehrmann 2018); "
+        "tfa: as gnmt, for outputs that have ended only, and a position without any weight costs nothing",
     )
     beta: Annotated[float, Field(ge=0.0)] = Field(default=0.2, description="strength of the coverage penalty")
     num_groups: Count = Field(
@@ -97,6 +98,12 @@ class Search(Section, metaclass=_Called):
     )
     patience: Annotated[float, Field(gt=0.0)] = Field(
         default=1.0, description="of stop patience: finished hypotheses as a multiple of the beam"
+    )
+    keep_finished: bool = Field(
+        default=False,
+        description="an output that has ended keeps its place in the beam and is ranked with those that go on, and the "
+        "search of an input ends when its whole beam has ended (tensorflow-addons); else every hypothesis may end at "
+        "every step, and what has ended is kept beside the beam",
     )
     min_length: Natural = Field(default=0, description="the fewest symbols of an output")
     eos_threshold: Annotated[float, Field(gt=0.0)] | None = Field(

@@ -277,6 +277,12 @@ class TextDecodingConfig(Search):
         if self.include and (self.method != "beam" or self.beam == 1):
             searched = "sampling" if self.method != "beam" else "greedy search (beam 1)"
             raise ConfigError(f"include needs a beam of at least 2; {searched} has only one hypothesis", ("include",))
+        if self.include and self.keep_finished:
+            raise ConfigError(
+                "include does not combine with keep_finished: the places of a beam that keeps what has ended are not "
+                "shared among texts; leave out one of them",
+                ("include",),
+            )
         return self
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from math import ceil, inf
 
 import torch
@@ -15,6 +15,7 @@ from regard.decoding.constraint import Constraints, checked
 from regard.decoding.frontier import Frontier, MinimumLengths, length_limits, widened
 from regard.decoding.greedy import greedy_steps
 from regard.decoding.history import ROOT, History
+from regard.decoding.kept_beam import kept_steps
 from regard.decoding.options import processors_of
 from regard.decoding.penalty import AbstractPenalty, Candidates, penalty_of, require_source
 from regard.decoding.processor import Processor, SearchSource, process, uses_weights
@@ -56,6 +57,9 @@ def beam_search(
     A beam of 1 is greedy search by definition: the end of sentence is taken only when it is the most probable token. By
     the rule above it would be admitted at every step.
 
+    With `keep_finished` the end of sentence is a token among others, and what has finished competes for its place in
+    the beam (`regard.decoding.kept_beam`).
+
     Args and Raises: as in `search`.
     """
     options = Search() if options is None else options
@@ -63,9 +67,8 @@ def beam_search(
         raise ConfigError(
             f"Beam search is method beam; got method={options.method!r}. Call search.", ("decoding", "method")
         )
-    steps = greedy_steps if options.beam == 1 else beam_steps
     return exhausted(
-        steps(
+        steps_of(options)(
             Request(
                 decoder=decoder,
                 memory=memory,
@@ -84,6 +87,13 @@ def beam_search(
             options,
         )
     )
+
+
+def steps_of(options: Search) -> Callable[[Request, Search], Steps]:
+    """The steps of method beam that options ask for."""
+    if options.keep_finished:
+        return kept_steps
+    return greedy_steps if options.beam == 1 else beam_steps
 
 
 def beam_steps(request: Request, options: Search) -> Steps:

@@ -138,13 +138,13 @@ class ExcludedPhrases:
 
 
 def checked(
-    constraints: Sequence[Constraints | None] | None, count: int, *, eos: int, limits: Tensor, greedy: str = ""
+    constraints: Sequence[Constraints | None] | None, count: int, *, eos: int, limits: Tensor, no_include: str = ""
 ) -> list[Constraints] | None:
     """The constraints of every sentence, or None if there are none.
 
     Args:
         limits: (B,), the largest numbers of tokens.
-        greedy: why phrases cannot be included, if so.
+        no_include: what `include` needs that the search does not have, and why; if empty, it has all.
 
     Raises:
         ConfigError: for another number of sentences, an end of sentence in a phrase, or more tokens than fit.
@@ -166,6 +166,6 @@ def checked(
                     f"{name} of sentence {sentence} has {longest} tokens, which leaves no room for an end within "
                     f"max_length={limit}."
                 )
-        if greedy and row.include:
-            raise ConfigError(f"include of sentence {sentence} needs a beam of at least 2; {greedy}.")
+        if no_include and row.include:
+            raise ConfigError(f"include of sentence {sentence} needs {no_include}.")
     return rows

@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import pad
 
 from regard import tree
+from regard.decoding.expansion import accumulated
 from regard.decoding.history import ROOT, History
 from regard.decoding.processor import SearchSource, SearchState
 from regard.decoding.result import main_name
@@ -30,7 +31,7 @@ class Frontier:
     sentences.
 
     If weights are kept, `weights` (R, S) is the sum of the main attention over all steps, `weights_before` that without
-    the last one.
+    the last one. Hypotheses that are `finished` (R,) but keep their places add nothing to it.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Frontier:
         self.step = 0
         self.weights: Tensor | None = None
         self.weights_before: Tensor | None = None
+        self.finished: Tensor | None = None
         self._peaks = self.inputs.new_zeros(count * width, 0) if keep_weights else None
         self._keeps_alignments = alignment
         self._arguments: dict[str, Any] = {"alignment": alignment or keep_weights}
@@ -126,7 +128,7 @@ class Frontier:
             )
         before = latest.new_zeros(len(latest), 0) if self.weights is None else self.weights
         self.weights_before = widened(before, latest.shape[1], 0.0)
-        self.weights = self.weights_before + latest
+        self.weights = accumulated(self.weights_before, latest, self.finished)
         assert self._peaks is not None
         self._peaks = torch.cat([self._peaks, latest.argmax(1, keepdim=True)], 1)
 

@@ -67,8 +67,9 @@ def greedy_search(
 
 def greedy_steps(request: Request, options: Search) -> Steps:
     """Greedy search, step by step."""
-    if options.method != "beam" or options.beam != 1:
+    if options.method != "beam" or options.beam != 1 or options.keep_finished:
         got = f"beam={options.beam}" if options.method == "beam" else f"method={options.method!r}"
+        got += ", keep_finished" if options.keep_finished else ""
         raise ConfigError(f"Greedy search is beam=1; got {got}. Call search.", ("decoding", "beam"))
     penalty = penalty_of(options, request.penalty)
     require_source(penalty, request.source)
@@ -78,7 +79,7 @@ def greedy_steps(request: Request, options: Search) -> Steps:
         len(limits),
         eos=request.eos,
         limits=limits,
-        greedy="greedy search (beam 1) has only one hypothesis",
+        no_include="a beam of at least 2; greedy search (beam 1) has only one hypothesis",
     )
     return roll_out(
         request,

@@ -110,16 +110,19 @@ class CoveragePenalty(AbstractPenalty):
     - `gnmt`: β Σ_j log min(c_j, 1). It lowers the score for what was not read. c_j counts as at least 1e-9, so that the
       score stays finite for a position without any weight.
     - `summary`: -β Σ_j max(c_j - 1, 0). It lowers the score for what was read again.
+    - `tfa`: as `gnmt`, but only for hypotheses that have ended, and a position without any weight counts as 1. It is
+      how tensorflow-addons tells padding from what was not read.
 
-    Neither term exceeds 0, so the bound of the ranking is one of the sum.
+    No term exceeds 0, so the bound of the ranking is one of the sum.
 
     Args:
         ranking: the score without the term.
-        kind: `gnmt` or `summary`.
+        kind: `gnmt`, `summary` or `tfa`.
         beta: β.
 
     Source: Wu et al. 2016, Google's Neural Machine Translation System, section 7; Gehrmann et al. 2018, Bottom-Up
-    Abstractive Summarization, section 5 (there with Σ_j max(c_j, 1) - S, which is the same).
+    Abstractive Summarization, section 5 (there with Σ_j max(c_j, 1) - S, which is the same); tensorflow-addons 0.23,
+    `BeamSearchDecoder`.
 
     >>> weights = torch.tensor([[0.5, 1.5, 0.0]])
     >>> candidates = Candidates(torch.tensor([-6.0]), 3, weights=weights, mask=torch.tensor([[True, True, False]]))
@@ -130,7 +133,7 @@ class CoveragePenalty(AbstractPenalty):
     """
 
     ranking: AbstractPenalty
-    kind: Literal["gnmt", "summary"]
+    kind: Literal["gnmt", "summary", "tfa"]
     beta: float = 0.2
 
     uses_weights = True
@@ -138,10 +141,16 @@ class CoveragePenalty(AbstractPenalty):
     def score(self, candidates: Candidates) -> Tensor:
         weights = candidates.weights
         assert weights is not None
-        terms = weights.clamp(LEAST_WEIGHT, 1).log() if self.kind == "gnmt" else -(weights - 1).clamp(min=0)
+        if self.kind == "tfa":
+            terms = weights.masked_fill(weights == 0, 1).clamp(max=1).log()
+        else:
+            terms = weights.clamp(LEAST_WEIGHT, 1).log() if self.kind == "gnmt" else -(weights - 1).clamp(min=0)
         if candidates.mask is not None:
             terms = terms.masked_fill(~candidates.mask, 0)
-        return self.ranking.score(candidates) + self.beta * terms.sum(-1)
+        coverage = terms.sum(-1)
+        if self.kind == "tfa":
+            coverage = coverage * torch.as_tensor(candidates.ended, dtype=coverage.dtype, device=coverage.device)
+        return self.ranking.score(candidates) + self.beta * coverage
 
     def bound(self, log_probability: Tensor, length: int, max_length: Tensor) -> Tensor:
         return self.ranking.bound(log_probability, length, max_length)

@@ -99,7 +99,11 @@ def drawing_steps(request: Request, options: Search, width: int) -> Steps:
     items = items_of(memory, request.items)
     limits = length_limits(request.max_length, memory)
     rows = checked(
-        request.constraints, len(limits), eos=request.eos, limits=limits, greedy="samples are drawn one by one"
+        request.constraints,
+        len(limits),
+        eos=request.eos,
+        limits=limits,
+        no_include="a beam of at least 2; samples are drawn one by one",
     )
     return roll_out(
         replace(request, items=items),

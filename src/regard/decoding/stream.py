@@ -11,9 +11,8 @@ from torch import Tensor
 
 from regard.config.combinations import STREAM_EXCLUSIONS, excluded
 from regard.config.search import Search
-from regard.decoding.beam import beam_steps
+from regard.decoding.beam import steps_of
 from regard.decoding.constraint import Constraints
-from regard.decoding.greedy import greedy_steps
 from regard.decoding.penalty import AbstractPenalty
 from regard.decoding.processor import Processor, SearchSource
 from regard.decoding.request import Request
@@ -103,8 +102,7 @@ def stream(
     )
     if options.method == "sampling":
         return _increments(drawing_steps(request, options, options.num_best))
-    steps = greedy_steps if options.beam == 1 else beam_steps
-    return _increments(steps(request, options))
+    return _increments(steps_of(options)(request, options))
 
 
 def _increments(steps: Steps) -> Iterator[Increment]:

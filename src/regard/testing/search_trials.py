@@ -42,12 +42,13 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "num_best": (1, 2, 3, 5, 20),
     "length_penalty": ("none", "average", "gnmt"),
     "alpha": (0.0, 0.6, 1.0, 2.0),
-    "coverage_penalty": ("gnmt", "summary"),
+    "coverage_penalty": ("gnmt", "summary", "tfa"),
     "beta": (0.0, 0.5, 3.0),
     "num_groups": (2, 3),
     "diversity": (0.0, 0.3, 2.0),
     "stop": ("first", "patience"),
     "patience": (0.5, 1.0, 2.0),
+    "keep_finished": (True,),
     "min_length": (1, 2, 5),
     "eos_threshold": (0.8, 1.5),
     "attention_stop": (1, 2, 3),
@@ -122,7 +123,7 @@ def _constraints(draw: random.Random, settings: Search, limit: int) -> Constrain
     if draw.random() < 0.7 or limit < 5:
         return None
     phrase = [draw.choice((2, 3)) for _ in range(draw.randint(1, 2))]
-    has_beam = settings.method == "beam" and settings.beam > 1
+    has_beam = settings.method == "beam" and settings.beam > 1 and not settings.keep_finished
     kinds = ["prefix", "exclude", *(["include"] if has_beam else [])]
     kind = draw.choice(kinds)
     if kind == "prefix":
@@ -207,7 +208,9 @@ def _check(
     require(least <= count <= options.num_best, f"{what}: {count} hypotheses, num_best is {options.num_best}.")
     tokens = [tuple(h.tokens.tolist()) for h in found]
     require(options.method == "sampling" or len(set(tokens)) == count, f"{what}: equal hypotheses {tokens}.")
-    ranks = [(options.method == "beam" and h.stop_reason != "eos", -h.score) for h in found]
+    ranks = [
+        (options.method == "beam" and not options.keep_finished and h.stop_reason != "eos", -h.score) for h in found
+    ]
     require(ranks == sorted(ranks), f"{what}: hypotheses are not in order: {ranks}.")
     for h, again in zip(found, forced, strict=True):
         ended = h.stop_reason == "eos"
