@@ -135,6 +135,7 @@ LONG, DRAWN = {"min_length": 6}, {"method": "sampling", "seed": 5, "min_length":
         (LONG, {"min_length": 7}),
         (LONG, {"no_repeat_ngram_size": 1}),
         (LONG, {"method": "sampling"}),
+        ({"beam": 3}, {"keep_finished": True}),
         (DRAWN, {"num_best": 2}),
         (DRAWN, {"seed": 6}),
         (DRAWN, {"temperature": 2.0}),
