@@ -103,6 +103,7 @@ def require_same_steps(model, encoded, count, hypotheses, steps, kind):
 
 KINDS = {
     "sinusoidal": {},
+    "half": {"positions": "half_sinusoidal"},
     "scaled": {"positions": "scaled_sinusoidal"},
     "learned": {"positions": "learned", "max_length": 40},
     "none": {"positions": None},

@@ -27,7 +27,7 @@ from regard.testing.mechanism import move_weights
 SIZE, TOKENS = 8, 7
 SOURCES = [torch.tensor(ids) for ids in ([3, 4, 5, 1, 2, 6], [5, 3], [4, 4, 1, 6])]
 INSIDE = ["rotary", "linear_bias", "buckets", "relative", "transformer_xl"]
-ADDED = ["sinusoidal", "scaled_sinusoidal", "learned"]
+ADDED = ["sinusoidal", "half_sinusoidal", "scaled_sinusoidal", "learned"]
 
 
 @pytest.fixture(autouse=True)

@@ -39,7 +39,8 @@ ENVIRONMENTS = {
         (
             *_TRAINING,
             "sacremoses",
-            "sentencepiece",
+            "sentencepiece==0.2.0",  # later ones have no SetVocabulary
+            "safetensors",
             "subword-nmt",
             "matplotlib",
             "pandas",
@@ -69,6 +70,7 @@ ENVIRONMENTS = {
         ),
     ),
     "keras_rnn": Environment("keras==3.15.1", alone=False),
+    "marian": Environment("transformers==4.57.3", ("sentencepiece", "sacremoses", "safetensors"), alone=False),
     "tensorflow_addons_rnn": Environment(
         "tensorflow-addons==0.23.0", ("tensorflow-cpu==2.15.1", "numpy==1.26.4"), alone=False, on_torch=False
     ),

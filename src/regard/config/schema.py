@@ -80,8 +80,15 @@ class DecoderConfig(Section):
         description="feed the attentional output back into the cell (Luong 2015); null: off, except that "
         "`attend_then_recur` always feeds the context. Without feedback all steps are computed at once",
     )
-    bridge: Literal["dense", "copy", "zero"] = Field(
-        default="dense", description="how the first state follows from the encoder's last states"
+    bridge: Literal["dense", "linear", "tanh", "copy", "zero"] = Field(
+        default="dense",
+        description="how the first state follows from the encoder's last states: by a linear map with tanh (of an LSTM "
+        "only h), without tanh, or with tanh in h and c; copied; or zeros",
+    )
+    bridge_layers: Literal["matched", "top"] = Field(
+        default="matched",
+        description="which of the encoder's layers the first state of each layer follows from: the one at the same "
+        "height from the top, or the top one",
     )
     context: Literal["last", "mean", "maximum", "learned"] = Field(
         default="last", description="without attention: the fixed context vector c = q(h_1 … h_S)"

@@ -95,6 +95,7 @@ class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
     positions: (
         Literal[
             "sinusoidal",
+            "half_sinusoidal",
             "scaled_sinusoidal",
             "learned",
             "rotary",
@@ -106,7 +107,8 @@ class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
         | None
     ) = Field(
         default="sinusoidal",
-        description="vectors that are added to embeddings (the first three), or how self-attention knows distances "
+        description="vectors that are added to embeddings (the first four; of `half_sinusoidal` all sines stand before "
+        "all cosines, as in Marian), or how self-attention knows distances "
         "(`regard info multi_head`); null: none",
     )
     max_positions: Size | None = Field(

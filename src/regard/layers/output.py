@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from regard.layers.eligibility import ineligible
 from regard.layers.embedding import TokenEmbedding
 from regard.ops import linear_cross_entropy
+from regard.ops.linear_cross_entropy.reference import cross_entropy
 from regard.shapes import Bool, Float, Int
 
 
@@ -23,16 +24,25 @@ class TokenHead(nn.Module):
         tied: an embedding whose matrix is used as W (Press & Wolf 2017); where its width is not D, a linear map
             without bias brings the features there.
         never: ids that are never predicted, as padding and the beginning of a sentence: log-probability -inf.
+        never_counts: whether these count in the softmax, so that the probabilities of all others sum to less than 1, as
+            in programs that forbid them only when they search.
     """
 
     never: Tensor
 
     def __init__(
-        self, size: int, num_tokens: int, *, tied: TokenEmbedding | None = None, never: Sequence[int] = ()
+        self,
+        size: int,
+        num_tokens: int,
+        *,
+        tied: TokenEmbedding | None = None,
+        never: Sequence[int] = (),
+        never_counts: bool = False,
     ) -> None:
         super().__init__()
         self.register_buffer("never", torch.zeros(num_tokens, dtype=torch.bool), persistent=False)
         self.forbidden = tuple(never)
+        self.never_counts = never_counts
         self.says_all = not never
         self._mark_forbidden()
         self.adapter: nn.Module = nn.Identity()
@@ -49,7 +59,11 @@ class TokenHead(nn.Module):
         """Log-probabilities of the next token, in float32 at least."""
         logits = self.projection(self.adapter(features))
         logits = logits.float() if logits.element_size() < 4 else logits
-        return (logits if self.says_all else logits.masked_fill(self.never, float("-inf"))).log_softmax(-1)
+        if self.says_all:
+            return logits.log_softmax(-1)
+        if self.never_counts:
+            return logits.log_softmax(-1).masked_fill(self.never, float("-inf"))
+        return logits.masked_fill(self.never, float("-inf")).log_softmax(-1)
 
     def cross_entropy(
         self,
@@ -60,6 +74,8 @@ class TokenHead(nn.Module):
         smoothing: float = 0.0,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """The sums of `losses.cross_entropy` of the outputs of `forward`, by `ops.linear_cross_entropy`."""
+        if self.never_counts:
+            return cross_entropy(self(features), targets, mask, smoothing=smoothing)
         never = None if self.says_all else self.never
         weight, bias = self.projection.weight, self.projection.bias
         return linear_cross_entropy(self.adapter(features), weight, bias, targets, mask, never, smoothing=smoothing)

@@ -100,11 +100,13 @@ class PackedHead(nn.Module):
         self.product = Packed(head.projection.weight, rows=rows)
         bias: Tensor | None = head.projection.bias
         bias = head.projection.weight.new_zeros(len(head.never)) if bias is None else bias.detach()
-        self.bias = bias.masked_fill(head.never, float("-inf"))
+        self.forbidden = head.never if head.never_counts else None
+        self.bias = bias if head.never_counts else bias.masked_fill(head.never, float("-inf"))
 
     def forward(self, features: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows N"]:
         """Log-probabilities of the next token."""
-        return log_softmax(self.product(self.adapter(features), self.bias))
+        result = log_softmax(self.product(self.adapter(features), self.bias))
+        return result if self.forbidden is None else result.masked_fill(self.forbidden, float("-inf"))
 
 
 class PackedStack(nn.Module):

@@ -14,6 +14,7 @@ from regard.models.contract import Encoded
 from regard.shapes import Float, keep_mask
 
 BridgeKind = Literal["dense", "copy", "zero", "linear", "tanh"]
+BridgeLayers = Literal["matched", "top"]
 MAPPED = ("dense", "linear", "tanh")
 """The kinds with maps."""
 ContextKind = Literal["last", "mean", "maximum", "learned"]
@@ -23,9 +24,10 @@ class Bridge(nn.Module):
     """Computes a decoder's first state from an encoder's last states.
 
     dense: h_0 = tanh(W x + b) and, for an LSTM, c_0 = W' x + b', with x the last states of an encoder layer (both
-    directions, h and c). linear: h_0 = W x + b as well. tanh: also c_0 = tanh(W' x + b'). Layers are matched from the
-    top; a deeper decoder uses the lowest encoder layer several times.
+    directions, h and c). linear: h_0 = W x + b as well. tanh: also c_0 = tanh(W' x + b').
     copy: the states themselves. zero: zeros.
+    Layers are matched from the top; a deeper decoder uses the lowest encoder layer several times. With `layers="top"`
+    the states of all layers follow from those of the encoder's top layer.
 
     With `context_size` x is a fixed context vector instead. Of an encoder without last states, such as a Transformer, x
     is the mean of the memory over its real positions; `copy` is then refused. With several sources x comes from number
@@ -34,8 +36,7 @@ class Bridge(nn.Module):
     Args:
         encoder: the stack of the encoder, or the width M of the memory of an encoder without last states.
         decoder: the stack of the decoder.
-        kind: see above.
-        context_size, source: see above.
+        kind, layers, context_size, source: see above.
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2, s_0 = tanh(W_s h_1); Sutskever et al. 2014 copy; of a
     mean annotation, h_0 and c_0: Xu et al. 2015 (arXiv 1502.03044), section 3.1.2.
@@ -47,6 +48,7 @@ class Bridge(nn.Module):
         decoder: RecurrentStack,
         kind: BridgeKind = "dense",
         *,
+        layers: BridgeLayers = "matched",
         context_size: int | None = None,
         source: int = 0,
     ) -> None:
@@ -65,7 +67,8 @@ class Bridge(nn.Module):
             width = encoder if context_size is None else context_size
         else:
             lowest = encoder.num_layers - decoder.num_layers
-            self.lower_layers = [max(0, lowest + layer) for layer in range(decoder.num_layers)]
+            matched = [max(0, lowest + layer) for layer in range(decoder.num_layers)]
+            self.lower_layers = matched if layers == "matched" else [encoder.num_layers - 1] * decoder.num_layers
             if kind == "copy":
                 _check_copy(encoder, decoder, context_size)
             width = encoder.output_size * encoder.num_tensors if context_size is None else context_size

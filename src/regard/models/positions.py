@@ -10,7 +10,7 @@ from regard.attention.recipes.multi_head import Positions as InsideAttention
 from regard.errors import UnsupportedError
 from regard.layers import LearnedPositions, ScaledPositions, SinusoidalPositions
 
-Added = Literal["sinusoidal", "scaled_sinusoidal", "learned"]
+Added = Literal["sinusoidal", "half_sinusoidal", "scaled_sinusoidal", "learned"]
 Positions = Added | InsideAttention
 
 
@@ -35,6 +35,8 @@ def divide_positions(
         return LearnedPositions(max_length, size), None
     if positions == "sinusoidal":
         return SinusoidalPositions(size), None
+    if positions == "half_sinusoidal":
+        return SinusoidalPositions(size, layout="half"), None
     if positions == "scaled_sinusoidal":
         return ScaledPositions(SinusoidalPositions(size)), None
     names = [*get_args(Added), *get_args(InsideAttention)]

@@ -107,8 +107,14 @@ def build_decoder(
     }
     cells = build_stack(config, RecurrentDecoder.input_size(config.embedding_size, config.size, **options))
     context_size = memory_size if context is not None and config.context != "last" else None
+    if config.bridge_layers != "matched" and (config.bridge == "zero" or context_size or isinstance(encoder, int)):
+        raise ConfigError(
+            "bridge_layers has no effect where the first state does not follow from the last states of the encoder's "
+            "layers; leave it out",
+            (*path, "decoder", "bridge_layers"),
+        )
     try:
-        bridge = Bridge(encoder, cells, config.bridge, context_size=context_size)
+        bridge = Bridge(encoder, cells, config.bridge, layers=config.bridge_layers, context_size=context_size)
     except RegardError as error:
         raise ConfigError(str(error), (*path, "decoder", "bridge")) from None
     embedded = embedding()

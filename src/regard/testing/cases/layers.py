@@ -122,6 +122,13 @@ LAYERS: tuple[LayerCase, ...] = (
     LayerCase("dropout", (layers.Dropout,), lambda: layers.Dropout(0.5).eval(), lambda: (draw(3, 5, 4),)),
     LayerCase("token head", (layers.TokenHead,), lambda: layers.TokenHead(4, 6), lambda: (draw(3, 5, 4),)),
     LayerCase(
+        "token head in whose softmax the forbidden count",
+        (layers.TokenHead,),
+        lambda: layers.TokenHead(4, 6, never=(0, 3), never_counts=True),
+        lambda: (draw(3, 5, 4),),
+        lambda layer, features: layer(features).exp(),
+    ),
+    LayerCase(
         "tied token head",
         (layers.TokenHead,),
         lambda: layers.TokenHead(4, 7, tied=layers.TokenEmbedding(7, 3)),

@@ -1,0 +1,45 @@
+"""Output layers whose forbidden ids count in the softmax, as of programs that forbid them only when they search."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.layers import TokenEmbedding, TokenHead
+from regard.layers.twin import twin
+from regard.losses import cross_entropy
+
+FORBIDDEN = (0, 3)
+
+
+def make(**options):
+    torch.manual_seed(0)
+    return TokenHead(4, 6, never=FORBIDDEN, never_counts=True, **options)
+
+
+@pytest.mark.parametrize("tied", [None, TokenEmbedding(6, 3)])
+def test_the_others_have_the_probabilities_that_the_softmax_over_all_gives_them(tied):
+    head = make(tied=tied)
+    features = torch.randn(2, 5, 4)
+    plain = head.projection(head.adapter(features)).log_softmax(-1)
+    said = head(features)
+    assert said[..., FORBIDDEN].isneginf().all()
+    assert torch.equal(said[..., [1, 2, 4, 5]], plain[..., [1, 2, 4, 5]])
+    assert (said.exp().sum(-1) < 1).all()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_is_that_of_the_outputs(smoothing):
+    head, features = make(), torch.randn(2, 5, 4, requires_grad=True)
+    targets, mask = torch.tensor([[1, 2, 4, 5, 1]] * 2), torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    expected = cross_entropy(head(features), targets, mask, smoothing=smoothing)
+    for ours, theirs in zip(head.cross_entropy(features, targets, mask, smoothing=smoothing), expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    (gradient,) = torch.autograd.grad(expected[0], features)
+    assert gradient.isfinite().all()
+
+
+def test_the_twin_of_searches_says_the_same():
+    head, features = make(), torch.randn(7, 4)
+    with torch.inference_mode():
+        torch.testing.assert_close(twin(head, 7)(features), head(features))
