@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.layers import TokenEmbedding, TokenHead
 from regard.layers.twin import twin
 from regard.losses import cross_entropy
+from regard.tasks.text_to_text.architectures import build_model
 
 FORBIDDEN = (0, 3)
 
@@ -43,3 +45,11 @@ def test_the_twin_of_searches_says_the_same():
     head, features = make(), torch.randn(7, 4)
     with torch.inference_mode():
         torch.testing.assert_close(twin(head, 7)(features), head(features))
+
+
+@pytest.mark.parametrize("architecture", ["recurrent", "transformer"])
+def test_a_configuration_chooses_whether_the_forbidden_count(architecture):
+    model = {"architecture": architecture, "decoder": {"specials": "forbidden"}}
+    config = TextToTextConfig.model_validate({"data": {"train": "pairs.tsv"}, "model": model})
+    head = build_model(config.model, num_source=9, num_target=9).decoder.head
+    assert (head.forbidden, head.never_counts) == ((0, 1), True)

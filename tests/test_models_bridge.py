@@ -55,4 +55,3 @@ def build(config, encoder):
         embedding=lambda: TokenEmbedding(7, 3),
         head=lambda embedding: TokenHead(5, 7),
     )
-

@@ -121,7 +121,10 @@ def test_a_search_beyond_the_learned_positions_says_how_many_there_are():
     [
         ({"positions": "learned", "max_length": None}, "learned positions need a max_length"),
         ({"positions": "rotary", "max_length": 9}, "positions='rotary' and max_length=9"),
-        ({"positions": "absolute"}, "positions='absolute' must be one of sinusoidal, scaled_sinusoidal, learned, rot"),
+        (
+            {"positions": "absolute"},
+            "positions='absolute' must be one of sinusoidal, half_sinusoidal, scaled_sinusoidal, learned, rot",
+        ),
     ],
 )
 def test_positions_that_make_no_sense_are_refused(options, message):

@@ -35,7 +35,17 @@ RECURRENT: dict[str, Any] = {"architecture": "recurrent", "size": 6, "embedding_
 SOURCES = [torch.tensor(ids) for ids in ([3, 4, 5, 1, 2, 6], [5, 3], [4, 4, 1, 6])]
 QUERIED = sorted(name for name, recipe in RECIPES.items() if "query_size" in inspect.signature(recipe).parameters)
 POSITIONS = (
-    *("sinusoidal", "half_sinusoidal", "scaled_sinusoidal", "learned", "rotary", "linear_bias", "buckets", "relative", "transformer_xl"),
+    *(
+        "sinusoidal",
+        "half_sinusoidal",
+        "scaled_sinusoidal",
+        "learned",
+        "rotary",
+        "linear_bias",
+        "buckets",
+        "relative",
+        "transformer_xl",
+    ),
     None,
 )
 

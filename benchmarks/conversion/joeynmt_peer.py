@@ -1,7 +1,7 @@
 """Joey NMT's side of the comparison: trains small models, and says what they say. Runs in its own environment.
 
-    python joeynmt_peer.py train CASE FOLDER     trains FOLDER/model on the numerals in FOLDER
-    python joeynmt_peer.py say FOLDER ASKED SAID reads questions (JSON) and writes the answers
+python joeynmt_peer.py train CASE FOLDER     trains FOLDER/model on the numerals in FOLDER
+python joeynmt_peer.py say FOLDER ASKED SAID reads questions (JSON) and writes the answers
 """
 
 from __future__ import annotations
@@ -85,7 +85,11 @@ def configuration(case: str, folder: Path) -> dict:
         found = {"lang": lang, "level": level, "lowercase": True, "max_length": 100}
         if level == "bpe":
             pieces = {"model_file": str(folder / "pieces.model")}
-            found |= {"tokenizer_type": "sentencepiece", "tokenizer_cfg": pieces, "voc_file": str(folder / "pieces.txt")}
+            found |= {
+                "tokenizer_type": "sentencepiece",
+                "tokenizer_cfg": pieces,
+                "voc_file": str(folder / "pieces.txt"),
+            }
         return found
 
     levels = CASES[case]["sides"]
@@ -112,8 +116,9 @@ def configuration(case: str, folder: Path) -> dict:
         },
         "training": {
             "optimizer": "adam", "learning_rate": 0.003, "batch_size": 40, "batch_type": "sentence",
-            "scheduling": "exponential", "decrease_factor": 0.8, "early_stopping_metric": "loss", "label_smoothing": 0.1,
-            "epochs": 6, "validation_freq": 400, "logging_freq": 200, "overwrite": True, "shuffle": True,
+            "scheduling": "exponential", "decrease_factor": 0.8, "early_stopping_metric": "loss",
+            "label_smoothing": 0.1, "epochs": 6, "validation_freq": 400, "logging_freq": 200, "overwrite": True,
+            "shuffle": True,
             "print_valid_sents": [0], "keep_best_ckpts": 1, "normalization": "batch",
         },
         "model": model,

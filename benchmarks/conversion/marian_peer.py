@@ -1,7 +1,7 @@
 """transformers' side of the comparison: trains small Marian models, and says what they say. In its own environment.
 
-    python marian_peer.py train CASE FOLDER     trains FOLDER/model on the numerals in FOLDER
-    python marian_peer.py say FOLDER ASKED SAID reads questions (JSON) and writes the answers
+python marian_peer.py train CASE FOLDER     trains FOLDER/model on the numerals in FOLDER
+python marian_peer.py say FOLDER ASKED SAID reads questions (JSON) and writes the answers
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def tokenizer(case: str, folder: Path) -> MarianTokenizer:
         names.append([pieces.id_to_piece(i) for i in range(len(pieces)) if not pieces.is_control(i)])
         Path(folder / f"{side}.model").rename(folder / f"{side}.spm")
     both = ["</s>", "<unk>", *[name for name in dict.fromkeys(names[0] + names[1]) if name != "<unk>"], "<pad>"]
-    sides = [["</s>", *each, "<pad>"] for each in names]
+    # ids of padding are the same on both sides; there are fewer digits than words
+    filled = [*names[0], *[f"<unused{number}>" for number in range(len(names[1]) - len(names[0]))]]
+    sides = [["</s>", *each, "<pad>"] for each in (filled, names[1])]
     for file, symbols in (("vocab", both if case == "shared" else sides[0]), ("target_vocab", sides[1])):
         numbers = {name: number for number, name in enumerate(symbols)}
         (folder / f"{file}.json").write_text(json.dumps(numbers))
@@ -57,7 +59,7 @@ def learn(case: str, folder: Path) -> None:
     pieces = tokenizer(case, folder)
     count = len(pieces.encoder)
     targets = count if case == "shared" else len(pieces.target_encoder)
-    pad = pieces.pad_token_id if case == "shared" else pieces.target_encoder["<pad>"]
+    pad = pieces.pad_token_id
     config = MarianConfig(
         vocab_size=count, decoder_vocab_size=targets, d_model=64, encoder_layers=2, decoder_layers=2,
         encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=128, decoder_ffn_dim=128,
@@ -71,7 +73,8 @@ def learn(case: str, folder: Path) -> None:
         decoder_start_token_id=pad, forced_eos_token_id=None,
     )  # fmt: skip
     pairs = [
-        (pieces(source)["input_ids"], pieces(text_target=target)["input_ids"]) for source, target in read(folder, "train")
+        (pieces(source)["input_ids"], pieces(text_target=target)["input_ids"])
+        for source, target in read(folder, "train")
     ]
     optimizer = torch.optim.Adam(model.parameters(), lr=0.002)
     draw = random.Random(1)
@@ -86,7 +89,9 @@ def learn(case: str, folder: Path) -> None:
             target = torch.nn.utils.rnn.pad_sequence(
                 [torch.tensor(ids) for ids in outputs], batch_first=True, padding_value=-100
             )
-            inputs = torch.cat([torch.full((len(target), 1), pad), target[:, :-1].masked_fill(target[:, :-1] < 0, pad)], 1)
+            inputs = torch.cat(
+                [torch.full((len(target), 1), pad), target[:, :-1].masked_fill(target[:, :-1] < 0, pad)], 1
+            )
             mask = (source != pieces.pad_token_id).long()
             logits = model(input_ids=source, attention_mask=mask, decoder_input_ids=inputs).logits
             loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten(), label_smoothing=0.1)

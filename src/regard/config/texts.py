@@ -72,7 +72,18 @@ class RecurrentKind(Section):
     architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of network")
 
 
-class RecurrentDecoderConfig(DecoderConfig, RecurrentKind):
+class WritingConfig(Section):
+    """What the decoders of texts have in common."""
+
+    specials: Literal["excluded", "forbidden"] = Field(
+        default="excluded",
+        description="padding and the beginning of a sentence, which are never predicted: `excluded` from the softmax, "
+        "or `forbidden` behind it, so that the probabilities of all others sum to less than 1, as in programs that "
+        "forbid them only when they search",
+    )
+
+
+class RecurrentDecoderConfig(DecoderConfig, WritingConfig, RecurrentKind):
     """A recurrent decoder."""
 
 
@@ -159,7 +170,7 @@ class RefinementConfig(Section):
         return self
 
 
-class TransformerDecoderConfig(TransformerSideConfig):
+class TransformerDecoderConfig(TransformerSideConfig, WritingConfig):
     """The decoder of a Transformer."""
 
     tied_weights: bool = Field(default=False, description="the output layer shares the matrix of the embedding")

@@ -18,7 +18,10 @@ from regard.models.vision import AbstractBackbone, ImageEncoder, backbone_named
 from regard.tasks.writing.decoders import NEVER, build_text_decoder
 
 KEY_PATH = ("model", "encoder")
-FIXED = ("order", "query", "input_feeding", "bridge", "bridge_layers", "readout", "tied_weights", "residual")
+FIXED = (
+    *("order", "query", "input_feeding", "bridge", "bridge_layers", "readout", "tied_weights", "residual"),
+    "specials",
+)
 """Keys of the decoder that `like` decides."""
 OF_LIKE, READ = ("size", "hard", "mix", "gate"), ("bahdanau", "show_attend_tell", "luong")
 """Options of attention that are read with `like`, and the recipes that may be named with it."""

@@ -55,7 +55,8 @@ def build_text_decoder(
     """
 
     def head(size: int, embedding: TokenEmbedding) -> TokenHead:
-        return TokenHead(size, num_target, tied=embedding if side.tied_weights else None, never=NEVER)
+        tied = embedding if side.tied_weights else None
+        return TokenHead(size, num_target, tied=tied, never=NEVER, never_counts=side.specials == "forbidden")
 
     if side.architecture == "recurrent":
         readout: Any = getattr(side, "readout", "tanh")
