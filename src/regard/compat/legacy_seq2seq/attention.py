@@ -1,0 +1,134 @@
+"""The decoder with attention of `tf.contrib.legacy_seq2seq`, as a module that holds its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Memory, vinyals
+from regard.compat.legacy_seq2seq.cells import flatten, linear, output_width, state_width, step
+from regard.errors import ConfigError, ShapeError
+from regard.shapes import Bool, Float, describe
+
+LoopFunction = Callable[[Tensor, int], Tensor]
+"""(the last output (B, O), the number of the step) to the next input (B, I)."""
+Locations = list[tuple[Tensor, ...]]
+"""For each step the weights (B, S) of each head."""
+
+
+class AttentionDecoder(nn.Module):
+    """A recurrent decoder that attends to `attention_states` with its whole new state.
+
+        x_t = W_x [i_t; a_{t-1}] + b_x,   o_t, s_t = cell(x_t, s_{t-1}),
+        u_j = v_hᵀ tanh(W_h h_j + U_h s_t + b_h),  α_t = softmax(u),  a_t = [Σ_j α_tj h_j of every head],
+        y_t = W_y [o_t; a_t] + b_y,
+
+    with i_t the t-th input and s_t all tensors of the cell's state, concatenated (c and h of every LSTM). x_t has the
+    width of i_t. The attention is the recipe `vinyals`; a_0 is zeros, or is read with the initial state.
+
+    Args:
+        cell: of torch, of `regard.compat.tfa`, or any module with `output_size`, `state_size` and
+            `forward(inputs, state) -> (output, state)`; its inputs have `input_size` features.
+        output_size: O; the width of the cell's output if None.
+        num_heads: H; each head has its own weights of full width and its own read.
+        input_size: I, the features of the decoder's inputs.
+        attention_size: M, the features of the attention states.
+
+    Raises:
+        ConfigError: for fewer than one head.
+        UnsupportedError: for a cell that is none.
+
+    Source: Vinyals et al. 2015 (arXiv 1412.7449), section 2; `attention_decoder` of TensorFlow 1.15, which has no mask
+    and returns no locations. Its variables are `AttnW_h` (W_h, as 1 × 1 filters), `AttnV_h` (v_h), `Attention_h` (U_h,
+    b_h), `AttnOutputProjection` (W_y, b_y); x_t's have no name of their own.
+
+    >>> decoder = AttentionDecoder(nn.LSTMCell(3, 4), num_heads=2, input_size=3, attention_size=6)
+    >>> state = (torch.zeros(5, 4), torch.zeros(5, 4))
+    >>> outputs, state, locations = decoder([torch.zeros(5, 3)] * 7, state, torch.zeros(5, 9, 6))
+    >>> len(outputs), outputs[0].shape, len(locations[0]), locations[0][1].shape
+    (7, torch.Size([5, 4]), 2, torch.Size([5, 9]))
+    """
+
+    def __init__(
+        self, cell: Any, output_size: int | None = None, num_heads: int = 1, *, input_size: int, attention_size: int
+    ) -> None:
+        super().__init__()
+        if num_heads < 1:
+            raise ConfigError(f"num_heads is {num_heads}: with less than 1 head, use a decoder without attention.")
+        self.cell = cell
+        self.num_heads = num_heads
+        self.input_size, self.attention_size = input_size, attention_size
+        width = output_width(cell)
+        self.output_size = width if output_size is None else output_size
+        self.attention = vinyals(query_size=state_width(cell), memory_size=attention_size, num_heads=num_heads)
+        self.input_layer = linear(input_size + self.attention.context_size, input_size)
+        self.output_layer = linear(width + self.attention.context_size, self.output_size)
+
+    def forward(
+        self,
+        decoder_inputs: Sequence[Float[Tensor, "B I"]],
+        initial_state: Any,
+        attention_states: Float[Tensor, "B S M"],
+        loop_function: LoopFunction | None = None,
+        initial_state_attention: bool = False,
+        *,
+        mask: Bool[Tensor, "B S"] | None = None,
+    ) -> tuple[list[Float[Tensor, "B O"]], Any, Locations]:
+        """Outputs of all steps, the last state, and for each step the weights (B, S) of every head.
+
+        Args:
+            decoder_inputs: a tensor (B, I) for each step. With a loop function only their number and the first count.
+            initial_state: as the cell has it, (B, D) in every tensor.
+            attention_states: (B, S, M), what is attended to.
+            loop_function: (y_{t-1}, t) to i_t, from the second step on.
+            initial_state_attention: whether a_0 is read with the initial state, to go on from a state that was kept.
+            mask: (B, S) bool, True where a position may be attended to. TensorFlow's decoder has none.
+
+        Raises:
+            ShapeError: for inputs, states or a mask of the wrong shape; no inputs.
+        """
+        memory = self._prepare(decoder_inputs, initial_state, attention_states, mask)
+        state, outputs, locations = initial_state, [], []
+        attended = attention_states.new_zeros(len(attention_states), self.attention.context_size)
+        if initial_state_attention:
+            attended, _ = self._attend(memory, state)
+        for t, given in enumerate(decoder_inputs):
+            inputs = given if loop_function is None or t == 0 else loop_function(outputs[-1], t)
+            self._check("loop_function's result" if t and loop_function else f"decoder_inputs[{t}]", inputs, memory)
+            x = self.input_layer(torch.cat([inputs, attended], -1))
+            said, state = step(self.cell, x, state)
+            attended, weights = self._attend(memory, state)
+            outputs.append(self.output_layer(torch.cat([said, attended], -1)))
+            locations.append(weights)
+        return outputs, state, locations
+
+    def _attend(self, memory: Memory, state: Any) -> tuple[Float[Tensor, "B HM"], tuple[Float[Tensor, "B S"], ...]]:
+        """The reads of all heads with a state as the query, and the weights of each."""
+        query = torch.cat(flatten(state), -1)
+        attended, _ = self.attention.step(query, memory, self.attention.initial_state(memory), alignment=True)
+        return attended.context, attended.alignment.unbind(1)
+
+    def _prepare(
+        self, inputs: Sequence[Tensor], state: Any, attention_states: Tensor, mask: Tensor | None
+    ) -> Memory:
+        """The memory, and a check of what else the first step reads."""
+        if not len(inputs):
+            raise ShapeError("decoder_inputs must have an input (B, I) for each step; got none.")
+        memory = self.attention.prepare(attention_states, mask=mask)
+        for number, leaf in enumerate(flatten(state)):
+            if leaf.dim() != 2 or len(leaf) != len(attention_states):
+                raise ShapeError(
+                    "Every tensor of initial_state must be (B, D), with the B of attention_states.\n"
+                    + describe({f"state[{number}]": ("B D", leaf), "attention_states": ("B S M", attention_states)})
+                )
+        return memory
+
+    def _check(self, name: str, inputs: Tensor, memory: Memory) -> None:
+        """Refuses an input that is not (B, I)."""
+        if inputs.shape != (memory.num_sentences, self.input_size):
+            raise ShapeError(
+                f"{name} must be (B={memory.num_sentences}, I={self.input_size}).\n" + describe({name: ("B I", inputs)})
+            )
