@@ -91,7 +91,9 @@ class AttentionDecoder(nn.Module):
             ShapeError: for inputs, states or a mask of the wrong shape; no inputs.
         """
         memory = self._prepare(decoder_inputs, initial_state, attention_states, mask)
-        state, outputs, locations = initial_state, [], []
+        state = initial_state
+        outputs: list[Tensor] = []
+        locations: Locations = []
         attended = attention_states.new_zeros(len(attention_states), self.attention.context_size)
         if initial_state_attention:
             attended, _ = self._attend(memory, state)
@@ -111,9 +113,7 @@ class AttentionDecoder(nn.Module):
         attended, _ = self.attention.step(query, memory, self.attention.initial_state(memory), alignment=True)
         return attended.context, attended.alignment.unbind(1)
 
-    def _prepare(
-        self, inputs: Sequence[Tensor], state: Any, attention_states: Tensor, mask: Tensor | None
-    ) -> Memory:
+    def _prepare(self, inputs: Sequence[Tensor], state: Any, attention_states: Tensor, mask: Tensor | None) -> Memory:
         """The memory, and a check of what else the first step reads."""
         if not len(inputs):
             raise ShapeError("decoder_inputs must have an input (B, I) for each step; got none.")

@@ -96,7 +96,9 @@ def embedding_attention_decoder(
     call = "EmbeddingAttentionDecoder(cell, num_symbols, embedding_size, num_heads, …, attention_size=…)"
     module = _opened(scope, EmbeddingAttentionDecoder, call, dtype)
     inner = module.decoder
-    _agree(cell=(cell, inner.cell), output_size=(output_size, inner.output_size), num_heads=(num_heads, inner.num_heads))
+    _agree(
+        cell=(cell, inner.cell), output_size=(output_size, inner.output_size), num_heads=(num_heads, inner.num_heads)
+    )
     _agree(num_symbols=(num_symbols, module.num_symbols), embedding_size=(embedding_size, inner.input_size))
     _agree(output_projection=(output_projection, module.output_projection))
     result: tuple[list[Tensor], Any, Locations] = module(
