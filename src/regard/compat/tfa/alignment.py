@@ -1,0 +1,86 @@
+"""Weights by a function of one's own, as `probability_fn` of `tf.contrib.seq2seq`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from regard import ops
+from regard.attention import AbstractAlignment, Mechanism
+from regard.attention.contract import Look, Tree
+from regard.errors import ShapeError, UnsupportedError
+from regard.shapes import Bool, Float
+
+ProbabilityFunction = Callable[[Float[Tensor, "R S"]], Float[Tensor, "R S"]]
+
+NAMED: dict[str, ProbabilityFunction] = {
+    "softmax": ops.masked_softmax,
+    "hardmax": ops.hardmax,
+    "sparsemax": ops.sparsemax,
+}
+"""The functions that `probability_fn` names; tensorflow-addons has no name for the last."""
+
+
+class FunctionAlignment(AbstractAlignment):
+    """α = function(e), with the energies of positions outside the support replaced by one value.
+
+    Args:
+        function: from energies (R, S) to weights of the same shape.
+        mask_value: the value; the smallest number of the energies' type if None, as in tensorflow-addons.
+    """
+
+    is_normalised = False
+
+    def __init__(self, function: ProbabilityFunction, mask_value: float | None = None) -> None:
+        super().__init__()
+        self.function = function
+        self.mask_value = mask_value
+
+    def forward(
+        self, energies: Float[Tensor, "R H S"], support: Bool[Tensor, "R G S"] | None, look: Look, leaf: Tree
+    ) -> tuple[Float[Tensor, "R H S"], Tree, Tree]:
+        """Weights (R, H, S)."""
+        if support is not None:
+            lowest = torch.finfo(energies.dtype).min
+            energies = energies.masked_fill(~support, lowest if self.mask_value is None else self.mask_value)
+        scores = energies.flatten(0, 1)
+        weights = self.function(scores)
+        if not isinstance(weights, Tensor) or weights.shape != (
+            energies.shape[0] * energies.shape[1],
+            energies.shape[2],
+        ):
+            raise ShapeError(
+                f"probability_fn must return weights of the shape {tuple(scores.shape)} of its scores; "
+                f"got {tuple(weights.shape) if isinstance(weights, Tensor) else type(weights).__name__}."
+            )
+        return weights.view_as(energies), leaf, None
+
+
+def with_function(
+    mechanism: Mechanism, function: str | ProbabilityFunction, mask_value: float | None = None
+) -> Mechanism:
+    """The mechanism with the weights of another function.
+
+    Args:
+        function: a name or a function.
+        mask_value: as in `FunctionAlignment`; None leaves padding out, which gives it a weight of 0.
+
+    Raises:
+        UnsupportedError: for an unknown name.
+    """
+    if isinstance(function, str):
+        check_name(function)
+        if mask_value is None:
+            return mechanism
+        function = NAMED[function]
+    return Mechanism(mechanism.score, FunctionAlignment(function, mask_value), mechanism.read, mechanism.window)
+
+
+def check_name(name: str) -> None:
+    """Refuses a name of no probability function."""
+    if name not in NAMED:
+        raise UnsupportedError(
+            f"probability_fn={name!r} must be one of {', '.join(map(repr, NAMED))}, or a function of the scores (R, S)."
+        )

@@ -1,0 +1,174 @@
+"""What a cell is here: the calls of `tf.nn.rnn_cell.RNNCell` and of Keras' cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard import tree
+from regard.attention.contract import Tree
+from regard.compat.tfa.deferred import DeferredModule, Type, type_of
+from regard.errors import ShapeError, UnsupportedError
+from regard.shapes import Float, describe
+
+
+class LSTMStateTuple(NamedTuple):
+    """The state of an LSTM of TensorFlow 1: c, then h, each (R, D). Keras' and torch's have h first."""
+
+    c: Any
+    h: Any
+
+
+class RNNCell(nn.Module):
+    """A recurrent cell: `forward(inputs, state) -> (output, new_state)`.
+
+    A subclass defines `forward`, `state_size`, a number of features or a tree of them, and `output_size`.
+    """
+
+    @property
+    def state_size(self) -> Any:
+        """The numbers of features of the state, a tree of the state's structure."""
+        raise NotImplementedError(f"{type(self).__name__} must define state_size.")
+
+    @property
+    def output_size(self) -> int:
+        """The number of features of the output."""
+        raise NotImplementedError(f"{type(self).__name__} must define output_size.")
+
+    def forward(self, inputs: Tree, state: Tree) -> tuple[Tensor, Tree]:
+        """Output (R, D) and the state after the step."""
+        raise NotImplementedError(f"{type(self).__name__} must define forward(inputs, state).")
+
+    def get_initial_state(self, inputs: Tree = None, batch_size: int | None = None, dtype: Type = None) -> Tree:
+        """A state of zeros.
+
+        Args:
+            inputs: whose rows, type and device the state gets.
+            batch_size: R, if there are no inputs.
+            dtype: of the state; that of the weights if there are no inputs.
+
+        Raises:
+            ShapeError: with neither inputs nor batch_size.
+        """
+        like = next(tree.leaves(inputs), None)
+        if like is not None:
+            return _zeros(self.state_size, like.shape[0], like if like.is_floating_point() else like.float())
+        if batch_size is None:
+            raise ShapeError("Give inputs or batch_size: the state has a row for each of them.")
+        weight = next((p for p in self.parameters() if p.is_floating_point()), None)
+        like = torch.empty(0) if weight is None else weight
+        return _zeros(self.state_size, int(batch_size), like.new_empty(0, dtype=type_of(dtype) or like.dtype))
+
+    def zero_state(self, batch_size: int, dtype: Type = None) -> Tree:
+        """A state of zeros, R rows, by its name in TensorFlow 1."""
+        return self.get_initial_state(batch_size=batch_size, dtype=dtype)
+
+
+class DeferredCell(RNNCell, DeferredModule):
+    """A cell that makes its weights when it knows the number of its inputs.
+
+    Args:
+        units: D.
+        input_size: F; from the first call if None.
+        dtype: of the weights; that of the inputs if None.
+        name: kept, without effect.
+    """
+
+    num_gates = 1
+
+    def __init__(
+        self, units: int, *, input_size: int | None = None, dtype: Type = None, name: str | None = None
+    ) -> None:
+        super().__init__()
+        self.units, self.name = units, name
+        self.dtype = type_of(dtype)
+        self.input_size: int | None = None
+        self._wanted_size = input_size
+
+    @property
+    def built(self) -> bool:
+        """Whether the weights have been made."""
+        return self.input_size is not None
+
+    @property
+    def state_size(self) -> Any:
+        """D."""
+        return self.units
+
+    @property
+    def output_size(self) -> int:
+        """D."""
+        return self.units
+
+    def sizes_in(self, weights: Mapping[str, Tensor]) -> Mapping[str, int] | None:
+        """The width of the input weights."""
+        return {"input_size": weights["weight_ih"].shape[1]} if "weight_ih" in weights else None
+
+    def _check(self, inputs: Float[Tensor, "R F"]) -> None:
+        """Makes the weights if they are not there yet, and refuses inputs of another width."""
+        if not self.built:
+            self.build(inputs.shape[-1], like=inputs)
+        if inputs.dim() != 2 or inputs.shape[1] != self.input_size:
+            raise ShapeError(
+                f"{type(self).__name__} was built for inputs (R, F={self.input_size}).\n"
+                + describe({"inputs": ("R F", inputs)})
+            )
+
+
+class TorchCell(RNNCell):
+    """One of torch's cells: `nn.LSTMCell`, whose state is (h, c), `nn.GRUCell` or `nn.RNNCell`, whose state is h."""
+
+    def __init__(self, cell: nn.LSTMCell | nn.GRUCell | nn.RNNCell) -> None:
+        super().__init__()
+        self.cell = cell
+
+    @property
+    def state_size(self) -> Any:
+        """D, or (D, D) of an LSTM."""
+        size = self.cell.hidden_size
+        return (size, size) if isinstance(self.cell, nn.LSTMCell) else size
+
+    @property
+    def output_size(self) -> int:
+        """D."""
+        return self.cell.hidden_size
+
+    def forward(self, inputs: Float[Tensor, "R F"], state: Tree) -> tuple[Float[Tensor, "R D"], Tree]:
+        """h and the new state."""
+        new = self.cell(inputs, state)
+        return (new[0], new) if isinstance(self.cell, nn.LSTMCell) else (new, new)
+
+
+def as_cell(cell: Any, name: str = "cell") -> Any:
+    """A cell of this package or of the same calls, as it is; one of torch's in a `TorchCell`.
+
+    Raises:
+        UnsupportedError: for anything else.
+    """
+    if isinstance(cell, (nn.LSTMCell, nn.GRUCell, nn.RNNCell)):
+        return TorchCell(cell)
+    calls = hasattr(type(cell), "state_size") and hasattr(type(cell), "output_size")
+    if callable(cell) and (isinstance(cell, RNNCell) or calls or hasattr(cell, "state_size")):
+        return cell
+    raise UnsupportedError(
+        f"{name} must be a cell, which has state_size, output_size and a call (inputs, state) -> (output, new_state); "
+        f"got {type(cell).__name__}. Subclass RNNCell, or give one of torch's cells (nn.LSTMCell, nn.GRUCell)."
+    )
+
+
+def with_tuples(state: Any) -> Tree:
+    """A state with tuples in the place of lists, which trees do not have."""
+    if isinstance(state, (list, tuple)):
+        parts = [with_tuples(part) for part in state]
+        return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+    return state
+
+
+def _zeros(size: Any, rows: int, like: Tensor) -> Tree:
+    if isinstance(size, (list, tuple)):
+        parts = [_zeros(part, rows, like) for part in size]
+        return type(size)(*parts) if hasattr(size, "_fields") else tuple(parts)
+    return like.new_zeros(rows, int(size))

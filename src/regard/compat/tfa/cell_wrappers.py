@@ -1,0 +1,256 @@
+"""Cells around cells: dropout, stacks, residual connections and projections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from regard import tree
+from regard.attention.contract import Tree
+from regard.compat.tfa.cell import LSTMStateTuple, RNNCell, as_cell
+from regard.compat.tfa.deferred import Type
+from regard.compat.tfa.dense import Dense
+from regard.errors import ConfigError, ShapeError, UnsupportedError
+from regard.layers import Dropout
+
+
+class AbstractCellWrapper(RNNCell):
+    """A cell around a cell, whose state it has."""
+
+    def __init__(self, cell: Any) -> None:
+        super().__init__()
+        self.cell = as_cell(cell)
+
+    @property
+    def state_size(self) -> Any:
+        """The cell's."""
+        return self.cell.state_size
+
+    @property
+    def output_size(self) -> int:
+        """The cell's."""
+        size: int = self.cell.output_size
+        return size
+
+    def get_initial_state(self, inputs: Tree = None, batch_size: int | None = None, dtype: Type = None) -> Tree:
+        """The cell's."""
+        if hasattr(self.cell, "get_initial_state"):
+            return self.cell.get_initial_state(inputs=inputs, batch_size=batch_size, dtype=dtype)
+        return super().get_initial_state(inputs, batch_size, dtype)
+
+
+class DropoutWrapper(AbstractCellWrapper):
+    """Dropout on inputs, outputs and state of a cell: each number is kept with a probability, and divided by it.
+
+    Numbers are dropped in training only (`train()` and `eval()` decide), by `regard.layers.Dropout`; in TensorFlow 1
+    the probabilities themselves had to be 1 in evaluation.
+
+    Args:
+        cell: the cell.
+        input_keep_prob, output_keep_prob, state_keep_prob: probabilities above 0, at most 1. Of an LSTM's state only h
+            is dropped in an `LSTMStateTuple`, as there; the output of the same step is dropped on its own.
+        variational_recurrent: refused: the original keeps one mask for all steps and calls.
+        input_size, seed: without effect: the inputs tell their size, and torch's generator, or `layers.items.drawing`,
+            draws.
+        dtype: without effect.
+        dropout_state_filter_visitor: from a node of the state to whether it is dropped, for a tensor, or for a tuple a
+            tuple of such answers; None drops all but c of an `LSTMStateTuple`.
+
+    Source: Zaremba, Sutskever & Vinyals 2014 (arXiv 1409.2329); `tf.nn.rnn_cell.DropoutWrapper`.
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        input_keep_prob: float = 1.0,
+        output_keep_prob: float = 1.0,
+        state_keep_prob: float = 1.0,
+        variational_recurrent: bool = False,
+        input_size: Any = None,
+        dtype: Type = None,
+        seed: int | None = None,
+        dropout_state_filter_visitor: Callable[[Any], Any] | None = None,
+    ) -> None:
+        super().__init__(cell)
+        if variational_recurrent:
+            raise UnsupportedError(
+                "variational_recurrent=True: one mask for all steps is not supported; leave it out, or use zoneout or "
+                "dropout on the state of regard.layers.CellStack."
+            )
+        kept = {"input": input_keep_prob, "output": output_keep_prob, "state": state_keep_prob}
+        for name, probability in kept.items():
+            if not 0 < probability <= 1:
+                raise ConfigError(f"{name}_keep_prob={probability} is a probability: give a number above 0, at most 1.")
+        self.input_dropout = Dropout(1 - input_keep_prob)
+        self.output_dropout = Dropout(1 - output_keep_prob)
+        self.state_dropout = Dropout(1 - state_keep_prob)
+        self.filter = dropout_state_filter_visitor or _drops_all_but_c
+
+    def forward(self, inputs: Tree, state: Tree) -> tuple[Tensor, Tree]:
+        """A step of the cell."""
+        if self.input_dropout.p:
+            inputs = tree.map(self.input_dropout, inputs)
+        output, new = self.cell(inputs, state)
+        if self.state_dropout.p:
+            new = self._drop_state(new, self.filter(new), [0])
+        return (self.output_dropout(output) if self.output_dropout.p else output), new
+
+    def _drop_state(self, state: Tree, wanted: Any, count: list[int]) -> Tree:
+        """The state with dropped tensors; `count` numbers them, so that each is dropped on its own."""
+        if isinstance(state, Tensor):
+            count[0] += 1
+            return self.state_dropout(state, layer=count[0]) if wanted else state
+        parts = [
+            self._drop_state(part, self.filter(part) if wanted is True else answer, count)
+            for part, answer in zip(state, wanted if isinstance(wanted, tuple) else (wanted,) * len(state))
+        ]
+        return type(state)(*parts) if hasattr(state, "_fields") else tuple(parts)
+
+
+def _drops_all_but_c(state: Any) -> Any:
+    return LSTMStateTuple(False, True) if isinstance(state, LSTMStateTuple) else True
+
+
+class ResidualWrapper(AbstractCellWrapper):
+    """A cell whose output has its input added.
+
+    Args:
+        cell: the cell.
+        residual_fn: from input and output to the output, in the place of their sum.
+
+    Source: Wu et al. 2016 (arXiv 1609.08144), section 3.1; `tf.nn.rnn_cell.ResidualWrapper`.
+    """
+
+    def __init__(self, cell: Any, residual_fn: Callable[[Any, Tensor], Tensor] | None = None) -> None:
+        super().__init__(cell)
+        self.residual_fn = _sum if residual_fn is None else residual_fn
+
+    def forward(self, inputs: Tree, state: Tree) -> tuple[Tensor, Tree]:
+        """A step of the cell.
+
+        Raises:
+            ShapeError: if input and output differ in width and there is no function of one's own.
+        """
+        output, new = self.cell(inputs, state)
+        return self.residual_fn(inputs, output), new
+
+
+def _sum(inputs: Tensor, output: Tensor) -> Tensor:
+    if not isinstance(inputs, Tensor) or inputs.shape != output.shape:
+        shape = tuple(inputs.shape) if isinstance(inputs, Tensor) else type(inputs).__name__
+        raise ShapeError(
+            f"A residual connection adds input and output: {shape} and {tuple(output.shape)} have to be equal. Give a "
+            "cell of as many units as it has inputs, or residual_fn."
+        )
+    return inputs + output
+
+
+class MultiRNNCell(RNNCell):
+    """Cells one above the other; each is fed the output of the one below. The state is a tuple, one entry for each.
+
+    Args:
+        cells: from the lowest to the highest.
+        state_is_tuple: only True.
+    """
+
+    def __init__(self, cells: Sequence[Any], state_is_tuple: bool = True) -> None:
+        super().__init__()
+        if not state_is_tuple:
+            raise UnsupportedError("state_is_tuple=False: the state is a tuple here; leave the argument out.")
+        if not len(cells):
+            raise UnsupportedError("A stack needs one cell or more; got none.")
+        if len({id(cell) for cell in cells}) < len(cells):
+            raise UnsupportedError(
+                "A cell is in the stack more than once, so that its layers would share their weights: make one for "
+                "each layer, as [GRUCell(n) for _ in range(layers)]."
+            )
+        self.cells: Any = nn.ModuleList(as_cell(cell) for cell in cells)
+
+    @property
+    def state_size(self) -> Any:
+        """Those of the cells, a tuple."""
+        return tuple(cell.state_size for cell in self.cells)
+
+    @property
+    def output_size(self) -> int:
+        """That of the highest cell."""
+        size: int = self.cells[-1].output_size
+        return size
+
+    def get_initial_state(self, inputs: Tree = None, batch_size: int | None = None, dtype: Type = None) -> Tree:
+        """Those of the cells, a tuple."""
+        like = next(tree.leaves(inputs), None)
+        if like is not None:
+            batch_size, dtype = like.shape[0], like.dtype
+        return tuple(cell.get_initial_state(inputs=like, batch_size=batch_size, dtype=dtype) for cell in self.cells)
+
+    def forward(self, inputs: Tree, state: Tree) -> tuple[Tensor, Tree]:
+        """A step of every cell."""
+        if len(state) != len(self.cells):
+            raise ShapeError(f"The state has {len(state)} entries for {len(self.cells)} cells: give one for each.")
+        after = []
+        for cell, before in zip(self.cells, state, strict=True):
+            inputs, new = cell(inputs, before)
+            after.append(new)
+        return inputs, tuple(after)
+
+
+class OutputProjectionWrapper(AbstractCellWrapper):
+    """A cell whose output goes through a linear layer with bias, `projection`.
+
+    Args:
+        cell: the cell.
+        output_size: the width of the output.
+        activation: applied to it; none if None.
+        reuse: without effect: weights belong to the object.
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        output_size: int,
+        activation: Callable[[Tensor], Tensor] | None = None,
+        reuse: bool | None = None,
+    ) -> None:
+        super().__init__(cell)
+        self.projection = Dense(output_size, activation, input_size=self.cell.output_size, name="projection")
+
+    @property
+    def output_size(self) -> int:
+        """Of the layer."""
+        return self.projection.units
+
+    def forward(self, inputs: Tree, state: Tree) -> tuple[Tensor, Tree]:
+        """A step of the cell."""
+        output, new = self.cell(inputs, state)
+        return self.projection(output), new
+
+
+class InputProjectionWrapper(AbstractCellWrapper):
+    """A cell whose input comes through a linear layer with bias, `projection`.
+
+    Args:
+        cell: the cell.
+        num_proj: the width of its input.
+        activation: applied to it; none if None.
+        input_size: of the inputs; from the first call if None.
+        reuse: without effect: weights belong to the object.
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        num_proj: int,
+        activation: Callable[[Tensor], Tensor] | None = None,
+        input_size: int | None = None,
+        reuse: bool | None = None,
+    ) -> None:
+        super().__init__(cell)
+        self.projection = Dense(num_proj, activation, input_size=input_size, name="projection")
+
+    def forward(self, inputs: Tensor, state: Tree) -> tuple[Tensor, Tree]:
+        """A step of the cell."""
+        output, new = self.cell(self.projection(inputs), state)
+        return output, new

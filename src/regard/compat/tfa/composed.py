@@ -1,0 +1,284 @@
+"""Mechanisms that are composed of the parts of `regard.attention`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import Generator, Tensor, nn
+
+from regard.attention import Mechanism
+from regard.attention.contract import Look, Memory, State, Tree, initial_position
+from regard.compat.tfa.deferred import DeferredModule, Type, placed
+from regard.compat.tfa.mechanism import AttentionMechanism
+from regard.errors import DataError, ShapeError, UnsupportedError
+from regard.layers.eligibility import overridden
+from regard.shapes import Bool, Float, describe
+
+
+class ComposedAttention(AttentionMechanism, DeferredModule):
+    """A mechanism of the old calls whose numbers are those of a `Mechanism`, which is in `mechanism`.
+
+    The weights are made when the widths of memory and query are known: from `memory_size` and `query_size`, from the
+    memory and the cell of the wrapper, from a state dict, or from the first query.
+
+    Args:
+        units: the width of keys and projected queries.
+        dtype, name, score_mask_value: as in `AttentionMechanism`.
+        query_size, memory_size: Q and M, if the weights are to be made at once.
+        query_layer, memory_layer: modules in the place of the linear layers without bias that map queries and memory to
+            `units` features.
+    """
+
+    is_monotonic = False
+    projects_query = True
+    """Whether queries are projected; if not, they must have `units` features."""
+    _query_size: int | None = None
+    _memory_size: int | None = None
+
+    def __init__(
+        self,
+        units: int,
+        *,
+        dtype: Type = None,
+        name: str,
+        score_mask_value: float | None = None,
+        query_size: int | None = None,
+        memory_size: int | None = None,
+        query_layer: nn.Module | None = None,
+        memory_layer: nn.Module | None = None,
+    ) -> None:
+        super().__init__(dtype=dtype, name=name, score_mask_value=score_mask_value)
+        if query_layer is not None and not self.projects_query:
+            raise UnsupportedError(f"{type(self).__name__} does not project its queries: leave query_layer out.")
+        self.units = units
+        self.mechanism: Mechanism | None = None
+        self._given = {"query_layer": query_layer, "memory_layer": memory_layer}
+        self._query_size = query_size if self.projects_query else units
+        self._memory_size = memory_size
+        self._memory: Memory | None = None
+
+    def _begin(self, memory: Tree, memory_sequence_length: Tensor | Sequence[int] | None) -> None:
+        """Makes the weights if their sizes are known, and keeps the memory, if any."""
+        if self._memory_size is not None and self._query_size is not None:
+            self.build(query_size=self._query_size, memory_size=self._memory_size)
+        super()._begin(memory, memory_sequence_length)
+
+    def compose(self, query_size: int, memory_size: int) -> Mechanism:
+        """The mechanism, with initial weights."""
+        raise NotImplementedError
+
+    @property
+    def built(self) -> bool:
+        """Whether the weights have been made."""
+        return self.mechanism is not None
+
+    def sizes_in(self, weights: Mapping[str, Tensor]) -> Mapping[str, int] | None:
+        """The widths of the projections."""
+        keys = weights.get("mechanism.score.key_projection.weight")
+        queries = weights.get("mechanism.score.query_projection.weight")
+        query_size = self._query_size if queries is None else queries.shape[1]
+        memory_size = self._memory_size if keys is None else keys.shape[1]
+        if query_size is None or memory_size is None:
+            return None
+        return {"query_size": query_size, "memory_size": memory_size}
+
+    def build(self, query_size: int, memory_size: int, *, like: Tensor | None = None) -> None:
+        """Makes the weights, unless they have been made.
+
+        Args:
+            query_size, memory_size: Q and M.
+            like: whose device and type the weights get.
+        """
+        if self.built:
+            return
+        mechanism = self.compose(query_size, memory_size)
+        score: Any = mechanism.score
+        if (layer := self._given["memory_layer"]) is not None:
+            score.key_projection = layer
+        if (layer := self._given["query_layer"]) is not None:
+            bias = score.query_projection.bias
+            score.query_projection = layer if bias is None else Shifted(layer, bias)
+        placed(mechanism, self.dtype, like)
+        self.mechanism = mechanism
+        self._query_size, self._memory_size = query_size, memory_size
+
+    def build_for(self, query_size: int, like: Tensor | None = None) -> None:
+        """Makes the weights for queries of that width, if there is a memory or `memory_size`."""
+        if self._memory_size is not None:
+            self.build(query_size=query_size, memory_size=self._memory_size, like=self._like(like))
+
+    def _like(self, other: Tensor | None = None) -> Tensor | None:
+        return self._values if isinstance(self._values, Tensor) else other
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
+        self._memory = None  # keys of weights that are replaced
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+    def _prepare_memory(self, memory: Tree, mask: Bool[Tensor, "R S"] | None) -> Tree:
+        """The memory itself: the mechanism sets padding to zero."""
+        return memory
+
+    def _keep(self, values: Tree, mask: Tensor | None) -> None:
+        if not isinstance(values, Tensor) or values.dim() != 3:
+            raise ShapeError(
+                f"{type(self).__name__} attends to a memory (R, S, M); "
+                + (
+                    "got:\n" + describe({"memory": ("R S", values)})
+                    if isinstance(values, Tensor)
+                    else "got a tree: let a subclass join it in _prepare_memory."
+                )
+            )
+        self._values, self._mask, self._memory = values, mask, None
+        if self._memory_size is None:
+            self._memory_size = values.shape[-1]
+        if self._query_size is not None:
+            self._prepared()
+
+    def _prepared(self, query_size: int | None = None) -> Memory:
+        """The memory of the mechanism, whose weights are made for queries of that width if they are not there yet."""
+        if self._memory is None:
+            self._check_memory()
+            query_size = query_size if self._query_size is None else self._query_size
+            if query_size is None:
+                raise UnsupportedError(
+                    f"{type(self).__name__} has no weights before it knows the width of its queries: give query_size "
+                    "to the constructor, make the AttentionWrapper or attend first."
+                )
+            assert self._memory_size is not None
+            self.build(query_size=query_size, memory_size=self._memory_size, like=self._like())
+            assert self.mechanism is not None
+            self._memory = self.mechanism.prepare(self._values, mask=self._mask)
+        return self._memory
+
+    @property
+    def values(self) -> Tensor:
+        """(R, S, M), what is read: the memory with zeros at padding."""
+        self._check_memory()
+        if self._memory is not None:
+            return self._memory.read[:, :, 0]
+        return self._values if self._mask is None else self._values.masked_fill(~self._mask[..., None], 0)
+
+    @property
+    def keys(self) -> Tensor:
+        """(R, S, units), what queries are compared with."""
+        return self._prepared().score[:, :, 0]
+
+    @property
+    def batch_size(self) -> int:
+        """R, the number of rows of the memory."""
+        self._check_memory()
+        return int(self._values.shape[0])
+
+    @property
+    def alignments_size(self) -> int:
+        """S, the number of positions of the memory."""
+        self._check_memory()
+        return int(self._values.shape[1])
+
+    @property
+    def context_size(self) -> int:
+        """M, the width of the values."""
+        if self._memory_size is None:
+            self._check_memory()
+        assert self._memory_size is not None
+        return self._memory_size
+
+    def attend(
+        self, query: Float[Tensor, "R Q"], state: Float[Tensor, "R S"]
+    ) -> tuple[Float[Tensor, "R M"], Float[Tensor, "R S"], Tree]:
+        """The context (R, M), the alignments (R, S) and the next state."""
+        if overridden(self, ComposedAttention, "_calculate_attention", "forward") is not None:
+            return super().attend(query, state)
+        context, alignments = self._step(query, state)
+        return context, alignments, alignments
+
+    def _calculate_attention(
+        self, query: Float[Tensor, "R Q"], state: Float[Tensor, "R S"]
+    ) -> tuple[Float[Tensor, "R S"], Tree]:
+        _, alignments = self._step(query, state)
+        return alignments, alignments
+
+    def _step(self, query: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """The context and the alignments of a step of the mechanism."""
+        if not self.projects_query and query.shape[-1] != self.units:
+            raise ShapeError(
+                f"{type(self).__name__} multiplies queries with keys of units={self.units} features.\n"
+                + describe({"query": ("R Q", query)})
+                + f"\n  Give units={query.shape[-1]}, the width of the cell's output."
+            )
+        memory = self._prepared(query.shape[-1])
+        assert self.mechanism is not None
+        leaf = state[:, None] if self.is_monotonic else None
+        before = State(None, None, leaf, initial_position(len(query), query.device))
+        attended, _ = self.mechanism.step(query, memory, before, alignment=True, generator=self._generator(query))
+        return attended.context, attended.alignment[:, 0]
+
+    def probability_fn(self, score: Float[Tensor, "R S"], state: Tree) -> Float[Tensor, "R S"]:
+        """Alignments from scores, by the alignment of `mechanism`; that of a reader adds its bias to them."""
+        memory = self._prepared()
+        assert self.mechanism is not None
+        look = Look(score[:, :0], memory, initial_position(len(score), score.device), None, self._generator(score))
+        support = None if self._mask is None else self._mask[:, None]
+        leaf = state[:, None] if self.is_monotonic else None
+        weights, _, _ = self.mechanism.alignment(score[:, None], support, look, leaf)
+        return weights[:, 0]
+
+    def from_tensorflow(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """A state dict from the arrays of the original: query_layer/kernel, memory_layer/kernel and attention_v,
+        attention_g, attention_b and attention_score_bias, of those that there are.
+
+        Raises:
+            DataError: for an array of another name.
+        """
+        renamed = {}
+        for name, value in weights.items():
+            if name not in _NAMES[self.projects_query]:
+                raise DataError(
+                    f"{type(self).__name__} has no weight of the name {name!r}: those of the original are "
+                    f"{', '.join(_NAMES[self.projects_query])}."
+                )
+            place, change = _NAMES[self.projects_query][name]
+            renamed[f"mechanism.{place}"] = change(value)
+        return renamed
+
+    def _generator(self, like: Tensor) -> Generator | None:
+        """Of a mechanism that draws random numbers; torch's own if None."""
+        return None
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments of the constructor, but for the memory and the weights."""
+        for name, layer in self._given.items():
+            if layer is not None:
+                raise UnsupportedError(f"A configuration cannot hold the module {name}: build the mechanism anew.")
+        sizes = {"query_size": self._query_size if self.projects_query else None, "memory_size": self._memory_size}
+        return super().get_config() | {"units": self.units} | sizes
+
+
+_KEYS: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
+    "memory_layer/kernel": ("score.key_projection.weight", lambda kernel: kernel.T),
+    "attention_score_bias": ("alignment.bias", lambda bias: bias),
+}
+_NAMES: dict[bool, dict[str, tuple[str, Callable[[Tensor], Tensor]]]] = {
+    True: {
+        **_KEYS,
+        "query_layer/kernel": ("score.query_projection.weight", lambda kernel: kernel.T),
+        "attention_v": ("score.v", lambda v: v[None]),
+        "attention_g": ("score.gain", lambda g: g.reshape(1, 1)),
+        "attention_b": ("score.query_projection.bias", lambda b: b),
+    },
+    False: {**_KEYS, "attention_g": ("score.dot.scale", lambda g: g)},
+}
+"""The weights of additive and of multiplicative mechanisms: the original's names to ours, and what becomes of them."""
+
+
+class Shifted(nn.Module):
+    """A layer's output plus a bias."""
+
+    def __init__(self, layer: nn.Module, bias: nn.Parameter) -> None:
+        super().__init__()
+        self.layer, self.bias = layer, bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        """layer(x) + b."""
+        return self.layer(x) + self.bias

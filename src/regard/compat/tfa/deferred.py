@@ -1,0 +1,67 @@
+"""Modules that learn the sizes of their inputs from the first call, as TensorFlow's layers do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import ConfigError
+
+Type = torch.dtype | str | None
+
+
+class DeferredModule(nn.Module):
+    """A module whose weights are made by `build`, when the sizes of its inputs are known.
+
+    That is at its construction if they are given there; else when `load_state_dict` gives the weights, from their
+    shapes; else in the first call. An optimiser has to be made after that, since there are no parameters before.
+    """
+
+    @property
+    def built(self) -> bool:
+        """Whether the weights have been made."""
+        raise NotImplementedError
+
+    def sizes_in(self, weights: Mapping[str, Tensor]) -> Mapping[str, int] | None:
+        """The arguments of `build` for which these weights, by their names in this module, are those of a state dict.
+
+        None if the weights do not say.
+        """
+        raise NotImplementedError
+
+    def build(self, *sizes: Any, **named: Any) -> None:
+        """Makes the weights, unless they have been made."""
+        raise NotImplementedError
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
+        if not self.built:
+            own = {name[len(prefix) :]: value for name, value in state_dict.items() if name.startswith(prefix)}
+            sizes = self.sizes_in(own)
+            if sizes is not None:
+                self.build(**sizes)
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+
+def type_of(dtype: Type) -> torch.dtype | None:
+    """A type from its name, for example "float32".
+
+    Raises:
+        ConfigError: for a name of no floating type of torch.
+    """
+    found = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
+    if found is None and dtype is None:
+        return None
+    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+        raise ConfigError(f"dtype={dtype!r} must be a floating type of torch, or its name, as 'float32'.")
+    return found
+
+
+def placed(module: nn.Module, dtype: torch.dtype | None, like: Tensor | None) -> nn.Module:
+    """The module on the device of `like`, with the given type, or with that of `like` if it is None."""
+    if like is None:
+        return module if dtype is None else module.to(dtype)
+    kind = like.dtype if like.is_floating_point() else None
+    return module.to(like.device, dtype or kind)
