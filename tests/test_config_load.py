@@ -126,8 +126,8 @@ def test_an_alias_bomb_is_refused_before_it_grows(written):
         ("training: {betas: [0.9, 2]}", "2:19: training.betas: expected a list of 2 numbers of at least 0 and below 1; "
          "got a list of 2: [0.9, 2]"),
         ("training: {clip_norm: .inf}", "2:23: training.clip_norm: expected a number above 0, or null; got .inf"),
-        ("model: {encoder: {cell: LSTMs}}", "2:25: model.encoder.cell: expected one of lstm, gru, rnn; got 'LSTMs'; "
-         "did you mean 'lstm'?"),
+        ("model: {encoder: {cell: LSTMs}}", "2:25: model.encoder.cell: expected one of lstm, gru, rnn, "
+         "gru_reset_before; got 'LSTMs'; did you mean 'lstm'?"),
         ("model: {attention: bahdanau}", "2:20: model.attention: expected a section (recipe and options), or null; "
          "got 'bahdanau'"),
         ("model: 3", "2:8: model: expected a section (architecture, encoder, decoder, attention, pointer, "

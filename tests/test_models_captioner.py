@@ -293,7 +293,7 @@ def test_a_deep_readout_adds_what_its_options_say(order, tanh):
             "input_feeding=False",
         ),
         (UnsupportedError, "state", {"order": "recur_then_attend"}, "order='attend_then_recur'"),
-        (UnsupportedError, "linear", {}, "readout='linear' must be"),
+        (UnsupportedError, "cubic", {}, "readout='cubic' must be"),
     ],
 )
 def test_a_readout_that_does_not_fit_is_an_error(error, readout, options, message):

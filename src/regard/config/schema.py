@@ -42,7 +42,11 @@ class Section(BaseModel):
 class EncoderConfig(Section):
     """The recurrent encoder."""
 
-    cell: Literal["lstm", "gru", "rnn"] = Field(default="gru", description="`rnn` is the vanilla tanh cell")
+    cell: Literal["lstm", "gru", "rnn", "gru_reset_before"] = Field(
+        default="gru",
+        description="`rnn` is the vanilla tanh cell; `gru_reset_before`, TensorFlow 1's GRU, resets the state "
+        "before it is multiplied",
+    )
     size: Size = Field(default=256, description="state size of one direction", json_schema_extra=FROM_DATA)
     layers: Size = Field(default=2, description="number of stacked layers")
     bidirectional: bool = Field(
@@ -56,7 +60,11 @@ class EncoderConfig(Section):
 class DecoderConfig(Section):
     """The recurrent decoder."""
 
-    cell: Literal["lstm", "gru", "rnn"] = Field(default="gru", description="`rnn` is the vanilla tanh cell")
+    cell: Literal["lstm", "gru", "rnn", "gru_reset_before"] = Field(
+        default="gru",
+        description="`rnn` is the vanilla tanh cell; `gru_reset_before`, TensorFlow 1's GRU, resets the state "
+        "before it is multiplied",
+    )
     size: Size = Field(default=256, description="state size", json_schema_extra=FROM_DATA)
     layers: Size = Field(default=1, description="number of stacked layers")
     embedding_size: Size = Field(default=128, description="size of the vector of a symbol")
@@ -75,10 +83,24 @@ class DecoderConfig(Section):
         default="recur_then_attend",
         description="Luong's order (attend with the new state) or Bahdanau's (attend with the old state)",
     )
-    input_feeding: bool | None = Field(
+    input_feeding: bool | Literal["context", "linear", "tanh"] | None = Field(
         default=None,
-        description="feed the attentional output back into the cell (Luong 2015); null: off, except that "
-        "`attend_then_recur` always feeds the context. Without feedback all steps are computed at once",
+        description="feed what the output layer reads back into the cell (Luong 2015), or the last context, or the "
+        "attention layer whatever the output layer reads; null: off, except that `attend_then_recur` always feeds the "
+        "context. Without feedback all steps are computed at once",
+    )
+    readout: Literal["tanh", "linear", "context", "state", "deep"] = Field(
+        default="tanh",
+        description="what the output layer reads: an attention layer, tanh(W [state; context]) or without tanh (where "
+        "attention comes first, W [state; input; context]); the context or the state alone; or the sum of the embedded "
+        "input and maps of state and context, the deep output of Xu 2015",
+    )
+    layer_size: Size | None = Field(default=None, description="size of the attention layer; null: `size`")
+    layer_bias: bool = Field(default=True, description="the attention layer has a bias")
+    first_context: Literal["attended", "zeros"] = Field(
+        default="attended",
+        description="with `attend_then_recur`: what goes into the cell in the first step, what the first state attends "
+        "to or zeros",
     )
     bridge: Literal["dense", "linear", "tanh", "copy", "zero"] = Field(
         default="dense",

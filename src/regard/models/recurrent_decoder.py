@@ -34,7 +34,11 @@ from regard.shapes import Bool, Float, Int
 
 Order = Literal["recur_then_attend", "attend_then_recur"]
 Query = Literal["output", "state"]
-Readout = Literal["tanh", "state"]
+Readout = Literal["tanh", "linear", "context", "state"]
+InputFeeding = bool | Literal["context", "linear", "tanh"]
+FirstContext = Literal["attended", "zeros"]
+LAYERS = ("tanh", "linear")
+"""What an attention layer may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +52,16 @@ class RecurrentMemory:
 
 @dataclass(frozen=True, slots=True)
 class RecurrentState:
-    """The cell's state, the attention's state, and with input feeding the last attentional output (R, D)."""
+    """The cell's state, the attention's state, and what is fed to the next step.
+
+    Args:
+        feed: with input feeding what the cell is fed beside x, (R, F); with a first context of zeros, (R, 1): 0 before
+            the first step, 1 afterwards; else None.
+    """
 
     cell: CellState
     attention: Tree
-    feed: Float[Tensor, "R D"] | None
+    feed: Float[Tensor, "R F"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +69,7 @@ class RecurrentFeatures:
     """Everything before the head, of a step (R, …) or of a sequence (B, T, …).
 
     Args:
-        output: õ, the input of the head, D features.
+        output: õ, the input of the head.
         cell: s, the top layer's state, D features.
         context: c; None for a fixed context that is only in the first state.
         embedded: x, the embedded input.
@@ -85,7 +94,23 @@ class RecurrentDecoder(nn.Module):
     õ_t = tanh(W [s_t; x_t; c_t]).
     Without attention: s_t = cell([x_t; c], s_{t-1}),  õ_t = tanh(W [s_t; c]) with `every_step`; otherwise c is only in
     the first state, and õ_t = s_t.
-    x_t is the embedded input; the head computes the output from õ_t. With attention another `readout` may compute õ_t.
+    x_t is the embedded input; the head computes the output from õ_t. What the head reads (`readout`) and what is fed
+    back (`input_feeding`) may be other than above:
+
+    | `readout` | õ_t |
+    |---|---|
+    | `tanh` | tanh(W [s_t; c_t] + b), the attention layer; with x_t if attention comes first |
+    | `linear` | W [s_t; c_t] + b |
+    | `context` | c_t |
+    | `state` | s_t; the context has to go into the cell |
+    | a `DeepReadout` | its sum, E features |
+
+    | `input_feeding` | goes into the cell with x_t; zeros before the first step |
+    |---|---|
+    | True | õ_{t-1} |
+    | `context` | c_{t-1} |
+    | `linear`, `tanh` | the attention layer's output, whatever the head reads |
+    | False | nothing |
 
     Args:
         embedding: from inputs to (…, E); has `size`.
@@ -98,15 +123,20 @@ class RecurrentDecoder(nn.Module):
         query: attention's query, of s_t or s_{t-1}: the top layer's `output`, or the whole `state`: h of all layers
             and, for an LSTM, c, concatenated (`query_size` tells how many features).
         every_step: whether the fixed context is an input of every step; otherwise it is only in the first state.
+        input_feeding: of recur_then_attend; see above.
         dropout: on õ before the head.
         continuous: whether outputs are `values`.
-        readout: of a decoder with attention: "tanh" as above, "state" for õ_t = s_t, or a `DeepReadout`, whose E
-            features the head then reads.
+        readout: what the head reads; see above.
+        layer_size: the features of the attention layer; D if None.
+        layer_bias: whether the attention layer has a bias.
+        first_context: of attend_then_recur: `zeros` are fed in the first step in place of what is attended to with s_0;
+            attention begins with the second step, and the alignment of the first is zeros.
 
     Source: Bahdanau, Cho & Bengio 2015 (arXiv 1409.0473), A.2.2 (with tanh instead of their maxout); Luong, Pham &
     Manning 2015 (arXiv 1508.04025), sections 3 and 3.3; Cho et al. 2014 (arXiv 1406.1078) without attention; the whole
     state as the query: Vinyals et al. 2015 (arXiv 1412.7449), section 2; attention over images: Xu et al. 2015
-    (arXiv 1502.03044), section 3.1.2.
+    (arXiv 1502.03044), section 3.1.2; the last context fed to a cell that recurs first: Chan et al. 2016
+    (arXiv 1508.01211), section 3.2, and TensorFlow's AttentionWrapper.
     """
 
     embedding: Any
@@ -123,11 +153,14 @@ class RecurrentDecoder(nn.Module):
         context: FixedContext | None = None,
         query: Query = "output",
         order: Order = "recur_then_attend",
-        input_feeding: bool = True,
+        input_feeding: InputFeeding = True,
         every_step: bool = False,
         dropout: float = 0.0,
         continuous: bool = False,
         readout: Readout | DeepReadout = "tanh",
+        layer_size: int | None = None,
+        layer_bias: bool = True,
+        first_context: FirstContext = "attended",
     ) -> None:
         super().__init__()
         if (attention is None) == (context is None):
@@ -149,49 +182,129 @@ class RecurrentDecoder(nn.Module):
         self.query: Query = query
         self.order = order
         self.every_step = every_step
-        self.input_feeding = attention is not None and input_feeding and order == "recur_then_attend"
         self.continuous = continuous
         self.dropout = Dropout(dropout)
-        context_size = context.size if context is not None and every_step else 0
-        if attention is not None:
-            context_size = attention.context_size
-        input_size: int = self.embedding.size if attention is not None and order == "attend_then_recur" else 0
-        self.readout: nn.Module | None = None
-        if isinstance(readout, DeepReadout):
-            self._check_readout(readout)
-            self.readout = readout
-        elif readout not in get_args(Readout):
-            raise UnsupportedError(f"readout={readout!r} must be 'tanh', 'state' or a DeepReadout.")
-        elif readout == "state" and (attention is None or order != "attend_then_recur"):
+        self.reads = "deep" if isinstance(readout, DeepReadout) else readout
+        self._check_options(readout, input_feeding, first_context)
+        layers = [kind for kind in (self.reads, input_feeding) if kind in LAYERS]
+        context_size = attention.context_size if attention is not None else 0
+        if context is not None and every_step:
+            context_size = context.size
+        if not context_size:
+            layers = []
+        if not layers and (layer_size is not None or not layer_bias):
+            raise UnsupportedError("layer_size and layer_bias: this decoder has no attention layer; leave them out.")
+        self.layer = layers[0] if layers else None
+        self.layer_size = (layer_size or stack.size) if layers else None
+        self.readout: nn.Module | None = readout if isinstance(readout, DeepReadout) else None
+        if layers:
+            input_size: int = self.embedding.size if attention is not None and order == "attend_then_recur" else 0
+            width = stack.size + input_size + context_size
+            self.readout = nn.Linear(width, layer_size or stack.size, bias=layer_bias)
+        self.fed = self._fed(input_feeding)
+        self.input_feeding = self.fed is not None
+        self.begins_with_zeros = first_context == "zeros"
+        self._check_sizes()
+
+    def _check_options(
+        self, readout: Readout | DeepReadout, input_feeding: InputFeeding, first_context: FirstContext
+    ) -> None:
+        """Refuses what means nothing."""
+        attends_first = self.order == "attend_then_recur"
+        if isinstance(readout, str) and readout not in get_args(Readout):
+            words = ", ".join(map(repr, get_args(Readout)))
+            raise UnsupportedError(f"readout={readout!r} must be {words} or a DeepReadout.")
+        if input_feeding not in (True, False, "context", *LAYERS):
+            raise UnsupportedError(
+                f"input_feeding={input_feeding!r} must be True, False, 'context', 'linear' or 'tanh'."
+            )
+        if first_context not in get_args(FirstContext):
+            raise UnsupportedError(f"first_context={first_context!r} must be 'attended' or 'zeros'.")
+        if self.attention is None:
+            if self.reads == "deep":
+                raise UnsupportedError("A DeepReadout adds what attention read: it is for decoders with attention.")
+            if self.reads not in LAYERS or (self.reads == "linear" and not self.every_step):
+                raise UnsupportedError(
+                    f"readout={readout!r} reads what attention read: it is for decoders with attention."
+                )
+        if isinstance(input_feeding, str) and (self.attention is None or attends_first):
+            reason = (
+                "without attention there is nothing to feed"
+                if self.attention is None
+                else "the context of the same step goes into the cell"
+            )
+            raise UnsupportedError(f"input_feeding={input_feeding!r} is for order='recur_then_attend'; here {reason}.")
+        if first_context == "zeros" and (self.attention is None or not attends_first):
+            raise UnsupportedError(
+                "first_context='zeros' is for order='attend_then_recur'; what 'recur_then_attend' feeds is zeros first."
+            )
+        if self.reads == "state" and not attends_first and not isinstance(input_feeding, str):
             raise UnsupportedError(
                 "readout='state' says nothing of the context, so that it has to be fed into the cell: it is for "
-                "order='attend_then_recur'."
+                "order='attend_then_recur' or input_feeding='context' (or 'linear', 'tanh')."
             )
-        elif readout == "tanh" and context_size:
-            self.readout = nn.Linear(stack.size + input_size + context_size, stack.size)
+        if self.reads == "context" and attends_first:
+            raise UnsupportedError(
+                "readout='context' says nothing of the input, which order='attend_then_recur' attends without; it is "
+                "for order='recur_then_attend'."
+            )
+        if input_feeding in LAYERS and self.reads in ("deep", *LAYERS) and self.reads != input_feeding:
+            raise UnsupportedError(
+                f"input_feeding={input_feeding!r} and readout={self.reads!r} are two layers, and a decoder has one; "
+                "use input_feeding=True to feed what the head reads, or 'context'."
+            )
 
-    def _check_readout(self, readout: DeepReadout) -> None:
-        """Refuses a readout that does not fit the decoder's parts."""
+    def _fed(self, input_feeding: InputFeeding) -> Literal["readout", "layer", "context"] | None:
+        """What is fed back, where the cell comes first."""
+        if self.attention is None or not input_feeding or self.order == "attend_then_recur":
+            return None
+        if input_feeding == "context" or (input_feeding is True and self.reads == "context"):
+            return "context"
+        return "readout" if input_feeding is True and self.reads == "deep" else "layer"
+
+    def _check_sizes(self) -> None:
+        """Refuses a readout or a stack that does not fit the decoder's parts."""
         if self.attention is None:
-            raise UnsupportedError("A DeepReadout adds what attention read: it is for decoders with attention.")
-        if self.input_feeding and readout.size != self.stack.size:
+            return
+        if isinstance(self.readout, DeepReadout):
+            readout = self.readout
+            context = self.attention.context_size if readout.of_context is None else readout.of_context.in_features
+            ours = self.embedding.size, self.stack.size, self.attention.context_size
+            built = readout.size if readout.previous else ours[0], readout.of_state.in_features, context
+            if ours != built:
+                raise ShapeError(
+                    f"The readout was built for embedding_size={built[0]}, size={built[1]} and "
+                    f"context_size={built[2]}; the decoder has {ours[0]}, {ours[1]} and {ours[2]}."
+                )
+        fed = self.fed_size
+        takes = getattr(self.stack.layers[0], "input_size", None) if type(self.stack) is RecurrentStack else None
+        if self.fed is not None and takes is not None and takes != self.embedding.size + fed:
             raise ShapeError(
-                f"With input feeding õ goes into the cell in the place of D={self.stack.size} features; the readout's "
-                f"has E={readout.size}. Use order='attend_then_recur' or input_feeding=False."
-            )
-        context = self.attention.context_size if readout.of_context is None else readout.of_context.in_features
-        ours = self.embedding.size, self.stack.size, self.attention.context_size
-        given = readout.size if readout.previous else ours[0], readout.of_state.in_features, context
-        if ours != given:
-            raise ShapeError(
-                f"The readout was built for embedding_size={given[0]}, size={given[1]} and context_size={given[2]}; "
-                f"the decoder has {ours[0]}, {ours[1]} and {ours[2]}."
+                f"The cell is fed E={self.embedding.size} features of x and {fed} of what is fed back; the stack was "
+                f"built for {takes}. RecurrentDecoder.input_size(..., readout=..., layer_size=...) tells how many, or "
+                "use input_feeding=False."
             )
 
     @property
     def output_size(self) -> int:
         """The features of õ, which the head reads."""
-        return self.readout.size if isinstance(self.readout, DeepReadout) else self.stack.size
+        if self.reads == "context":
+            assert self.attention is not None
+            return self.attention.context_size
+        if isinstance(self.readout, DeepReadout):
+            return self.readout.size
+        return self.layer_size if self.layer_size is not None and self.reads in LAYERS else self.stack.size
+
+    @property
+    def fed_size(self) -> int:
+        """F, the features of what is fed back; 0 without input feeding."""
+        if self.fed == "context":
+            assert self.attention is not None
+            return self.attention.context_size
+        if self.fed == "layer":
+            assert self.layer_size is not None
+            return self.layer_size
+        return self.output_size if self.fed == "readout" else 0
 
     @staticmethod
     def input_size(
@@ -201,15 +314,23 @@ class RecurrentDecoder(nn.Module):
         attention: AbstractAttention | None = None,
         context: FixedContext | None = None,
         order: Order = "recur_then_attend",
-        input_feeding: bool = True,
+        input_feeding: InputFeeding = True,
         every_step: bool = False,
+        readout: Readout | DeepReadout = "tanh",
+        layer_size: int | None = None,
     ) -> int:
         """The number of the cell's input features, for these options."""
         if attention is None:
             return embedding_size + (context.size if context is not None and every_step else 0)
-        if order == "attend_then_recur":
+        if order == "attend_then_recur" or input_feeding == "context":
             return embedding_size + attention.context_size
-        return embedding_size + (size if input_feeding else 0)
+        if not input_feeding:
+            return embedding_size
+        if input_feeding is True and readout == "context":
+            return embedding_size + attention.context_size
+        if input_feeding is True and isinstance(readout, DeepReadout):
+            return embedding_size + readout.size
+        return embedding_size + (layer_size or size)
 
     @staticmethod
     def query_size(size: int, num_layers: int = 1, *, cell: Cell, query: Query = "output") -> int:
@@ -231,8 +352,8 @@ class RecurrentDecoder(nn.Module):
         first = widened(memory.first_state, next(self.stack.parameters(), None))
         cell = tree.map(lambda leaf: leaf.repeat_interleave(num_hypotheses, 0), first)
         state = self.attention.initial_state(memory.attention, num_hypotheses) if self.attention is not None else None
-        top = cell[-1][0]
-        return RecurrentState(cell, state, torch.zeros_like(top) if self.input_feeding else None)
+        top, width = cell[-1][0], self.fed_size or int(self.begins_with_zeros)
+        return RecurrentState(cell, state, top.new_zeros(len(top), width) if width else None)
 
     def step(
         self,
@@ -345,12 +466,12 @@ class RecurrentDecoder(nn.Module):
                 embedded,
                 widened(memory.attention, embedded),
                 state.cell,
-                attends_first=self.order == "attend_then_recur",
+                self.way,
                 state=widened(state.attention, embedded),
             )
             if self.attention is not None:
                 recorders.report(self.attention, weights)
-            if output is None:
+            if output is None or self.reads not in LAYERS:
                 return self._read_out(cells, contexts, embedded, weights if alignment else None)
             return RecurrentFeatures(output, cells, contexts, embedded, weights if alignment else None)
         length = embedded.shape[1]
@@ -385,8 +506,9 @@ class RecurrentDecoder(nn.Module):
             return None
         if self.order == "attend_then_recur":
             return "the context goes into the cell"
-        if self.input_feeding:
-            return "the last attentional output goes into the cell"
+        if self.fed is not None:
+            what = "context" if self.fed == "context" else "attentional output"
+            return f"the last {what} goes into the cell"
         return "attention is asked with the states of all layers" if self.query == "state" else None
 
     def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:
@@ -430,9 +552,11 @@ class RecurrentDecoder(nn.Module):
             return f"{type(self).__name__} has a {self._overridden_step} of its own"
         if overridden(self, RecurrentDecoder, "_read_out") is not None:
             return f"{type(self).__name__} has a _read_out of its own"
+        if self.begins_with_zeros:
+            return "the fused pass attends in the first step too"
         if memory is not None and getattr(memory.attention, "num_positions", 1) == 0:
             return "there is nothing to look at"
-        return fused.refuse(self.attention, self.stack, self.readout, embedded, self.order == "attend_then_recur")
+        return fused.refuse(self.attention, self.stack, self.readout, embedded, self.way)
 
     def _advance(
         self,
@@ -451,9 +575,20 @@ class RecurrentDecoder(nn.Module):
             output, cell = self.stack.step(cell_input, state.cell)
             return self._read_out(output, context, embedded), RecurrentState(cell, None, None)
         attend = partial(self.attention.step, inputs=embedded, alignment=alignment, generator=generator)
+        feed: Tensor | None = None
         if self.order == "attend_then_recur":
             query = self._query(state.cell[-1][0], state.cell)
-            attended, attention = attend(query, memory.attention, state.attention)
+            if state.feed is None:
+                attended, attention = attend(query, memory.attention, state.attention)
+            else:
+                # rows that have not begun see zeros, and their attention stays where it is
+                zeroed = partial(_only_where, state.feed > 0)
+                with recorders.changed(zeroed):
+                    attended, attention = attend(query, memory.attention, state.attention)
+                seen = tree.map(zeroed, attended.alignment)
+                attended = replace(attended, context=zeroed(attended.context), alignment=seen)
+                attention = tree.map(partial(_only_where, state.feed > 0), attention, state.attention)
+                feed = torch.ones_like(state.feed)
             output, cell = self.stack.step(torch.cat([embedded, attended.context], -1), state.cell)
         else:
             cell_input = embedded if state.feed is None else torch.cat([embedded, state.feed], -1)
@@ -463,7 +598,12 @@ class RecurrentDecoder(nn.Module):
         features = self._read_out(output, attended.context, embedded, attended.alignment)
         if alignment:
             features = replace(features, auxiliary=attended.auxiliary)
-        return features, RecurrentState(cell, attention, features.output if self.input_feeding else None)
+        if self.fed == "context":
+            feed = attended.context
+        elif self.fed is not None:
+            is_read = self.fed == "readout" or self.reads in LAYERS
+            feed = features.output if is_read else self._layer(output, attended.context, embedded)
+        return features, RecurrentState(cell, attention, feed)
 
     def _query(self, output: Tensor, cell: CellState) -> Tensor:
         """Attention's query: the top layer's output, or the states of all layers."""
@@ -498,7 +638,28 @@ class RecurrentDecoder(nn.Module):
         output = cell
         if isinstance(self.readout, DeepReadout):
             output = self.readout(cell, embedded, context)
-        elif self.readout is not None and context is not None:
-            x = [embedded] if self.attention is not None and self.order == "attend_then_recur" else []
-            output = torch.tanh(self.readout(torch.cat([cell, *x, context], -1)))
+        elif self.reads == "context":
+            assert context is not None
+            output = context
+        elif self.reads in LAYERS and self.readout is not None and context is not None:
+            output = self._layer(cell, context, embedded)
         return RecurrentFeatures(output, cell, context, embedded, alignment)
+
+    def _layer(self, cell: Tensor, context: Tensor, embedded: Tensor) -> Tensor:
+        """The attention layer's output."""
+        assert self.readout is not None
+        x = [embedded] if self.attention is not None and self.order == "attend_then_recur" else []
+        output: Tensor = self.readout(torch.cat([cell, *x, context], -1))
+        return output.tanh() if self.layer == "tanh" else output
+
+    @property
+    def way(self) -> fused.Way:
+        """What a fused pass is told of order, attention layer and what is fed back."""
+        feeds = "layer" if self.fed == "readout" else self.fed
+        return fused.Way(self.order == "attend_then_recur", feeds, self.layer)
+
+
+def _only_where(begun: Tensor, later: Tensor, first: Tensor | None = None) -> Tensor:
+    """Rows of `later` that have `begun` (R, 1), the others of `first` or zeros."""
+    rows = begun.view(-1, *[1] * (later.dim() - 1))
+    return torch.where(rows, later, torch.zeros_like(later) if first is None else first)

@@ -9,7 +9,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from torch import nn
@@ -57,9 +57,8 @@ def build_decoder(
     encoder: RecurrentStack | int,
     *,
     embedding: Callable[[], Any],
-    head: Callable[[Any], nn.Module],
+    head: Callable[[int, Any], nn.Module],
     continuous: bool = False,
-    readout: Literal["tanh", "deep", "state"] = "tanh",
     path: KeyPath = ("model",),
 ) -> RecurrentDecoder:
     """A recurrent decoder that attends to the states of an encoder, or gets one vector of them.
@@ -70,10 +69,9 @@ def build_decoder(
         encoder: the stack of the encoder, whose last states the bridge turns into the first state; or, of an encoder
             without last states, the width of the memory, whose mean it turns into the first state.
         embedding: makes the input layer, of `config.embedding_size` features.
-        head: makes the output layer, of `config.size` features (`config.embedding_size` with a deep readout), from the
-            input layer, whose weights it may share.
+        head: makes the output layer, from the number of features that it reads and the input layer, whose weights it
+            may share.
         continuous: whether outputs are values.
-        readout: of a decoder with attention, what the head reads, as in `RecurrentDecoder`.
         path: of the section with the keys `decoder` and `attention`, for messages.
 
     Raises:
@@ -102,10 +100,16 @@ def build_decoder(
         "attention": mechanism,
         "context": context,
         "order": config.order,
-        "input_feeding": bool(config.input_feeding),
+        "input_feeding": config.input_feeding or False,
         "every_step": config.context_use == "every_step",
     }
-    cells = build_stack(config, RecurrentDecoder.input_size(config.embedding_size, config.size, **options))
+    sizes = {"state": config.size, "deep": config.embedding_size}
+    if mechanism is not None:
+        sizes["context"] = mechanism.context_size
+    read = sizes.get(config.readout, config.layer_size or config.size)
+    # what is fed back is as wide as what is read, or as the attention layer
+    fed = read if config.input_feeding is True else config.layer_size or config.size
+    cells = build_stack(config, RecurrentDecoder.input_size(config.embedding_size, fed, **options))
     context_size = memory_size if context is not None and config.context != "last" else None
     if config.bridge_layers != "matched" and (config.bridge == "zero" or context_size or isinstance(encoder, int)):
         raise ConfigError(
@@ -118,27 +122,31 @@ def build_decoder(
     except RegardError as error:
         raise ConfigError(str(error), (*path, "decoder", "bridge")) from None
     embedded = embedding()
+    readout: Any = config.readout
+    if readout == "deep" and mechanism is not None:
+        readout = DeepReadout(config.size, embedding_size=config.embedding_size, context_size=mechanism.context_size)
     try:
-        if readout == "deep" and mechanism is not None:
-            options["readout"] = DeepReadout(
-                config.size, embedding_size=config.embedding_size, context_size=mechanism.context_size
-            )
-        elif readout != "tanh":
-            options["readout"] = readout
         return RecurrentDecoder(
             embedded,
             cells,
-            head(embedded),
+            head(read, embedded),
             bridge,
             query=config.query,
             dropout=config.dropout,
             continuous=continuous,
+            readout=readout,
+            layer_size=config.layer_size,
+            layer_bias=config.layer_bias,
+            first_context=config.first_context,
             **options,
         )
     except (ShapeError, UnsupportedError) as error:
-        if readout == "tanh":
+        keys = ("readout", "input_feeding", "layer_size", "layer_bias", "first_context")
+        named = next((key for key in keys if str(error).startswith(key)), None)
+        changed = next((key for key in keys if getattr(config, key) != type(config).model_fields[key].default), None)
+        if (key := named or changed) is None:
             raise
-        raise ConfigError(str(error), (*path, "decoder", "readout")) from None
+        raise ConfigError(str(error), (*path, "decoder", key)) from None
 
 
 def build_mechanism(
@@ -202,6 +210,10 @@ def check_decoder(config: DecoderConfig, attention: AttentionConfig | None, *, p
             raise ConfigError("order has no effect without attention; leave it out", (*place, "order"))
         if config.query != "output":
             raise ConfigError("query has no effect without attention; leave it out", (*place, "query"))
+        if config.readout == "deep":
+            raise ConfigError(
+                "readout: deep adds what attention read, and there is no attention; leave it out", (*place, "readout")
+            )
         if config.input_feeding:
             raise ConfigError("input_feeding has no effect without attention; leave it out", (*place, "input_feeding"))
         return

@@ -65,18 +65,23 @@ def recurrent(
     """
     torch.manual_seed(1)
     context = options.get("context")
-    input_options = {key: value for key, value in options.items() if key not in ("bridge", "readout")}
+    beside = ("bridge", "layer_bias", "first_context")
+    input_options = {key: value for key, value in options.items() if key not in beside}
     input_size = RecurrentDecoder.input_size(embedding_size, size, attention=attention, **input_options)
     stack = RecurrentStack(input_size, size, num_layers, cell=cell)
     encoder = RecurrentStack(1, MEMORY_SIZE // 2, cell=cell, bidirectional=True)
     width = None if context is None or context.kind == "last" else MEMORY_SIZE
     bridge = Bridge(encoder, stack, options.pop("bridge", "dense"), context_size=width)
     embedding: nn.Module = TokenEmbedding(NUM_TOKENS, embedding_size, padding=None, unknown=2)
-    readout = options.get("readout")
-    head: nn.Module = TokenHead(readout.size if isinstance(readout, DeepReadout) else size, NUM_TOKENS)
+    readout, read = options.get("readout"), options.get("layer_size") or size
+    if isinstance(readout, DeepReadout):
+        read = readout.size
+    elif readout in ("state", "context"):
+        read = attention.context_size if attention is not None and readout == "context" else size
+    head: nn.Module = TokenHead(read, NUM_TOKENS)
     if continuous:
         embedding = ValueEmbedding(NUM_VALUES + further_inputs, embedding_size)
-        head = values_head(size, levels)
+        head = values_head(read, levels)
     return RecurrentDecoder(
         embedding, stack, head, bridge, attention=attention, query=query, continuous=continuous, **options
     ).double()

@@ -174,7 +174,7 @@ def free_runs(dtype: torch.dtype, *, B: int, T: int, S: int, F: int, E: int, D: 
         config,
         stack,
         embedding=lambda: ValueEmbedding(F, E),
-        head=lambda _: ValueHead(D, F),
+        head=lambda size, _: ValueHead(size, F),
         continuous=True,
     )
     decoder.to(dtype).eval()

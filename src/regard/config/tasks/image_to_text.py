@@ -232,11 +232,6 @@ ModelEncoder = ResidualConfig | PlainConfig | DenseConfig | EfficientNetConfig |
 class CaptionDecoderConfig(RecurrentDecoderConfig):
     """A recurrent decoder, with what captioners differ in."""
 
-    readout: Literal["tanh", "deep", "state"] = Field(
-        default="tanh",
-        description="what the output layer reads: tanh(W [state; input; context]); the sum of the embedded input and "
-        "maps of state and context, the deep output of Xu 2015; or the state alone",
-    )
     like: Literal["arctic", "sgrvinod", "bilinear"] | None = Field(
         default=None,
         description="a captioner as arctic-captions, sgrvinod's tutorial or Luong's bilinear attention have it "

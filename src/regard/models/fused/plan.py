@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
 from regard.layers.cells.cell import CELLS, Parameters, State
 from regard.models.fused.located import Located
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a decoder's step goes.
+
+    Args:
+        attends_first: the order attend_then_recur.
+        fed: where the cell comes first, what of a step is fed to the next one: the attention layer's output, the
+            context, or another readout; None: nothing, or attention comes first.
+        layer: what the attention layer is, tanh or linear; None: there is none.
+    """
+
+    attends_first: bool = False
+    fed: Literal["layer", "context", "readout"] | None = "layer"
+    layer: str | None = "tanh"
 
 
 @dataclass(frozen=True)
@@ -20,13 +36,14 @@ class Plan:
         cell: lstm or gru.
         num_layers: L.
         residual: as in `RecurrentStack`.
-        attends_first: the order attend_then_recur; else the attentional output is fed back.
+        attends_first: the order attend_then_recur; else the attentional output or the context is fed back.
         energies: additive, dot or rectified.
         num_heads: H.
         sharpening: factor on the energies.
         located: of energies that also depend on earlier weights.
         num_gates: of the context, whose equal parts they multiply; 0 without.
-        reads_out: whether the pass computes the readout, or leaves it to the caller, where attention comes first.
+        reads_out: whether the pass computes the readout, or leaves it to the caller, where no step needs it.
+        tanh: whether the readout ends with it.
     """
 
     cell: str
@@ -39,6 +56,7 @@ class Plan:
     located: Located | None = None
     num_gates: int = 0
     reads_out: bool = True
+    tanh: bool = True
 
     @property
     def num_tensors(self) -> int:
@@ -60,7 +78,7 @@ class Weights:
         layers: (w_ih, w_hh, b_ih, b_hh) a layer; the columns of the first w_ih meet the input, then what is fed back.
         query: W and b of the query's projection, or None.
         v: (H, D) of additive energies, or None.
-        readout: W and b; columns meet the cell, the input if it attends first, and the context.
+        readout: W and b, or None; columns meet the cell, the input if it attends first, and the context.
         located: the filters over earlier weights and their projection, or None.
         gate: W and b of β = σ(W s + b), which multiplies the context, or None.
     """

@@ -79,7 +79,8 @@ def steps(plan: Plan, num_masks: int, inputs: Sequence[Any]) -> tuple[Tensor, Te
             x = h + x if plan.residual and index > 0 else h
         return x
 
-    feed = torch.zeros_like(state[-1][0])
+    # what is fed back beside x: nothing at first
+    feed = embedded.new_zeros(len(embedded), weights.layers[0][0].shape[1] - embedded.shape[2])
     results = []
     for t, x in enumerate(embedded.unbind(1)):
         if plan.attends_first:
@@ -90,7 +91,9 @@ def steps(plan: Plan, num_masks: int, inputs: Sequence[Any]) -> tuple[Tensor, Te
             cell = recur(torch.cat([x, feed], 1), t)
             context, alignment = attend(cell)
             read = [cell, context]
-        feed = torch.tanh(linear(torch.cat(read, 1), *readout)) if plan.reads_out else cell[:, :0]
-        results.append((feed, cell, context, alignment))
+        output = linear(torch.cat(read, 1), *readout) if plan.reads_out else cell[:, :0]
+        output = torch.tanh(output) if plan.tanh else output
+        feed = output if plan.reads_out else context
+        results.append((output, cell, context, alignment))
     outputs, cells, contexts, alignments = (torch.stack(parts) for parts in zip(*results, strict=True))
     return outputs, cells, contexts, alignments

@@ -65,17 +65,20 @@ def refuse(decoder: Any, memory: Any = None, rows: int = MIN_ROWS) -> str | None
     """Why a decoder's searches have no such step, or None; without a memory, whether they ever can."""
     if decoder.attention is None or decoder.query != "output":
         return "attention must be asked with the cell's output"
+    if decoder.begins_with_zeros:
+        return "hypotheses would share a look that the first step does not take"
     attends_first = decoder.order == "attend_then_recur"
-    reason = support.refuse(decoder.attention, decoder.stack, decoder.readout, None, attends_first)
+    reason = support.refuse(decoder.attention, decoder.stack, decoder.readout, None, decoder.way)
     if reason is not None:
+        return reason
+    if decoder.readout is not None and (reason := ineligible(decoder.readout, "readout", nn.Linear, DeepReadout)):
         return reason
     if type(decoder.attention.score) in located.LOCATED and not attends_first:
         return f"a {type(decoder.attention.score).__name__} shares its looks only where attention comes first"
     if type(decoder.readout) is DeepReadout:
-        parts = [("state", decoder.readout.of_state), ("context", decoder.readout.of_context)]
-        for name, part in [("readout", decoder.readout), *((f"readout.of_{name}", part) for name, part in parts)]:
-            kinds = (DeepReadout,) if name == "readout" else (nn.Linear,)
-            if part is not None and (reason := ineligible(part, name, *kinds)) is not None:
+        for name in ("of_state", "of_context"):
+            part = getattr(decoder.readout, name)
+            if part is not None and (reason := ineligible(part, f"readout.{name}", nn.Linear)) is not None:
                 return reason
     if memory is not None and getattr(memory.attention, "num_positions", 1) == 0:
         return "there is nothing to look at"
@@ -109,6 +112,7 @@ class SearchTwin:
         self.stack, self.embedding, self.attention = stack, embedding, mechanism
         self.first = memory.first_state
         self.attends_first = decoder.order == "attend_then_recur"
+        self.reads, self.feeds_context = decoder.reads, decoder.fed == "context"
         self.back = stack.layers[0].input_size - embedding.size
         # products with bytes are not those with all tokens' vectors: the number of rows must not choose between them
         few = not stores_bytes() and _is_table(embedding) and embedding.table.num_embeddings <= TOKENS_PER_ROW * rows
@@ -185,22 +189,31 @@ class SearchTwin:
     ) -> tuple[Tensor, CellState, Tensor]:
         """The output, the new state and the weights."""
         readout = self.readout
-        assert isinstance(readout, _Readout)
         s, state = self._recur(x, layers, parents, parent)
-        if readout.projects:
-            # Σ α_j W_c v_j (R, D) from projected values, added to W_s s
-            contexts = s.new_empty(len(s), readout.context_size)
-            weights = self._attend(s, sentences, contexts)
+        if isinstance(readout, _Readout) and readout.projects:
+            # Σ α_j W_c v_j (R, F) from projected values, added to W_s s
+            context = s.new_empty(len(s), readout.context_size)
+            weights = self._attend(s, sentences, context)
             output = readout.of_cell(s, readout.bias)
-            steps_for("cells", "cpu").tanh_of_sum(output, contexts)
+            if readout.tanh:
+                steps_for("cells", "cpu").tanh_of_sum(output, context)
+            else:
+                output.add_(context)
         else:
             # [s; c] (R, D + V): the look writes c into the last columns, and one product reads both
             read = torch.cat([s, s.new_empty(len(s), readout.context_size)], 1)
             weights = self._attend(s, sentences, read, s.shape[1])
-            output = readout.of_cell(read, readout.bias).tanh_()
+            context = read[:, s.shape[1] :]
+            if isinstance(readout, _Readout):
+                output = readout.of_cell(read, readout.bias)
+                output = output.tanh_() if readout.tanh else output
+            else:
+                output = readout.say(s, x, readout.share(context))
         if self.back:
-            state[0][0][:, : self.back] = output
-        return output, state, weights
+            state[0][0][:, : self.back] = context if self.feeds_context else output
+        if self.reads == "context":
+            output = context.contiguous()
+        return s if self.reads == "state" else output, state, weights
 
     def _attend_and_recur(
         self,
@@ -284,15 +297,16 @@ def _distinct(origin: Tensor) -> tuple[Tensor | None, Tensor | None]:
 
 def _readout(decoder: Any, values: Tensor, vectors: Tensor | None, rows: int) -> _Readout | _DeepReadout:
     if decoder.readout is None or type(decoder.readout) is DeepReadout:
-        return _DeepReadout(decoder.readout, values, vectors, rows)
+        return _DeepReadout(decoder.readout, values, vectors, rows, decoder.attention.score.num_heads)
     return _Readout(decoder, values, vectors, rows)
 
 
 class _DeepReadout:
     """x + L_h s + L_z c + b, or its tanh; without a readout the state itself."""
 
-    def __init__(self, readout: Any, values: Tensor, vectors: Tensor | None, rows: int) -> None:
+    def __init__(self, readout: Any, values: Tensor, vectors: Tensor | None, rows: int, num_heads: int) -> None:
         self.values, self.readout, self.vectors = values, readout, vectors
+        self.context_size = num_heads * values.shape[3]
         self.of_state = self.of_context = None
         if readout is not None:
             self.of_state = Packed(readout.of_state.weight, rows=rows)
@@ -316,15 +330,20 @@ class _DeepReadout:
 
 
 class _Readout:
-    """tanh(W [s; c]), or tanh(W [s; x; c]) if attention comes first; without, a single head's W meets the values."""
+    """An attention layer, tanh(W [s; c]), or tanh(W [s; x; c]) if attention comes first, or either without tanh.
+
+    Where the cell comes first and nothing else reads the context, a single head's W meets the values.
+    """
 
     def __init__(self, decoder: Any, values: Tensor, vectors: Tensor | None, rows: int) -> None:
         weight, self.bias = decoder.readout.weight, decoder.readout.bias
+        self.tanh = decoder.layer == "tanh"
         attends_first, num_heads = decoder.order == "attend_then_recur", decoder.attention.score.num_heads
         of_cell, of_input, of_context = weight.tensor_split(
             [decoder.stack.size, decoder.stack.size + (decoder.embedding.size if attends_first else 0)], 1
         )
-        self.projects = not attends_first and num_heads == 1
+        reads_context = "context" in (decoder.fed, decoder.reads)
+        self.projects = not attends_first and num_heads == 1 and not reads_context
         self.values = linear(values, of_context) if self.projects else values
         self.context_size = num_heads * self.values.shape[3]
         self.of_cell = Packed(of_cell if self.projects or attends_first else weight, rows=rows)
@@ -340,5 +359,5 @@ class _Readout:
     def say(self, s: Tensor, x: Tensor, read: Tensor | None) -> Tensor:
         """tanh(W [s; x; c] + b), where attention comes first."""
         assert read is not None
-        output: Tensor = self.of_cell(s, self.bias).add_(self.of_input(x)).add_(read).tanh_()
-        return output
+        output: Tensor = self.of_cell(s, self.bias).add_(self.of_input(x)).add_(read)
+        return output.tanh_() if self.tanh else output

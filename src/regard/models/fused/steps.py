@@ -3,7 +3,9 @@
     recur_then_attend:  s_t = cell([x_t; õ_{t-1}]),  c_t = attend(W_q s_t),      õ_t = tanh(W [s_t; c_t] + b)
     attend_then_recur:  c_t = attend(W_q s_{t-1}),   s_t = cell([x_t; c_t]),     õ_t = tanh(W [s_t; x_t; c_t] + b)
 
-Where attention comes first, a gate of s_{t-1} may multiply c_t, and the readout may be left to the caller.
+The readout may be without tanh and without b. Where attention comes first, a gate of s_{t-1} may multiply c_t. Where
+the cell comes first, c_{t-1} may be fed to it in the place of õ_{t-1}. The readout may be left to the caller where
+attention comes first or c is fed.
 
 Every step writes into buffers of all steps, where the next one and the backward steps find it: time comes first, so
 that a step is one contiguous block. What the backward loop leaves are the gradients of products' results at every step;
@@ -159,7 +161,7 @@ class AbstractBackward(ABC):
         """Every weight's gradient as one product over all steps.
 
         Args:
-            grad_z: (T, B, D), of z in õ = tanh(z).
+            grad_z: (T, B, F), of z in õ = tanh(z) or õ = z.
             read: what the readout's columns were multiplied by.
             attending: (T, B, D), what the queries were made of.
         """
@@ -175,7 +177,8 @@ class AbstractBackward(ABC):
         flat = grad_z.flatten(0, 1)
         grad_readout: tuple[Tensor | None, Tensor | None] = (None, None)
         if self.passed.plan.reads_out:
-            grad_readout = torch.cat([flat.t() @ part.flatten(0, 1) for part in read], 1), flat.sum(0)
+            grad_weight = torch.cat([flat.t() @ part.flatten(0, 1) for part in read], 1)
+            grad_readout = grad_weight, None if self.passed.readout_bias is None else flat.sum(0)
         grad_first = [part for layer in self.layers for part in layer.grad_first()]
         look: Any = self.look
         grad_located = look.of_filters() if self.passed.plan.located is not None else (None, None)
@@ -199,29 +202,34 @@ def location(plan: Located, weights: Pair, before: Pair) -> Any:
 
 
 class RecursFirst(AbstractPass):
-    """The cell first: each step needs the readout of the one before.
+    """The cell first: each step needs the readout or the context of the one before.
 
     `read` (T, B, D + V) is [s_t; c_t]: the cell and the look write into its columns, and the readout multiplies it.
     """
 
-    readout: Tensor
-
     def __init__(self, *inputs: Any) -> None:
         super().__init__(*inputs)
         self.read = self.x.new_empty(self.steps, self.batch, self.size + self.width)
-        self.reading = Product(self.readout, self.batch)
+        self.reading = None if self.readout is None else Product(self.readout, self.batch)
         self.feed[0] = 0
 
     def forward(self, t: int) -> None:
         read = self.read[t]  # (B, D + V)
         read[:, : self.size] = self._recur(t)
         self._attend(t, read[:, : self.size], self.read, self.size)
-        first = self.layers[0]
-        first.kernels.read_out(t, self.reading(read, self.readout_bias), first.inputs, self.x.shape[2])
+        if self.reading is None:
+            self.feed[t + 1] = read[:, self.size :]
+            return
+        z = self.reading(read, self.readout_bias)
+        if self.plan.tanh:
+            self.layers[0].kernels.read_out(t, z, self.layers[0].inputs, self.x.shape[2])
+        else:
+            self.feed[t + 1] = z
 
     def results(self) -> Results:
         cells, contexts = self.read.tensor_split([self.size], 2)
-        return self.feed[1:], cells, contexts, self.look.weights[:]
+        outputs = self.read[:, :, :0].clone() if self.reading is None else self.feed[1:]
+        return outputs, cells, contexts, self.look.weights[:]
 
     def reverse(self, results: Results, grad_results: Sequence[Tensor | None]) -> AbstractBackward:
         return RecursFirstBackward(self, results, grad_results)
@@ -233,21 +241,30 @@ class RecursFirstBackward(AbstractBackward):
     def __init__(self, forward: RecursFirst, results: Results, grad_results: Sequence[Tensor | None]) -> None:
         super().__init__(forward, results, grad_results)
         self.read = forward.read
-        self.to_read = Product(forward.readout.t(), forward.batch)
+        self.to_read = None if forward.readout is None else Product(forward.readout.t(), forward.batch)
         self.grad_z = forward.x.new_empty(results[0].shape)
-        self.grad_feed = torch.zeros_like(self.grad_z[0])
+        self.grad_feed = torch.zeros_like(forward.feed[0])
         self.grad_output_rows = self.grad_z[:0] if self.grad_outputs is None else self.grad_outputs.contiguous()
 
     def backward(self, t: int) -> None:
-        # õ_t: from the outputs and, by feedback, from step t + 1; through tanh to z, through W to s_t and c_t
-        first, column = self.passed.layers[0], self.passed.x.shape[2]
-        first.kernels.read_out_backward(t, self.grad_feed, self.grad_output_rows, first.inputs, column, self.grad_z)
-        grad_read = self.to_read(self.grad_z[t])
-        grad_cell, grad_context = grad_read.tensor_split([self.passed.size], 1)
-        # c_t to the query and so to s_t; s_t to the cell, which gives x_t and õ_{t-1} theirs
-        grad_cell = self._attend(t, grad_context) + grad_cell
+        # c_t to the query and so to s_t; s_t to the cell, which gives x_t and what was fed back theirs
+        if self.to_read is None:
+            grad_cell = self._attend(t, self.grad_feed)
+        else:
+            grad_read = self.to_read(self._through_tanh(t))
+            grad_cell, grad_context = grad_read.tensor_split([self.passed.size], 1)
+            grad_cell = self._attend(t, grad_context) + grad_cell
         grad_cell = grad_cell if self.grad_cells is None else grad_cell + self.grad_cells[t]
         self.grad_feed.copy_(self._recur(t, grad_cell))
+
+    def _through_tanh(self, t: int) -> Tensor:
+        """The gradient of z (B, F), from those of õ_t: of the outputs and, by feedback, of step t + 1."""
+        first, column, rows = self.passed.layers[0], self.passed.x.shape[2], self.grad_output_rows
+        if self.passed.plan.tanh:
+            first.kernels.read_out_backward(t, self.grad_feed, rows, first.inputs, column, self.grad_z)
+        else:
+            self.grad_z[t] = self.grad_feed + rows[t] if len(rows) else self.grad_feed
+        return self.grad_z[t]
 
     def gradients(self) -> Gradients:
         return self._sum(self.grad_z, [self.read], self.results[1])
@@ -284,7 +301,8 @@ class AttendsFirst(AbstractPass):
         contexts = self.feed[:-1]
         if self.readout is None:
             return self.cells[:, :, :0].clone(), self.cells[:], contexts, self.look.weights[:]
-        outputs = linear(torch.cat([self.cells, self.x, contexts], 2), self.readout, self.readout_bias).tanh_()
+        outputs = linear(torch.cat([self.cells, self.x, contexts], 2), self.readout, self.readout_bias)
+        outputs = outputs.tanh_() if self.plan.tanh else outputs
         return outputs, self.cells[:], contexts, self.look.weights[:]
 
     def reverse(self, results: Results, grad_results: Sequence[Tensor | None]) -> AbstractBackward:
@@ -304,7 +322,7 @@ class AttendsFirstBackward(AbstractBackward):
             nothing = forward.x.new_zeros(1, 1, 1)
             self.grad_read = tuple(nothing.expand(forward.steps, forward.batch, size) for size in sizes)
         else:
-            slopes = 1 - results[0] * results[0]
+            slopes = 1 - results[0] * results[0] if forward.plan.tanh else torch.ones_like(results[0])
             self.grad_z = torch.zeros_like(slopes) if self.grad_outputs is None else self.grad_outputs * slopes
             self.grad_read = linear(self.grad_z, forward.readout.t()).split(sizes, 2)
         self.grad_gates = torch.empty_like(forward.gates)  # of what σ takes

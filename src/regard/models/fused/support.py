@@ -26,7 +26,7 @@ from regard.layers.eligibility import DROPOUTS, drops, ineligible
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.fused import located
 from regard.models.fused.autograd import all_steps
-from regard.models.fused.plan import Plan, Weights
+from regard.models.fused.plan import Plan, Way, Weights
 from regard.models.readout import DeepReadout
 from regard.ops.eligibility import StandIn, refuse_autocast, refuse_empty, refuse_kernels, refuse_numba, refuse_types
 
@@ -36,12 +36,15 @@ def refuse(
     stack: RecurrentStack,
     readout: nn.Module | None,
     embedded: Tensor | StandIn | None = None,
-    attends_first: bool = False,
+    way: Way | None = None,
 ) -> str | None:
     """Why there is no fused pass for a mechanism, cells and a readout, or for such inputs, or None.
 
-    Where attention comes first, nothing waits for the readout, so that it may be any, and a gate may be there.
+    Where attention comes first, nothing waits for the readout, so that it may be any, and a gate may be there. Where
+    the context is fed back, nothing waits for the readout either.
     """
+    way = Way() if way is None else way
+    attends_first = way.attends_first
     if (reason := refuse_kernels(*(() if embedded is None else (embedded,)))) is not None:
         return reason
     if embedded is not None and (
@@ -63,11 +66,11 @@ def refuse(
     if stack.cell not in LAYERS:
         return f"the fused pass knows no {stack.cell} cells"
     assert comparison is not None
-    if (reason := _ineligible(attention, comparison, stack, readout)) is not None:
+    if (reason := _ineligible(attention, comparison, stack, None if way.fed == "context" else readout)) is not None:
         return reason
-    if isinstance(readout, nn.Linear):
-        return "the readout has no bias" if readout.bias is None else None
-    return None if attends_first else "what is fed back has to be known in the pass, and it does not know this readout"
+    if attends_first or way.fed == "context" or isinstance(readout, nn.Linear):
+        return None
+    return "what is fed back has to be known in the pass, and it does not know this readout"
 
 
 def _ineligible(
@@ -133,8 +136,8 @@ def run(
     embedded: Tensor,
     memory: Memory,
     first: CellState,
+    way: Way,
     *,
-    attends_first: bool,
     state: State,
 ) -> tuple[Tensor | None, Tensor, Tensor, Tensor]:
     """Outputs, cells (B, T, D), contexts (B, T, V) and alignments (B, H, T, S) of embedded inputs (B, T, E).
@@ -143,22 +146,24 @@ def run(
 
     Args:
         memory, first: attention's memory and the first state of the cells.
+        way: what is fed back, and how.
         state: attention's first state.
     """
     score, gate = attention.score, gate_of(attention.read)
     energies, keys, query, v = compare(score, located.keys_of(score, memory.score))
-    reads_out = isinstance(readout, nn.Linear)
+    reads_out = isinstance(readout, nn.Linear) and way.fed != "context"
     plan = Plan(
         stack.cell,
         stack.num_layers,
         stack.residual,
-        attends_first,
+        way.attends_first,
         energies,
         score.num_heads,
         attention.alignment.softmax_factor,
         located.describe(score, memory.score),
         0 if gate[0] is None else len(gate[0]),
         reads_out,
+        way.layer == "tanh",
     )
     layers = tuple(weights for layer in stack.layers for weights in parameters(layer))
     masks: list[Tensor] = []

@@ -163,7 +163,7 @@ def build_network(
         config.attention,
         encoder.stack,
         embedding=lambda: ValueEmbedding(num_inputs, config.decoder.embedding_size, dropout=config.decoder.dropout),
-        head=lambda _: _head(config.decoder.size, width, levels),
+        head=lambda size, _: _head(size, width, levels),
         continuous=True,
     )
     if is_linear:  # so that the forecasts of an untrained network are those of the linear path

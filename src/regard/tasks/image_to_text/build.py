@@ -19,8 +19,8 @@ from regard.tasks.writing.decoders import NEVER, build_text_decoder
 
 KEY_PATH = ("model", "encoder")
 FIXED = (
-    *("order", "query", "input_feeding", "bridge", "bridge_layers", "readout", "tied_weights", "residual"),
-    "specials",
+    *("order", "query", "input_feeding", "first_context", "bridge", "bridge_layers", "readout", "layer_size"),
+    *("layer_bias", "tied_weights", "residual", "specials"),
 )
 """Keys of the decoder that `like` decides."""
 OF_LIKE, READ = ("size", "hard", "mix", "gate"), ("bahdanau", "show_attend_tell", "luong")

@@ -59,14 +59,12 @@ def build_text_decoder(
         return TokenHead(size, num_target, tied=tied, never=NEVER, never_counts=side.specials == "forbidden")
 
     if side.architecture == "recurrent":
-        readout: Any = getattr(side, "readout", "tanh")
         return build_decoder(
             side,
             attention,
             encoder,
             embedding=lambda: embedding(num_target, side.embedding_size, side.dropout, shared),
-            head=partial(head, side.embedding_size if readout == "deep" else side.size),
-            readout=readout,
+            head=head,
         )
     if attention is None:
         raise ConfigError(

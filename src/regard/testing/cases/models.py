@@ -89,6 +89,7 @@ _ASKED: tuple[tuple[str, Any, dict[str, Any]], ...] = (
 """Mechanisms that decoders of speech ask; tests of Tacotron ask with all others."""
 
 _SIZES: dict[str, Any] = {"query_size": tiny.QUERY_SIZE, "memory_size": tiny.MEMORY_SIZE}
+_STATE = {"readout": "state", "input_feeding": "context"}
 _RECURRENT = (models.RecurrentDecoder, models.Bridge)
 
 
@@ -122,6 +123,27 @@ def _of_values(
     return DecoderCase(name, shows, make, sources, num_tokens=None, num_features=num_features)
 
 
+_LAYERS: tuple[tuple[str, Any, dict[str, Any]], ...] = (
+    (
+        "a linear attention layer of another width, without a bias",
+        lambda: a.luong(**_SIZES),
+        {"cell": "lstm", "readout": "linear", "layer_size": 5, "layer_bias": False},
+    ),
+    ("the last context is fed, the state is read", lambda: a.bahdanau(**_SIZES, size=4), _STATE),
+    ("the context is fed and read", lambda: a.luong(**_SIZES, learned_scale=True), {"readout": "context"}),
+    ("listen, attend and spell", lambda: a.bahdanau(**_SIZES, size=4, num_heads=2), {"input_feeding": "context"}),
+    (
+        "a linear layer is fed, the state is read, location-sensitive",
+        lambda: a.location_sensitive(**_SIZES, **LOCATION),
+        {"readout": "state", "input_feeding": "linear", "layer_size": 3},
+    ),
+    (
+        "attending first, a first context of zeros, coverage",
+        lambda: a.coverage(**_SIZES, size=4),
+        {"order": "attend_then_recur", "first_context": "zeros", "readout": "linear"},
+    ),
+)
+"""Attention layers, and what is fed and read."""
 _PASTS: tuple[tuple[str, tuple[Any, ...], dict[str, Any]], ...] = (
     ("state", (), {"cell": "lstm"}),
     ("state", (), {"cell": "gru", "num_layers": 2}),
@@ -176,6 +198,15 @@ DECODERS: tuple[DecoderCase, ...] = (
                 tiny.QUERY_SIZE, embedding_size=tiny.EMBEDDING_SIZE, context_size=tiny.MEMORY_SIZE, tanh=True
             ),
         ),
+    ),
+    *(
+        DecoderCase(
+            name,
+            _RECURRENT,
+            lambda recipe=recipe, options=options: tiny.recurrent(recipe(), **options),  # type: ignore[misc]
+            lambda options=options: tiny.sources(cell=options.get("cell", "gru")),  # type: ignore[misc]
+        )
+        for name, recipe, options in _LAYERS
     ),
     DecoderCase("mocha", _RECURRENT, lambda: tiny.recurrent(a.mocha(**_SIZES, size=4, chunk_size=2))),
     DecoderCase("gmm", _RECURRENT, lambda: tiny.recurrent(a.gmm(**_SIZES, size=4, num_components=2))),
