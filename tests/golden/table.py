@@ -52,9 +52,9 @@ def differences(path) -> list[str]:
 
 def main() -> None:
     print("| Original | Mechanism | Outputs | Gradients |\n|---|---|---|---|")
-    for path in sorted(FOLDER.glob("*/*.npz")):
-        name = f"{path.parent.name}/{path.stem}"
-        original = VERSIONS.get(name) or VERSIONS[path.parent.name]
+    for path in sorted(FOLDER.glob("**/*.npz")):
+        name = path.relative_to(FOLDER).with_suffix("").as_posix()
+        original = VERSIONS.get(name) or VERSIONS[name.partition("/")[0]]
         print(f"| {original} | `{name}` | {' | '.join(differences(path))} |")
 
 

@@ -8,19 +8,19 @@ import torch
 from torch import Tensor
 
 from regard import ops
-from regard.attention import AbstractAlignment, Mechanism
+from regard.attention import AbstractAlignment, HardmaxAlignment, Mechanism, SoftmaxAlignment, SparsemaxAlignment
 from regard.attention.contract import Look, Tree
 from regard.errors import ShapeError, UnsupportedError
 from regard.shapes import Bool, Float
 
 ProbabilityFunction = Callable[[Float[Tensor, "R S"]], Float[Tensor, "R S"]]
 
-NAMED: dict[str, ProbabilityFunction] = {
-    "softmax": ops.masked_softmax,
-    "hardmax": ops.hardmax,
-    "sparsemax": ops.sparsemax,
+NAMED: dict[str, tuple[Callable[[], AbstractAlignment], ProbabilityFunction]] = {
+    "softmax": (SoftmaxAlignment, ops.masked_softmax),
+    "hardmax": (HardmaxAlignment, ops.hardmax),
+    "sparsemax": (SparsemaxAlignment, ops.sparsemax),
 }
-"""The functions that `probability_fn` names; tensorflow-addons has no name for the last."""
+"""The alignments that `probability_fn` names, and what they compute; tensorflow-addons has no name for the last."""
 
 
 class FunctionAlignment(AbstractAlignment):
@@ -70,12 +70,14 @@ def with_function(
     Raises:
         UnsupportedError: for an unknown name.
     """
-    if isinstance(function, str):
+    alignment: AbstractAlignment
+    if not isinstance(function, str):
+        alignment = FunctionAlignment(function, mask_value)
+    else:
         check_name(function)
-        if mask_value is None:
-            return mechanism
-        function = NAMED[function]
-    return Mechanism(mechanism.score, FunctionAlignment(function, mask_value), mechanism.read, mechanism.window)
+        made, computed = NAMED[function]
+        alignment = made() if mask_value is None else FunctionAlignment(computed, mask_value)
+    return Mechanism(mechanism.score, alignment, mechanism.read, mechanism.window)
 
 
 def check_name(name: str) -> None:

@@ -81,13 +81,11 @@ class BahdanauAttention(ComposedAttention):
 
     def compose(self, query_size: int, memory_size: int) -> Mechanism:
         """`regard.attention.bahdanau`."""
-        alignment: Any = self.function if isinstance(self.function, str) else "softmax"
         mechanism = bahdanau(
             query_size=query_size,
             memory_size=memory_size,
             size=self.units,
             normalised=self.normalize,
-            alignment=alignment,
         )
         fill_vector(mechanism, self.kernel_initializer)
         return with_function(mechanism, self.function, self.score_mask_value)

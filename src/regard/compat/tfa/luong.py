@@ -77,8 +77,7 @@ class LuongAttention(ComposedAttention):
 
     def compose(self, query_size: int, memory_size: int) -> Mechanism:
         """`regard.attention.luong`."""
-        alignment: Any = self.function if isinstance(self.function, str) else "softmax"
-        mechanism = luong(query_size=query_size, memory_size=memory_size, learned_scale=self.scale, alignment=alignment)
+        mechanism = luong(query_size=query_size, memory_size=memory_size, learned_scale=self.scale)
         fill_keys(mechanism)
         return with_function(mechanism, self.function, self.score_mask_value)
 
