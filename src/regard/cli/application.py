@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from regard.cli import align, bench, data, evaluate, explain, info, plot, predict, train
+from regard.cli import align, bench, convert, data, evaluate, explain, info, plot, predict, train
 from regard.cli import list as catalogue
 from regard.cli.failure import report
 from regard.cli.options import SettingsCommand
@@ -56,6 +56,7 @@ for verb, example in (
     (plot.plot, "plot --model g2p-en attention --output attention.html"),
     (info.info, "info g2p-en"),
     (explain.explain, "explain runs/g2p"),
+    (convert.convert, "convert opennmt model_step_1000.pt --output models/translation"),
     (catalogue.list_, "list recipes"),
     (bench.bench, "bench additive --threads 1,2"),
 ):

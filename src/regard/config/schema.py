@@ -102,10 +102,11 @@ class DecoderConfig(Section):
         description="with `attend_then_recur`: what goes into the cell in the first step, what the first state attends "
         "to or zeros",
     )
-    bridge: Literal["dense", "linear", "tanh", "copy", "zero"] = Field(
+    bridge: Literal["dense", "linear", "tanh", "relu", "copy", "zero"] = Field(
         default="dense",
         description="how the first state follows from the encoder's last states: by a linear map with tanh (of an LSTM "
-        "only h), without tanh, or with tanh in h and c; copied; or zeros",
+        "only h), without tanh, or with tanh in h and c; `relu`, those of all layers "
+        "together by a map and max(0, ·); copied; or zeros",
     )
     bridge_layers: Literal["matched", "top"] = Field(
         default="matched",

@@ -13,7 +13,7 @@ from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models.contract import Encoded
 from regard.shapes import Float, keep_mask
 
-BridgeKind = Literal["dense", "copy", "zero", "linear", "tanh"]
+BridgeKind = Literal["dense", "copy", "zero", "linear", "tanh", "relu"]
 BridgeLayers = Literal["matched", "top"]
 MAPPED = ("dense", "linear", "tanh")
 """The kinds with maps."""
@@ -26,6 +26,7 @@ class Bridge(nn.Module):
     dense: h_0 = tanh(W x + b) and, for an LSTM, c_0 = W' x + b', with x the last states of an encoder layer (both
     directions, h and c). linear: h_0 = W x + b as well. tanh: also c_0 = tanh(W' x + b').
     copy: the states themselves. zero: zeros.
+    relu: [h_0^1; …; h_0^L] = max(0, W [h^1; …; h^L] + b), all L layers at once, and c_0 in the same way from all c.
     Layers are matched from the top; a deeper decoder uses the lowest encoder layer several times. With `layers="top"`
     the states of all layers follow from those of the encoder's top layer.
 
@@ -60,8 +61,8 @@ class Bridge(nn.Module):
         self.size = decoder.size
         self.mean: FixedContext | None = None
         if isinstance(encoder, int):
-            if kind == "copy":
-                raise ShapeError("bridge 'copy' copies last states, which this encoder does not have; use 'dense'.")
+            if kind in ("copy", "relu"):
+                raise ShapeError(f"bridge {kind!r} reads last states, which this encoder does not have; use 'dense'.")
             self.lower_layers = [0] * decoder.num_layers
             self.mean = FixedContext("mean", encoder)
             width = encoder if context_size is None else context_size
@@ -71,11 +72,17 @@ class Bridge(nn.Module):
             self.lower_layers = matched if layers == "matched" else [encoder.num_layers - 1] * decoder.num_layers
             if kind == "copy":
                 _check_copy(encoder, decoder, context_size)
+            if kind == "relu" and layers == "top":
+                raise ShapeError("bridge 'relu' maps the states of all layers; leave out layers='top'.")
+            if kind == "relu":
+                _check_same_layers(encoder, decoder, context_size)
             width = encoder.output_size * encoder.num_tensors if context_size is None else context_size
-        self.maps = nn.ModuleList(
-            nn.Linear(width, decoder.size * decoder.num_tensors)
-            for _ in range(decoder.num_layers if kind in MAPPED else 0)
-        )
+        maps = decoder.num_layers if kind in MAPPED else 0
+        sizes = width, decoder.size * decoder.num_tensors
+        if kind == "relu" and not isinstance(encoder, int):
+            maps = decoder.num_tensors
+            sizes = encoder.output_size * encoder.num_layers, decoder.size * decoder.num_layers
+        self.maps = nn.ModuleList(nn.Linear(*sizes) for _ in range(maps))
 
     def forward(self, encoded: Encoded, context: Float[Tensor, "B M"] | None = None) -> CellState:
         """The first state, B rows."""
@@ -92,6 +99,10 @@ class Bridge(nn.Module):
             raise UnsupportedError(
                 f"bridge {self.kind!r} needs the encoder's last states, and this encoder has none; use bridge 'zero'."
             )
+        if self.kind == "relu" and final is not None:
+            joined = [torch.cat([layer[number] for layer in final], -1) for number in range(self.num_tensors)]
+            first = [torch.relu(each(x)).split(self.size, -1) for each, x in zip(self.maps, joined, strict=True)]
+            return tuple(zip(*first, strict=True))
         states = []
         for layer, lower in enumerate(self.lower_layers):
             parts: tuple[Tensor, ...] = final[lower] if context is None else (context,)
@@ -112,6 +123,18 @@ def _check_copy(encoder: RecurrentStack, decoder: RecurrentStack, context_size: 
         raise ShapeError(
             "bridge 'copy' needs the same cell and width in encoder and decoder: the encoder's states are "
             f"{last[0]} with {last[1]} features, the decoder's {first[0]} with {first[1]}. Use 'dense'."
+        )
+
+
+def _check_same_layers(encoder: RecurrentStack, decoder: RecurrentStack, context_size: int | None) -> None:
+    """Refuses to map the states of all layers to those of another number of layers, or of other cells."""
+    if context_size is not None:
+        raise ShapeError("bridge 'relu' maps the last states of all layers; with a context vector use 'dense'.")
+    last, first = ((stack.num_layers, stack.num_tensors) for stack in (encoder, decoder))
+    if last != first:
+        raise ShapeError(
+            f"bridge 'relu' maps all layers together: the encoder has {last[0]} layers of {encoder.cell} cells, the "
+            f"decoder {first[0]} of {decoder.cell}. Make them equal, or use 'dense'."
         )
 
 

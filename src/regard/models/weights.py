@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from regard.errors import DataError, UnsupportedError
 from regard.layers import Norm, SinusoidalPositions, TokenEmbedding, TokenHead
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.named_weights import Names, load_named
 from regard.models.transformer import TransformerDecoder, TransformerEncoder, transformer_decoder, transformer_encoder
 from regard.models.transformer_options import TransformerOptions
 
-Names = Mapping[str, str]
 ATTENTION: Names = {
     "score.query_projection": "q_proj",
     "score.key_projection": "k_proj",
@@ -56,6 +56,8 @@ STACKED = ("q_proj", "k_proj", "v_proj")
 """The order of torch's stacked projections."""
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 """Activations by the names that others give them."""
+POSITIONS = (".embedding.positions.",)
+"""Weights that are the caller's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,7 +123,7 @@ def from_torch_transformer(
     names = _names(model, (TORCH_ENCODER, "encoder"), (TORCH_DECODER, "decoder"))
     names |= {"encoder.norm": "encoder.norm", "decoder.norm": "decoder.norm", "decoder.head.projection": "output"}
     names |= {"encoder.embedding.embedding.table": "source", "decoder.embedding.embedding.table": "target"}
-    return _load(model, theirs, names)
+    return load_named(model, theirs, names, skip=POSITIONS)
 
 
 def from_marian(
@@ -181,7 +183,8 @@ def from_marian(
     names |= {"encoder.embedding.embedding.table": "source", "decoder.embedding.embedding.table": "target"}
     names |= {"decoder.head.projection": "output"}
     computed = ("shared.", "lm_head.", "encoder.embed_", "decoder.embed_")
-    return _load(model, {name: tensor for name, tensor in theirs.items() if not name.startswith(computed)}, names)
+    read = {name: tensor for name, tensor in theirs.items() if not name.startswith(computed)}
+    return load_named(model, read, names, skip=POSITIONS)
 
 
 SIDES = ("encoder", "decoder")
@@ -273,33 +276,3 @@ def _names(model: EncoderDecoder, *tables: tuple[Names, str]) -> dict[str, str]:
         for number in range(len(sides[side].layers))
         for ours, name in names.items()
     }
-
-
-def _load(model: EncoderDecoder, theirs: Mapping[str, Tensor], names: Names) -> EncoderDecoder:
-    """The model with these weights, in float32 or, as they are, in float64; a bias that they do not have is 0.
-
-    Raises:
-        DataError: for a weight that is missing, of another shape, or left over.
-    """
-    unread = set(theirs)
-    if all(tensor.dtype == torch.float64 for tensor in theirs.values()):
-        model.double()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters(remove_duplicate=False):
-            if ".embedding.positions." in name:  # the caller's
-                continue
-            module, _, kind = name.rpartition(".")
-            their_name = f"{names.get(module, module)}.{kind}"
-            tensor = theirs.get(their_name)
-            unread.discard(their_name)
-            if tensor is None and kind == "bias":
-                parameter.zero_()
-            elif tensor is None:
-                raise DataError(f"There is no weight {their_name}, which {name} is read from.")
-            elif tensor.shape != parameter.shape:
-                raise DataError(f"{their_name} is {tuple(tensor.shape)}; {name} needs {tuple(parameter.shape)}.")
-            else:
-                parameter.copy_(tensor)
-    if unread:
-        raise DataError(f"Weights that nothing here computes: {', '.join(sorted(unread))}.")
-    return model

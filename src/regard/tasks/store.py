@@ -14,6 +14,7 @@ from regard.tasks.contract import AbstractModel
 from regard.tasks.fingerprints import DAMAGED
 
 WEIGHTS = "model.safetensors"
+CONFIGURATION = "config.yaml"
 CARD = "card.md"
 FINGERPRINTS = "data.json"
 
@@ -37,7 +38,7 @@ def save(model: AbstractModel[Any], folder: Path | str, *, half: bool = False) -
         del weights[name]
     if half:
         weights = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
-    save_configuration(model.config, folder / "config.yaml")
+    save_configuration(model.config, folder / CONFIGURATION)
     model.save_assets(folder)
     save_fingerprints(model, folder)
     if model.card:
@@ -48,6 +49,16 @@ def save(model: AbstractModel[Any], folder: Path | str, *, half: bool = False) -
         "model": model.config.model.model_dump(mode="json"),
     }
     files.write(weights, folder / WEIGHTS, extra=header)
+
+
+def file_names(folder: Path) -> set[str]:
+    """The names of the files that a saved model in a folder consists of.
+
+    Raises:
+        DataError: for a folder without a readable model.
+    """
+    _, header = files.read(folder / WEIGHTS)
+    return {WEIGHTS, CONFIGURATION, CARD, *header.get("files", ())}
 
 
 def save_fingerprints(model: AbstractModel[Any], folder: Path) -> None:

@@ -20,6 +20,7 @@ def bahdanau(
     size: int = 256,
     num_heads: int = 1,
     normalised: bool = False,
+    bias: bool = False,
     alignment: AlignmentName = "softmax",
     sharpening: float = 1.0,
     like: Literal["mozilla"] | None = None,
@@ -32,6 +33,7 @@ def bahdanau(
         size: width of the hidden layer.
         num_heads: several v, each over its own slice of the hidden layer; the contexts are concatenated.
         normalised: weight normalisation of v, with a bias.
+        bias: whether there is a bias inside the tanh without it, too, as in OpenNMT.
         alignment: the alignment, by name (`alignment_named`).
         sharpening: a factor on the energies.
         like: another implementation (`regard.attention.peers`), whose options are the defaults then.
@@ -44,7 +46,7 @@ def bahdanau(
     (arXiv 1409.0473).
     """
     return Mechanism(
-        AdditiveScore(query_size, memory_size, size, num_heads=num_heads, normalised=normalised),
+        AdditiveScore(query_size, memory_size, size, num_heads=num_heads, normalised=normalised, bias=bias),
         alignment_named(alignment, sharpening=sharpening, num_heads=num_heads),
         WeightedSum(memory_size, num_heads=num_heads),
         window,

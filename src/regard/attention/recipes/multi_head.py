@@ -36,6 +36,10 @@ def multi_head(
     bias: bool = False,
     normalised: bool = False,
     dropout: float = 0.0,
+    rotary_layout: Literal["interleaved", "half"] = "interleaved",
+    rotary_base: float = 10000.0,
+    max_distance: int = 16,
+    shared_offsets: bool = False,
     alignment: AlignmentName = "softmax",
     window: AbstractWindow | None = None,
 ) -> Mechanism:
@@ -48,10 +52,11 @@ def multi_head(
     - `rotary`: queries and keys are rotated by their positions (RoFormer, arXiv 2104.09864).
     - `linear_bias`: -m |i - j| is added, with a slope m for each head (ALiBi, arXiv 2108.12409).
     - `buckets`: a learned bias for each range of distances is added (T5, arXiv 1910.10683).
-    - `relative`: keys and values have learned vectors for offsets up to 16 (Shaw et al., arXiv 1803.02155).
+    - `relative`: keys and values have learned vectors for offsets (Shaw et al., arXiv 1803.02155).
     - `transformer_xl`: sinusoids of the offset, compared with the query (arXiv 1901.02860).
 
-    Further settings (the layout of pairs, the number of buckets, …) are options of the parts: compose them yourself.
+    Further settings (the number of buckets, how many features are rotated, …) are options of the parts: compose them
+    yourself.
 
     Args:
         query_size, memory_size: Q and M.
@@ -64,6 +69,10 @@ def multi_head(
         normalised: whether queries and keys have length 1, and a learned number scales their products
             (`NormalisedDotScore`); without positions, or with `rotary`, `linear_bias` or `buckets`.
         dropout: on the weights that read the values, in training (`DroppedRead`).
+        rotary_layout, rotary_base: of `rotary`, which features form a pair, and the base of the angles
+            (`RotaryDotScore`).
+        max_distance: of `relative`, the greatest offset with a vector of its own.
+        shared_offsets: of `relative`, whether keys and values have the same vectors, as in OpenNMT-py.
         alignment: the alignment, by name (`alignment_named`).
         window: a further window.
 
@@ -71,10 +80,18 @@ def multi_head(
     """
     if positions not in (None, *get_args(Positions)):
         raise UnsupportedError(f"positions={positions!r} must be one of {', '.join(get_args(Positions))}, or None.")
+    unread = {
+        "rotary": {"rotary_layout": rotary_layout != "interleaved", "rotary_base": rotary_base != 10000.0},
+        "relative": {"max_distance": max_distance != 16, "shared_offsets": shared_offsets},
+    }
+    for kind, options in unread.items():
+        for name, is_set in options.items():
+            if is_set and positions != kind:
+                raise UnsupportedError(f"{name} is an option of positions={kind!r}; got positions={positions!r}.")
     heads: dict[str, Any] = {"num_heads": num_heads, "num_key_value_heads": num_key_value_heads, "bias": bias}
     scores: dict[str | None, Callable[..., AbstractScore]] = {
-        "rotary": partial(RotaryDotScore, normalised=normalised),
-        "relative": RelativeDotScore,
+        "rotary": partial(RotaryDotScore, normalised=normalised, layout=rotary_layout, base=rotary_base),
+        "relative": partial(RelativeDotScore, max_distance=max_distance),
         "transformer_xl": TransformerXLScore,
     }
     if normalised and positions in ("relative", "transformer_xl"):
@@ -83,7 +100,16 @@ def multi_head(
             "offsets, too; leave one of them out."
         )
     content = NormalisedDotScore if normalised else ScaledDotScore
-    read: AbstractRead = (RelativeSum if positions == "relative" else ProjectedSum)(memory_size, size, **heads)
+    score_of = partial(scores.get(positions, content), query_size, memory_size, size, **heads)
+    read: AbstractRead
+    score: Any
+    if shared_offsets:
+        score = score_of()
+        read = RelativeSum(memory_size, size, max_distance=max_distance, offsets=score.offsets, **heads)
+    else:  # weights are drawn in this order
+        relative = partial(RelativeSum, max_distance=max_distance)
+        read = (relative if positions == "relative" else ProjectedSum)(memory_size, size, **heads)
+        score = score_of()
     is_past = type(window) is SlidingWindow and window.front is not None and window.front <= 0
     windows: list[AbstractWindow] = [CausalWindow()] if causal and not is_past else []
     if positions == "linear_bias":
@@ -93,7 +119,7 @@ def multi_head(
     if window is not None:
         windows.append(window)
     return Mechanism(
-        scores.get(positions, content)(query_size, memory_size, size, **heads),
+        score,
         alignment_named(alignment, num_heads=num_heads),
         DroppedRead(read, dropout=dropout) if dropout else read,
         Intersection(windows) if len(windows) > 1 else next(iter(windows), None),

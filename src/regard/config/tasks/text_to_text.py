@@ -82,6 +82,11 @@ class DataConfig(Section):
         "equal",
     )
     source: SideConfig = Field(default=SideConfig(), description="the texts of inputs")
+    source_end: bool = Field(
+        default=True,
+        description="an end symbol follows every input, so that the decoder can attend to it when it ends "
+        "([0003](decisions/0003-sources-end-with-an-end-symbol.md)); models of other programs may have learned without",
+    )
     target: TargetConfig = Field(default=TargetConfig(), description="the texts of outputs")
     max_length: Size = Field(
         default=400, description="pairs with more symbols on either side are left out and reported"

@@ -72,6 +72,12 @@ def check_pointer(config: TextToTextConfig) -> None:
         )
     if model.attention is None:
         raise ConfigError("a pointer copies what attention looks at; set model.attention, or leave it out", KEY_PATH)
+    if not config.data.source_end:
+        raise ConfigError(
+            "a pointer reads inputs with an end symbol, which it never copies; set data.source_end: true, or leave it "
+            "out",
+            KEY_PATH,
+        )
     source, target = config.data.source.units, config.data.target.units
     sources, targets = ((units,) if isinstance(units, str) else units for units in (source, target))
     if not any(comparable(one, targets[0]) for one in sources):

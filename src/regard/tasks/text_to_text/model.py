@@ -171,7 +171,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
 
     def loaded(self, sources: Sequence[TextSource]) -> Loaded:
         """The memory of texts and their end symbols."""
-        ids, mask = pad([source.encoding.ids for source in sources], end=EOS)
+        ids, mask = pad([source.encoding.ids for source in sources], end=self.source_end)
         extensions = [source.extension for source in sources]
         copied = padded([extension for extension in extensions if extension is not None]) if self.extended else {}
         with torch.inference_mode():
@@ -187,9 +187,16 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         found = []
         for side, ours, theirs in (("source", self.source, other.source), ("target", self.target, other.target)):
             found += [f"{side}: {line}" for line in differences_of_fields(ours, theirs)]
+        if self.source_end != other.source_end:
+            found.append("source: an end symbol follows the inputs of one of them only (data.source_end)")
         if (line := orders([self, other])) is not None:
             found.append(line)
         return found
+
+    @property
+    def source_end(self) -> int | None:
+        """The id that follows every input, if one does."""
+        return EOS if self.config.data.source_end else None
 
     @property
     def depends_on_inputs(self) -> bool:
@@ -304,7 +311,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
             strict: raises an error for a pair that cannot be read as it is, in place of a warning.
 
         Raises:
-            ConfigError: if the decoder has no such attention or head.
+            ConfigError: if the decoder has no such attention or head, or the inputs no end symbol.
             DataError: for the first pair that cannot be read as it is, if `strict`.
             UnsupportedError: for a model without attention.
         """
@@ -334,14 +341,19 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         if layer is None and head is None:
             layer, head = self.shown(self.config.decoding)
         kinds = {"words": words, "end_symbol": end_symbol}
+        if end_symbol and self.source_end is None:
+            raise ConfigError(
+                "end_symbol: no end symbol follows the inputs of this model (data.source_end); leave it out."
+            )
 
         def memory(batch: np.ndarray) -> Any:
             return self.loaded([sources[i] for i in batch]).memory
 
+        encodings = [source.encoding for source in sources]
         return align(
             self.module.decoder,
             memory,
-            Side(self.source, inputs, [source.encoding for source in sources], **kinds),
+            Side(self.source, inputs, encodings, has_end=self.source_end is not None, **kinds),
             Side(self.target, outputs, targets, **kinds),
             ids,
             texts=outputs,
@@ -390,7 +402,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         """
         if prediction.alignment is None:
             return replace(prediction, alternatives=tuple(map(self.by_words, prediction.alternatives)))
-        source, columns = _in_words(self.source, prediction.source_tokens, has_end=True)
+        source, columns = _in_words(self.source, prediction.source_tokens, has_end=self.config.data.source_end)
         target, rows = _in_words(self.target, prediction.tokens, has_end=prediction.stop_reason == "eos")
         merged = {name: merge_words(a, columns, rows).weights for name, a in prediction.alignments.items()}
         return replace(
@@ -436,7 +448,7 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
             size=len(encoding.tokens),
             content=content,
             spelling=spelling,
-            columns=[*encoding.tokens, END],
+            columns=[*encoding.tokens, *[END] * self.config.data.source_end],
             unknown=unknown,
             warnings=self._reasons(encoding, unknown, "input"),
             encoding=encoding,

@@ -1,0 +1,131 @@
+"""Recurrent models with OpenNMT's global attention, as OpenNMT-py and eole have them.
+
+    s_t = cells([x_t; õ_{t-1}], s_{t-1}),  α_t = softmax(score(s_t, h)),  c_t = Σ α_tj h_j,  õ_t = f(W [c_t; s_t] + b)
+
+with f = tanh and b = 0 for the scores sᵀh (dot) and (A s)ᵀh (general), and f(x) = x for vᵀ tanh(W s + b + U h) (mlp).
+Without input feeding the cells read x_t alone. The first state is that of the encoder, or a map of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.models.named_weights import Names
+
+CELLS = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn"}
+"""Cells by the names that OpenNMT gives them."""
+DIRECTIONS = ("", "_reverse")
+KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GlobalAttentionModel:
+    """What a model is built like.
+
+    Args:
+        cell: lstm, gru or rnn.
+        bidirectional: whether the encoder reads in both directions, each with half of the size.
+        layers: of the encoder and of the decoder.
+        size: D, of the encoder's outputs and of the decoder's states.
+        source_size, target_size: of the embeddings.
+        input_feeding: whether õ is fed back.
+        attention: dot, general or mlp; None: the output layer reads the states.
+        alignment: softmax or sparsemax.
+        bridge: whether a map turns the encoder's last states into the first state.
+        tied_weights, shared_embeddings: whether the output layer, or the encoder, has the matrix of the target's
+            embeddings.
+        dropout: in training.
+        source, target: the names of the embeddings' modules.
+    """
+
+    cell: str
+    bidirectional: bool
+    layers: int
+    size: int
+    source_size: int
+    target_size: int
+    input_feeding: bool
+    attention: str | None
+    alignment: str
+    bridge: bool
+    tied_weights: bool
+    shared_embeddings: bool
+    dropout: float
+    source: str
+    target: str
+
+    def section(self) -> dict[str, Any]:
+        """The section `model` of the configuration."""
+        attention: dict[str, Any] | None = None
+        if self.attention == "mlp":
+            attention = {"recipe": "bahdanau", "size": self.size, "bias": True, "alignment": self.alignment}
+        elif self.attention is not None:
+            attention = {"recipe": "luong", "score": self.attention, "alignment": self.alignment}
+        shared = {"cell": self.cell, "layers": self.layers, "dropout": self.dropout}
+        decoder: dict[str, Any] = {
+            **shared,
+            "size": self.size,
+            "embedding_size": self.target_size,
+            "bridge": "relu" if self.bridge else "copy",
+            "tied_weights": self.tied_weights,
+            "specials": "forbidden",
+        }
+        if attention is not None:
+            decoder["input_feeding"] = self.input_feeding
+        if self.attention == "mlp":
+            pass
+        return {
+            "architecture": "recurrent",
+            "encoder": {
+                **shared,
+                "size": self.size // (1 + self.bidirectional),
+                "bidirectional": self.bidirectional,
+                "embedding_size": self.source_size,
+            },
+            "decoder": decoder,
+            "attention": attention,
+            "shared_embeddings": self.shared_embeddings,
+        }
+
+    def names(self) -> Names:
+        """The names of our modules and weights there."""
+        names = {
+            "encoder.embedding.table": self.source,
+            "decoder.embedding.table": self.target,
+            "decoder.head.projection": "generator",
+            "decoder.readout": "decoder.attn.linear_out",
+            "decoder.attention.score.query_projection": "decoder.attn.linear_query",
+            "decoder.attention.score.key_projection": "decoder.attn.linear_context",
+            "decoder.attention.score.v": "decoder.attn.v.weight",
+        }
+        if self.attention == "general":
+            names["decoder.attention.score.key_projection"] = "decoder.attn.linear_in"
+        for layer in range(self.layers):
+            for kind in KINDS:
+                for direction in DIRECTIONS[: 1 + self.bidirectional]:
+                    ours = f"encoder.stack.layers.{layer}.{kind}_l0{direction}"
+                    names[ours] = f"encoder.rnn.{kind}_l{layer}{direction}"
+                theirs = f"layers.{layer}.{kind}" if self.input_feeding else f"{kind}_l{layer}"
+                names[f"decoder.stack.layers.{layer}.{kind}_l0"] = f"decoder.rnn.{theirs}"
+        for number in range(1 + (self.cell == "lstm")):
+            names[f"decoder.bridge.maps.{number}"] = f"encoder.bridge.{number}"
+        return names
+
+    def arranged(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The weights in our order of rows and columns, under their names."""
+        arranged = dict(weights)
+        out, into = "decoder.attn.linear_out.weight", "decoder.attn.linear_in.weight"
+        if out in arranged and arranged[out].dim() == 2:  # [c; s] there, [s; c] here
+            arranged[out] = torch.cat(arranged[out].chunk(2, 1)[::-1], 1)
+        if into in arranged:  # of the query there, of the keys here
+            arranged[into] = arranged[into].t()
+        for name in [name for name in arranged if name.startswith("encoder.bridge.") and self.bidirectional]:
+            # the states of both directions are mapped in two halves by one map
+            weight = arranged[name]
+            arranged[name] = torch.block_diag(weight, weight) if weight.dim() == 2 else torch.cat([weight, weight])
+        return arranged

@@ -1,0 +1,24 @@
+"""The kinds of models that can be converted, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from regard.config.spelling import suggestion
+from regard.conversion.contract import AbstractKind
+from regard.conversion.opennmt import OpenNMT
+from regard.errors import ConfigError
+
+KINDS: Mapping[str, AbstractKind] = {"opennmt": OpenNMT()}
+"""The kinds by the names that `regard convert` takes."""
+
+
+def kind_of(name: str) -> AbstractKind:
+    """The kind of a name.
+
+    Raises:
+        ConfigError: for a name that is none; the text has the nearest.
+    """
+    if name not in KINDS:
+        raise ConfigError(f"there is no kind {name!r}; {suggestion(name, KINDS)}")
+    return KINDS[name]

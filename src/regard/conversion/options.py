@@ -1,0 +1,46 @@
+"""The options of a model of another program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from regard.errors import DataError, UnsupportedError
+
+
+class Options:
+    """Values by name, some of which are refused.
+
+    Args:
+        values: those of the model.
+        program: named in messages.
+        defaults: of those that older versions did not save.
+    """
+
+    def __init__(self, values: Mapping[str, Any], program: str, defaults: Mapping[str, Any]) -> None:
+        self.values = {**defaults, **values}
+        self.program = program
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of an option.
+
+        Raises:
+            DataError: if there is none.
+        """
+        if name not in self.values:
+            raise DataError(f"The options of the model of {self.program} lack {name!r}.")
+        return self.values[name]
+
+    def require(self, name: str, accepted: Sequence[Any], because: str = "nothing here computes it") -> Any:
+        """The value of an option, one of those that can be expressed.
+
+        Raises:
+            UnsupportedError: for another value; the text says why.
+        """
+        value = self[name]
+        if value not in accepted:
+            choices = " or ".join(map(repr, accepted))
+            raise UnsupportedError(
+                f"The option {name} of the model of {self.program} is {value!r}, but {because}; it must be {choices}."
+            )
+        return value

@@ -1,0 +1,74 @@
+"""Vocabularies of other programs, and the order of their rows in weights."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.data import Vocabulary
+from regard.data.vocabulary import SPECIALS
+from regard.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """A vocabulary as we have it, with the number that each of its ids has in the other program.
+
+    Args:
+        vocabulary: of the symbols without the specials.
+        numbers: (N,) of `<pad>`, `<s>`, `</s>`, `<unk>` and the symbols, their numbers there; -1 for a special that the
+            other program does not have.
+    """
+
+    vocabulary: Vocabulary
+    numbers: Tensor
+
+    @classmethod
+    def of(
+        cls, tokens: Sequence[str], *, padding: str | None, begin: str | None, end: str | None, unknown: str | None
+    ) -> Symbols:
+        """The vocabulary of the other program's symbols, in their order.
+
+        Args:
+            tokens: all symbols, the specials among them.
+            padding, begin, end, unknown: which of them are the specials; None, or a symbol that is not there: none is.
+                One symbol may be several, as in Marian, whose outputs begin with the padding.
+
+        Raises:
+            DataError: for a symbol that occurs twice, or a vocabulary without an end symbol.
+        """
+        places = {token: number for number, token in enumerate(tokens)}
+        if len(places) < len(tokens):
+            repeated = Counter(tokens).most_common(1)[0][0]
+            raise DataError(f"The vocabulary has {repeated!r} twice, so that ids do not follow from symbols.")
+        specials = (padding, begin, end, unknown)
+        if end not in places:
+            raise DataError(f"The vocabulary has no end symbol ({end}), so that no output would ever end.")
+        others = [token for token in tokens if token not in specials]
+        numbers = [-1 if special is None else places.get(special, -1) for special in specials]
+        numbers += [places[token] for token in others]
+        return cls(Vocabulary(others), torch.tensor(numbers))
+
+    @property
+    def missing(self) -> list[str]:
+        """The names of the specials that the other program does not have."""
+        return [name for name, number in zip(SPECIALS, self.numbers.tolist()) if number < 0]
+
+    def rows(self, weight: Tensor) -> Tensor:
+        """The rows of a weight or a bias in our order, (N, …); of a special that they do not have, zeros.
+
+        Raises:
+            DataError: for a weight with fewer rows than symbols.
+        """
+        count = int(self.numbers.max()) + 1
+        if len(weight) < count:
+            raise DataError(
+                f"A weight has {len(weight):,} rows, but the vocabulary {count:,} symbols; are they of one model?"
+            )
+        rows = weight[self.numbers.clamp(min=0)].clone()
+        rows[self.numbers < 0] = 0
+        return rows

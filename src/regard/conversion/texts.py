@@ -1,0 +1,56 @@
+"""Models that turn texts into texts, of weights by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.conversion.contract import UNKNOWN_DATA, Converted
+from regard.conversion.symbols import Symbols
+from regard.data import Field, Normalisation
+from regard.data.units import WhitespaceUnits
+from regard.models.named_weights import Names, load_named
+from regard.tasks import TextToText
+
+SIDE: Mapping[str, Any] = {"units": "whitespace", "case": "keep", "unicode": "keep"}
+"""How texts become symbols that were split into them before."""
+
+
+def split_field(symbols: Symbols) -> Field:
+    """The field of texts that are symbols between blanks."""
+    return Field(Normalisation("keep", "keep"), WhitespaceUnits(), symbols.vocabulary)
+
+
+def text_model(
+    source: Field,
+    target: Field,
+    weights: Mapping[str, Tensor],
+    names: Names | Callable[[nn.Module], Names],
+    *,
+    data: Mapping[str, Any],
+    model: Mapping[str, Any],
+    decoding: Mapping[str, Any],
+    notes: Sequence[str] = (),
+) -> Converted:
+    """The model of a configuration with these weights.
+
+    Args:
+        source, target: the fields.
+        weights, names: as in `load_named`, or the names of a network; rows of symbols are in our order.
+        data, model, decoding: sections of the configuration; the rest has its defaults.
+        notes: as in `Converted`.
+
+    Raises:
+        DataError: for weights that do not fit.
+        ConfigError: for a configuration that contradicts itself.
+    """
+    config = TextToTextConfig.model_validate(
+        {"data": {"train": UNKNOWN_DATA, **data}, "model": dict(model), "decoding": dict(decoding)}
+    )
+    converted = TextToText.build(config, source, target)
+    load_named(converted.module, weights, names(converted.module) if callable(names) else names)
+    converted.module.float()
+    return Converted(converted, tuple(notes))

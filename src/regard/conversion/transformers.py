@@ -1,0 +1,129 @@
+"""Transformers with layer norms before the sublayers, as OpenNMT-py and eole have them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch import nn
+
+from regard.models.named_weights import Names
+
+PROJECTIONS: Names = {
+    "query_projection": "linear_query",
+    "key_projection": "linear_keys",
+    "value_projection": "linear_values",
+    "output_projection": "final_linear",
+    "offsets": "relative_positions_embeddings",
+}
+"""The modules of multi-head attention, wherever in it they are."""
+ATTENTION = re.compile(rf"(?P<layer>\w+\.layers\.\d+)\.(?P<which>\w+)\.[\w.]*?(?P<projection>{'|'.join(PROJECTIONS)})$")
+Positions = Literal["sinusoidal", "rotary", "linear_bias", "relative"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Naming:
+    """The names that a program gives to the parts of a Transformer.
+
+    Args:
+        source, target: the embeddings.
+        layers: of either side, what is before the number of a layer.
+        parts: of a layer of either side, its modules but the projections.
+    """
+
+    source: str
+    target: str
+    layers: Names
+    parts: Mapping[str, Names]
+
+    def names(self, module: nn.Module) -> Names:
+        """The names of our modules there."""
+        names = {
+            "encoder.embedding.embedding.table": self.source,
+            "decoder.embedding.embedding.table": self.target,
+            "decoder.head.projection": "generator",
+            "encoder.norm": "encoder.layer_norm",
+            "decoder.norm": "decoder.layer_norm",
+        }
+        for name, _ in module.named_modules(remove_duplicate=False):
+            side, _, rest = name.partition(".layers.")
+            number, _, part = rest.partition(".")
+            parts = self.parts.get(side, {})
+            if found := ATTENTION.match(name):
+                theirs = parts[found["which"]], PROJECTIONS[found["projection"]]
+                names[name] = ".".join((self.layers[side], number, *theirs))
+            elif part in parts:
+                names[name] = ".".join((self.layers[side], number, parts[part]))
+        vectors = [name for name in names if name.endswith(".offsets")]
+        return names | {f"{name}.vectors": f"{names[name]}.weight" for name in vectors}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreNormTransformer:
+    """What a model is built like.
+
+    Args:
+        layers: of the encoder and of the decoder.
+        size, heads, key_value_heads, feed_forward_size, activation, norm_epsilon, projection_bias: as in a
+            configuration.
+        positions: as in a configuration; None: none.
+        scaled_embeddings: whether embeddings are multiplied by √D.
+        rotary_layout, rotary_base, max_distance: as options of `multi_head`.
+        tied_weights, shared_embeddings: whether the output layer, or the encoder, has the matrix of the target's
+            embeddings.
+        dropout, attention_dropout: in training.
+    """
+
+    layers: tuple[int, int]
+    size: int
+    heads: int
+    key_value_heads: int | None
+    feed_forward_size: int
+    activation: str
+    norm_epsilon: float
+    projection_bias: bool
+    positions: Positions | None
+    scaled_embeddings: bool
+    rotary_layout: str
+    rotary_base: float
+    max_distance: int
+    tied_weights: bool
+    shared_embeddings: bool
+    dropout: float
+    attention_dropout: float
+
+    def section(self) -> dict[str, Any]:
+        """The section `model` of the configuration."""
+        attention: dict[str, Any] = {"recipe": "multi_head"}
+        if self.positions == "rotary":
+            attention |= {"rotary_layout": self.rotary_layout, "rotary_base": self.rotary_base}
+        if self.positions == "relative":
+            attention |= {"max_distance": self.max_distance, "shared_offsets": True}
+        side = {
+            "size": self.size,
+            "heads": self.heads,
+            "key_value_heads": self.key_value_heads,
+            "feed_forward_size": self.feed_forward_size,
+            "activation": self.activation,
+            "norm": "pre",
+            "norm_epsilon": self.norm_epsilon,
+            "projection_bias": self.projection_bias,
+            "positions": self.positions,
+            "scaled_embeddings": self.scaled_embeddings,
+            "self_attention": attention,
+            "dropout": self.dropout,
+            "attention_dropout": self.attention_dropout,
+        }
+        return {
+            "architecture": "transformer",
+            "encoder": {**side, "layers": self.layers[0]},
+            "decoder": {
+                **side,
+                "layers": self.layers[1],
+                "tied_weights": self.tied_weights,
+                "specials": "forbidden",
+            },
+            "shared_embeddings": self.shared_embeddings,
+        }

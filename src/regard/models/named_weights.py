@@ -1,0 +1,54 @@
+"""Weights of other programs, which are found by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import DataError
+
+Names = Mapping[str, str]
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
+
+
+def load_named(module: ModuleT, theirs: Mapping[str, Tensor], names: Names, *, skip: Sequence[str] = ()) -> ModuleT:
+    """The module with these weights, in float32 or, as they are, in float64; a bias that they do not have is 0.
+
+    Args:
+        module: its weights are replaced.
+        theirs: weights by the names that the other program gives them.
+        names: of our modules, or of single weights, their names; those that are missing have the same name there.
+        skip: parts of the names of weights that stay as they are.
+
+    Raises:
+        DataError: for a weight that is missing, of another shape, or left over; it names the first, or all left over.
+
+    >>> layer = load_named(nn.Linear(2, 1), {"out.weight": torch.ones(1, 2)}, {"": "out"})
+    >>> layer.bias.item()
+    0.0
+    """
+    unread = set(theirs)
+    if all(tensor.dtype == torch.float64 for tensor in theirs.values()):
+        module.double()
+    with torch.no_grad():
+        for name, parameter in module.named_parameters(remove_duplicate=False):
+            if any(part in name for part in skip):
+                continue
+            owner, _, kind = name.rpartition(".")
+            their_name = names.get(name) or f"{names.get(owner, owner)}.{kind}"
+            tensor = theirs.get(their_name)
+            unread.discard(their_name)
+            if tensor is None and kind == "bias":
+                parameter.zero_()
+            elif tensor is None:
+                raise DataError(f"There is no weight {their_name}, which {name} is read from.")
+            elif tensor.shape != parameter.shape:
+                raise DataError(f"{their_name} is {tuple(tensor.shape)}; {name} needs {tuple(parameter.shape)}.")
+            else:
+                parameter.copy_(tensor)
+    if unread:
+        raise DataError(f"Weights that nothing here computes: {', '.join(sorted(unread))}.")
+    return module

@@ -1,0 +1,146 @@
+"""Conversions of models of other programs: the framework, whatever the program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from regard.cli import run
+from regard.conversion import KINDS, Origin, convert
+from regard.conversion.files import read_arrays, read_checkpoint, read_json, read_safetensors, read_yaml
+from regard.conversion.options import Options
+from regard.conversion.symbols import Symbols
+from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
+from regard.models.named_weights import load_named
+
+SPECIALS = {"padding": "<blank>", "begin": "<s>", "end": "</s>", "unknown": "<unk>"}
+
+
+class Malicious:
+    def __reduce__(self):
+        return os.system, ("touch /tmp/regard-was-here",)
+
+
+def test_rows_of_symbols_are_brought_into_our_order():
+    symbols = Symbols.of(["<unk>", "<blank>", "<s>", "</s>", "b", "a"], **SPECIALS)
+    assert symbols.vocabulary.symbols == ("b", "a")
+    assert symbols.rows(torch.arange(6)).tolist() == [1, 2, 3, 0, 4, 5]
+    assert symbols.missing == []
+
+
+def test_a_special_that_the_other_program_lacks_has_zeros():
+    symbols = Symbols.of(["</s>", "a", "<unk>"], **SPECIALS)
+    assert symbols.rows(torch.tensor([[3.0], [4.0], [5.0]])).flatten().tolist() == [0, 0, 3, 5, 4]
+    assert symbols.missing == ["<pad>", "<s>"]
+
+
+def test_vocabularies_that_cannot_be_read_are_refused():
+    with pytest.raises(DataError, match="'a' twice"):
+        Symbols.of(["</s>", "a", "a"], **SPECIALS)
+    with pytest.raises(DataError, match="no end symbol"):
+        Symbols.of(["a"], **SPECIALS)
+    with pytest.raises(DataError, match="2 rows, but the vocabulary 3 symbols"):
+        Symbols.of(["</s>", "a", "<unk>"], **SPECIALS).rows(torch.zeros(2))
+
+
+def test_weights_are_loaded_by_name_and_each_is_accounted_for():
+    theirs = {"out.w": torch.ones(3, 2), "out.bias": torch.ones(3)}
+    layer = load_named(nn.Linear(2, 3), theirs, {"": "out", "weight": "out.w"})
+    assert layer.weight.sum() == 6
+    assert layer.bias.sum() == 3
+    with pytest.raises(DataError, match=r"no weight out\.weight, which weight"):
+        load_named(nn.Linear(2, 3), {}, {"": "out"})
+    with pytest.raises(DataError, match=r"out\.w is \(3, 2\); weight needs \(3, 4\)"):
+        load_named(nn.Linear(4, 3), theirs, {"": "out", "weight": "out.w"})
+    with pytest.raises(DataError, match=r"nothing here computes: more"):
+        load_named(nn.Linear(2, 3), {**theirs, "more": torch.ones(1)}, {"": "out", "weight": "out.w"})
+
+
+def test_checkpoints_are_read_without_running_code(tmp_path):
+    path = tmp_path / "model.pt"
+    torch.save({"opt": argparse.Namespace(size=3), "weight": torch.ones(2)}, path)
+    assert read_checkpoint(path)["opt"].size == 3
+    torch.save({"opt": Malicious()}, path)
+    with pytest.raises(DataError, match="could run code is not read"):
+        read_checkpoint(path)
+    assert not os.path.exists("/tmp/regard-was-here")
+    path.write_bytes(pickle.dumps(Malicious(), protocol=2))
+    with pytest.raises(DataError, match="could run code is not read"):
+        read_checkpoint(path)
+    path.write_bytes(b"nothing")
+    with pytest.raises(DataError, match=r"model\.pt"):
+        read_checkpoint(path)
+    with pytest.raises(DataError, match="there is no such file"):
+        read_checkpoint(tmp_path / "other.pt")
+    with pytest.raises(DataError, match="it is a folder"):
+        read_checkpoint(tmp_path)
+
+
+def test_other_files_are_read_as_data(tmp_path):
+    path = tmp_path / "file"
+    np.savez(tmp_path / "arrays.npz", a=np.ones(2))
+    assert read_arrays(tmp_path / "arrays.npz")["a"].tolist() == [1, 1]
+    np.savez(tmp_path / "objects.npz", a=np.array([Malicious()], dtype=object))
+    with pytest.raises(DataError, match="not an archive of numpy arrays of numbers"):
+        read_arrays(tmp_path / "objects.npz")
+    path.write_text("{")
+    with pytest.raises(DataError, match="not JSON"):
+        read_json(path)
+    with pytest.raises(DataError, match="not a safetensors file"):
+        read_safetensors(path)
+    path.write_text("!!python/object/apply:os.system ['touch /tmp/regard-was-here']")
+    with pytest.raises(DataError, match="not plain YAML"):
+        read_yaml(path)
+
+
+def test_options_are_refused_by_name_and_value():
+    options = Options({"norm": "rms"}, "Toolkit", {"layers": 2})
+    assert options["layers"] == 2
+    with pytest.raises(UnsupportedError, match=r"option norm of the model of Toolkit is 'rms'.*must be 'standard'"):
+        options.require("norm", ["standard"])
+    with pytest.raises(DataError, match="lack 'heads'"):
+        options["heads"]
+
+
+def test_kinds_files_and_facts_that_there_are_not_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="no kind 'opennnmt'; did you mean 'opennmt'"):
+        convert("opennnmt", tmp_path, tmp_path / "out")
+    for what in ("files", "facts"):
+        with pytest.raises(ConfigError, match="nothing here reads it"):
+            convert("opennmt", tmp_path, tmp_path / "out", **{what: {"x": tmp_path}})
+    assert all(kind.summary and not kind.check(Origin(tmp_path)) for kind in KINDS.values())
+
+
+def test_an_output_that_is_not_a_saved_model_is_never_replaced(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.txt").write_text("years of work")
+    with pytest.raises(RegardError, match="the folder exists"):
+        convert("opennmt", tmp_path / "none.pt", tmp_path / "out")
+    with pytest.raises(RegardError, match=r"belong to no saved model \(thesis\.txt\)"):
+        convert("opennmt", tmp_path / "none.pt", tmp_path / "out", overwrite=True)
+    with pytest.raises(RegardError, match="this is a file"):
+        convert("opennmt", tmp_path / "none.pt", tmp_path / "out" / "thesis.txt", overwrite=True)
+    with pytest.raises(DataError, match="there is no such file"):
+        convert("opennmt", tmp_path / "none.pt", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_command_refuses_flags_that_it_cannot_read(tmp_path, capsys):
+    words = ["convert", "opennmt", str(tmp_path / "none.pt"), "--output", str(tmp_path / "out")]
+    for flags, text in (
+        (["--file", "vocabulary"], "expected NAME=VALUE"),
+        (["--fact", "a=1", "--fact", "a=2"], "--fact a is given twice"),
+        (["--fact", "a=[1"], "'[1' is not a value of YAML"),
+        (["--fact", "heads=8"], "--fact heads: nothing here reads it"),
+        ([], "none.pt: there is no such file"),
+    ):
+        assert run([*words, *flags]) == 2
+        assert text in capsys.readouterr().err
+    assert json.dumps([p.name for p in tmp_path.iterdir()]) == "[]"
