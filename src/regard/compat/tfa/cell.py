@@ -159,6 +159,15 @@ def as_cell(cell: Any, name: str = "cell") -> Any:
     )
 
 
+def initial_state(cell: Any, batch_size: int, dtype: Type = None) -> Tree:
+    """The first state of a cell, by whichever of the calls it has; zeros of its state's sizes if it has none."""
+    if hasattr(cell, "get_initial_state"):
+        return with_tuples(cell.get_initial_state(batch_size=batch_size, dtype=dtype))
+    if hasattr(cell, "zero_state"):
+        return with_tuples(cell.zero_state(batch_size, dtype))
+    return _zeros(cell.state_size, batch_size, torch.empty(0, dtype=type_of(dtype)))
+
+
 def with_tuples(state: Any) -> Tree:
     """A state with tuples in the place of lists, which trees do not have."""
     if isinstance(state, (list, tuple)):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
-from regard.compat.tfa.cell import LSTMStateTuple, RNNCell, as_cell
+from regard.compat.tfa.cell import LSTMStateTuple, RNNCell, as_cell, initial_state
 from regard.compat.tfa.deferred import Type
 from regard.compat.tfa.dense import Dense
 from regard.errors import ConfigError, ShapeError, UnsupportedError
@@ -36,8 +36,9 @@ class AbstractCellWrapper(RNNCell):
 
     def get_initial_state(self, inputs: Tree = None, batch_size: int | None = None, dtype: Type = None) -> Tree:
         """The cell's."""
-        if hasattr(self.cell, "get_initial_state"):
-            return self.cell.get_initial_state(inputs=inputs, batch_size=batch_size, dtype=dtype)
+        like = next(tree.leaves(inputs), None)
+        if like is None and batch_size is not None:
+            return initial_state(self.cell, batch_size, dtype)
         return super().get_initial_state(inputs, batch_size, dtype)
 
 
@@ -182,9 +183,9 @@ class MultiRNNCell(RNNCell):
     def get_initial_state(self, inputs: Tree = None, batch_size: int | None = None, dtype: Type = None) -> Tree:
         """Those of the cells, a tuple."""
         like = next(tree.leaves(inputs), None)
-        if like is not None:
-            batch_size, dtype = like.shape[0], like.dtype
-        return tuple(cell.get_initial_state(inputs=like, batch_size=batch_size, dtype=dtype) for cell in self.cells)
+        if like is None and batch_size is not None:
+            return tuple(initial_state(cell, batch_size, dtype) for cell in self.cells)
+        return super().get_initial_state(inputs, batch_size, dtype)
 
     def forward(self, inputs: Tree, state: Tree) -> tuple[Tensor, Tree]:
         """A step of every cell."""

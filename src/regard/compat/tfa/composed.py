@@ -54,6 +54,7 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
         self.units = units
         self.mechanism: Mechanism | None = None
         self._given = {"query_layer": query_layer, "memory_layer": memory_layer}
+        self._sizes = {"query_size": query_size, "memory_size": memory_size}
         self._query_size = query_size if self.projects_query else units
         self._memory_size = memory_size
         self._memory: Memory | None = None
@@ -100,7 +101,7 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
             bias = score.query_projection.bias
             score.query_projection = layer if bias is None else Shifted(layer, bias)
         placed(mechanism, self.dtype, like)
-        self.mechanism = mechanism
+        self.mechanism = mechanism.train(self.training)
         self._query_size, self._memory_size = query_size, memory_size
 
     def build_for(self, query_size: int, like: Tensor | None = None) -> None:
@@ -246,13 +247,16 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
         """Of a mechanism that draws random numbers; torch's own if None."""
         return None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or a pickle has: everything but the memory."""
+        return super().__getstate__() | {"_memory": None}
+
     def get_config(self) -> dict[str, Any]:
         """The arguments of the constructor, but for the memory and the weights."""
         for name, layer in self._given.items():
             if layer is not None:
                 raise UnsupportedError(f"A configuration cannot hold the module {name}: build the mechanism anew.")
-        sizes = {"query_size": self._query_size if self.projects_query else None, "memory_size": self._memory_size}
-        return super().get_config() | {"units": self.units} | sizes
+        return super().get_config() | {"units": self.units} | self._sizes
 
 
 _KEYS: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {

@@ -236,6 +236,10 @@ class AttentionMechanism(nn.Module):
                 "memory_sequence_length), or give memory to the constructor."
             )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or a pickle has: everything but the memory."""
+        return self.__dict__ | {"_values": None, "_keys": None, "_mask": None}
+
     def get_config(self) -> dict[str, Any]:
         """The arguments of the constructor, but for the memory and the weights."""
         for name in ("query_layer", "memory_layer"):

@@ -11,6 +11,7 @@ from torch import Tensor
 from regard import tree
 from regard.attention.contract import Tree
 from regard.compat.tfa.cell import as_cell, with_tuples
+from regard.compat.tfa.cell import initial_state as zero_state
 from regard.compat.tfa.deferred import Type
 from regard.compat.tfa.state import carry
 from regard.errors import ShapeError, UnsupportedError
@@ -61,8 +62,8 @@ def dynamic_rnn(
     lengths = _lengths(sequence_length, rows, steps, first)
     state = with_tuples(initial_state)
     if state is None:
-        state = cell.get_initial_state(inputs=None, batch_size=rows, dtype=dtype or _kind(first))
-        state = tree.map(lambda leaf: leaf.to(first.device), with_tuples(state))
+        made = zero_state(cell, rows, dtype or _kind(first))
+        state = tree.map(lambda leaf: leaf.to(first.device), made)
     shortest = steps if lengths is None or rows == 0 else int(lengths.min())
     longest = steps if lengths is None or rows == 0 else int(lengths.max())
     outputs = []

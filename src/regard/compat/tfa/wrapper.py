@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
-from regard.compat.tfa.cell import RNNCell, as_cell, with_tuples
+from regard.compat.tfa.cell import RNNCell, as_cell, initial_state, with_tuples
 from regard.compat.tfa.deferred import Type, type_of
 from regard.compat.tfa.dense import Dense
 from regard.compat.tfa.mechanism import AttentionMechanism
@@ -183,9 +183,7 @@ class AttentionWrapper(RNNCell):
         kind = type_of(dtype) or first.dtype
         cell_state = self.initial_cell_state
         if cell_state is None:
-            make = self.cell.get_initial_state if hasattr(self.cell, "get_initial_state") else None
-            made = self.cell.zero_state(rows, kind) if make is None else make(batch_size=rows, dtype=kind)
-            cell_state = tree.map(lambda leaf: leaf.to(first.device), with_tuples(made))
+            cell_state = tree.map(lambda leaf: leaf.to(first.device), initial_state(self.cell, rows, kind))
         alignments = [mechanism.initial_alignments(rows, kind) for mechanism in self.attention_mechanisms]
         return AttentionWrapperState(
             cell_state,
@@ -284,12 +282,6 @@ def _width(layer: Any, size: int, mechanism: AttentionMechanism) -> int:
     for name in ("out_features", "units", "output_size"):
         if isinstance(width := getattr(layer, name, None), int):
             return width
-    if isinstance(layer, nn.Sequential) and len(layer):
-        for part in reversed(layer):
-            if isinstance(width := getattr(part, "out_features", None), int):
-                return width
-            if any(True for _ in part.parameters()):
-                break
     memory = next(tree.leaves(mechanism.values))
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         return int(layer(memory.new_zeros(1, size + mechanism.context_size)).shape[-1])
