@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from regard import tree
+from regard.compat import tfa
 from regard.compat.legacy_seq2seq import (
     AttentionDecoder,
     EmbeddingAttentionDecoder,
@@ -22,10 +24,16 @@ B, T, S, I, D, M, O = 2, 4, 5, 3, 4, 6, 7  # noqa: E741
 MASK = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
 
 
+CELLS = {
+    "lstm": lambda: nn.LSTMCell(I, D),
+    "gru": lambda: nn.GRUCell(I, D),
+    "stack": lambda: tfa.MultiRNNCell([tfa.LSTMCell(D, input_size=I), tfa.GRUCell(D, input_size=D)]),
+}
+
+
 def make(cell="lstm", num_heads=2, output_size=O):
     torch.manual_seed(0)
-    kind = nn.LSTMCell if cell == "lstm" else nn.GRUCell
-    decoder = AttentionDecoder(kind(I, D), output_size, num_heads, input_size=I, attention_size=M).double()
+    decoder = AttentionDecoder(CELLS[cell](), output_size, num_heads, input_size=I, attention_size=M).double()
     with torch.no_grad():
         for parameter in decoder.parameters():  # biases that are zero would hide that they are missing
             parameter.copy_(torch.randn_like(parameter) * 0.5)
@@ -39,7 +47,10 @@ def draw(cell="lstm", dtype=torch.float64, seed=1):
         return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype).requires_grad_()
 
     inputs = [normal(B, I) for _ in range(T)]
-    state = (normal(B, D), normal(B, D)) if cell == "lstm" else normal(B, D)
+    if cell == "stack":
+        state = (tfa.LSTMStateTuple(normal(B, D), normal(B, D)), normal(B, D))
+    else:
+        state = (normal(B, D), normal(B, D)) if cell == "lstm" else normal(B, D)
     return inputs, state, normal(B, S, M)
 
 
@@ -54,7 +65,7 @@ def loop(decoder, inputs, state, memory, *, initial=False, feed=None, mask=None)
     heads, cell = decoder.num_heads, decoder.cell
 
     def attend(row, state):
-        query = torch.cat([leaf[row] for leaf in (state if isinstance(state, tuple) else (state,))])
+        query = torch.cat([leaf[row] for leaf in tree.leaves(state)])
         reads, weights = [], []
         for h in range(heads):
             part = slice(h * M, (h + 1) * M)
@@ -85,8 +96,7 @@ def loop(decoder, inputs, state, memory, *, initial=False, feed=None, mask=None)
                 for row in range(B)
             ]
         )
-        state = cell(x, state)
-        said = state[0] if isinstance(state, tuple) else state
+        said, state = cell(x, state)
         looks = [attend(row, state) for row in range(B)]
         attended = [look[0] for look in looks]
         outputs.append(
@@ -103,7 +113,7 @@ def loop(decoder, inputs, state, memory, *, initial=False, feed=None, mask=None)
 
 def flat(result):
     outputs, state, locations = result
-    states = state if isinstance(state, tuple) else (state,)
+    states = tree.leaves(state)
     return torch.cat([part.flatten() for part in [*outputs, *states, *(w for step in locations for w in step)]])
 
 
@@ -115,14 +125,14 @@ def gradients(result, leaves):
 
 @pytest.mark.parametrize("masked", [False, True], ids=["all positions", "masked"])
 @pytest.mark.parametrize("initial", [False, True], ids=["zeros first", "initial_state_attention"])
-@pytest.mark.parametrize(("cell", "num_heads"), [("lstm", 1), ("lstm", 2), ("gru", 3)])
+@pytest.mark.parametrize(("cell", "num_heads"), [("lstm", 1), ("lstm", 2), ("gru", 3), ("stack", 2)])
 def test_outputs_states_locations_and_gradients_are_those_of_the_equations(cell, num_heads, initial, masked):
     decoder, (inputs, state, memory) = make(cell, num_heads), draw(cell)
     mask = MASK if masked else None
     ours = decoder(inputs, state, memory, initial_state_attention=initial, mask=mask)
     theirs = loop(decoder, inputs, state, memory, initial=initial, mask=mask)
     torch.testing.assert_close(flat(ours), flat(theirs), rtol=0, atol=1e-12)
-    leaves = [*inputs, *(state if cell == "lstm" else (state,)), memory, *decoder.parameters()]
+    leaves = [*inputs, *tree.leaves(state), memory, *decoder.parameters()]
     for mine, other in zip(gradients(ours, leaves), gradients(theirs, leaves)):
         torch.testing.assert_close(mine, other, rtol=0, atol=1e-11)
     if not masked:
@@ -200,7 +210,7 @@ def test_arguments_that_do_not_fit_are_refused(change, error, text):
 def test_a_decoder_without_heads_or_cell_is_refused():
     with pytest.raises(ConfigError, match="less than 1 head"):
         make(num_heads=0)
-    with pytest.raises(UnsupportedError, match="output_size, state_size"):
+    with pytest.raises(UnsupportedError, match="must be a cell"):
         AttentionDecoder(nn.Linear(3, 4), input_size=I, attention_size=M)
 
 
@@ -263,11 +273,11 @@ def test_a_model_encodes_with_a_copy_of_the_cell_and_attends_to_its_outputs():
     cell = nn.LSTMCell(I, D)
     model = EmbeddingAttentionSeq2Seq(cell, 9, 5, I, num_heads=2).double()
     source, target = ids([1, 2, 3, 4], [5, 6, 7, 8]), ids([1, 2], [3, 4])
-    assert model.decoder.decoder.cell.cell is cell
-    assert model.encoder_cell.weight_ih is not cell.weight_ih
+    assert model.decoder.decoder.cell.cell.cell is cell
+    assert model.encoder_cell.cell.weight_ih is not cell.weight_ih
     states, outputs = (torch.zeros(B, D, dtype=torch.float64),) * 2, []
     for symbol in source:
-        states = model.encoder_cell(model.encoder_embedding(symbol), states)
+        states = model.encoder_cell.cell(model.encoder_embedding(symbol), states)
         outputs.append(states[0])
     expected = model.decoder(target, states, torch.stack(outputs, 1))
     ours = model(source, target)

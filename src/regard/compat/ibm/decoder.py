@@ -14,6 +14,8 @@ from regard.attention import Memory
 from regard.compat.ibm.attention import Attention
 from regard.compat.ibm.recurrent import BaseRNN, Hidden
 from regard.errors import ConfigError, ShapeError
+from regard.layers.cells.cell import CELLS
+from regard.layers.eligibility import ineligible
 from regard.shapes import Bool, Float, Int, describe
 
 Function = Callable[..., Tensor]
@@ -101,12 +103,35 @@ class DecoderRNN(BaseRNN):
         self, input_var: Int[Tensor, "R T"], hidden: Hidden | None, memory: Memory | None, function: Function
     ) -> tuple[Float[Tensor, "R T N"], Hidden, Float[Tensor, "R T S"] | None]:
         """As `forward_step`, with a prepared memory."""
-        output, hidden = self.rnn(self.input_dropout(self.embedding(input_var)), hidden)
+        embedded = self.input_dropout(self.embedding(input_var))
+        if input_var.shape[1] == 1 and ineligible(self.rnn, "rnn", nn.LSTM, nn.GRU) is None:
+            output, hidden = self._one_step(embedded, hidden)
+        else:
+            output, hidden = self.rnn(embedded, hidden)
         weights = None
         if memory is not None:
             output, weights = self.attention.attend(output, memory)
         said = function(self.out(output.flatten(0, 1)), dim=1)
         return said.view(*input_var.shape, -1), hidden, weights
+
+    def _one_step(self, x: Float[Tensor, "R 1 D"], hidden: Hidden | None) -> tuple[Float[Tensor, "R 1 D"], Hidden]:
+        """What `rnn` computes for a single step, by the cells of its layers, which costs less than a call of it."""
+        rnn: Any = self.rnn
+        cell = CELLS["lstm" if self.rnn_cell is nn.LSTM else "gru"]
+        if hidden is None:
+            zeros = x.new_zeros(self.n_layers, len(x), self.hidden_size)
+            hidden = (zeros, zeros) if cell.num_tensors == 2 else zeros
+        before = hidden if isinstance(hidden, tuple) else (hidden,)
+        output, after = x[:, 0], []
+        for layer in range(self.n_layers):
+            kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            weights: Any = tuple(getattr(rnn, f"{kind}_l{layer}") for kind in kinds)
+            if layer:
+                output = functional.dropout(output, rnn.dropout, rnn.training)
+            after.append(cell.step(output, tuple(part[layer] for part in before), weights))
+            output = after[-1][0]
+        joined = [torch.stack(parts) for parts in zip(*after, strict=True)]
+        return output[:, None], (joined[0], joined[1]) if len(joined) == 2 else joined[0]
 
     def forward(
         self,

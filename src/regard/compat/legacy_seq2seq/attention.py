@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard import tree
 from regard.attention import Memory, vinyals
-from regard.compat.legacy_seq2seq.cells import flatten, linear, output_width, state_width, step
+from regard.compat.tfa.cell import as_cell, with_tuples
+from regard.compat.tfa.dense import Dense
 from regard.errors import ConfigError, ShapeError
 from regard.shapes import Bool, Float, describe
 
@@ -58,14 +60,15 @@ class AttentionDecoder(nn.Module):
         super().__init__()
         if num_heads < 1:
             raise ConfigError(f"num_heads is {num_heads}: with less than 1 head, use a decoder without attention.")
-        self.cell = cell
+        self.cell: Any = as_cell(cell)
         self.num_heads = num_heads
         self.input_size, self.attention_size = input_size, attention_size
-        width = output_width(cell)
+        width: int = self.cell.output_size
         self.output_size = width if output_size is None else output_size
-        self.attention = vinyals(query_size=state_width(cell), memory_size=attention_size, num_heads=num_heads)
-        self.input_layer = linear(input_size + self.attention.context_size, input_size)
-        self.output_layer = linear(width + self.attention.context_size, self.output_size)
+        query_size = _total(self.cell.state_size)
+        self.attention = vinyals(query_size=query_size, memory_size=attention_size, num_heads=num_heads)
+        self.input_layer = Dense(input_size, input_size=input_size + self.attention.context_size)
+        self.output_layer = Dense(self.output_size, input_size=width + self.attention.context_size)
 
     def forward(
         self,
@@ -90,8 +93,8 @@ class AttentionDecoder(nn.Module):
         Raises:
             ShapeError: for inputs, states or a mask of the wrong shape; no inputs.
         """
-        memory = self._prepare(decoder_inputs, initial_state, attention_states, mask)
-        state = initial_state
+        state = with_tuples(initial_state)
+        memory = self._prepare(decoder_inputs, state, attention_states, mask)
         outputs: list[Tensor] = []
         locations: Locations = []
         attended = attention_states.new_zeros(len(attention_states), self.attention.context_size)
@@ -101,7 +104,8 @@ class AttentionDecoder(nn.Module):
             inputs = given if loop_function is None or t == 0 else loop_function(outputs[-1], t)
             self._check("loop_function's result" if t and loop_function else f"decoder_inputs[{t}]", inputs, memory)
             x = self.input_layer(torch.cat([inputs, attended], -1))
-            said, state = step(self.cell, x, state)
+            said, state = self.cell(x, state)
+            state = with_tuples(state)
             attended, weights = self._attend(memory, state)
             outputs.append(self.output_layer(torch.cat([said, attended], -1)))
             locations.append(weights)
@@ -109,7 +113,7 @@ class AttentionDecoder(nn.Module):
 
     def _attend(self, memory: Memory, state: Any) -> tuple[Float[Tensor, "B HM"], tuple[Float[Tensor, "B S"], ...]]:
         """The reads of all heads with a state as the query, and the weights of each."""
-        query = torch.cat(flatten(state), -1)
+        query = torch.cat(list(tree.leaves(state)), -1)
         attended, _ = self.attention.step(query, memory, self.attention.initial_state(memory), alignment=True)
         return attended.context, attended.alignment.unbind(1)
 
@@ -118,7 +122,7 @@ class AttentionDecoder(nn.Module):
         if not len(inputs):
             raise ShapeError("decoder_inputs must have an input (B, I) for each step; got none.")
         memory = self.attention.prepare(attention_states, mask=mask)
-        for number, leaf in enumerate(flatten(state)):
+        for number, leaf in enumerate(tree.leaves(state)):
             if leaf.dim() != 2 or len(leaf) != len(attention_states):
                 raise ShapeError(
                     "Every tensor of initial_state must be (B, D), with the B of attention_states.\n"
@@ -132,3 +136,8 @@ class AttentionDecoder(nn.Module):
             raise ShapeError(
                 f"{name} must be (B={memory.num_sentences}, I={self.input_size}).\n" + describe({name: ("B I", inputs)})
             )
+
+
+def _total(size: Any) -> int:
+    """The features of all tensors of a state together."""
+    return sum(map(_total, size)) if isinstance(size, (tuple, list)) else int(size)

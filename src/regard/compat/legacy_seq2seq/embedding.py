@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard import tree
 from regard.compat.legacy_seq2seq.attention import AttentionDecoder, Locations, LoopFunction
-from regard.compat.legacy_seq2seq.cells import ProjectedCell, output_width, step, zero_state
+from regard.compat.tfa.cell import as_cell
+from regard.compat.tfa.cell_wrappers import OutputProjectionWrapper
+from regard.compat.tfa.unrolling import dynamic_rnn
 from regard.errors import ShapeError, UnsupportedError
 from regard.shapes import Bool, Float, Int, keep_right_padding
 
@@ -146,17 +147,16 @@ class EmbeddingAttentionSeq2Seq(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder_embedding = nn.Embedding(num_encoder_symbols, embedding_size)
-        self.encoder_cell = deepcopy(cell)
-        width = output_width(cell)
-        projected = output_projection is None
+        self.encoder_cell: Any = deepcopy(as_cell(cell))
+        self.is_projected = projected = output_projection is None
         self.decoder = EmbeddingAttentionDecoder(
-            ProjectedCell(cell, num_decoder_symbols) if projected else cell,
+            OutputProjectionWrapper(cell, num_decoder_symbols) if projected else cell,
             num_decoder_symbols,
             embedding_size,
             num_heads,
             num_decoder_symbols if projected else None,
             output_projection,
-            attention_size=width,
+            attention_size=self.encoder_cell.output_size,
         )
 
     def encode(
@@ -171,15 +171,8 @@ class EmbeddingAttentionSeq2Seq(nn.Module):
             raise ShapeError("encoder_inputs must have ids (B,) for each position; got none.")
         embedded = self.encoder_embedding(torch.stack(list(encoder_inputs), 1))
         mask = keep_right_padding(embedded, mask, name="encoder_inputs")
-        state, outputs = zero_state(self.encoder_cell, embedded), []
-        for position, x in enumerate(embedded.unbind(1)):
-            output, after = step(self.encoder_cell, x, state)
-            if mask is not None:
-                real = mask[:, position, None]
-                after = tree.map(lambda new, old, real=real: torch.where(real, new, old), after, state)
-            state = after
-            outputs.append(output)
-        return torch.stack(outputs, 1), state
+        outputs, state = dynamic_rnn(self.encoder_cell, embedded, None if mask is None else mask.sum(1))
+        return outputs, state
 
     def forward(
         self,

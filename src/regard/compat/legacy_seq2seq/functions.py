@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.compat.legacy_seq2seq.attention import AttentionDecoder, Locations, LoopFunction
-from regard.compat.legacy_seq2seq.cells import ProjectedCell
 from regard.compat.legacy_seq2seq.embedding import EmbeddingAttentionDecoder, EmbeddingAttentionSeq2Seq
+from regard.compat.tfa.cell import TorchCell
 from regard.errors import ConfigError, UnsupportedError
 from regard.shapes import Bool, Float, Int
 
@@ -147,7 +147,8 @@ def embedding_attention_seq2seq(
     call = "EmbeddingAttentionSeq2Seq(cell, num_encoder_symbols, num_decoder_symbols, embedding_size, …)"
     module = _opened(scope, EmbeddingAttentionSeq2Seq, call, dtype)
     symbols, decoder = module.encoder_embedding.num_embeddings, module.decoder
-    used = decoder.decoder.cell.cell if isinstance(decoder.decoder.cell, ProjectedCell) else decoder.decoder.cell
+    used: Any = decoder.decoder.cell
+    used = used.cell if module.is_projected else used
     _agree(cell=(cell, used), num_heads=(num_heads, decoder.decoder.num_heads))
     _agree(num_encoder_symbols=(num_encoder_symbols, symbols))
     _agree(num_decoder_symbols=(num_decoder_symbols, decoder.num_symbols))
@@ -175,5 +176,6 @@ def _opened(scope: object, kind: type[ModuleT], call: str, dtype: torch.dtype | 
 def _agree(**pairs: tuple[Any, Any]) -> None:
     """Refuses an argument that is another than the scope was made with; None agrees with everything."""
     for name, (given, made) in pairs.items():
+        given, made = (value.cell if isinstance(value, TorchCell) else value for value in (given, made))
         if given is not None and given is not made and not (isinstance(given, int) and given == made):
             raise ConfigError(f"{name} is {given!r:.60}, and scope was made with {made!r:.60}.")
