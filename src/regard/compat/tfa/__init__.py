@@ -7,6 +7,7 @@ learn the sizes from the memory and the cell, and an optimiser is made after tha
 `memory_size` of mechanisms) to have them at once.
 """
 
+from regard.compat.tfa.arrays import TensorArray
 from regard.compat.tfa.bahdanau import BahdanauAttention, BahdanauMonotonicAttention
 from regard.compat.tfa.cell import LSTMStateTuple, RNNCell, TorchCell
 from regard.compat.tfa.cell_wrappers import (
@@ -17,11 +18,53 @@ from regard.compat.tfa.cell_wrappers import (
     ResidualWrapper,
 )
 from regard.compat.tfa.cells import BasicLSTMCell, BasicRNNCell, GRUCell, KerasGRUCell, KerasLSTMCell, LSTMCell
+from regard.compat.tfa.decoders.basic import BasicDecoder, BasicDecoderOutput
+from regard.compat.tfa.decoders.beam_search import (
+    BeamSearchDecoder,
+    BeamSearchDecoderOutput,
+    BeamSearchDecoderState,
+    FinalBeamSearchDecoderOutput,
+)
+from regard.compat.tfa.decoders.beams import gather_tree, gather_tree_from_array, tile_batch
+from regard.compat.tfa.decoders.contract import BaseDecoder, Decoder
+from regard.compat.tfa.decoders.loop import dynamic_decode
 from regard.compat.tfa.dense import Dense
 from regard.compat.tfa.functions import hardmax, monotonic_attention, safe_cumprod
+from regard.compat.tfa.loss import SequenceLoss, sequence_loss
 from regard.compat.tfa.luong import LuongAttention, LuongMonotonicAttention
 from regard.compat.tfa.mechanism import AttentionMechanism
+from regard.compat.tfa.samplers.contract import Sampler
+from regard.compat.tfa.samplers.contrib import (
+    CustomHelper,
+    GreedyEmbeddingHelper,
+    GumbelSoftmaxEmbeddingHelper,
+    Helper,
+    InferenceHelper,
+    SampleEmbeddingHelper,
+    ScheduledEmbeddingTrainingHelper,
+    ScheduledOutputTrainingHelper,
+    SoftmaxEmbeddingHelper,
+    TopKSampleEmbeddingHelper,
+    TopPSampleEmbeddingHelper,
+    TrainingHelper,
+)
+from regard.compat.tfa.samplers.custom import CustomSampler, InferenceSampler
+from regard.compat.tfa.samplers.embedding import (
+    GreedyEmbeddingSampler,
+    GumbelSoftmaxEmbeddingSampler,
+    SampleEmbeddingSampler,
+    SoftmaxEmbeddingSampler,
+    TopKSampleEmbeddingSampler,
+    TopPSampleEmbeddingSampler,
+)
+from regard.compat.tfa.samplers.tacotron import TacoTestHelper, TacoTrainingHelper
+from regard.compat.tfa.samplers.training import (
+    ScheduledEmbeddingTrainingSampler,
+    ScheduledOutputTrainingSampler,
+    TrainingSampler,
+)
 from regard.compat.tfa.state import AlignmentHistory, AttentionWrapperState
+from regard.compat.tfa.structure import flatten, map_structure
 from regard.compat.tfa.unrolling import bidirectional_dynamic_rnn, dynamic_rnn, reverse_sequence
 from regard.compat.tfa.wrapper import AttentionWrapper, compute_attention
 
@@ -35,11 +78,28 @@ __all__ = [
     "AttentionWrapperState",
     "BahdanauAttention",
     "BahdanauMonotonicAttention",
+    "BaseDecoder",
+    "BasicDecoder",
+    "BasicDecoderOutput",
     "BasicLSTMCell",
     "BasicRNNCell",
+    "BeamSearchDecoder",
+    "BeamSearchDecoderOutput",
+    "BeamSearchDecoderState",
+    "CustomHelper",
+    "CustomSampler",
+    "Decoder",
     "Dense",
     "DropoutWrapper",
+    "FinalBeamSearchDecoderOutput",
     "GRUCell",
+    "GreedyEmbeddingHelper",
+    "GreedyEmbeddingSampler",
+    "GumbelSoftmaxEmbeddingHelper",
+    "GumbelSoftmaxEmbeddingSampler",
+    "Helper",
+    "InferenceHelper",
+    "InferenceSampler",
     "InputProjectionWrapper",
     "KerasGRUCell",
     "KerasLSTMCell",
@@ -51,13 +111,39 @@ __all__ = [
     "OutputProjectionWrapper",
     "RNNCell",
     "ResidualWrapper",
+    "SampleEmbeddingHelper",
+    "SampleEmbeddingSampler",
+    "Sampler",
+    "ScheduledEmbeddingTrainingHelper",
+    "ScheduledEmbeddingTrainingSampler",
+    "ScheduledOutputTrainingHelper",
+    "ScheduledOutputTrainingSampler",
+    "SequenceLoss",
+    "SoftmaxEmbeddingHelper",
+    "SoftmaxEmbeddingSampler",
     "StackedRNNCells",
+    "TacoTestHelper",
+    "TacoTrainingHelper",
+    "TensorArray",
+    "TopKSampleEmbeddingHelper",
+    "TopKSampleEmbeddingSampler",
+    "TopPSampleEmbeddingHelper",
+    "TopPSampleEmbeddingSampler",
     "TorchCell",
+    "TrainingHelper",
+    "TrainingSampler",
     "bidirectional_dynamic_rnn",
     "compute_attention",
+    "dynamic_decode",
     "dynamic_rnn",
+    "flatten",
+    "gather_tree",
+    "gather_tree_from_array",
     "hardmax",
+    "map_structure",
     "monotonic_attention",
     "reverse_sequence",
     "safe_cumprod",
+    "sequence_loss",
+    "tile_batch",
 ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from regard.errors import RegardError
+from regard.errors import ShapeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +33,10 @@ class TensorArray:
         """The array with another tensor at its end, or in place of one that it has.
 
         Raises:
-            RegardError: for an index beyond the end.
+            ShapeError: for an index beyond the end.
         """
         if not 0 <= index <= len(self.steps):
-            raise RegardError(f"An array of {len(self.steps)} steps is written at its end or before; got {index}.")
+            raise ShapeError(f"An array of {len(self.steps)} steps is written at its end or before; got {index}.")
         return TensorArray((*self.steps[:index], value, *self.steps[index + 1 :]))
 
     def read(self, index: int) -> Tensor:
@@ -50,8 +51,14 @@ class TensorArray:
         """(T, …), all steps.
 
         Raises:
-            RegardError: if there are none.
+            ShapeError: if there are none.
         """
         if not self.steps:
-            raise RegardError("The array has no steps yet.")
+            raise ShapeError("The array has no steps yet; take one first.")
         return torch.stack(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.steps)

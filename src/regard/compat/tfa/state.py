@@ -3,65 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from regard.attention.contract import Tree
+from regard.compat.tfa.arrays import TensorArray
 from regard.compat.tfa.cell import with_tuples
 from regard.errors import ShapeError
-from regard.shapes import Float
 
+AlignmentHistory = TensorArray
+"""The alignments (R, S) of the steps so far.
 
-@dataclass(frozen=True)
-class AlignmentHistory:
-    """The alignments (R, S) of the steps so far, in the place of a TensorArray.
-
-    It is a part of the state, so that a beam that reorders a state reorders all steps of its hypotheses: each has the
-    alignments of the choices that led to it. The original's TensorArray keeps the order of the time.
-
-    Args:
-        steps: (R, S) each.
-    """
-
-    steps: tuple[Float[Tensor, "R S"], ...] = ()
-
-    def stack(self) -> Float[Tensor, "T R S"]:
-        """All steps, time first, as a TensorArray has them.
-
-        Raises:
-            ShapeError: without a step.
-        """
-        if not self.steps:
-            raise ShapeError("There is no alignment to stack yet: take a step first.")
-        return torch.stack(self.steps)
-
-    def size(self) -> int:
-        """The number of steps."""
-        return len(self.steps)
-
-    def read(self, index: int) -> Float[Tensor, "R S"]:
-        """The alignment of a step."""
-        return self.steps[index]
-
-    def write(self, index: int, value: Float[Tensor, "R S"]) -> AlignmentHistory:
-        """A history with this alignment at a step, or after the last one.
-
-        Raises:
-            ShapeError: for a step further on.
-        """
-        if not 0 <= index <= len(self.steps):
-            raise ShapeError(f"index={index}: a history of {len(self.steps)} steps can be written up to that one.")
-        return AlignmentHistory((*self.steps[:index], value, *self.steps[index + 1 :]))
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return iter(self.steps)
+`regard.tree.reorder` orders all steps of the hypotheses of a beam; `BeamSearchDecoder` does so once, at the end.
+"""
 
 
 class AttentionWrapperState(NamedTuple):

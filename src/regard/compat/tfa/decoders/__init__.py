@@ -1,0 +1,1 @@
+"""Decoders, the loop of their steps, and beams."""

@@ -1,0 +1,93 @@
+"""What a sampler is: what it makes of a decoder's outputs, and what it feeds next."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.errors import RegardError, ShapeError
+from regard.shapes import describe
+
+
+class Sampler(ABC):
+    """Chooses samples of a decoder's outputs, and the inputs of the next step.
+
+    As in the original, `initialize` keeps on the object what the steps need, so a sampler serves one decoding at a
+    time. Ids are of type long.
+    """
+
+    def __init__(self) -> None:
+        self._batch_size: int | None = None
+
+    @abstractmethod
+    def initialize(self, *inputs: Any, **kwargs: Any) -> tuple[Tensor, Any]:
+        """Begins a decoding: which items have finished, (B,) bool, and the inputs of the first step."""
+
+    @abstractmethod
+    def sample(self, time: int, outputs: Any, state: Any) -> Any:
+        """The samples of a step's outputs.
+
+        Args:
+            time: the number of the step, from 0.
+            outputs: (B, …), what the decoder says.
+            state: that of the cell after the step.
+        """
+
+    @abstractmethod
+    def next_inputs(self, time: int, outputs: Any, state: Any, sample_ids: Any) -> tuple[Tensor, Any, Any]:
+        """Which items have finished with this step, (B,) bool, the inputs of the next one, and the state.
+
+        Args:
+            time, outputs, state: as in `sample`.
+            sample_ids: what `sample` has returned.
+        """
+
+    @property
+    def batch_size(self) -> int:
+        """B.
+
+        Raises:
+            RegardError: before `initialize`.
+        """
+        if self._batch_size is None:
+            raise RegardError("The batch size is not known before initialize was called.")
+        return self._batch_size
+
+    @property
+    def sample_ids_shape(self) -> torch.Size:
+        """The shape of a sample, without the batch: a scalar."""
+        return torch.Size([])
+
+    @property
+    def sample_ids_dtype(self) -> torch.dtype:
+        """The type of samples."""
+        return torch.long
+
+
+def none_finished(count: int, device: torch.device | None = None) -> Tensor:
+    """(B,) False."""
+    return torch.zeros(count, dtype=torch.bool, device=device)
+
+
+def tokens_and_end(start_tokens: Any, end_token: Any, device: torch.device | None) -> tuple[Tensor, int]:
+    """Start tokens (B,) of type long, and the end token.
+
+    Raises:
+        ShapeError: for start tokens that are no vector of ids, or an end that is no single id.
+    """
+    if start_tokens is None or end_token is None:
+        absent = "start_tokens" if start_tokens is None else "end_token"
+        raise ShapeError(f"{absent} is missing: give start_tokens, a vector (B,) of ids, and end_token, one id.")
+    starts, end = torch.as_tensor(start_tokens, device=device), torch.as_tensor(end_token)
+    if starts.dim() != 1 or starts.is_floating_point():
+        raise ShapeError(
+            "start_tokens must be a vector (B,) of ids.\n"
+            + describe({"start_tokens": ("B", starts)})
+            + "\n  For one token for all items: torch.full((batch_size,), token)."
+        )
+    if end.dim() != 0 or end.is_floating_point():
+        raise ShapeError("end_token must be a scalar, one id for all items.\n" + describe({"end_token": ("", end)}))
+    return starts.long(), int(end)
