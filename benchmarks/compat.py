@@ -1,15 +1,20 @@
 """What the calls of tensorflow-addons cost beside the house's own loop of steps, for the same mathematics.
 
-python benchmarks/compat.py [--turns 15]
+python benchmarks/compat.py [--turns 15] [--only decoders]
 
 `AttentionWrapper` step by step beside `RecurrentDecoder` step by step, with the same weights: a linear attention layer
 without bias whose output is fed back, additive and multiplicative attention, GRU and LSTM. Both are called in turns in
 one process; the outputs have to be equal to 1e-5 before anything is timed. The ratio is that of the medians.
+
+`dynamic_decode` beside a loop of `RecurrentDecoder.step` with the same weights, fed with given tokens (where it also
+chooses sample ids, which the loop does not) or with its own. `BeamSearchDecoder` beside the house's `search` with
+`keep_finished`, of a decoder whose steps are the plain ones, and of the decoder itself, whose twin packs its weights.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import time
 from collections.abc import Callable
@@ -20,10 +25,11 @@ from torch import Tensor, nn
 
 from regard.attention import bahdanau, luong
 from regard.compat import tfa
-from regard.layers import RecurrentStack
+from regard.decoding import Search, SimpleDecoder, search
+from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import Bridge, Encoded, RecurrentDecoder
 
-STEPS = 30
+STEPS, VOCABULARY, BEAM, START, END = 30, 2000, 5, 0, 1
 
 
 @dataclass(frozen=True)
@@ -171,14 +177,173 @@ def wrappers(turns: int) -> None:
                     )
 
 
+def speaker(attention: str, cell: str, size: int) -> RecurrentDecoder:
+    """The decoder of `house` with ids and log-probabilities, whose end symbol is never chosen."""
+    mechanism = luong if attention == "luong" else bahdanau
+    options = {} if attention == "luong" else {"size": size}
+    stack, head = RecurrentStack(2 * size, size, cell="gru" if cell == "gru" else "lstm"), TokenHead(size, VOCABULARY)
+    with torch.no_grad():
+        head.projection.bias[END] = -1000.0
+    return RecurrentDecoder(
+        TokenEmbedding(VOCABULARY, size),
+        stack,
+        head,
+        Bridge(stack, stack, "zero"),
+        attention=mechanism(query_size=size, memory_size=size, **options),
+        readout="linear",
+        layer_bias=False,
+    )
+
+
+Loops = dict[str, Callable[[], Tensor]]
+
+
+def taught(decoder: RecurrentDecoder, wrapper: tfa.AttentionWrapper, size: Size) -> Loops:
+    """Teacher forcing, from the memory to the log-probabilities of all steps."""
+    ids = torch.randint(2, VOCABULARY, (size.batch, size.steps))
+    source, mask = sources(size)
+    compat = tfa.BasicDecoder(wrapper, tfa.TrainingSampler(), decoder.head)
+
+    def in_house() -> Tensor:
+        memory = decoder.prepare(Encoded(source, mask, ()))
+        state, outputs = decoder.initial_state(memory), []
+        for t in range(size.steps):
+            output, state = decoder.step(ids[:, t], memory, state)
+            assert output.log_probabilities is not None
+            outputs.append(output.log_probabilities)
+        return torch.stack(outputs, 1)
+
+    def in_compat() -> Tensor:
+        wrapper.attention_mechanisms[0].setup_memory(source, memory_mask=mask)
+        state = wrapper.get_initial_state(batch_size=size.batch)
+        outputs, _, _ = compat(decoder.embedding(ids), initial_state=state)
+        result: Tensor = outputs.rnn_output
+        return result
+
+    return {"house": in_house, "compat": in_compat}
+
+
+def greedy(decoder: RecurrentDecoder, wrapper: tfa.AttentionWrapper, size: Size) -> Loops:
+    """Greedy decoding, from the memory to the log-probabilities of all steps."""
+    source, mask = sources(size)
+    compat = tfa.BasicDecoder(
+        wrapper, tfa.GreedyEmbeddingSampler(decoder.embedding), decoder.head, maximum_iterations=size.steps
+    )
+    starts = torch.full((size.batch,), START)
+
+    def in_house() -> Tensor:
+        memory = decoder.prepare(Encoded(source, mask, ()))
+        state, outputs, ids = decoder.initial_state(memory), [], starts
+        for _ in range(size.steps):
+            output, state = decoder.step(ids, memory, state)
+            assert output.log_probabilities is not None
+            outputs.append(output.log_probabilities)
+            ids = output.log_probabilities.argmax(1)
+            if bool((ids == END).all()):
+                break
+        return torch.stack(outputs, 1)
+
+    def in_compat() -> Tensor:
+        wrapper.attention_mechanisms[0].setup_memory(source, memory_mask=mask)
+        state = wrapper.get_initial_state(batch_size=size.batch)
+        outputs, _, _ = compat(None, start_tokens=starts, end_token=END, initial_state=state)
+        result: Tensor = outputs.rnn_output
+        return result
+
+    return {"house": in_house, "compat": in_compat}
+
+
+def beams(decoder: RecurrentDecoder, wrapper: tfa.AttentionWrapper, size: Size) -> Loops:
+    """Beam search, from the memory to the scores of the last beam."""
+    source, mask = sources(size)
+    compat = tfa.BeamSearchDecoder(
+        wrapper,
+        BEAM,
+        decoder.embedding,
+        decoder.head.projection,
+        length_penalty_weight=1.0,
+        maximum_iterations=size.steps,
+    )
+    starts = torch.full((size.batch,), START)
+    options = Search(beam=BEAM, num_best=BEAM, alpha=1.0, keep_finished=True)
+
+    def plainly(ids: Tensor, memory: object, state: object) -> tuple[Tensor, object]:
+        output, state = decoder.step(ids, memory, state)
+        assert output.log_probabilities is not None
+        return output.log_probabilities, state
+
+    def begun(encoded: Encoded) -> tuple[object, object]:
+        memory = decoder.prepare(encoded)
+        return memory, decoder.initial_state(memory)
+
+    def run(searched: object) -> Callable[[], Tensor]:
+        def in_house() -> Tensor:
+            memory = searched.prepare(Encoded(source, mask, ()))
+            found = search(searched, memory, options, bos=START, eos=END, max_length=size.steps)
+            return torch.tensor([[each.score for each in row] for row in found])
+
+        return in_house
+
+    def in_compat() -> Tensor:
+        wrapper.attention_mechanisms[0].setup_memory(
+            tfa.tile_batch(source, BEAM), memory_mask=tfa.tile_batch(mask, BEAM)
+        )
+        state = wrapper.get_initial_state(batch_size=size.batch * BEAM)
+        outputs, _, _ = compat(None, start_tokens=starts, end_token=END, initial_state=state)
+        result: Tensor = outputs.beam_search_decoder_output.scores[:, -1]
+        return result
+
+    return {"house": run(SimpleDecoder(begun, plainly)), "twin": run(decoder), "compat": in_compat}
+
+
+def sources(size: Size) -> tuple[Tensor, Tensor]:
+    """A memory and its mask."""
+    lengths = torch.randint(1, size.source + 1, (size.batch,))
+    return torch.randn(size.batch, size.source, size.size), torch.arange(size.source) < lengths[:, None]
+
+
+def decoders(turns: int) -> None:
+    """The table of decoders."""
+    print("| decoder | sizes | pass | house | compat | ratio |\n|---|---|---|---|---|---|")
+    for attention, cell, size in itertools.product(("bahdanau", "luong"), ("gru", "lstm"), SIZES):
+        torch.manual_seed(0)
+        decoder, wrapper = speaker(attention, cell, size.size), ported(attention, cell, size.size)
+        share(decoder, wrapper)
+        found, makers = (
+            {},
+            {"dynamic_decode, training": taught, "dynamic_decode, greedy": greedy, f"beam {BEAM}": beams},
+        )
+        for kind, make in makers.items():
+            loops = make(decoder, wrapper, size)
+            with torch.no_grad():
+                results = {name: run() for name, run in loops.items()}
+                for result in results.values():
+                    torch.testing.assert_close(result, results["house"], rtol=1e-4, atol=1e-5)
+                found[f"{kind} | {size} | forward"] = timed(loops, turns)
+            if kind.endswith("training"):
+                both = {name: backward(run) for name, run in loops.items()}
+                found[f"{kind} | {size} | forward and backward"] = timed(both, turns)
+        for name, seconds in found.items():
+            for of_house in (each for each in seconds if each != "compat"):
+                kind = name.replace("beam", "beam, packed twin,") if of_house == "twin" else name
+                print(
+                    f"| {attention}, {cell}, {kind} | {1e3 * seconds[of_house]:.1f} ms | "
+                    f"{1e3 * seconds['compat']:.1f} ms | {seconds['compat'] / seconds[of_house]:.2f} |",
+                    flush=True,
+                )
+
+
 def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=15, help="of each loop")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--only", choices=("wrappers", "decoders"), help="one of the tables")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    wrappers(options.turns)
+    for name, table in {"wrappers": wrappers, "decoders": decoders}.items():
+        if options.only in (None, name):
+            table(options.turns)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,10 @@ def both(path, inputs, weights, run, differentiable=()):
             terms = [tf.reduce_sum(floats[name] * tf.constant(r, dtype)) for name, r in probes.items()]
             probe = tf.add_n(terms or [tf.zeros([], dtype)])
         found = tape.gradient(probe, [given[name] for name in differentiable], unconnected_gradients="zero")
-        outputs[precision] = {name: np.asarray(value) for name, value in got.items()}
+        arrays = {name: np.asarray(value) for name, value in got.items()}
+        outputs[precision] = {
+            n: value.astype(np.int32) if value.dtype == bool else value for n, value in arrays.items()
+        }
         gradients[precision] = {
             name: tf.convert_to_tensor(value).numpy() for name, value in zip(differentiable, found, strict=True)
         }

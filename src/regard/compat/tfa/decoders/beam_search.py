@@ -20,6 +20,7 @@ from regard.compat.tfa.structure import flatten, map_structure
 from regard.decoding.expansion import accumulated, all_scores, expand
 from regard.decoding.penalty import AbstractPenalty, CoveragePenalty, GnmtPenalty, NoPenalty
 from regard.errors import ConfigError, ShapeError, UnsupportedError
+from regard.ops.log_softmax import log_softmax
 
 TENSORFLOW_1: tuple[str, ...] = (
     "embedding",
@@ -224,7 +225,7 @@ class BeamSearchDecoder(BaseDecoder):
         logits = self._split(outputs)
         if self.output_layer is not None:
             logits = self.output_layer(logits)
-        log_probabilities = logits.log_softmax(-1)
+        log_probabilities = self._normalised(logits, outputs)
         weights = None
         if self._penalty.uses_weights:
             attention = self._split(self._attention(cell_state))
@@ -280,6 +281,13 @@ class BeamSearchDecoder(BaseDecoder):
                 "get_initial_state(batch_size=batch_size * beam_width)."
             )
         return leaf.view(self.batch_size, self._beam_width, *leaf.shape[1:])
+
+    def _normalised(self, logits: Tensor, outputs: Tensor) -> Tensor:
+        """Log-probabilities (B, K, N), in the place of the logits where these are the output layer's own."""
+        apart = logits.untyped_storage().data_ptr() != outputs.untyped_storage().data_ptr()
+        if apart and not logits.requires_grad:
+            return log_softmax(logits.flatten(0, 1)).view(logits.shape)
+        return logits.log_softmax(-1)
 
     def _attention(self, cell_state: Any) -> Tensor:
         """The mean of the alignments of a state and of the states in it."""
