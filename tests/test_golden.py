@@ -26,7 +26,7 @@ def test_an_original_agrees_with_its_own_float64(path):
         expected = getattr(double, kind)
         size = max([1.0, *(float(value.abs().max()) for value in expected.values())])
         for name, value in getattr(single, kind).items():
-            torch.testing.assert_close(value.double(), expected[name], rtol=0, atol=1e-5 * size)
+            torch.testing.assert_close(value.double(), expected[name].double(), rtol=0, atol=1e-5 * size)
 
 
 def test_a_weight_that_is_a_little_off_is_found():
