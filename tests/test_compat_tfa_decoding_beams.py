@@ -16,7 +16,8 @@ from tfa_models import END, START, STEPS, Cell, attentive, case_of, close, first
 
 torch.set_num_threads(1)
 PENALTIES = {"none": (0.0, 0.0), "length": (1.0, 0.0), "both": (0.7, 0.4)}
-CASES = [("decode_beam", width, name) for width, name in itertools.product((1, 3, 5), PENALTIES)]
+BEAMS = {1: "decode_beam_1", 3: "decode_beam_3", 5: "decode_beam_5"}
+CASES = [(BEAMS[width], width, name) for width, name in itertools.product(BEAMS, PENALTIES)]
 CASES += [("decode_beam_early", width, "both") for width in (3, 5)]
 PRECISIONS = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
 ALL = pytest.mark.parametrize(("file", "width", "name"), CASES, ids=str)
@@ -80,7 +81,7 @@ def test_beam_search_is_that_of_the_original_with_both_penalties(file, width, na
 
 
 def test_both_forms_of_the_beam_search_decoder_give_the_same():
-    kept = golden("decode_beam")
+    kept = golden("decode_beam_3")
     new, old = run(kept, 3, "both"), run(kept, 3, "both", old=True)
     assert torch.equal(new[0].predicted_ids, old[0].predicted_ids)
     assert torch.equal(new[1].log_probs, old[1].log_probs)
@@ -208,7 +209,7 @@ def test_the_houses_search_that_keeps_finished_hypotheses_finds_what_the_origina
 
 
 def test_a_beam_of_one_without_penalties_is_greedy_decoding():
-    kept = golden("decode_beam")
+    kept = golden("decode_beam_1")
     outputs, _, _ = run(kept, 1, "none")
     wrapper = attentive(kept.weights, kept.inputs["memory"], kept.inputs["lengths"])
     decoder = tfa.BasicDecoder(wrapper, tfa.GreedyEmbeddingSampler(), layer(kept.weights), maximum_iterations=STEPS)
@@ -224,7 +225,7 @@ def test_a_beam_of_one_without_penalties_is_greedy_decoding():
 
 
 def test_output_all_scores_has_the_scores_of_every_token_of_which_the_beam_takes_the_largest():
-    kept = golden("decode_beam")
+    kept = golden("decode_beam_3")
     outputs, _, _ = run(kept, 3, "both", output_all_scores=True)
     plain, _, _ = run(kept, 3, "both")
     steps, best = outputs.beam_search_decoder_output, plain.beam_search_decoder_output
@@ -236,7 +237,7 @@ def test_output_all_scores_has_the_scores_of_every_token_of_which_the_beam_takes
 
 
 def test_arrays_of_the_state_stay_as_they_were_written_without_reorder_tensor_arrays():
-    kept = golden("decode_beam")
+    kept = golden("decode_beam_3")
     _, state, _ = run(kept, 3, "both", reorder_tensor_arrays=False)
     outputs, ordered, _ = run(kept, 3, "both")
     array = state.cell_state.alignment_history
@@ -282,7 +283,7 @@ def test_an_array_that_cannot_be_ordered_is_returned_with_a_warning(wide, ordere
 
 
 def test_a_search_begins_with_one_living_hypothesis_of_each_sentence():
-    kept = golden("decode_beam")
+    kept = golden("decode_beam_3")
     wrapper = attentive(kept.weights, kept.inputs["memory"], kept.inputs["lengths"], 3)
     decoder = tfa.BeamSearchDecoder(wrapper, 3, output_layer=layer(kept.weights), coverage_penalty_weight=0.4)
     finished, inputs, state = decoder.initialize(
@@ -368,7 +369,7 @@ def test_a_beam_search_decoder_refuses_arguments_of_neither_form():
 
 def test_gradients_pass_through_a_beam_search():
     """Those of the totals are those of forced passes."""
-    kept = golden("decode_beam")
+    kept = golden("decode_beam_3")
     weights = {name: value.clone().requires_grad_() for name, value in kept.weights.items()}
     cell = Cell({**weights, "kernel": weights["kernel"][:4]})
     decoder = tfa.BeamSearchDecoder(cell, 3, output_layer=layer(weights), maximum_iterations=4)

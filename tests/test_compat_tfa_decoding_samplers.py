@@ -19,17 +19,14 @@ def follow(name, sampler, arguments, outputs, samples=None):
     """Asserts what a sampler says, step by step; samples that TensorFlow drew are compared where they are certain."""
     expected = case_of(GOLDEN.outputs, name)
     finished, inputs = sampler.initialize(**arguments)
-    for time in range(-1, len([key for key in expected if key.startswith("sample")])):
-        if time >= 0:
-            taken = sampler.sample(time, outputs, None)
-            if samples is None:
-                close(taken, expected[f"sample{time + 1}"])
-            else:
-                taken = samples
-            finished, inputs, _ = sampler.next_inputs(time, outputs, None, taken)
-        if f"finished{time + 1}" in expected:
-            assert torch.equal(finished, expected[f"finished{time + 1}"].bool())
-            close(inputs, expected[f"inputs{time + 1}"])
+    for time in range(len(expected["finished"])):
+        assert torch.equal(finished, expected["finished"][time].bool())
+        close(inputs, expected["inputs"][time])
+        if time == len(expected["samples"]):
+            break
+        taken = sampler.sample(time, outputs, None) if samples is None else samples
+        close(taken, expected["samples"][time].to(taken.dtype))
+        finished, inputs, _ = sampler.next_inputs(time, outputs, None, taken)
 
 
 def test_training_sampler_reads_its_inputs_finishes_by_length_and_ends_with_zeros():

@@ -316,12 +316,15 @@ def samplers():
         got = {}
 
         def follow(name, sampler, arguments, steps, outputs, samples):
-            got[f"{name}.finished0"], got[f"{name}.inputs0"] = sampler.initialize(**arguments)
+            first = sampler.initialize(**arguments)
+            finished, following, said = [first[0]], [first[1]], []
             for time in steps:
-                taken = sampler.sample(time, outputs, None) if samples is None else samples
-                got[f"{name}.sample{time + 1}"] = taken
-                finished, following, _ = sampler.next_inputs(time, outputs, None, taken)
-                got[f"{name}.finished{time + 1}"], got[f"{name}.inputs{time + 1}"] = finished, following
+                said.append(sampler.sample(time, outputs, None) if samples is None else samples)
+                over, fed, _ = sampler.next_inputs(time, outputs, None, said[-1])
+                finished.append(over)
+                following.append(fed)
+            got[f"{name}.finished"], got[f"{name}.inputs"] = tf.stack(finished), tf.stack(following)
+            got[f"{name}.samples"] = tf.stack(said)
 
         given = {"inputs": fed, "sequence_length": lengths}
         follow("training", seq2seq.TrainingSampler(), given, range(4), said, None)
@@ -356,7 +359,8 @@ def samplers():
 def main() -> None:
     training()
     greedy()
-    beam("decode_beam", 51, 1.6, WIDTHS, PENALTIES)
+    for width in WIDTHS:
+        beam(f"decode_beam_{width}", 51, 1.6, [width], PENALTIES)
     beam("decode_beam_early", 81, 2.4, (3, 5), ("both",))
     gathering()
     loss()
