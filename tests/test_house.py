@@ -22,7 +22,7 @@ FILES = sorted(path for path in ROOT.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 ORDER = ["ops", "audio", "image", "layers", "attention", "losses", "models"]
-ORDER += ["decoding", "compat", "training", "tasks", "conversion", "bench", "serve", "cli"]
+ORDER += ["decoding", "compat", "training", "tasks", "conversion", "export", "bench", "serve", "cli"]
 GROUND = {"errors", "files", "lazy", "shapes", "tree", "weights"}
 BESIDE = {"data", "config", "viz", "health"}
 
