@@ -40,6 +40,7 @@ LONG = (
     "tests/test_training_processes.py",
     "tests/test_systems.py",
     "tests/test_export.py",
+    "tests/test_exported_models.py",
     "tests/test_bench.py",
     "tests/test_seven_cases.py",
     "tests/test_benchmarks_gpu.py",

@@ -16,7 +16,7 @@ import regard
 from regard.cli import main, run
 from regard.data.synthetic import generate
 
-VERBS = ["train", "evaluate", "predict", "align", "plot", "info", "explain", "list", "bench", "data"]
+VERBS = ["train", "evaluate", "predict", "align", "plot", "export", "info", "explain", "list", "bench", "data"]
 
 
 def python(code: str, **how: object) -> subprocess.CompletedProcess[str]:

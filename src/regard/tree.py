@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -66,12 +66,12 @@ def rows(tree: Any) -> int:
     >>> rows((None, torch.zeros(3, 5)))
     3
     """
-    sizes = {leaf.shape[0] if leaf.dim() else None for leaf in leaves(tree)}
-    if len(sizes) != 1 or None in sizes:
+    sizes = [leaf.shape[0] if leaf.dim() else None for leaf in leaves(tree)]
+    if not sizes or any(size is None or size != sizes[0] for size in sizes):  # symbols of an export have no hash
         raise ValueError(
-            f"The leaves of a tree must share their number of rows (dimension 0); found {sizes or 'none'}."
+            f"The leaves of a tree must share their number of rows (dimension 0); found {set(sizes) or 'none'}."
         )
-    return int(sizes.pop())  # type: ignore[arg-type]
+    return cast(int, sizes[0])
 
 
 def reorder(tree: TreeT, index: Tensor) -> TreeT:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from regard.cli import align, bench, convert, data, evaluate, explain, info, plot, predict, train
+from regard.cli import align, bench, convert, data, evaluate, explain, export, info, plot, predict, train
 from regard.cli import list as catalogue
 from regard.cli.failure import report
 from regard.cli.options import SettingsCommand
@@ -46,7 +46,7 @@ application = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-TOLD = (evaluate.evaluate, predict.predict, plot.plot, explain.explain)
+TOLD = (evaluate.evaluate, predict.predict, plot.plot, explain.explain, export.export)
 """The verbs that take settings of `decoding`."""
 for verb, example in (
     (train.train, "train g2p.yaml --set training.epochs=10"),
@@ -54,6 +54,7 @@ for verb, example in (
     (predict.predict, "predict --model g2p-en attention regard"),
     (align.align, "align runs/translation test.tsv --output test.links"),
     (plot.plot, "plot --model g2p-en attention --output attention.html"),
+    (export.export, "export g2p-en --format onnx --output g2p-onnx"),
     (info.info, "info g2p-en"),
     (explain.explain, "explain runs/g2p"),
     (convert.convert, "convert opennmt model_step_1000.pt --output models/translation"),

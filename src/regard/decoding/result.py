@@ -148,7 +148,7 @@ def chosen_heads(
         if head is not None and not 0 <= head < weights.shape[-3]:
             heads = "one head, number 0" if weights.shape[-3] == 1 else f"{weights.shape[-3]} heads, counted from 0"
             raise ConfigError(f"alignment_head is {head}, but {each} has {heads}.")
-    if len({weights.shape[-2:] for weights in chosen}) > 1:
+    if any(weights.shape[-2:] != chosen[0].shape[-2:] for weights in chosen):
         raise ConfigError(f"alignment_layer is {MEAN!r}, but {', '.join(names)} attend to different positions.")
     if head is not None:
         chosen = [weights[..., head : head + 1, :, :] for weights in chosen]

@@ -16,6 +16,7 @@ from regard.ops.additive.activation import Activation, find_slope
 from regard.ops.additive.autograd import run
 from regard.ops.choose import Implementation, choose
 from regard.ops.eligibility import FLOATS, compiles, refuse_kernels, refuse_numba, refuse_triton, stand_in
+from regard.ops.switch import switched_off
 from regard.shapes import Float, describe
 
 
@@ -112,7 +113,7 @@ def _with(
 
 
 def _refuse_compiled(*inputs: Any, **options: Any) -> str | None:
-    return None if compiles() else "torch.compile does not look"
+    return switched_off() if compiles() else "torch.compile does not look"
 
 
 def _refuse(kernels: Implementation, *inputs: Any, **options: Any) -> str | None:

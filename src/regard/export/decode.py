@@ -1,0 +1,129 @@
+"""Decodes texts by the networks in this folder: `python decode.py --beam 5 < texts.txt`; a JSON object for each text.
+
+It needs numpy and onnxruntime only. Every hypothesis of a beam may end at every step; those that have ended are kept,
+and a text is finished when none that goes on can still beat them. A beam of 1 ends where the end is most probable.
+Texts of characters, of words between blanks or of texts between separators are split; others are given as symbols with
+blanks between them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+class Model:
+    """The networks and facts of a folder."""
+
+    def __init__(self, folder: Path | str) -> None:
+        from onnxruntime import InferenceSession
+
+        self.facts: dict[str, Any] = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))
+        run = {"providers": ["CPUExecutionProvider"]}
+        self.encoder, self.step = (
+            InferenceSession(Path(folder) / f"{name}.onnx", **run) for name in ("encoder", "step")
+        )
+        self.names = [each.name for each in self.step.get_inputs()]
+        self.ids = {symbol: i for i, symbol in enumerate(self.facts["source"]["symbols"]) if i > 3}
+
+    def symbols(self, text: str) -> list[str]:
+        """The symbols of a text, normalised as in training."""
+        side = self.facts["source"]
+        change = {"upper": str.upper, "lower": str.lower}.get(side["case"], str)
+        for _ in range(4):
+            text = change(text if side["unicode"] == "keep" else unicodedata.normalize(side["unicode"], text)).strip()
+        if side.get("units") == "character":
+            return list(text)
+        return [part.strip() for part in text.split(side.get("separator")) if part.strip()]
+
+    def decode(self, texts: list[str], beam: int | None = None, batch: int = 64) -> list[list[dict[str, Any]]]:
+        """The outputs of each text, best first: text, tokens, score and alignment (T, S)."""
+        symbols = [self.symbols(text) for text in texts]
+        outputs: list[list[dict[str, Any]]] = [[] for _ in texts]
+        order = sorted((i for i, each in enumerate(symbols) if each), key=lambda i: len(symbols[i]))
+        target, end = self.facts["target"], self.facts["symbols"]["end"]
+        for start in range(0, len(order), batch):
+            chosen = order[start : start + batch]
+            found = self.search([[*(self.ids.get(s, 3) for s in symbols[i]), end] for i in chosen], beam)
+            for i, ranked in zip(chosen, found):
+                for score, ids, rows in ranked:
+                    last = len(ids) - (ids[-1:] == [end])
+                    turn = slice(None, None, -1 if target["reversed"] else 1)
+                    names = [target["symbols"][n] for n in ids[:last][turn]]
+                    joint = "" if target.get("units") == "character" else target.get("separator") or " "
+                    rows = np.array(rows[:last][turn] + rows[last:])[:, : len(symbols[i]) + 1].tolist()
+                    said = {"text": joint.join(names), "tokens": [*names, *["</s>"] * (last < len(ids))]}
+                    outputs[i].append({**said, "score": float(score), "alignment": rows})
+        return outputs
+
+    def score(self, total: Any, length: int) -> Any:
+        """The log-probability of so many symbols, with the length penalty."""
+        search = self.facts["search"]
+        divisor = {"none": 1.0, "average": max(length, 1), "gnmt": ((5 + length) / 6) ** search["alpha"]}
+        return total / divisor[search["length_penalty"]]
+
+    def search(self, sources: list[list[int]], beam: int | None = None) -> list[list[Any]]:
+        """For each source, ids with the end symbol, its outputs, best first: (score, ids, rows of the alignment)."""
+        search, limits, end = self.facts["search"], self.facts["limits"], self.facts["symbols"]["end"]
+        beam, size = beam or search["beam"], np.array([len(source) for source in sources])
+        best = 1 if beam == 1 else search["num_best"]
+        if size.max() - 1 > limits["source"]:
+            raise ValueError(f"A text has {size.max() - 1} symbols; the model reads {limits['source']}.")
+        most = ((size - 1) * limits["max_length_ratio"]).astype(int) + limits["extra"]
+        most = np.minimum(limits["max_length"] or most, limits["output"] or most) + 0 * size
+        least = np.ceil((size - 1) * limits["min_length_ratio"] - 1e-9).astype(int)
+        least = np.minimum(np.maximum(least, limits["min_length"]), most)
+        padded = np.array([source + [end] * (size.max() - len(source)) for source in sources])
+        tensors = self.encoder.run(None, {"source": padded, "lengths": size})
+        memory, state = tensors[: self.facts["memory"]], tensors[self.facts["memory"] :]
+        rows, totals = np.arange(len(sources)), np.zeros((len(sources), 1))
+        tokens, parents = np.full_like(totals, self.facts["symbols"]["begin"], int), np.zeros_like(totals, int)
+        paths: list[list[Any]] = [[((), ())] for _ in sources]  # ids and rows of the alignment of every hypothesis
+        done: list[list[Any]] = [[] for _ in sources]
+        for length in range(1, int(most.max()) + 2):
+            scores, *state = self.step.run(None, dict(zip(self.names, [tokens, parents, *memory, *state])))
+            weights = state.pop(0) if self.facts["alignment"] else np.zeros((*tokens.shape, 0))
+            before, grown = totals, totals[..., None] + scores.astype(float)
+            ends = grown[..., end].copy()
+            grown[..., end] = -np.inf
+            flat = grown.reshape(len(rows), -1)
+            width = min(beam, flat.shape[1])
+            top = np.sort(np.argpartition(-flat, width - 1)[:, :width])
+            top = np.take_along_axis(top, np.argsort(-np.take_along_axis(flat, top, 1), kind="stable"), 1)
+            totals, parents, tokens = np.take_along_axis(flat, top, 1), *np.divmod(top, scores.shape[-1])
+            stays = []
+            for i, b in enumerate(rows):
+                old = paths[i]
+                said = [(path[0], (*path[1], weights[i, k])) for k, path in enumerate(old)]
+                if length > least[b]:
+                    news = [k for k, e in enumerate(ends[i]) if e > -np.inf and (beam > 1 or e >= totals[i, 0])]
+                    done[b] += [(self.score(ends[i, k], length), [*said[k][0], end], list(said[k][1])) for k in news]
+                    done[b] = sorted(done[b], key=lambda each: -each[0])[:best]
+                bound = max(self.score(totals[i, 0], length + 1), self.score(totals[i, 0], most[b] + 1))
+                full = len(done[b]) == best and (beam == 1 or bound <= done[b][-1][0])
+                if not full and length > most[b]:  # what has not ended is cut
+                    cut = list(dict.fromkeys(int(k) for k in parents[i, : best - len(done[b])]))
+                    done[b] += [(self.score(before[i, k], most[b]), list(old[k][0]), list(old[k][1])) for k in cut]
+                elif not full:
+                    stays.append(i)
+                paths[i] = [((*said[k][0], int(t)), said[k][1]) for k, t in zip(parents[i], tokens[i])]
+            if len(stays) < len(rows):
+                rows, totals, tokens, parents, *state = (x[stays] for x in (rows, totals, tokens, parents, *state))
+                memory, paths = [x[stays] for x in memory], [paths[i] for i in stays]
+            if not stays:
+                break
+        return done
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Decodes the texts of standard input, a line each.")
+    parser.add_argument("--beam", type=int, help="hypotheses of a text; 1: greedy; default: the model's")
+    texts = sys.stdin.read().splitlines()
+    for text, found in zip(texts, Model(Path(__file__).parent).decode(texts, parser.parse_args().beam)):
+        print(json.dumps({"source": text, "outputs": found}, ensure_ascii=False))

@@ -1,0 +1,64 @@
+"""The folder of an exported model, which appears whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from regard.errors import RegardError, UnsupportedError
+from regard.export.refusals import require_text_to_text
+from regard.files import create_folder
+
+Format = Literal["onnx", "ctranslate2", "torch"]
+WRITERS: Mapping[str, tuple[str, str]] = {
+    "onnx": ("regard.export.onnx", "write_onnx"),
+    "ctranslate2": ("regard.export.ctranslate2", "write_ctranslate2"),
+    "torch": ("regard.export.torch_programs", "write_torch"),
+}
+"""By format, the module and the function that fills a folder."""
+
+
+def export_model(model: Any, folder: Path | str, *, format: Format, overwrite: bool = False) -> None:
+    """Writes a model as a program for another runtime; what a folder of each format has is on the page of exports.
+
+    Args:
+        model: of the task text_to_text, as `regard.load` returns one; nothing of it is changed.
+        folder: appears whole at the end, or not at all.
+        format: `onnx`, `ctranslate2` (Transformers) or `torch`.
+        overwrite: whether it may replace an existing folder.
+
+    Raises:
+        RegardError: if the folder exists, or there is a file of this name.
+        UnsupportedError: for a model or an option that the format cannot express, with its name and the reason; or if
+            a package that the format needs is not installed.
+    """
+    if format not in get_args(Format):
+        raise UnsupportedError(f"format={format!r} must be one of {', '.join(get_args(Format))}.")
+    path = Path(folder)
+    require_free(path, overwrite=overwrite)
+    loaded = copy(require_text_to_text(model))
+    if loaded.trained_direction == "both":
+        loaded = loaded.directed(loaded.config.decoding.direction)
+    device = loaded.device
+    module, name = WRITERS[format]
+    write: Callable[[Any, Path], None] = getattr(import_module(module), name)
+    loaded.module.to("cpu")
+    try:
+        create_folder(path, lambda partial: write(loaded, partial))
+    finally:
+        loaded.module.to(device)
+
+
+def require_free(folder: Path, *, overwrite: bool) -> None:
+    """Refuses to replace a file, and a folder unless `overwrite`; an empty folder is no obstacle.
+
+    Raises:
+        RegardError: with what to do.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise RegardError(f"{folder}: this is a file; choose another name for the folder.")
+    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
+        raise RegardError(f"{folder}: the folder exists; choose another name or add --overwrite.")

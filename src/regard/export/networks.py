@@ -1,0 +1,291 @@
+"""The two networks of a text-to-text model as functions of tensors: what is computed once per source, and a step.
+
+Axes: B sentences, S source positions, J hypotheses of a sentence before a step and K after it, N symbols. Memories have
+B rows and are shared by the hypotheses of a sentence; every leaf of a state is (B, J, ...). A step is told of which
+hypothesis each of the K new ones continues, so the caller reorders nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard import tree
+from regard.decoding.result import chosen_heads
+from regard.errors import ShapeError, UnsupportedError
+from regard.models import EncoderDecoder
+from regard.ops import plain
+from regard.shapes import Bool, Float, Int, merge_rows
+
+Leaves = tuple[Tensor, ...]
+Axes = dict[int, str]
+"""The letters of those axes of a tensor that vary, by axis."""
+EXAMPLE_LENGTHS = (7, 5, 2)
+"""Source positions of the sentences that an export looks at."""
+OTHER_LENGTHS = (9, 3, 4)
+NUM_HYPOTHESES = 2
+FIRST_SYMBOL = 4
+"""The first id that is no special symbol."""
+
+
+def real_positions(source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"]) -> Bool[Tensor, "B S"]:
+    """True at the first `lengths` positions."""
+    return torch.arange(source.shape[1], device=source.device) < lengths[:, None]
+
+
+class Form:
+    """The structure of a tree whose distinct tensors are listed: a tensor that stands in it twice is listed once.
+
+    Args:
+        example: a tree of tensors or None.
+    """
+
+    def __init__(self, example: Any) -> None:
+        self.example = example
+        leaves = list(tree.leaves(example))
+        first: dict[int, int] = {}
+        for leaf in leaves:
+            first.setdefault(id(leaf), len(first))
+        self.places = [first[id(leaf)] for leaf in leaves]
+
+    def listed(self, value: Any) -> Leaves:
+        """The distinct tensors of a tree of this form."""
+        found: dict[int, Tensor] = {}
+        for place, leaf in zip(self.places, tree.leaves(value), strict=True):
+            found.setdefault(place, leaf)
+        return tuple(found.values())
+
+    def built(self, leaves: Sequence[Tensor]) -> Any:
+        """The tree of the listed tensors."""
+        places = iter(self.places)
+        return tree.map(lambda _: leaves[next(places)], self.example)
+
+
+class SourceNetwork(nn.Module):
+    """What is computed once per source: the tensors of the memory, and those of the first state with J = 1.
+
+    Args:
+        model: encoder and decoder.
+        memory: the form of the decoder's memory.
+    """
+
+    def __init__(self, model: EncoderDecoder, memory: Form) -> None:
+        super().__init__()
+        self.model, self.memory = model, memory
+
+    def forward(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"]) -> tuple[Leaves, Leaves]:
+        """The memory and the state of sources of these lengths, end symbols included."""
+        memory = self.model.prepare(source, real_positions(source, lengths))
+        state = self.model.decoder.initial_state(memory)
+        return self.memory.listed(memory), tuple(_first(leaf).unsqueeze(1) for leaf in tree.leaves(state))
+
+
+class StepNetwork(nn.Module):
+    """One step of all hypotheses, of which each continues one of the hypotheses before.
+
+    Args:
+        model: encoder and decoder.
+        memory: the form of the decoder's memory.
+        state: a state of the decoder.
+        axes: of each leaf of the memory and of the state, the letters of its axes that vary, by axis.
+        layer, head: of the attention whose weights are an output (`chosen_heads`).
+    """
+
+    def __init__(
+        self,
+        model: EncoderDecoder,
+        memory: Form,
+        state: Any,
+        *,
+        axes: Sequence[Axes] = (),
+        layer: str | None = None,
+        head: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.decoder, self.memory, self.state = model.decoder, memory, state
+        self.axes = ({0: "B", 1: "K"}, {0: "B", 1: "K"}, *axes)
+        self.layer, self.head = layer, head
+
+    def forward(
+        self, tokens: Int[Tensor, "B K"], parents: Int[Tensor, "B K"], memory: Leaves, state: Leaves
+    ) -> tuple[Float[Tensor, "B K N"], tuple[Float[Tensor, "B K S"], ...], Leaves]:
+        """Log-probabilities, weights of the shown attention if there is one, and the state, with K hypotheses.
+
+        Args:
+            tokens: the last symbol of each hypothesis.
+            parents: the number of the hypothesis, below J, that each continues.
+            memory: the leaves of the memory, B rows.
+            state: the leaves of the state, (B, J, ...).
+
+        Raises:
+            ShapeError: for inputs that disagree on an axis.
+        """
+        require_agreement((tokens, parents, *memory, *state), self.axes)
+        sentences, before = state[0].shape[:2]
+        rows = merge_rows(torch.arange(sentences, device=tokens.device)[:, None] * before + parents)
+        leaves = iter([merge_rows(leaf).index_select(0, rows) for leaf in state])
+        output, after = self.decoder.step(
+            merge_rows(tokens),
+            self.memory.built(memory),
+            tree.map(lambda _: next(leaves), self.state),
+            alignment=True,
+        )
+        divided = (sentences, tokens.shape[1])
+        weights = []
+        if output.alignments:
+            heads = {name: value.unsqueeze(-2) for name, value in output.alignments.items()}  # (R, H, T=1, S)
+            shown = chosen_heads(heads, self.decoder, layer=self.layer, head=self.head).mean(-3)
+            weights.append(shown.reshape(*divided, -1))
+        states = tuple(leaf.reshape(*divided, *leaf.shape[1:]) for leaf in tree.leaves(after))
+        return output.log_probabilities.reshape(*divided, -1), tuple(weights), states
+
+
+class ForcedNetwork(nn.Module):
+    """All steps of given outputs, teacher-forced.
+
+    Args:
+        model: encoder and decoder.
+    """
+
+    def __init__(self, model: EncoderDecoder) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"], inputs: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T N"]:
+        """Log-probabilities after each of the inputs, the begin symbol and the target without its last."""
+        memory = self.model.prepare(source, real_positions(source, lengths))
+        output: Tensor = self.model.decoder(inputs, memory).log_probabilities
+        return output
+
+
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """A model's networks, with inputs from which a program is made and the axes that vary.
+
+    Args:
+        model: encoder and decoder.
+        source, step: the networks.
+        source_inputs, step_inputs: their example inputs.
+        memory_axes, state_axes: for each leaf the letters of its axes that vary, by axis.
+        has_alignment: whether a step returns weights.
+        feeds_back: why all steps cannot be taken at once, or None.
+    """
+
+    model: EncoderDecoder
+    source: SourceNetwork
+    step: StepNetwork
+    source_inputs: tuple[Tensor, Tensor]
+    step_inputs: tuple[Tensor, Tensor, Leaves, Leaves]
+    memory_axes: tuple[Axes, ...]
+    state_axes: tuple[Axes, ...]
+    has_alignment: bool
+    feeds_back: str | None
+
+    @classmethod
+    def of(cls, model: EncoderDecoder, *, layer: str | None = None, head: int | None = None) -> Networks:
+        """The networks of a model in evaluation mode, which must be on the CPU.
+
+        Args:
+            layer, head: of the attention whose weights a step returns.
+
+        Raises:
+            UnsupportedError: for a decoder whose state changes its form from one step to the next.
+        """
+        with exporting():
+            inputs, memory, state = _taken(model, EXAMPLE_LENGTHS, layer, head)
+            others, _, _ = _taken(model, OTHER_LENGTHS, layer, head)
+            form = Form(memory)
+            source = example_sources(EXAMPLE_LENGTHS)
+            step = StepNetwork(model, form, state, layer=layer, head=head).eval()
+            _, weights, after = step(*inputs)
+            memory_axes = tuple({0: "B", **_differing(a, b, "S", 1)} for a, b in zip(inputs[2], others[2], strict=True))
+            state_axes = tuple(
+                {0: "B", 1: "J", **_differing(a, grown, "T", 2), **_differing(a, b, "S", 2)}
+                for a, grown, b in zip(inputs[3], after, others[3], strict=True)
+            )
+            step = StepNetwork(model, form, state, axes=(*memory_axes, *state_axes), layer=layer, head=head).eval()
+        return cls(
+            model=model,
+            source=SourceNetwork(model, form).eval(),
+            step=step,
+            source_inputs=source,
+            step_inputs=inputs,
+            memory_axes=memory_axes,
+            state_axes=state_axes,
+            has_alignment=bool(weights),
+            feeds_back=_feeds_back(model.decoder),
+        )
+
+
+def require_agreement(inputs: Sequence[Tensor], axes: Sequence[Axes]) -> None:
+    """Refuses tensors whose axes of one letter have several sizes; an export learns here that they are one size."""
+    sizes: dict[str, int] = {}
+    for x, letters in zip(inputs, axes, strict=False):
+        for axis, letter in letters.items():
+            if x.shape[axis] != sizes.setdefault(letter, x.shape[axis]):
+                raise ShapeError(f"Inputs of a step disagree on {letter}: {sizes[letter]} and {x.shape[axis]}.")
+
+
+@contextmanager
+def exporting() -> Iterator[None]:
+    """Within it models compute by operations of torch alone, without gradients."""
+    with torch.no_grad(), plain():
+        yield
+
+
+def example_sources(lengths: Sequence[int]) -> tuple[Int[Tensor, "B S"], Int[Tensor, " B"]]:
+    """Sources of these lengths, of one symbol."""
+    return torch.full((len(lengths), max(lengths)), FIRST_SYMBOL), torch.tensor(lengths)
+
+
+def _taken(
+    model: EncoderDecoder, lengths: Sequence[int], layer: str | None, head: int | None
+) -> tuple[tuple[Tensor, Tensor, Leaves, Leaves], Any, Any]:
+    """The inputs of the third step over sources of these lengths, their memory, and the first state."""
+    memory = model.prepare(*_masked(*example_sources(lengths)))
+    state = model.decoder.initial_state(memory, NUM_HYPOTHESES)
+    form = Form(memory)
+    step = StepNetwork(model, form, state, layer=layer, head=head).eval()
+    states = tuple(leaf.unflatten(0, (-1, NUM_HYPOTHESES)) for leaf in tree.leaves(state))
+    tokens = torch.full((len(lengths), NUM_HYPOTHESES), FIRST_SYMBOL)
+    parents = torch.arange(NUM_HYPOTHESES).expand(len(lengths), -1).clone()
+    for _ in range(2):
+        _, _, after = step(tokens, parents, form.listed(memory), states)
+        if [leaf.dim() for leaf in after] != [leaf.dim() for leaf in states]:
+            raise UnsupportedError(
+                f"The state of {type(model.decoder).__name__} changes its form from step to step, so one program "
+                "cannot take all steps."
+            )
+        states = after
+    return (tokens, parents, form.listed(memory), states), memory, state
+
+
+def _feeds_back(decoder: Any) -> str | None:
+    """Why the steps of a decoder cannot be taken at once, or None."""
+    if (reason := getattr(decoder, "feeds_back", None)) is not None:
+        return str(reason)
+    is_recurrent = getattr(getattr(decoder, "attention", None), "is_recurrent", False)
+    return "its attention depends on the weights of earlier steps" if is_recurrent else None
+
+
+def _first(leaf: Tensor) -> Tensor:
+    """A leaf of a first state; a cache of no steps is made anew, since ONNX cannot reshape tensors without elements."""
+    if any(isinstance(size, int) and size == 0 for size in leaf.shape[1:]):
+        return leaf.new_zeros(leaf.shape)
+    return leaf
+
+
+def _masked(source: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    return source, real_positions(source, lengths)
+
+
+def _differing(a: Tensor, b: Tensor, letter: str, first: int) -> dict[int, str]:
+    """The axes from `first` on whose sizes differ."""
+    return {axis: letter for axis in range(first, a.dim()) if a.shape[axis] != b.shape[axis]}

@@ -1,0 +1,248 @@
+"""Exported models: they say what the model says, in a process without torch; what a format lacks is refused by name."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from regard import UnsupportedError
+from regard.cli import run
+from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.config.texts import SideConfig
+from regard.data import Field
+from regard.errors import RegardError
+from regard.export import export_model
+from regard.export.networks import ForcedNetwork, Networks
+from regard.export.programs import forced_program, step_program, worst
+from regard.tasks import store
+from regard.tasks.text_to_text import TextToText
+
+TEXTS = ["abc", "fade", "b", "deafcab", " BAD ", "zebra", ""]
+RECURRENT = {
+    "encoder": {"size": 8, "embedding_size": 6, "bidirectional": False},
+    "decoder": {"size": 8, "embedding_size": 6, "cell": "lstm"},
+    "attention": {"recipe": "location_sensitive", "size": 6, "num_filters": 2, "kernel_size": 3},
+}
+SIDE = {"size": 8, "layers": 1, "heads": 2}
+TRANSFORMER = {"architecture": "transformer", "encoder": SIDE, "decoder": SIDE}
+
+
+def untrained(model: dict, *, target: dict | None = None, **decoding: object) -> TextToText:
+    """A model whose weights are drawn wide, so that its outputs differ."""
+    sides = {"source": {"case": "lower"}, "target": {"units": "whitespace", **(target or {})}}
+    config = TextToTextConfig(data={"train": "x.tsv", **sides}, model=model, decoding={"max_length": 7, **decoding})
+    source = Field.build(SideConfig(case="lower"), ["abcdef"])
+    built = TextToText.build(config, source, Field.build(SideConfig(units="whitespace"), ["A B C D E F"]))
+    torch.manual_seed(1 if model.get("architecture") == "transformer" else 4)
+    with torch.no_grad():
+        for parameter in built.module.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(std=2 * parameter.shape[-1] ** -0.5)
+    return built
+
+
+def needs(*packages: str) -> None:
+    for package in packages:
+        pytest.importorskip(package, reason=f"{package} is in the extras of exports")
+
+
+@pytest.fixture(scope="module", params=["recurrent", "transformer"])
+def exported(request, tmp_path_factory):
+    """A model and its ONNX folder, written by the verb."""
+    needs("onnx", "onnxscript", "onnxruntime")
+    folder = tmp_path_factory.mktemp(request.param)
+    target = {"direction": "right_to_left"} if request.param == "transformer" else {}
+    penalty = {"recurrent": {"length_penalty": "gnmt", "alpha": 0.9}, "transformer": {"length_penalty": "average"}}
+    model = untrained(
+        RECURRENT if request.param == "recurrent" else TRANSFORMER,
+        target=target,
+        beam=4,
+        num_best=2,
+        min_length=2,
+        **penalty[request.param],
+    )
+    store.save(model, folder / "model")
+    assert run(["export", str(folder / "model"), "--format", "onnx", "--output", str(folder / "onnx")]) == 0
+    return model, folder / "onnx"
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_the_program_says_what_the_model_says_without_torch(exported, beam):
+    model, folder = exported
+    code = (
+        "import runpy, sys\n"
+        "sys.modules.update({name: None for name in ('torch', 'regard', 'onnx')})\n"
+        f"sys.argv = ['decode.py', '--beam', '{beam}']\n"
+        f"runpy.run_path({str(folder / 'decode.py')!r}, run_name='__main__')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input="\n".join(TEXTS), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    said = [json.loads(line)["outputs"] for line in done.stdout.splitlines()]
+    decoding = model.config.decoding.replace(beam=beam, num_best=1 if beam == 1 else 2)
+    expected = model.predict(TEXTS[:-1], search=decoding)
+    assert len({tuple(prediction.tokens) for prediction in expected}) > 3
+    for prediction, outputs in zip(expected, said):
+        for ours, theirs in zip((prediction, *prediction.alternatives), outputs, strict=True):
+            assert theirs["tokens"] == ours.tokens
+            assert theirs["text"] == ours.text
+            assert theirs["score"] == pytest.approx(ours.score, abs=1e-4)
+            np.testing.assert_allclose(theirs["alignment"], ours.alignment, atol=1e-4)
+
+
+def test_a_folder_is_replaced_only_if_asked_for(exported, capsys):
+    folder = exported[1]
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert set(before) == {"encoder.onnx", "step.onnx", "model.json", "decode.py"}
+    assert run(["export", "g2p-en", "--format", "onnx", "--output", str(folder)]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+def test_a_refused_model_leaves_nothing(tmp_path):
+    needs("onnx", "onnxscript", "onnxruntime")
+    model = untrained(RECURRENT, coverage_penalty="gnmt")
+    with pytest.raises(UnsupportedError, match=r"decoding\.coverage_penalty is gnmt.*--coverage-penalty none"):
+        export_model(model, tmp_path / "out", format="onnx")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(RegardError, match="this is a file"):
+        export_model(model, tmp_path / "file", format="torch", overwrite=True)
+    with pytest.raises(UnsupportedError, match=r"format='tf' must be one of onnx, ctranslate2, torch"):
+        export_model(model, tmp_path / "out", format="tf")  # type: ignore[arg-type]
+
+
+def test_a_pointer_and_another_task_are_refused_by_name(tmp_path):
+    pointing = untrained({**RECURRENT, "pointer": {}})
+    with pytest.raises(UnsupportedError, match=r"model\.pointer cannot be exported"):
+        export_model(pointing, tmp_path / "out", format="torch")
+    other = type("Other", (), {"config": type("Config", (), {"task": "labelling"})})()
+    with pytest.raises(UnsupportedError, match="task: labelling cannot be exported"):
+        export_model(other, tmp_path / "out", format="torch")
+
+
+def flat(outputs: object) -> list[torch.Tensor]:
+    return [outputs] if isinstance(outputs, torch.Tensor) else [x for each in outputs for x in flat(each)]  # type: ignore
+
+
+def require_equal_steps(networks, program, memory, state, hypotheses):
+    """Three steps of a program are those of the model, whatever continues what."""
+    shape = (len(memory[0]), hypotheses)
+    tokens, parents = torch.ones(shape, dtype=torch.long), torch.zeros(shape, dtype=torch.long)
+    for _ in range(3):
+        expected = networks.step(tokens, parents, memory, state)
+        assert worst(flat(program(tokens, parents, memory, state)), flat(expected)) < 1e-5
+        tokens, parents, state = torch.randint(4, 10, shape), torch.randint(0, hypotheses, shape), expected[2]
+
+
+SIZES = ((1, 2, 2), (1, 9, 5), (4, 3, 3), (5, 16, 2))
+
+
+def sources(sentences: int, positions: int) -> tuple[torch.Tensor, torch.Tensor]:
+    lengths = torch.randint(1, positions + 1, (sentences,))
+    lengths[0] = positions
+    return torch.randint(4, 10, (sentences, positions)), lengths
+
+
+def test_a_folder_of_torch_programs_serves_all_sizes(tmp_path):
+    model = untrained(TRANSFORMER)
+    export_model(model, tmp_path / "out", format="torch")
+    facts = json.loads((tmp_path / "out" / "model.json").read_text())
+    programs = {path.stem: torch.export.load(path).module() for path in (tmp_path / "out").glob("*.pt2")}
+    networks = Networks.of(model.module)
+    for sentences, positions, hypotheses in SIZES:
+        source, lengths = sources(sentences, positions)
+        memory, state = networks.source(source, lengths)
+        assert (len(memory), len(state)) == (facts["memory"], facts["state"])
+        assert worst(flat(programs["encoder"](source, lengths)), flat((memory, state))) < 1e-5
+        require_equal_steps(networks, programs["step"], memory, state, hypotheses)
+        inputs = torch.randint(4, 10, (sentences, positions))
+        forced = ForcedNetwork(model.module)(source, lengths, inputs)
+        assert worst([programs["forward"](source, lengths, inputs)], [forced]) < 1e-5
+
+
+def test_the_step_of_a_recurrent_model_serves_all_sizes():
+    networks = Networks.of(untrained(RECURRENT).module)
+    program = step_program(networks).module()
+    for sentences, positions, hypotheses in SIZES:
+        memory, state = networks.source(*sources(sentences, positions))
+        require_equal_steps(networks, program, memory, state, hypotheses)
+    with pytest.raises(UnsupportedError, match="its attention depends on the weights of earlier steps"):
+        forced_program(networks)
+
+
+def test_a_step_refuses_inputs_that_disagree():
+    networks = Networks.of(untrained(TRANSFORMER).module)
+    tokens, parents, memory, state = networks.step_inputs
+    with pytest.raises(RegardError, match="disagree on K: 2 and 1"):
+        networks.step(tokens, parents[:, :1], memory, state)
+
+
+VARIANTS = [
+    {},
+    {
+        "encoder": {**SIDE, "norm": "post", "activation": "gelu"},
+        "decoder": {**SIDE, "norm": "post", "activation": "gelu"},
+    },
+    {"encoder": {**SIDE, "activation": "swiglu"}, "decoder": {**SIDE, "activation": "swiglu", "positions": "learned"}},
+    {"encoder": {**SIDE, "projection_bias": True}, "decoder": {**SIDE, "positions": None, "scaled_embeddings": False}},
+]
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=["plain", "post", "gated", "biases"])
+def test_ctranslate2_says_what_the_model_says(tmp_path, variant):
+    needs("ctranslate2")
+    import ctranslate2
+
+    model = untrained({**TRANSFORMER, **variant})
+    export_model(model, tmp_path / "out", format="ctranslate2")
+    translator = ctranslate2.Translator(str(tmp_path / "out"), compute_type="float32", intra_threads=1)
+    texts = [text for text in TEXTS[:-1] if text != "zebra"]
+    found = translator.translate_batch(
+        [model.source.split(text) for text in texts],
+        beam_size=1,
+        min_decoding_length=0,
+        max_decoding_length=7,
+        length_penalty=0,
+        return_scores=True,
+        return_attention=True,
+    )
+    for prediction, result in zip(model.predict(texts, search=model.config.decoding.replace(beam=1)), found):
+        symbols = prediction.tokens[: len(prediction.tokens) - (prediction.stop_reason == "eos")]
+        assert result.hypotheses[0] == symbols
+        if prediction.stop_reason == "eos":
+            assert result.scores[0] == pytest.approx(prediction.log_probability, abs=1e-4)
+        for row, weights in zip(result.attention[0], prediction.alignment[: len(symbols), :-1]):
+            np.testing.assert_allclose(row, weights, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (RECURRENT, r"model\.encoder\.architecture: recurrent"),
+        (
+            {**TRANSFORMER, "encoder": {**SIDE, "positions": "rotary"}},
+            r"model\.encoder\.self_attention: RotaryDotScore",
+        ),
+        ({**TRANSFORMER, "attention": {"recipe": "bahdanau"}}, r"model\.attention: Projected|AdditiveScore"),
+        ({**TRANSFORMER, "decoder": {**SIDE, "norm": "post"}}, r"model\.decoder\.norm"),
+        ({**TRANSFORMER, "decoder": {**SIDE, "key_value_heads": 1}}, r"model\.decoder\.key_value_heads: 1"),
+        ({**TRANSFORMER, "decoder": {**SIDE, "layers": 2, "refinement": {}}}, r"model\.decoder\.refinement"),
+    ],
+)
+def test_what_ctranslate2_lacks_is_refused_by_name(tmp_path, model, message):
+    needs("ctranslate2")
+    with pytest.raises(UnsupportedError, match=message):
+        export_model(untrained(model), tmp_path / "out", format="ctranslate2")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_program_of_the_package_is_the_one_in_a_folder(exported):
+    import regard.export.decode as program
+
+    assert Path(program.__file__).read_bytes() == (exported[1] / "decode.py").read_bytes()
