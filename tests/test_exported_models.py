@@ -33,10 +33,10 @@ SIDE = {"size": 8, "layers": 1, "heads": 2}
 TRANSFORMER = {"architecture": "transformer", "encoder": SIDE, "decoder": SIDE}
 
 
-def untrained(model: dict, *, target: dict | None = None, **decoding: object) -> TextToText:
+def untrained(model: dict, *, data: dict | None = None, **decoding: object) -> TextToText:
     """A model whose weights are drawn wide, so that its outputs differ."""
-    sides = {"source": {"case": "lower"}, "target": {"units": "whitespace", **(target or {})}}
-    config = TextToTextConfig(data={"train": "x.tsv", **sides}, model=model, decoding={"max_length": 7, **decoding})
+    data = {"train": "x.tsv", "source": {"case": "lower"}, "target": {"units": "whitespace"}} | (data or {})
+    config = TextToTextConfig(data=data, model=model, decoding={"max_length": 7, **decoding})
     source = Field.build(SideConfig(case="lower"), ["abcdef"])
     built = TextToText.build(config, source, Field.build(SideConfig(units="whitespace"), ["A B C D E F"]))
     torch.manual_seed(1 if model.get("architecture") == "transformer" else 4)
@@ -57,16 +57,13 @@ def exported(request, tmp_path_factory):
     """A model and its ONNX folder, written by the verb."""
     needs("onnx", "onnxscript", "onnxruntime")
     folder = tmp_path_factory.mktemp(request.param)
-    target = {"direction": "right_to_left"} if request.param == "transformer" else {}
-    penalty = {"recurrent": {"length_penalty": "gnmt", "alpha": 0.9}, "transformer": {"length_penalty": "average"}}
-    model = untrained(
-        RECURRENT if request.param == "recurrent" else TRANSFORMER,
-        target=target,
-        beam=4,
-        num_best=2,
-        min_length=2,
-        **penalty[request.param],
-    )
+    if request.param == "recurrent":
+        options = {"data": {"source_end": False}, "length_penalty": "gnmt", "alpha": 0.9}
+    else:
+        target = {"units": "whitespace", "direction": "right_to_left"}
+        options = {"data": {"target": target}, "length_penalty": "average"}
+    kind = RECURRENT if request.param == "recurrent" else TRANSFORMER
+    model = untrained(kind, beam=4, num_best=2, min_length=2, **options)
     store.save(model, folder / "model")
     assert run(["export", str(folder / "model"), "--format", "onnx", "--output", str(folder / "onnx")]) == 0
     return model, folder / "onnx"
@@ -86,7 +83,7 @@ def test_the_program_says_what_the_model_says_without_torch(exported, beam):
     said = [json.loads(line)["outputs"] for line in done.stdout.splitlines()]
     decoding = model.config.decoding.replace(beam=beam, num_best=1 if beam == 1 else 2)
     expected = model.predict(TEXTS[:-1], search=decoding)
-    assert len({tuple(prediction.tokens) for prediction in expected}) > 3
+    assert len({tuple(prediction.tokens) for prediction in expected}) >= 3
     for prediction, outputs in zip(expected, said):
         for ours, theirs in zip((prediction, *prediction.alternatives), outputs, strict=True):
             assert theirs["tokens"] == ours.tokens

@@ -77,7 +77,11 @@ def write_ctranslate2(model: TextToText, folder: Path) -> None:
     _set_head(spec.decoder.projection, decoder.head)
     _, begin, end, unknown = SPECIALS
     config = {"unk_token": unknown, "bos_token": begin, "eos_token": end, "layer_norm_epsilon": ends["epsilon"]}
-    config |= {"decoder_start_token": SPECIALS[model.begin], "add_source_eos": True, "add_source_bos": False}
+    config |= {
+        "decoder_start_token": SPECIALS[model.begin],
+        "add_source_eos": model.config.data.source_end,
+        "add_source_bos": False,
+    }
     for name, value in config.items():
         setattr(spec.config, name, value)
     spec.register_source_vocabulary([*SPECIALS, *model.source.vocabulary.symbols])
@@ -104,6 +108,8 @@ def _require_transformers(model: TextToText) -> None:
             _refuse(f"model.{name}.like", side.like or type(part).__name__, "it is computed in another way there")
     if getattr(model.config.model.decoder, "refinement", None) is not None:
         _refuse("model.decoder.refinement", "{…}", "its attention is not corrected by coverage")
+    if model.config.model.decoder.specials != "excluded":
+        _refuse("model.decoder.specials", "forbidden", "a symbol that counts is also said there")
     if model.is_reversed:
         _refuse("data.target.direction", "right_to_left", "nothing there turns outputs round again")
 

@@ -48,16 +48,17 @@ class Model:
         outputs: list[list[dict[str, Any]]] = [[] for _ in texts]
         order = sorted((i for i, each in enumerate(symbols) if each), key=lambda i: len(symbols[i]))
         target, end = self.facts["target"], self.facts["symbols"]["end"]
+        ends = [end] * self.facts["source"]["ends"]
         for start in range(0, len(order), batch):
             chosen = order[start : start + batch]
-            found = self.search([[*(self.ids.get(s, 3) for s in symbols[i]), end] for i in chosen], beam)
+            found = self.search([[*(self.ids.get(s, 3) for s in symbols[i]), *ends] for i in chosen], beam)
             for i, ranked in zip(chosen, found):
                 for score, ids, rows in ranked:
                     last = len(ids) - (ids[-1:] == [end])
                     turn = slice(None, None, -1 if target["reversed"] else 1)
                     names = [target["symbols"][n] for n in ids[:last][turn]]
                     joint = "" if target.get("units") == "character" else target.get("separator") or " "
-                    rows = np.array(rows[:last][turn] + rows[last:])[:, : len(symbols[i]) + 1].tolist()
+                    rows = np.array(rows[:last][turn] + rows[last:])[:, : len(symbols[i] + ends)].tolist()
                     said = {"text": joint.join(names), "tokens": [*names, *["</s>"] * (last < len(ids))]}
                     outputs[i].append({**said, "score": float(score), "alignment": rows})
         return outputs
@@ -69,15 +70,16 @@ class Model:
         return total / divisor[search["length_penalty"]]
 
     def search(self, sources: list[list[int]], beam: int | None = None) -> list[list[Any]]:
-        """For each source, ids with the end symbol, its outputs, best first: (score, ids, rows of the alignment)."""
+        """For each source, ids with its end symbol, its outputs, best first: (score, ids, rows of the alignment)."""
         search, limits, end = self.facts["search"], self.facts["limits"], self.facts["symbols"]["end"]
         beam, size = beam or search["beam"], np.array([len(source) for source in sources])
         best = 1 if beam == 1 else search["num_best"]
-        if size.max() - 1 > limits["source"]:
-            raise ValueError(f"A text has {size.max() - 1} symbols; the model reads {limits['source']}.")
-        most = ((size - 1) * limits["max_length_ratio"]).astype(int) + limits["extra"]
+        count = size - self.facts["source"]["ends"]
+        if count.max() > limits["source"]:
+            raise ValueError(f"A text has {count.max()} symbols; the model reads {limits['source']}.")
+        most = (count * limits["max_length_ratio"]).astype(int) + limits["extra"]
         most = np.minimum(limits["max_length"] or most, limits["output"] or most) + 0 * size
-        least = np.ceil((size - 1) * limits["min_length_ratio"] - 1e-9).astype(int)
+        least = np.ceil(count * limits["min_length_ratio"] - 1e-9).astype(int)
         least = np.minimum(np.maximum(least, limits["min_length"]), most)
         padded = np.array([source + [end] * (size.max() - len(source)) for source in sources])
         tensors = self.encoder.run(None, {"source": padded, "lengths": size})

@@ -35,7 +35,7 @@ def facts_of(model: TextToText, networks: Networks) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "name": model.name,
-        "source": _side(model.source),
+        "source": {**_side(model.source), "ends": model.config.data.source_end},
         "target": {**_side(model.target), "reversed": model.is_reversed},
         "symbols": {"begin": model.begin, "end": EOS, "unknown": UNKNOWN},
         "memory": len(networks.memory_axes),
