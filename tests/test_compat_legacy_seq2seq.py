@@ -18,7 +18,7 @@ from regard.compat.legacy_seq2seq import (
     embedding_attention_decoder,
     embedding_attention_seq2seq,
 )
-from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
+from regard.errors import ConfigError, DataError, RegardError, ShapeError, UnsupportedError
 
 B, T, S, I, D, M, O = 2, 4, 5, 3, 4, 6, 7  # noqa: E741
 MASK = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
@@ -212,6 +212,65 @@ def test_a_decoder_without_heads_or_cell_is_refused():
         make(num_heads=0)
     with pytest.raises(UnsupportedError, match="must be a cell"):
         AttentionDecoder(nn.Linear(3, 4), input_size=I, attention_size=M)
+
+
+def tensorflow_arrays(heads=2):
+    """Drawn arrays, by the names and in the layout of TensorFlow's variables."""
+    generator = torch.Generator().manual_seed(7)
+    shapes = {
+        "kernel": (I + heads * M, I),
+        "bias": (I,),
+        "AttnOutputProjection/kernel": (D + heads * M, O),
+        "AttnOutputProjection/bias": (O,),
+        "lstm_cell/kernel": (I + D, 4 * D),
+        "lstm_cell/bias": (4 * D,),
+    }
+    for h in range(heads):
+        shapes |= {f"AttnW_{h}": (1, 1, M, M), f"AttnV_{h}": (M,)}
+        shapes |= {f"Attention_{h}/kernel": (2 * D, M), f"Attention_{h}/bias": (M,)}
+    return {name: torch.randn(*shape, generator=generator).double() for name, shape in shapes.items()}
+
+
+def tensorflow_decoder(num_heads=2):
+    cell = tfa.LSTMCell(D, input_size=I)
+    return AttentionDecoder(cell, O, num_heads, input_size=I, attention_size=M).double()
+
+
+def test_arrays_of_tensorflow_have_their_places():
+    arrays, decoder = tensorflow_arrays(), tensorflow_decoder()
+    decoder.load_state_dict(decoder.from_tensorflow(arrays))
+    inputs, (c, h), memory = draw()
+    outputs, _, locations = decoder(inputs, tfa.LSTMStateTuple(c, h), memory)
+    reads, w = [torch.zeros(B, M).double()] * 2, arrays
+    for t, x in enumerate(inputs):
+        x = torch.cat([x, *reads], 1) @ w["kernel"] + w["bias"]
+        gates = torch.cat([x, h], 1) @ w["lstm_cell/kernel"] + w["lstm_cell/bias"]
+        i, j, f, o = gates.chunk(4, 1)  # TensorFlow's order, with 1 added to the forget gate
+        c = (f + 1).sigmoid() * c + i.sigmoid() * j.tanh()
+        h = o.sigmoid() * c.tanh()
+        reads = []
+        for head in range(2):
+            y = torch.cat([c, h], 1) @ w[f"Attention_{head}/kernel"] + w[f"Attention_{head}/bias"]
+            hidden = torch.einsum("bsm,mk->bsk", memory, w[f"AttnW_{head}"][0, 0])
+            weights = ((hidden + y[:, None]).tanh() @ w[f"AttnV_{head}"]).softmax(-1)
+            torch.testing.assert_close(locations[t][head], weights, rtol=0, atol=1e-12)
+            reads.append(torch.einsum("bs,bsm->bm", weights, memory))
+        expected = torch.cat([h, *reads], 1) @ w["AttnOutputProjection/kernel"] + w["AttnOutputProjection/bias"]
+        torch.testing.assert_close(outputs[t], expected, rtol=0, atol=1e-12)
+
+
+def test_arrays_of_tensorflow_that_do_not_fit_are_named():
+    arrays = tensorflow_arrays()
+    with pytest.raises(DataError, match=r"missing: AttnW_1(.|\n)*others: lstm_cell/kernel, lstm_cell/bias$"):
+        tensorflow_decoder().from_tensorflow({name: value for name, value in arrays.items() if name != "AttnW_1"})
+    with pytest.raises(DataError, match=r"others: .*rest"):
+        tensorflow_decoder().from_tensorflow(arrays | {"rest": torch.zeros(1)})
+    with pytest.raises(UnsupportedError, match="TorchCell has no weights of TensorFlow"):
+        make().from_tensorflow(arrays)
+    decoder = tensorflow_decoder()
+    state = decoder.from_tensorflow(arrays | {"kernel": torch.zeros(3, 3)})
+    with pytest.raises(RuntimeError, match=r"size mismatch for input_layer\.weight"):
+        decoder.load_state_dict(state)
 
 
 def ids(*rows):

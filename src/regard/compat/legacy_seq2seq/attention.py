@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from regard import tree
 from regard.attention import Memory, vinyals
 from regard.compat.tfa.cell import as_cell, with_tuples
 from regard.compat.tfa.dense import Dense
-from regard.errors import ConfigError, ShapeError
+from regard.errors import ConfigError, DataError, ShapeError, UnsupportedError
 from regard.shapes import Bool, Float, describe
 
 LoopFunction = Callable[[Tensor, int], Tensor]
@@ -44,8 +44,7 @@ class AttentionDecoder(nn.Module):
         UnsupportedError: for a cell that is none.
 
     Source: Vinyals et al. 2015 (arXiv 1412.7449), section 2; `attention_decoder` of TensorFlow 1.15, which has no mask
-    and returns no locations. Its variables are `AttnW_h` (W_h, as 1 × 1 filters), `AttnV_h` (v_h), `Attention_h` (U_h,
-    b_h), `AttnOutputProjection` (W_y, b_y); x_t's have no name of their own.
+    and returns no locations. `from_tensorflow` takes its weights.
 
     >>> decoder = AttentionDecoder(nn.LSTMCell(3, 4), num_heads=2, input_size=3, attention_size=6)
     >>> state = (torch.zeros(5, 4), torch.zeros(5, 4))
@@ -110,6 +109,54 @@ class AttentionDecoder(nn.Module):
             outputs.append(self.output_layer(torch.cat([said, attended], -1)))
             locations.append(weights)
         return outputs, state, locations
+
+    def from_tensorflow(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """A state dict from the arrays of the original, by their names within its scope.
+
+        | array | here |
+        |---|---|
+        | kernel, bias | `input_layer` |
+        | AttnW_h (1, 1, M, M) | U of head h: `attention.score.key_projection` |
+        | Attention_h/kernel, Attention_h/bias | W and b of head h: `attention.score.query_projection` |
+        | AttnV_h (M,) | v of head h: `attention.score.v` |
+        | AttnOutputProjection/kernel, AttnOutputProjection/bias | `output_layer` |
+        | NAME/… of the cell, as lstm_cell/kernel | `cell`, by its own `from_tensorflow` |
+
+        The order of the query's features is that of the cell's state, so the cell is one of `regard.compat.tfa`, whose
+        LSTM has c first.
+
+        Raises:
+            UnsupportedError: for a cell that takes no arrays of TensorFlow.
+            DataError: for arrays that are missing or left over, by their names.
+        """
+        if not hasattr(self.cell, "from_tensorflow"):
+            raise UnsupportedError(
+                f"{type(self.cell).__name__} has no weights of TensorFlow: make the decoder with a cell of "
+                "regard.compat.tfa, as tfa.LSTMCell or tfa.GRUCell."
+            )
+        heads = range(self.num_heads)
+        names = ["kernel", "bias", "AttnOutputProjection/kernel", "AttnOutputProjection/bias"]
+        names += [f"{name}_{h}" for h in heads for name in ("AttnW", "AttnV")]
+        names += [f"Attention_{h}/{name}" for h in heads for name in ("kernel", "bias")]
+        cell = {name.partition("/")[2]: value for name, value in weights.items() if name not in names}
+        missing = [name for name in names if name not in weights]
+        if missing or "" in cell or not cell:
+            found = ", ".join(name for name in weights if name not in names) or "none"
+            raise DataError(
+                f"The arrays of an attention_decoder with {self.num_heads} heads are {', '.join(names)} and those of "
+                f"its cell, as lstm_cell/kernel.\n  missing: {', '.join(missing) or 'none'}\n  others: {found}"
+            )
+        output = {name: weights[f"AttnOutputProjection/{name}"] for name in ("kernel", "bias")}
+        score = "attention.score."
+        return (
+            {f"cell.{name}": value for name, value in self.cell.from_tensorflow(cell).items()}
+            | {f"input_layer.{name}": value for name, value in self.input_layer.from_tensorflow(weights).items()}
+            | {f"output_layer.{name}": value for name, value in self.output_layer.from_tensorflow(output).items()}
+            | {score + "key_projection.weight": torch.cat([weights[f"AttnW_{h}"][0, 0].T for h in heads])}
+            | {score + "query_projection.weight": torch.cat([weights[f"Attention_{h}/kernel"].T for h in heads])}
+            | {score + "query_projection.bias": torch.cat([weights[f"Attention_{h}/bias"] for h in heads])}
+            | {score + "v": torch.stack([weights[f"AttnV_{h}"] for h in heads])}
+        )
 
     def _attend(self, memory: Memory, state: Any) -> tuple[Float[Tensor, "B HM"], tuple[Float[Tensor, "B S"], ...]]:
         """The reads of all heads with a state as the query, and the weights of each."""
