@@ -720,3 +720,24 @@ def test_sequences_of_different_lengths_in_dynamic_rnn_are_each_alone():
             torch.testing.assert_close(last.alignments[row], state.alignments[0])
         else:
             assert not last.cell_state.h[row].any()
+
+
+def test_units_have_their_name_of_tensorflow_1_too():
+    for kind in (
+        tfa.LuongAttention,
+        tfa.BahdanauAttention,
+        tfa.LuongMonotonicAttention,
+        tfa.BahdanauMonotonicAttention,
+    ):
+        mechanism = kind(num_units=4, memory=source(), memory_sequence_length=LENGTHS)
+        assert mechanism.units == 4
+        assert alignments_of(mechanism).shape == (3, 6)
+        for wrong in ({}, {"units": 4, "num_units": 4}):
+            with pytest.raises(UnsupportedError, match="two names of one number: give one"):
+                kind(**wrong)
+    assert tfa.LuongAttention(4, probability_fn=None).function == "softmax"
+
+
+def test_a_mechanism_made_in_evaluation_is_in_evaluation():
+    mechanism = tfa.BahdanauMonotonicAttention(4, source(), LENGTHS, sigmoid_noise=3.0).eval()
+    assert torch.equal(alignments_of(mechanism), alignments_of(mechanism))

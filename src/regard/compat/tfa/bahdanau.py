@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.attention import Mechanism, bahdanau
 from regard.attention.contract import Tree
 from regard.compat.tfa.alignment import ProbabilityFunction, check_name, with_function
-from regard.compat.tfa.composed import ComposedAttention
+from regard.compat.tfa.composed import ComposedAttention, units_of
 from regard.compat.tfa.deferred import Type
 from regard.compat.tfa.functions import MonotonicMode
 from regard.compat.tfa.initialisers import Initialiser, fill, initialiser
@@ -33,6 +33,7 @@ class BahdanauAttention(ComposedAttention):
         kernel_initializer: of v: a name of Keras, or a function that fills a tensor.
         dtype: of the weights; that of the memory if None.
         name: kept, without effect.
+        num_units: `units` by its name in TensorFlow 1.
         score_mask_value: the score of padding, as in TensorFlow 1. If None, padding has a weight of exactly 0.
         query_size, memory_size: Q and M, if the weights are to be made at once.
         query_layer, memory_layer: modules in the place of W and U.
@@ -48,15 +49,16 @@ class BahdanauAttention(ComposedAttention):
 
     def __init__(
         self,
-        units: int,
+        units: int | None = None,
         memory: Tree = None,
         memory_sequence_length: Tensor | Sequence[int] | None = None,
         normalize: bool = False,
-        probability_fn: str | ProbabilityFunction = "softmax",
+        probability_fn: str | ProbabilityFunction | None = "softmax",
         kernel_initializer: Initialiser = "glorot_uniform",
         dtype: Type = None,
         name: str = "BahdanauAttention",
         *,
+        num_units: int | None = None,
         score_mask_value: float | None = None,
         query_size: int | None = None,
         memory_size: int | None = None,
@@ -64,10 +66,11 @@ class BahdanauAttention(ComposedAttention):
         memory_layer: nn.Module | None = None,
     ) -> None:
         initialiser(kernel_initializer)
+        probability_fn = probability_fn or "softmax"
         if isinstance(probability_fn, str):
             check_name(probability_fn)
         super().__init__(
-            units,
+            units_of(units, num_units),
             dtype=dtype,
             name=name,
             score_mask_value=score_mask_value,
@@ -112,6 +115,7 @@ class BahdanauMonotonicAttention(ReadingAttention):
         sigmoid_noise_seed: of the noise; torch's own generator if None.
         score_bias_init: the initial bias.
         mode: recursive (exact), parallel (loses mass in long sources) or hard (see `monotonic_attention`).
+        num_units: `units` by its name in TensorFlow 1.
         score_mask_value: None or −∞: padding is never chosen.
         query_size, memory_size, query_layer, memory_layer: as in `BahdanauAttention`.
 
@@ -120,7 +124,7 @@ class BahdanauMonotonicAttention(ReadingAttention):
 
     def __init__(
         self,
-        units: int,
+        units: int | None = None,
         memory: Tree = None,
         memory_sequence_length: Tensor | Sequence[int] | None = None,
         normalize: bool = False,
@@ -132,6 +136,7 @@ class BahdanauMonotonicAttention(ReadingAttention):
         dtype: Type = None,
         name: str = "BahdanauMonotonicAttention",
         *,
+        num_units: int | None = None,
         score_mask_value: float | None = None,
         query_size: int | None = None,
         memory_size: int | None = None,
@@ -140,7 +145,7 @@ class BahdanauMonotonicAttention(ReadingAttention):
     ) -> None:
         initialiser(kernel_initializer)
         super().__init__(
-            units,
+            units_of(units, num_units),
             sigmoid_noise=sigmoid_noise,
             sigmoid_noise_seed=sigmoid_noise_seed,
             score_bias_init=score_bias_init,

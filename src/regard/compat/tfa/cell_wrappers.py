@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
+from regard.compat.tfa.activations import Activation
 from regard.compat.tfa.cell import LSTMStateTuple, RNNCell, as_cell, initial_state
 from regard.compat.tfa.deferred import Type
 from regard.compat.tfa.dense import Dense
@@ -53,9 +55,8 @@ class DropoutWrapper(AbstractCellWrapper):
         input_keep_prob, output_keep_prob, state_keep_prob: probabilities above 0, at most 1. Of an LSTM's state only h
             is dropped in an `LSTMStateTuple`, as there; the output of the same step is dropped on its own.
         variational_recurrent: refused: the original keeps one mask for all steps and calls.
-        input_size, seed: without effect: the inputs tell their size, and torch's generator, or `layers.items.drawing`,
-            draws.
-        dtype: without effect.
+        input_size, dtype: without effect: the inputs tell.
+        seed: of the masks; None leaves them to torch's generator, or to `regard.layers.items.drawing`.
         dropout_state_filter_visitor: from a node of the state to whether it is dropped, for a tensor, or for a tuple a
             tuple of such answers; None drops all but c of an `LSTMStateTuple`.
 
@@ -84,15 +85,16 @@ class DropoutWrapper(AbstractCellWrapper):
         for name, probability in kept.items():
             if not 0 < probability <= 1:
                 raise ConfigError(f"{name}_keep_prob={probability} is a probability: give a number above 0, at most 1.")
-        self.input_dropout = Dropout(1 - input_keep_prob)
-        self.output_dropout = Dropout(1 - output_keep_prob)
-        self.state_dropout = Dropout(1 - state_keep_prob)
+        self.input_dropout, self.output_dropout, self.state_dropout = (
+            Dropout(1 - probability) if seed is None else SeededDropout(1 - probability, seed + number)
+            for number, probability in enumerate(kept.values())
+        )
         self.filter = dropout_state_filter_visitor or _drops_all_but_c
 
     def forward(self, inputs: Tree, state: Tree) -> tuple[Tensor, Tree]:
         """A step of the cell."""
         if self.input_dropout.p:
-            inputs = tree.map(self.input_dropout, inputs)
+            inputs = tree.map(lambda leaf: self.input_dropout(leaf), inputs)
         output, new = self.cell(inputs, state)
         if self.state_dropout.p:
             new = self._drop_state(new, self.filter(new), [0])
@@ -112,6 +114,29 @@ class DropoutWrapper(AbstractCellWrapper):
 
 def _drops_all_but_c(state: Any) -> Any:
     return LSTMStateTuple(False, True) if isinstance(state, LSTMStateTuple) else True
+
+
+class SeededDropout(nn.Module):
+    """Dropout whose masks follow each other from a seed.
+
+    Args:
+        p: the probability that a number is dropped.
+        seed: of the first mask.
+    """
+
+    def __init__(self, p: float, seed: int) -> None:
+        super().__init__()
+        self.p, self.seed = p, seed
+        self._generator: torch.Generator | None = None
+
+    def forward(self, x: Tensor, *, layer: int = 0) -> Tensor:
+        """Drops in training."""
+        if not self.training or not self.p:
+            return x
+        if self._generator is None or self._generator.device != x.device:
+            self._generator = torch.Generator(x.device).manual_seed(self.seed)
+        kept = torch.empty_like(x).bernoulli_(1 - self.p, generator=self._generator)
+        return x * kept / (1 - self.p)
 
 
 class ResidualWrapper(AbstractCellWrapper):
@@ -204,7 +229,7 @@ class OutputProjectionWrapper(AbstractCellWrapper):
     Args:
         cell: the cell.
         output_size: the width of the output.
-        activation: applied to it; none if None.
+        activation: applied to it, by its name in Keras or a function; none if None.
         reuse: without effect: weights belong to the object.
     """
 
@@ -212,7 +237,7 @@ class OutputProjectionWrapper(AbstractCellWrapper):
         self,
         cell: Any,
         output_size: int,
-        activation: Callable[[Tensor], Tensor] | None = None,
+        activation: str | Activation | None = None,
         reuse: bool | None = None,
     ) -> None:
         super().__init__(cell)
@@ -235,7 +260,7 @@ class InputProjectionWrapper(AbstractCellWrapper):
     Args:
         cell: the cell.
         num_proj: the width of its input.
-        activation: applied to it; none if None.
+        activation: applied to it, by its name in Keras or a function; none if None.
         input_size: of the inputs; from the first call if None.
         reuse: without effect: weights belong to the object.
     """
@@ -244,7 +269,7 @@ class InputProjectionWrapper(AbstractCellWrapper):
         self,
         cell: Any,
         num_proj: int,
-        activation: Callable[[Tensor], Tensor] | None = None,
+        activation: str | Activation | None = None,
         input_size: int | None = None,
         reuse: bool | None = None,
     ) -> None:

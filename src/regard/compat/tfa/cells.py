@@ -6,7 +6,7 @@ with gates in torch's order. An original's weights are brought into it by `from_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from regard.attention.contract import Tree
+from regard.compat.tfa.activations import Activation, activation_of
 from regard.compat.tfa.cell import DeferredCell, LSTMStateTuple
 from regard.compat.tfa.deferred import Type, placed
 from regard.compat.tfa.initialisers import Initialiser, fill
@@ -21,8 +22,6 @@ from regard.errors import UnsupportedError
 from regard.layers.cells.cell import CELLS
 from regard.layers.cells.reset_before import reset_before
 from regard.shapes import Float
-
-Activation = Callable[[Tensor], Tensor]
 
 
 class AbstractGatedCell(DeferredCell):
@@ -86,7 +85,7 @@ class GRUCell(AbstractGatedCell):
 
     Args:
         num_units: D.
-        activation: in the place of tanh.
+        activation: in the place of tanh, by its name in Keras or a function.
         reuse: without effect: weights belong to the object.
         kernel_initializer: of the kernels of the two gates and of the candidate, over inputs and state.
         bias_initializer: a name or a function; None for 1 of the gates and 0 of the candidate.
@@ -106,7 +105,7 @@ class GRUCell(AbstractGatedCell):
     def __init__(
         self,
         num_units: int,
-        activation: Activation | None = None,
+        activation: str | Activation | None = None,
         reuse: bool | None = None,
         kernel_initializer: Initialiser | None = None,
         bias_initializer: Initialiser | None = None,
@@ -116,7 +115,7 @@ class GRUCell(AbstractGatedCell):
         input_size: int | None = None,
     ) -> None:
         super().__init__(num_units, input_size=input_size, dtype=dtype, name=name)
-        self.activation = activation
+        self.activation = _unless_tanh(activation)
         self.kernel_initializer, self.bias_initializer = kernel_initializer, bias_initializer
         if input_size is not None:
             self.build(input_size)
@@ -159,7 +158,7 @@ class BasicRNNCell(AbstractGatedCell):
 
     Args:
         num_units: D.
-        activation: in the place of tanh.
+        activation: in the place of tanh, by its name in Keras or a function.
         reuse: without effect: weights belong to the object.
         name, dtype, input_size: as in `GRUCell`.
     """
@@ -167,7 +166,7 @@ class BasicRNNCell(AbstractGatedCell):
     def __init__(
         self,
         num_units: int,
-        activation: Activation | None = None,
+        activation: str | Activation | None = None,
         reuse: bool | None = None,
         name: str | None = None,
         dtype: Type = None,
@@ -175,7 +174,7 @@ class BasicRNNCell(AbstractGatedCell):
         input_size: int | None = None,
     ) -> None:
         super().__init__(num_units, input_size=input_size, dtype=dtype, name=name)
-        self.activation = activation
+        self.activation = _unless_tanh(activation)
         if input_size is not None:
             self.build(input_size)
 
@@ -232,7 +231,7 @@ class LSTMCell(AbstractLSTMCell):
         forget_bias: the initial bias of the forget gate. The original keeps a bias of 0 and adds this number in every
             step, which is the same; `from_tensorflow` adds it to the original's bias.
         state_is_tuple: only True.
-        activation: in the place of tanh.
+        activation: in the place of tanh, by its name in Keras or a function.
         name, dtype, input_size: as in `GRUCell`.
 
     Source: Hochreiter & Schmidhuber 1997; `tf.nn.rnn_cell.LSTMCell`.
@@ -255,7 +254,7 @@ class LSTMCell(AbstractLSTMCell):
         num_proj_shards: int | None = None,
         forget_bias: float = 1.0,
         state_is_tuple: bool = True,
-        activation: Activation | None = None,
+        activation: str | Activation | None = None,
         reuse: bool | None = None,
         name: str | None = None,
         dtype: Type = None,
@@ -268,7 +267,8 @@ class LSTMCell(AbstractLSTMCell):
                 raise UnsupportedError(f"{option}={value}: there is no such LSTM here; leave it out.")
         _refuse_joined(state_is_tuple)
         super().__init__(num_units, input_size=input_size, dtype=dtype, name=name)
-        self.initializer, self.forget_bias, self.activation = initializer, forget_bias, activation
+        self.initializer, self.forget_bias = initializer, forget_bias
+        self.activation = _unless_tanh(activation)
         if input_size is not None:
             self.build(input_size)
 
@@ -309,7 +309,7 @@ class BasicLSTMCell(LSTMCell):
         num_units: int,
         forget_bias: float = 1.0,
         state_is_tuple: bool = True,
-        activation: Activation | None = None,
+        activation: str | Activation | None = None,
         reuse: bool | None = None,
         name: str | None = None,
         dtype: Type = None,
@@ -332,36 +332,49 @@ class KerasLSTMCell(AbstractLSTMCell):
 
     Args:
         units: D.
-        kernel_initializer, recurrent_initializer: of the weights of inputs and of the state.
-        unit_forget_bias: whether the forget gate's bias begins at 1; otherwise at 0.
-        activation: in the place of tanh.
+        activation: in the place of tanh, by its name or a function; the identity if None.
+        recurrent_activation: of the gates: only "sigmoid".
+        use_bias: only True.
+        kernel_initializer, recurrent_initializer, bias_initializer: of the weights of inputs, of those of the state,
+            and of the bias.
+        unit_forget_bias: whether the forget gate's bias begins at 1 whatever the initialiser says.
+        dropout, recurrent_dropout: only 0: wrap the cell in a `DropoutWrapper`.
         dtype, name, input_size: as in `GRUCell`.
     """
 
     def __init__(
         self,
         units: int,
-        activation: Activation | None = None,
+        activation: str | Activation | None = "tanh",
+        recurrent_activation: str = "sigmoid",
+        use_bias: bool = True,
         kernel_initializer: Initialiser = "glorot_uniform",
         recurrent_initializer: Initialiser = "orthogonal",
+        bias_initializer: Initialiser = "zeros",
         unit_forget_bias: bool = True,
         *,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
         dtype: Type = None,
         name: str | None = None,
         input_size: int | None = None,
     ) -> None:
         super().__init__(units, input_size=input_size, dtype=dtype, name=name)
-        self.activation, self.unit_forget_bias = activation, unit_forget_bias
+        _refuse_keras(recurrent_activation, use_bias, dropout, recurrent_dropout)
+        self.activation, self.unit_forget_bias = _unless_tanh(activation or "linear"), unit_forget_bias
+        self.bias_initializer = bias_initializer
         self.kernel_initializer, self.recurrent_initializer = kernel_initializer, recurrent_initializer
         if input_size is not None:
             self.build(input_size)
 
     def reset_parameters(self) -> None:
-        """Weights by the initialisers, biases zero, but for the forget gate's."""
+        """Weights by the initialisers, but for the forget gate's bias."""
         weight_ih, weight_hh, bias = self.weights
         fill(weight_ih, self.kernel_initializer)
         fill(weight_hh, self.recurrent_initializer)
-        bias[self.units : 2 * self.units] = float(self.unit_forget_bias)
+        fill(bias, self.bias_initializer)
+        if self.unit_forget_bias:
+            bias[self.units : 2 * self.units] = 1.0
 
     def forward(self, inputs: Float[Tensor, "R F"], state: Tree) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """h and the new state (h, c)."""
@@ -386,9 +399,10 @@ class KerasGRUCell(AbstractGatedCell):
 
     Args:
         units: D.
-        kernel_initializer, recurrent_initializer: of the weights of inputs and of the state.
+        activation: only "tanh".
+        recurrent_activation, use_bias, kernel_initializer, recurrent_initializer, bias_initializer, dropout,
+            recurrent_dropout: as in `KerasLSTMCell`.
         reset_after: whether the reset gate multiplies the product.
-        activation: in the place of tanh.
         dtype, name, input_size: as in `GRUCell`.
     """
 
@@ -398,31 +412,39 @@ class KerasGRUCell(AbstractGatedCell):
     def __init__(
         self,
         units: int,
-        activation: Activation | None = None,
+        activation: str | Activation | None = "tanh",
+        recurrent_activation: str = "sigmoid",
+        use_bias: bool = True,
         kernel_initializer: Initialiser = "glorot_uniform",
         recurrent_initializer: Initialiser = "orthogonal",
-        reset_after: bool = True,
+        bias_initializer: Initialiser = "zeros",
         *,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        reset_after: bool = True,
         dtype: Type = None,
         name: str | None = None,
         input_size: int | None = None,
     ) -> None:
         super().__init__(units, input_size=input_size, dtype=dtype, name=name)
-        if activation is not None:
-            raise UnsupportedError("activation: a KerasGRUCell has tanh; leave it out.")
-        self.reset_after = reset_after
+        _refuse_keras(recurrent_activation, use_bias, dropout, recurrent_dropout)
+        if _unless_tanh(activation or "linear") is not None:
+            raise UnsupportedError(f"activation={activation!r}: a KerasGRUCell has tanh only; leave the argument out.")
+        self.reset_after, self.bias_initializer = reset_after, bias_initializer
         self.kernel_initializer, self.recurrent_initializer = kernel_initializer, recurrent_initializer
         self.register_parameter("bias_hh", None)
         if input_size is not None:
             self.build(input_size)
 
     def reset_parameters(self) -> None:
-        """Weights by the initialisers, biases zero."""
+        """Weights by the initialisers."""
         weight_ih, weight_hh, bias = self.weights
         fill(weight_ih, self.kernel_initializer)
         fill(weight_hh, self.recurrent_initializer)
+        fill(bias, self.bias_initializer)
         if self.reset_after:
             self.bias_hh = nn.Parameter(torch.zeros_like(bias))
+            fill(self.bias_hh, self.bias_initializer)
 
     def forward(self, inputs: Float[Tensor, "R F"], state: Tree) -> tuple[Tensor, Tree]:
         """The new h, and the new state."""
@@ -454,3 +476,21 @@ class KerasGRUCell(AbstractGatedCell):
 def _refuse_joined(state_is_tuple: bool) -> None:
     if not state_is_tuple:
         raise UnsupportedError("state_is_tuple=False: the state is an LSTMStateTuple here; leave the argument out.")
+
+
+def _unless_tanh(activation: str | Activation | None) -> Activation | None:
+    """The activation of a cell in the place of tanh; None for tanh itself, which fused steps have."""
+    if activation is None or activation in ("tanh", torch.tanh):
+        return None
+    return activation_of(activation) or (lambda x: x)
+
+
+def _refuse_keras(recurrent_activation: str, use_bias: bool, dropout: float, recurrent_dropout: float) -> None:
+    """Refuses the options of Keras' cells that these have not."""
+    if recurrent_activation != "sigmoid":
+        raise UnsupportedError(f"recurrent_activation={recurrent_activation!r}: gates have a sigmoid; leave it out.")
+    if not use_bias:
+        raise UnsupportedError("use_bias=False: the cells have a bias; leave it out and set it to zeros.")
+    for name, value in (("dropout", dropout), ("recurrent_dropout", recurrent_dropout)):
+        if value:
+            raise UnsupportedError(f"{name}={value}: wrap the cell in a DropoutWrapper instead.")

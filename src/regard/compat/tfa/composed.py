@@ -276,6 +276,17 @@ _NAMES: dict[bool, dict[str, tuple[str, Callable[[Tensor], Tensor]]]] = {
 """The weights of additive and of multiplicative mechanisms: the original's names to ours, and what becomes of them."""
 
 
+def units_of(units: int | None, num_units: int | None) -> int:
+    """The one of two names that was given.
+
+    Raises:
+        UnsupportedError: for both or neither.
+    """
+    if (units is None) == (num_units is None):
+        raise UnsupportedError(f"units={units} and num_units={num_units} are two names of one number: give one.")
+    return int(units if units is not None else num_units)  # type: ignore[arg-type]
+
+
 class Shifted(nn.Module):
     """A layer's output plus a bias."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from regard.compat.tfa.activations import Activation, activation_of
 from regard.compat.tfa.deferred import DeferredModule, Type, placed, type_of
 from regard.compat.tfa.initialisers import Initialiser, fill
 from regard.errors import ShapeError
@@ -21,9 +22,10 @@ class Dense(DeferredModule):
 
     Args:
         units: the number of outputs.
-        activation: applied to the sum; none if None.
+        activation: applied to the sum, by its name in Keras or a function; none if None.
         use_bias: whether there is a b.
-        kernel_initializer, bias_initializer: a name of Keras, or a function that fills a tensor.
+        kernel_initializer, bias_initializer: a name of Keras, or a function that fills a tensor; Glorot-uniform and
+            zeros if None.
         input_size: the number of inputs; from the first call if None.
         dtype: of the weights; that of the inputs if None.
         name: kept, without effect.
@@ -38,10 +40,10 @@ class Dense(DeferredModule):
     def __init__(
         self,
         units: int,
-        activation: Callable[[Tensor], Tensor] | None = None,
+        activation: str | Activation | None = None,
         use_bias: bool = True,
-        kernel_initializer: Initialiser = "glorot_uniform",
-        bias_initializer: Initialiser = "zeros",
+        kernel_initializer: Initialiser | None = None,
+        bias_initializer: Initialiser | None = None,
         *,
         input_size: int | None = None,
         dtype: Type = None,
@@ -49,8 +51,9 @@ class Dense(DeferredModule):
     ) -> None:
         super().__init__()
         self.units, self.use_bias, self.name = units, use_bias, name
-        self.activation = activation
-        self.kernel_initializer, self.bias_initializer = kernel_initializer, bias_initializer
+        self.activation = activation_of(activation)
+        self.kernel_initializer = kernel_initializer or "glorot_uniform"
+        self.bias_initializer = bias_initializer or "zeros"
         self.dtype = type_of(dtype)
         self.register_parameter("weight", None)
         self.register_parameter("bias", None)

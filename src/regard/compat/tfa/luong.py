@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.attention import Mechanism, luong
 from regard.attention.contract import Tree
 from regard.compat.tfa.alignment import ProbabilityFunction, check_name, with_function
-from regard.compat.tfa.composed import ComposedAttention
+from regard.compat.tfa.composed import ComposedAttention, units_of
 from regard.compat.tfa.deferred import Type
 from regard.compat.tfa.functions import MonotonicMode
 from regard.compat.tfa.initialisers import fill
@@ -31,6 +31,7 @@ class LuongAttention(ComposedAttention):
         probability_fn: "softmax", "hardmax", "sparsemax", or a function of the scores (R, S), as in TensorFlow 1.
         dtype: of the weights; that of the memory if None.
         name: kept, without effect.
+        num_units: `units` by its name in TensorFlow 1.
         score_mask_value: the score of padding, as in TensorFlow 1. If None, padding has a weight of exactly 0.
         memory_size: M, if the weights are to be made at once.
         memory_layer: a module in the place of W.
@@ -50,22 +51,24 @@ class LuongAttention(ComposedAttention):
 
     def __init__(
         self,
-        units: int,
+        units: int | None = None,
         memory: Tree = None,
         memory_sequence_length: Tensor | Sequence[int] | None = None,
         scale: bool = False,
-        probability_fn: str | ProbabilityFunction = "softmax",
+        probability_fn: str | ProbabilityFunction | None = "softmax",
         dtype: Type = None,
         name: str = "LuongAttention",
         *,
+        num_units: int | None = None,
         score_mask_value: float | None = None,
         memory_size: int | None = None,
         memory_layer: nn.Module | None = None,
     ) -> None:
+        probability_fn = probability_fn or "softmax"
         if isinstance(probability_fn, str):
             check_name(probability_fn)
         super().__init__(
-            units,
+            units_of(units, num_units),
             dtype=dtype,
             name=name,
             score_mask_value=score_mask_value,
@@ -101,6 +104,7 @@ class LuongMonotonicAttention(ReadingAttention):
         sigmoid_noise_seed: of the noise; torch's own generator if None.
         score_bias_init: the initial bias.
         mode: recursive (exact), parallel (loses mass in long sources) or hard (see `monotonic_attention`).
+        num_units: `units` by its name in TensorFlow 1.
         score_mask_value: None or −∞: padding is never chosen.
         memory_size, memory_layer: as in `LuongAttention`.
 
@@ -111,7 +115,7 @@ class LuongMonotonicAttention(ReadingAttention):
 
     def __init__(
         self,
-        units: int,
+        units: int | None = None,
         memory: Tree = None,
         memory_sequence_length: Tensor | Sequence[int] | None = None,
         scale: bool = False,
@@ -122,12 +126,13 @@ class LuongMonotonicAttention(ReadingAttention):
         dtype: Type = None,
         name: str = "LuongMonotonicAttention",
         *,
+        num_units: int | None = None,
         score_mask_value: float | None = None,
         memory_size: int | None = None,
         memory_layer: nn.Module | None = None,
     ) -> None:
         super().__init__(
-            units,
+            units_of(units, num_units),
             sigmoid_noise=sigmoid_noise,
             sigmoid_noise_seed=sigmoid_noise_seed,
             score_bias_init=score_bias_init,

@@ -31,7 +31,8 @@ def dynamic_rnn(
 ) -> tuple[Tree, Tree]:
     """All steps of a cell over a batch of sequences.
 
-    From the end of a sequence on its outputs are zeros and its state is that after its last step. An `AlignmentHistory`
+    From the end of a sequence on its outputs are zeros and its state is that after its last step; what its inputs hold
+    there is not read. An `AlignmentHistory`
     in the state goes on, as a TensorArray does there.
 
     Args:
@@ -56,9 +57,9 @@ def dynamic_rnn(
     """
     cell = as_cell(cell)
     inputs = with_tuples(inputs)
+    rows, steps, first = _sizes(inputs, time_major)
     if not time_major:
         inputs = tree.map(lambda leaf: leaf.transpose(0, 1), inputs)
-    steps, rows, first = _sizes(inputs)
     lengths = _lengths(sequence_length, rows, steps, first)
     state = with_tuples(initial_state)
     if state is None:
@@ -66,13 +67,16 @@ def dynamic_rnn(
         state = tree.map(lambda leaf: leaf.to(first.device), made)
     shortest = steps if lengths is None or rows == 0 else int(lengths.min())
     longest = steps if lengths is None or rows == 0 else int(lengths.max())
+    if lengths is not None and shortest < longest:
+        over = torch.arange(steps, device=first.device)[:, None] >= lengths
+        inputs = tree.map(lambda leaf: _cleared(leaf, over) if leaf.is_floating_point() else leaf, inputs)
     outputs = []
     for t in range(longest):
         output, after = cell(tree.map(lambda leaf, t=t: leaf[t], inputs), state)
         if t >= shortest:
             assert lengths is not None
             finished = lengths <= t
-            output = tree.map(lambda leaf, over=finished: _cleared(leaf, over), output)
+            output = tree.map(lambda leaf, finished=finished: _cleared(leaf, finished), output)
             after = carry(finished, state, with_tuples(after))
         state = after
         outputs.append(output)
@@ -152,8 +156,8 @@ def reverse_sequence(
     axis = 0 if time_major else 1
     if sequence_length is None:
         return tree.map(lambda leaf: leaf.flip(axis), inputs)
+    rows, steps, first = _sizes(inputs, time_major)
     whole = tree.map(lambda leaf: leaf.transpose(0, 1), inputs) if not time_major else inputs
-    steps, rows, first = _sizes(whole)
     lengths = _lengths(sequence_length, rows, steps, first)
     assert lengths is not None
     position = torch.arange(steps, device=first.device)[:, None].expand(steps, rows)
@@ -163,21 +167,23 @@ def reverse_sequence(
     return turned if time_major else tree.map(lambda leaf: leaf.transpose(0, 1), turned)
 
 
-def _sizes(inputs: Tree) -> tuple[int, int, Tensor]:
-    """T, B and the first tensor of inputs (T, B, ...)."""
+def _sizes(inputs: Tree, time_major: bool) -> tuple[int, int, Tensor]:
+    """B, T and the first tensor of inputs."""
+    letters = "T B F" if time_major else "B T F"
     leaves = list(tree.leaves(inputs))
     if not leaves or any(leaf.dim() < 2 for leaf in leaves):
         raise ShapeError(
             "inputs must be (B, T, F), or a tree of such tensors.\n"
-            + describe({f"inputs[{number}]": ("T B F", leaf) for number, leaf in enumerate(leaves)})
+            + describe({f"inputs[{number}]": (letters, leaf) for number, leaf in enumerate(leaves)})
         )
     first = leaves[0]
     if any(leaf.shape[:2] != first.shape[:2] for leaf in leaves):
         raise ShapeError(
             "The tensors of inputs disagree on T (steps) or B (rows).\n"
-            + describe({f"inputs[{number}]": ("T B F", leaf) for number, leaf in enumerate(leaves)})
+            + describe({f"inputs[{number}]": (letters, leaf) for number, leaf in enumerate(leaves)})
         )
-    return first.shape[0], first.shape[1], first
+    rows, steps = (first.shape[1], first.shape[0]) if time_major else first.shape[:2]
+    return rows, steps, first
 
 
 def _lengths(lengths: Tensor | Sequence[int] | None, rows: int, steps: int, like: Tensor) -> Tensor | None:
@@ -200,8 +206,9 @@ def _kind(first: Tensor) -> torch.dtype:
     return first.dtype if first.is_floating_point() else torch.get_default_dtype()
 
 
-def _cleared(output: Tensor, finished: Tensor) -> Tensor:
-    return output.masked_fill(finished[(..., *[None] * (output.dim() - 1))], 0)
+def _cleared(values: Tensor, over: Tensor) -> Tensor:
+    """0 where `over` (B,) or (T, B) is True."""
+    return values.masked_fill(over[(..., *[None] * (values.dim() - over.dim()))], 0)
 
 
 def _lengthened(outputs: Tensor, axis: int, count: int) -> Tensor:
