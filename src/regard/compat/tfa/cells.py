@@ -400,8 +400,8 @@ class KerasGRUCell(AbstractGatedCell):
     Args:
         units: D.
         activation: only "tanh".
-        recurrent_activation, use_bias, kernel_initializer, recurrent_initializer, bias_initializer, dropout,
-            recurrent_dropout: as in `KerasLSTMCell`.
+        recurrent_activation, use_bias: as in `KerasLSTMCell`.
+        kernel_initializer, recurrent_initializer, bias_initializer, dropout, recurrent_dropout: as there.
         reset_after: whether the reset gate multiplies the product.
         dtype, name, input_size: as in `GRUCell`.
     """
