@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.config.schema import AttentionConfig, DecoderConfig
-from regard.errors import ConfigError
+from regard.errors import ConfigError, ShapeError
 from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import Bridge, Encoded
 from regard.tasks.build import build_decoder
@@ -53,5 +53,31 @@ def build(config, encoder):
         AttentionConfig(),
         encoder,
         embedding=lambda: TokenEmbedding(7, 3),
-        head=lambda embedding: TokenHead(5, 7),
+        head=lambda size, embedding: TokenHead(5, 7),
     )
+
+
+def test_a_map_of_all_layers_sees_all_of_them():
+    encoder, decoder = stacks()
+    given = encoded(encoder)
+    bridge = Bridge(encoder, decoder, "relu")
+    first = bridge(given)
+    for number, each in enumerate(bridge.maps):
+        states = torch.cat([layer[number] for layer in given.final_state], -1)
+        expected = torch.relu(each(states))
+        torch.testing.assert_close(torch.cat([layer[number] for layer in first], -1), expected)
+    config = DecoderConfig(cell="lstm", size=5, layers=2, embedding_size=3, bridge="relu")
+    assert build(config, encoder).bridge.kind == "relu"
+
+
+def test_a_map_of_all_layers_needs_as_many_of_them_and_their_last_states():
+    encoder, _ = stacks()
+    deeper = RecurrentStack(3, 5, 3, cell="lstm")
+    with pytest.raises(ShapeError, match="the encoder has 2 layers of lstm cells, the decoder 3"):
+        Bridge(encoder, deeper, "relu")
+    with pytest.raises(ShapeError, match="leave out layers='top'"):
+        Bridge(encoder, stacks()[1], "relu", layers="top")
+    with pytest.raises(ShapeError, match="with a context vector use 'dense'"):
+        Bridge(encoder, stacks()[1], "relu", context_size=4)
+    with pytest.raises(ShapeError, match="'relu' reads last states"):
+        Bridge(8, stacks()[1], "relu")

@@ -50,7 +50,9 @@ CASES = {
     "transformer": {**TRANSFORMER, "share_decoder_embeddings": True},
     "transformer_rotary": {
         **TRANSFORMER, "embeddings": {"word_vec_size": 64, "position_encoding_type": "Rotary"}, "heads_kv": 2,
-        "add_qkvbias": True, "mlp_activation_fn": "gated-silu", "rope_config": {"rotary_interleave": False},
+        # the last is said, as the program else loads an encoder with a bias there that was never trained nor saved
+        "mlp_activation_fn": "gated-silu", "rope_config": {"rotary_interleave": False}, "add_qkvbias": True,
+        "add_final_linear_bias": True,
     },
     "transformer_learned": {
         **TRANSFORMER, "mlp_activation_fn": "gelu", "add_ffnbias": False, "generator_bias": False,
@@ -109,10 +111,13 @@ class Saved:
     @torch.no_grad()
     def log_probabilities(self, source: str, target: list[str]) -> torch.Tensor:
         """(T + 1, N), teacher-forced, of a sentence by itself."""
-        inputs = self.inputs(source)
-        fed = torch.tensor([[self.target["<s>"], *(self.target[word] for word in target), self.target["</s>"]]])
+        inputs, end = self.inputs(source), self.target["</s>"]
+        # one symbol more than is read, since an input of one is taken for a step of a search
+        fed = torch.tensor([[self.target["<s>"], *(self.target[word] for word in target), end, end]])
+        if hasattr(self.model.decoder, "_disable_cache"):
+            self.model.decoder._disable_cache()
         said, *_ = self.model(inputs, fed, torch.tensor([inputs.shape[1]]))
-        return self.model.generator(said[0]).log_softmax(-1)
+        return self.model.generator(said[0, : len(target) + 1]).log_softmax(-1)
 
     @torch.no_grad()
     def search(self, source: str, beam: int) -> tuple[list[str], bool]:

@@ -88,6 +88,7 @@ class Saved:
         parser = ArgumentParser()
         translate_opts(parser)
         words = ["-model", str(path), "-src", "none", "-beam_size", "5", "-gpu", "-1", "-max_length", str(LONGEST)]
+        words += ["-max_length_ratio", "0"]
         self.options = parser.parse_known_args(words)[0]
         self.options.models = [str(path)]
         ArgumentParser.validate_translate_opts(self.options)

@@ -76,9 +76,9 @@ class GlobalAttentionModel:
             "specials": "forbidden",
         }
         if attention is not None:
-            decoder["input_feeding"] = self.input_feeding
+            decoder |= {"input_feeding": self.input_feeding, "layer_bias": self.attention == "mlp"}
         if self.attention == "mlp":
-            pass
+            decoder["readout"] = "linear"
         return {
             "architecture": "recurrent",
             "encoder": {

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from regard.config.spelling import suggestion
 from regard.conversion.contract import AbstractKind
+from regard.conversion.eole import Eole
 from regard.conversion.opennmt import OpenNMT
 from regard.errors import ConfigError
 
-KINDS: Mapping[str, AbstractKind] = {"opennmt": OpenNMT()}
+KINDS: Mapping[str, AbstractKind] = {"eole": Eole(), "opennmt": OpenNMT()}
 """The kinds by the names that `regard convert` takes."""
 
 

@@ -20,7 +20,7 @@ PROJECTIONS: Names = {
 }
 """The modules of multi-head attention, wherever in it they are."""
 ATTENTION = re.compile(rf"(?P<layer>\w+\.layers\.\d+)\.(?P<which>\w+)\.[\w.]*?(?P<projection>{'|'.join(PROJECTIONS)})$")
-Positions = Literal["sinusoidal", "rotary", "linear_bias", "relative"]
+Positions = Literal["sinusoidal", "learned", "rotary", "linear_bias", "relative"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,12 +29,17 @@ class Naming:
 
     Args:
         source, target: the embeddings.
+        positions: learned positions of both sides; None if there are none.
+        offsets_of_keys: the vectors of relative positions that are added to keys; those of values are
+            `relative_positions_embeddings`.
         layers: of either side, what is before the number of a layer.
         parts: of a layer of either side, its modules but the projections.
     """
 
     source: str
     target: str
+    positions: tuple[str, str] | None = None
+    offsets_of_keys: str = PROJECTIONS["offsets"]
     layers: Names
     parts: Mapping[str, Names]
 
@@ -47,13 +52,18 @@ class Naming:
             "encoder.norm": "encoder.layer_norm",
             "decoder.norm": "decoder.layer_norm",
         }
+        if self.positions is not None:
+            for side, theirs in zip(("encoder", "decoder"), self.positions, strict=True):
+                names[f"{side}.embedding.positions.table"] = theirs
         for name, _ in module.named_modules(remove_duplicate=False):
             side, _, rest = name.partition(".layers.")
             number, _, part = rest.partition(".")
             parts = self.parts.get(side, {})
             if found := ATTENTION.match(name):
-                theirs = parts[found["which"]], PROJECTIONS[found["projection"]]
-                names[name] = ".".join((self.layers[side], number, *theirs))
+                attention, projection = parts[found["which"]], PROJECTIONS[found["projection"]]
+                if name.endswith(".score.offsets"):
+                    projection = self.offsets_of_keys
+                names[name] = ".".join((self.layers[side], number, attention, projection))
             elif part in parts:
                 names[name] = ".".join((self.layers[side], number, parts[part]))
         vectors = [name for name in names if name.endswith(".offsets")]
@@ -69,8 +79,9 @@ class PreNormTransformer:
         size, heads, key_value_heads, feed_forward_size, activation, norm_epsilon, projection_bias: as in a
             configuration.
         positions: as in a configuration; None: none.
+        max_positions: how many there are, if they are learned.
         scaled_embeddings: whether embeddings are multiplied by √D.
-        rotary_layout, rotary_base, max_distance: as options of `multi_head`.
+        rotary_layout, rotary_base, max_distance, shared_offsets: as options of `multi_head`.
         tied_weights, shared_embeddings: whether the output layer, or the encoder, has the matrix of the target's
             embeddings.
         dropout, attention_dropout: in training.
@@ -85,10 +96,12 @@ class PreNormTransformer:
     norm_epsilon: float
     projection_bias: bool
     positions: Positions | None
+    max_positions: int | None
     scaled_embeddings: bool
     rotary_layout: str
     rotary_base: float
     max_distance: int
+    shared_offsets: bool
     tied_weights: bool
     shared_embeddings: bool
     dropout: float
@@ -100,7 +113,7 @@ class PreNormTransformer:
         if self.positions == "rotary":
             attention |= {"rotary_layout": self.rotary_layout, "rotary_base": self.rotary_base}
         if self.positions == "relative":
-            attention |= {"max_distance": self.max_distance, "shared_offsets": True}
+            attention |= {"max_distance": self.max_distance, "shared_offsets": self.shared_offsets}
         side = {
             "size": self.size,
             "heads": self.heads,
@@ -111,6 +124,7 @@ class PreNormTransformer:
             "norm_epsilon": self.norm_epsilon,
             "projection_bias": self.projection_bias,
             "positions": self.positions,
+            "max_positions": self.max_positions,
             "scaled_embeddings": self.scaled_embeddings,
             "self_attention": attention,
             "dropout": self.dropout,
