@@ -104,7 +104,7 @@ class Writer:
         self.table = nn.Embedding(N, E)
         self.memory = torch.randn(B, S, D)
         stack = tfa.MultiRNNCell([single() for _ in range(layers)]).eval()
-        self.attention = tfa.BahdanauAttention(D, self.memory, memory_sequence_length=LENGTHS)  # 19
+        self.attention = tfa.BahdanauAttention(num_units=D, memory=self.memory, memory_sequence_length=LENGTHS)  # 19
         self.cell = tfa.AttentionWrapper(stack, self.attention, attention_layer_size=D, alignment_history=history)
         self.output_layer = tfa.Dense(N)  # 23: made once, for training and for every search
         self.encoded = tuple(tfa.LSTMStateTuple(*torch.randn(2, B, D)) for _ in range(layers))
@@ -154,6 +154,38 @@ def test_a_decoder_with_attention_is_trained():
     loss = tfa.sequence_loss(logits, ids, real.to(logits))
     negative = -expected.log_softmax(-1).gather(2, ids[..., None])[..., 0][real].mean()
     close(loss, negative)
+
+
+def test_the_constructors_of_the_overview_take_every_argument_that_it_lists():
+    memory = torch.randn(B, S, D)
+    mechanism = tfa.BahdanauAttention(
+        num_units=D,
+        memory=memory,
+        memory_sequence_length=LENGTHS,
+        normalize=True,
+        probability_fn=lambda scores: scores.softmax(-1),
+        score_mask_value=-torch.inf,
+        dtype="float64",
+        name="BahdanauAttention",
+    )
+    wrapper = tfa.AttentionWrapper(
+        cell=tfa.GRUCell(D),
+        attention_mechanism=[mechanism],
+        attention_layer_size=None,
+        alignment_history=True,
+        cell_input_fn=lambda inputs, attention: torch.cat([inputs, attention], -1),
+        output_attention=False,
+        initial_cell_state=torch.zeros(B, D),
+        name=None,
+        attention_layer=[tfa.Dense(D)],
+    )
+    output, state = wrapper(torch.randn(B, E), wrapper.zero_state(B, torch.float64))
+    assert output.shape == state.attention.shape == (B, D)
+    assert not state.alignments[0][torch.arange(S) >= LENGTHS[:, None]].any()
+    attention, weights = mechanism.mechanism.score, state.alignments[0]
+    query = torch.tanh(attention.query_projection(output)[:, None] + attention.key_projection(memory))
+    v = attention.gain[0] * attention.v[0] / attention.v[0].norm()
+    close(weights, (query @ v).masked_fill(torch.arange(S) >= LENGTHS[:, None], -torch.inf).softmax(-1))
 
 
 def test_dropout_of_the_example_draws_in_training_only():
