@@ -655,11 +655,20 @@ def test_weights_are_loaded_before_the_first_call():
     assert torch.equal(second(QUERY, second.zero_state(3))[0], output)
 
 
-def test_weights_replaced_after_the_memory_change_the_keys():
-    first, second = mechanism_of(), mechanism_of()
-    assert not torch.allclose(alignments_of(first), alignments_of(second))
+@EVERY
+def test_keys_follow_the_weights_and_have_gradients_when_they_are_wanted(name):
+    first, second = (MECHANISMS[name](memory=source(), memory_sequence_length=LENGTHS) for _ in range(2))
+    with torch.no_grad():
+        assert not torch.allclose(alignments_of(first), alignments_of(second))
     second.load_state_dict(first.state_dict())
     assert torch.equal(alignments_of(first), alignments_of(second))
+    alignments_of(second).square().sum().backward()
+    assert all(parameter.grad is not None for parameter in second.parameters())
+    torch.optim.SGD(second.parameters(), 0.5).step()
+    found = alignments_of(second)
+    second.setup_memory(source(), LENGTHS)
+    assert torch.equal(alignments_of(second), found)
+    assert not torch.allclose(found, alignments_of(first))
 
 
 def test_a_state_is_reordered_with_the_alignments_of_every_step():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Generator, Tensor, nn
 
 from regard.attention import Mechanism
@@ -20,7 +21,8 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
     """A mechanism of the old calls whose numbers are those of a `Mechanism`, which is in `mechanism`.
 
     The weights are made when the widths of memory and query are known: from `memory_size` and `query_size`, from the
-    memory and the cell of the wrapper, from a state dict, or from the first query.
+    memory and the cell of the wrapper, from a state dict, or from the first query. The keys are computed anew when the
+    weights have changed, by a step of an optimiser or by loading.
 
     Args:
         units: the width of keys and projected queries.
@@ -58,6 +60,7 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
         self._query_size = query_size if self.projects_query else units
         self._memory_size = memory_size
         self._memory: Memory | None = None
+        self._stamp: tuple[bool, tuple[tuple[int, int], ...]] = (False, ())
 
     def _begin(self, memory: Tree, memory_sequence_length: Tensor | Sequence[int] | None) -> None:
         """Makes the weights if their sizes are known, and keeps the memory, if any."""
@@ -112,10 +115,6 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
     def _like(self, other: Tensor | None = None) -> Tensor | None:
         return self._values if isinstance(self._values, Tensor) else other
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **kwargs: Any) -> None:
-        self._memory = None  # keys of weights that are replaced
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-
     def _prepare_memory(self, memory: Tree, mask: Bool[Tensor, "R S"] | None) -> Tree:
         """The memory itself: the mechanism sets padding to zero."""
         return memory
@@ -138,7 +137,7 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
 
     def _prepared(self, query_size: int | None = None) -> Memory:
         """The memory of the mechanism, whose weights are made for queries of that width if they are not there yet."""
-        if self._memory is None:
+        if self._memory is None or self._is_stale():
             self._check_memory()
             query_size = query_size if self._query_size is None else self._query_size
             if query_size is None:
@@ -150,7 +149,21 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
             self.build(query_size=query_size, memory_size=self._memory_size, like=self._like())
             assert self.mechanism is not None
             self._memory = self.mechanism.prepare(self._values, mask=self._mask)
+            self._stamp = torch.is_grad_enabled(), self._versions()
         return self._memory
+
+    def _is_stale(self) -> bool:
+        """Whether the keys are of other weights than there are now, or lack the gradients that are wanted now."""
+        has_gradients, versions = self._stamp
+        return (torch.is_grad_enabled() and not has_gradients) or self._versions() != versions
+
+    def _versions(self) -> tuple[tuple[int, int], ...]:
+        """Which weights the keys are computed from, and how often each was written to."""
+        if torch.compiler.is_compiling():
+            return ()
+        score: Any = self.mechanism.score if self.mechanism is not None else None
+        weights = score.key_projection.parameters() if score is not None else ()
+        return tuple((id(weight), 0 if weight.is_inference() else weight._version) for weight in weights)
 
     @property
     def values(self) -> Tensor:

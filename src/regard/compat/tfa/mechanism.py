@@ -26,7 +26,7 @@ class AttentionMechanism(nn.Module):
     This is the one place of the package where a call changes a module: as in the original, `setup_memory` keeps the
     memory on the object, so that one mechanism must not be used for two sources at a time. It makes no parameters and
     may be called for every batch; the mask of the batch before is then forgotten, which the original does only if the
-    new batch has one. Weights that change make the kept keys stale: set the memory up in every step of training.
+    new batch has one. The keys are those of the weights at that time: set the memory up in every step of training.
 
     Args:
         memory: (R, S, ...), or a tree of such tensors, to attend to; it can be given later, by `setup_memory`.
