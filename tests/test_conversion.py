@@ -16,7 +16,8 @@ from regard.cli import run
 from regard.conversion import KINDS, Origin, convert
 from regard.conversion.files import read_arrays, read_checkpoint, read_json, read_safetensors, read_yaml
 from regard.conversion.options import Options
-from regard.conversion.symbols import Symbols
+from regard.conversion.symbols import Symbols, ordered
+from regard.data.vocabulary import BOS, PAD
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.models.named_weights import load_named
 
@@ -39,6 +40,20 @@ def test_a_special_that_the_other_program_lacks_has_zeros():
     symbols = Symbols.of(["</s>", "a", "<unk>"], **SPECIALS)
     assert symbols.rows(torch.tensor([[3.0], [4.0], [5.0]])).flatten().tolist() == [0, 0, 3, 5, 4]
     assert symbols.missing == ["<pad>", "<s>"]
+
+
+def test_ids_that_the_other_program_does_not_have_leave_nothing_of_their_probability():
+    tokens = ["</s>", "a", "<unk>", "<blank>"]
+    alike = Symbols.of(tokens, **SPECIALS | {"begin": "</s>"})  # outputs begin with the end symbol
+    assert alike.silent == [BOS]
+    assert alike.rows(torch.arange(4)).tolist() == [3, 0, 0, 2, 1]
+    assert alike.biases(torch.arange(4.0)).tolist() == [3, -1e4, 0, 2, 1]
+    assert Symbols.of(tokens[:3], **SPECIALS).silent == [PAD, BOS]
+    assert Symbols.of(tokens, **SPECIALS | {"begin": "<blank>"}).silent == [BOS]
+    weights = {"in.weight": torch.ones(4, 1), "out.weight": torch.arange(4.0)[:, None], "other": torch.ones(1)}
+    read = ordered(weights, {"in": alike, "out": alike}, output="out")
+    assert read["out.bias"].tolist() == [0, -1e4, 0, 0, 0]
+    assert (read["out.weight"].flatten().tolist(), read["in.weight"].shape) == ([3, 0, 0, 2, 1], (5, 1))
 
 
 def test_vocabularies_that_cannot_be_read_are_refused():

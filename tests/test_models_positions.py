@@ -27,7 +27,7 @@ from regard.testing.mechanism import move_weights
 SIZE, TOKENS = 8, 7
 SOURCES = [torch.tensor(ids) for ids in ([3, 4, 5, 1, 2, 6], [5, 3], [4, 4, 1, 6])]
 INSIDE = ["rotary", "linear_bias", "buckets", "relative", "transformer_xl"]
-ADDED = ["sinusoidal", "half_sinusoidal", "scaled_sinusoidal", "learned"]
+ADDED = ["sinusoidal", "half_sinusoidal", "blocked_sinusoidal", "scaled_sinusoidal", "learned"]
 
 
 @pytest.fixture(autouse=True)
@@ -123,7 +123,7 @@ def test_a_search_beyond_the_learned_positions_says_how_many_there_are():
         ({"positions": "rotary", "max_length": 9}, "positions='rotary' and max_length=9"),
         (
             {"positions": "absolute"},
-            "positions='absolute' must be one of sinusoidal, half_sinusoidal, scaled_sinusoidal, learned, rot",
+            "positions='absolute' must be one of sinusoidal, half_sinusoidal, blocked_sinusoidal, scaled_sinus",
         ),
     ],
 )

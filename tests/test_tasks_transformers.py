@@ -38,6 +38,7 @@ POSITIONS = (
     *(
         "sinusoidal",
         "half_sinusoidal",
+        "blocked_sinusoidal",
         "scaled_sinusoidal",
         "learned",
         "rotary",

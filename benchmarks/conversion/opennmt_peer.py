@@ -109,7 +109,8 @@ class Saved:
     def log_probabilities(self, source: str, target: list[str]) -> torch.Tensor:
         """(T + 1, N), teacher-forced, of a sentence by itself."""
         inputs = torch.tensor([self.ids(source, "src")])[..., None]
-        fed = torch.tensor([[self.target["<s>"], *(self.target[word] for word in target), self.target["</s>"]]])
+        begin = self.target[self.vocabularies["decoder_start_token"]]
+        fed = torch.tensor([[begin, *(self.target[word] for word in target), self.target["</s>"]]])
         said, _ = self.model(inputs, fed[..., None], torch.tensor([inputs.shape[1]]))
         return self.model.generator(said[0]).log_softmax(-1)
 

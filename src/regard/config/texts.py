@@ -107,6 +107,7 @@ class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
         Literal[
             "sinusoidal",
             "half_sinusoidal",
+            "blocked_sinusoidal",
             "scaled_sinusoidal",
             "learned",
             "rotary",
@@ -118,8 +119,9 @@ class TransformerSideConfig(TransformerLayersConfig, TransformerKind):
         | None
     ) = Field(
         default="sinusoidal",
-        description="vectors that are added to embeddings (the first four; of `half_sinusoidal` all sines stand before "
-        "all cosines, as in Marian), or how self-attention knows distances "
+        description="vectors that are added to embeddings (the first five; of `half_sinusoidal` and "
+        "`blocked_sinusoidal` all sines stand before all cosines, as in Marian and, with other frequencies, in "
+        "fairseq), or how self-attention knows distances "
         "(`regard info multi_head`); null: none",
     )
     max_positions: Size | None = Field(

@@ -13,7 +13,7 @@ from regard.conversion.contract import AbstractKind, Converted, Origin
 from regard.conversion.files import mapping, read_json, read_safetensors
 from regard.conversion.global_attention import CELLS, GlobalAttentionModel
 from regard.conversion.options import Options
-from regard.conversion.symbols import Symbols
+from regard.conversion.symbols import Symbols, ordered
 from regard.conversion.texts import SIDE, split_field, text_model
 from regard.conversion.transformers import Naming, Positions, PreNormTransformer
 from regard.errors import DataError, UnsupportedError
@@ -111,6 +111,7 @@ ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "gated-silu": "sw
 """Feed-forward sublayers by the names of their activations."""
 POSITIONS: Mapping[str | None, Positions | None] = {
     "SinusoidalInterleaved": "sinusoidal",
+    "SinusoidalConcat": "blocked_sinusoidal",
     "Learned": "learned",
     "Relative": "relative",
     "Rotary": "rotary",
@@ -155,11 +156,7 @@ class Eole(AbstractKind):
         else:
             network = _transformer(model, options, embeddings, training)
             names = naming(gated=network.activation == "swiglu").names
-        sides = {SOURCE: source, TARGET: target, "generator": target}
-        weights = {
-            name: sides[module].rows(tensor) if (module := name.rpartition(".")[0]) in sides else tensor
-            for name, tensor in weights.items()
-        }
+        weights = ordered(weights, {SOURCE: source, TARGET: target, "generator": target}, output="generator")
         data: dict[str, Any] = {"source": SIDE, "target": SIDE, "source_end": False}
         data["joint_vocabulary"] = network.shared_embeddings
         if isinstance(network, PreNormTransformer) and network.max_positions is not None:
@@ -293,7 +290,7 @@ def _transformer(
         projection_bias=bool(decoder["add_qkvbias"] or decoder["add_final_linear_bias"]),
         positions=POSITIONS[kind],
         max_positions=embeddings["n_positions"] if kind == "Learned" else None,
-        scaled_embeddings=kind == "SinusoidalInterleaved" or bool(embeddings["normalize"]),
+        scaled_embeddings="Sinusoidal" in str(kind) or bool(embeddings["normalize"]),
         rotary_layout="interleaved" if rotation["rotary_interleave"] else "half",
         rotary_base=float(rotation["rotary_theta"]),
         max_distance=embeddings["n_positions"] or 1,

@@ -12,7 +12,7 @@ from regard.conversion.contract import AbstractKind, Converted, Origin
 from regard.conversion.files import mapping, read_checkpoint, read_safetensors
 from regard.conversion.global_attention import CELLS, GlobalAttentionModel
 from regard.conversion.options import Options
-from regard.conversion.symbols import Symbols
+from regard.conversion.symbols import Symbols, ordered
 from regard.conversion.texts import SIDE, split_field, text_model
 from regard.conversion.transformers import Naming, Positions, PreNormTransformer
 from regard.errors import DataError, UnsupportedError
@@ -201,8 +201,8 @@ def _transformer(options: Options) -> PreNormTransformer:
     positions: Positions | None = None
     distance = options["max_relative_positions"]
     if options["position_encoding"]:
-        options.require("position_encoding_type", ["SinusoidalInterleaved"])
-        positions = "sinusoidal"
+        kind = options.require("position_encoding_type", ["SinusoidalInterleaved", "SinusoidalConcat"])
+        positions = "sinusoidal" if kind == "SinusoidalInterleaved" else "blocked_sinusoidal"
     elif distance:
         positions = "relative" if distance > 0 else _beyond(distance)
     return PreNormTransformer(
@@ -252,10 +252,5 @@ def _weights(checkpoint: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
 
 def _in_our_order(weights: Mapping[str, Tensor], source: Symbols, target: Symbols) -> dict[str, Tensor]:
     """The weights, the rows of symbols in our order."""
-    sides = {
-        f"{EMBEDDINGS['encoder']}.weight": source,
-        f"{EMBEDDINGS['decoder']}.weight": target,
-        "generator.weight": target,
-        "generator.bias": target,
-    }
-    return {name: sides[name].rows(tensor) if name in sides else tensor for name, tensor in weights.items()}
+    sides = {EMBEDDINGS["encoder"]: source, EMBEDDINGS["decoder"]: target, "generator": target}
+    return ordered(weights, sides, output="generator")

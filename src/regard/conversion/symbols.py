@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from regard.data import Vocabulary
-from regard.data.vocabulary import SPECIALS
+from regard.data.vocabulary import BOS, PAD, SPECIALS
 from regard.errors import DataError
+
+LEAST = -1e4
+"""A bias that leaves nothing of a probability in any type of number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,21 @@ class Symbols:
         """The names of the specials that the other program does not have."""
         return [name for name, number in zip(SPECIALS, self.numbers.tolist()) if number < 0]
 
+    @property
+    def silent(self) -> list[int]:
+        """Our ids that the other program does not have, or has under another id already: a begin symbol that is its end
+        symbol, too, as with `decoder_start_token: </s>`."""
+        numbers = self.numbers[: len(SPECIALS)].tolist()
+        missing = {id for id, number in enumerate(numbers) if number < 0}
+        repeated = {BOS} if numbers[BOS] in numbers[:BOS] + numbers[BOS + 1 :] else set()
+        return sorted(missing | repeated | ({PAD} if numbers[PAD] in numbers[BOS + 1 :] else set()))
+
+    def biases(self, bias: Tensor) -> Tensor:
+        """The biases of an output layer in our order, (N,): a `silent` id keeps nothing of its probability."""
+        biases = self.rows(bias)
+        biases[self.silent] = LEAST
+        return biases
+
     def rows(self, weight: Tensor) -> Tensor:
         """The rows of a weight or a bias in our order, (N, …); of a special that they do not have, zeros.
 
@@ -72,3 +90,23 @@ class Symbols:
         rows = weight[self.numbers.clamp(min=0)].clone()
         rows[self.numbers < 0] = 0
         return rows
+
+
+def ordered(weights: Mapping[str, Tensor], sides: Mapping[str, Symbols], *, output: str) -> dict[str, Tensor]:
+    """The weights, the rows of symbols in our order.
+
+    Args:
+        weights: by the names of the other program.
+        sides: the symbols of modules whose weights have a row for each.
+        output: which of them is the output layer; it gets a bias if an id has to be silent and it has none.
+    """
+    weights, symbols = dict(weights), sides[output]
+    bias, matrix = f"{output}.bias", weights.get(f"{output}.weight")
+    if symbols.silent and matrix is not None:
+        weights.setdefault(bias, matrix.new_zeros(len(matrix)))
+    return {
+        name: tensor
+        if (module := name.rpartition(".")[0]) not in sides
+        else (sides[module].biases(tensor) if name == bias else sides[module].rows(tensor))
+        for name, tensor in weights.items()
+    }

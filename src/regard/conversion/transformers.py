@@ -20,7 +20,7 @@ PROJECTIONS: Names = {
 }
 """The modules of multi-head attention, wherever in it they are."""
 ATTENTION = re.compile(rf"(?P<layer>\w+\.layers\.\d+)\.(?P<which>\w+)\.[\w.]*?(?P<projection>{'|'.join(PROJECTIONS)})$")
-Positions = Literal["sinusoidal", "learned", "rotary", "linear_bias", "relative"]
+Positions = Literal["sinusoidal", "blocked_sinusoidal", "learned", "rotary", "linear_bias", "relative"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

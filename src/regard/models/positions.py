@@ -8,9 +8,9 @@ from torch import nn
 
 from regard.attention.recipes.multi_head import Positions as InsideAttention
 from regard.errors import UnsupportedError
-from regard.layers import LearnedPositions, ScaledPositions, SinusoidalPositions
+from regard.layers import BlockedSinusoidalPositions, LearnedPositions, ScaledPositions, SinusoidalPositions
 
-Added = Literal["sinusoidal", "half_sinusoidal", "scaled_sinusoidal", "learned"]
+Added = Literal["sinusoidal", "half_sinusoidal", "blocked_sinusoidal", "scaled_sinusoidal", "learned"]
 Positions = Added | InsideAttention
 
 
@@ -37,6 +37,8 @@ def divide_positions(
         return SinusoidalPositions(size), None
     if positions == "half_sinusoidal":
         return SinusoidalPositions(size, layout="half"), None
+    if positions == "blocked_sinusoidal":
+        return BlockedSinusoidalPositions(size), None
     if positions == "scaled_sinusoidal":
         return ScaledPositions(SinusoidalPositions(size)), None
     names = [*get_args(Added), *get_args(InsideAttention)]

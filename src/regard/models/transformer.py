@@ -358,11 +358,11 @@ def transformer_encoder(
 
     Args:
         num_key_value_heads: how many heads the keys and values of self-attention have; all if None.
-        positions: `sinusoidal`, `half_sinusoidal` (all sines before all cosines, as Marian has them),
-            `scaled_sinusoidal` (times a learned number) or `learned` vectors are added to the embeddings. `rotary`,
-            `linear_bias`, `buckets`, `relative` and `transformer_xl` are options of the self-attention (`multi_head`),
-            and nothing is added; each layer has its own weights for them (T5 shares the biases of its buckets between
-            layers). None: the encoder does not know the order of its inputs.
+        positions: `sinusoidal`, `half_sinusoidal` or `blocked_sinusoidal` (all sines before all cosines, as Marian or
+            fairseq has them), `scaled_sinusoidal` (times a learned number) or `learned` vectors are added to the
+            embeddings. `rotary`, `linear_bias`, `buckets`, `relative` and `transformer_xl` are options of the
+            self-attention (`multi_head`), and nothing is added; each layer has its own weights for them (T5 shares the
+            biases of its buckets between layers). None: the encoder does not know the order of its inputs.
         max_length: the number of positions, only with `learned`.
         options: further options.
         attention: makes the self-attention of a layer in place of `multi_head`, whose options have no effect then.

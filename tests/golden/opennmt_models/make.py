@@ -59,6 +59,10 @@ CASES = {
     "transformer_relative": {
         **TRANSFORMER, "enc_layers": 2, "dec_layers": 1, "max_relative_positions": 2, "pos_ffn_activation_fn": "gelu",
     },
+    "transformer_concat": {
+        **TRANSFORMER, "layers": 1, "position_encoding": True, "position_encoding_type": "SinusoidalConcat",
+        "decoder_start_token": "</s>",
+    },
     "transformer_alibi": {**TRANSFORMER, "layers": 1, "max_relative_positions": -2},
 }  # fmt: skip
 

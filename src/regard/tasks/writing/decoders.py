@@ -166,7 +166,7 @@ def self_attention(side: TransformerSideConfig, path: KeyPath, *, causal: bool) 
     elif positions is not None:
         raise ConfigError(
             f"positions: {positions} is an option of {MULTI_HEAD}, which is not the recipe of self_attention; set "
-            "sinusoidal, half_sinusoidal, scaled_sinusoidal or learned",
+            "sinusoidal, half_sinusoidal, blocked_sinusoidal, scaled_sinusoidal or learned",
             (*path, "positions"),
         )
     attention = _attention(config, side, side.size, place, **further)

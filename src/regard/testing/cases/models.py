@@ -16,6 +16,7 @@ from regard.testing.source import Source
 _POSITIONS: dict[Any, dict[str, Any]] = {
     "sinusoidal": {},
     "half_sinusoidal": {},
+    "blocked_sinusoidal": {},
     "scaled_sinusoidal": {},
     "learned": {"max_length": 80},
     "rotary": {"num_key_value_heads": 1},
@@ -241,7 +242,7 @@ DECODERS: tuple[DecoderCase, ...] = (
             lambda options={"positions": positions, **options}: tiny.transformer(num_layers=1, **options),  # type: ignore[misc]
         )
         for positions, options in _POSITIONS.items()
-        if positions not in ("sinusoidal", "half_sinusoidal", "scaled_sinusoidal", None)
+        if positions not in ("sinusoidal", "half_sinusoidal", "blocked_sinusoidal", "scaled_sinusoidal", None)
     ),
     DecoderCase(
         "pointer",
