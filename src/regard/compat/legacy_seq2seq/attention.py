@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.attention import Memory, vinyals
-from regard.compat.tfa.cell import as_cell, with_tuples
-from regard.compat.tfa.dense import Dense
+from regard.compat.tfa.cells import as_cell, with_tuples
+from regard.compat.tfa.layers import Dense
 from regard.errors import ConfigError, DataError, ShapeError, UnsupportedError
 from regard.shapes import Bool, Float, describe
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.compat.legacy_seq2seq.attention import AttentionDecoder, Locations, LoopFunction
-from regard.compat.tfa.cell import as_cell
-from regard.compat.tfa.cell_wrappers import OutputProjectionWrapper
+from regard.compat.tfa.cells import OutputProjectionWrapper, as_cell
 from regard.compat.tfa.unrolling import dynamic_rnn
 from regard.errors import ShapeError, UnsupportedError
 from regard.shapes import Bool, Float, Int, keep_right_padding

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.compat.legacy_seq2seq.attention import AttentionDecoder, Locations, LoopFunction
 from regard.compat.legacy_seq2seq.embedding import EmbeddingAttentionDecoder, EmbeddingAttentionSeq2Seq
-from regard.compat.tfa.cell import TorchCell
+from regard.compat.tfa.cells import TorchCell
 from regard.errors import ConfigError, UnsupportedError
 from regard.shapes import Bool, Float, Int
 

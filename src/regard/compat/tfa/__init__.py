@@ -8,16 +8,22 @@ learn the sizes from the memory and the cell, and an optimiser is made after tha
 """
 
 from regard.compat.tfa.arrays import TensorArray
-from regard.compat.tfa.bahdanau import BahdanauAttention, BahdanauMonotonicAttention
-from regard.compat.tfa.cell import LSTMStateTuple, RNNCell, TorchCell
-from regard.compat.tfa.cell_wrappers import (
+from regard.compat.tfa.cells import (
+    BasicLSTMCell,
+    BasicRNNCell,
     DropoutWrapper,
+    GRUCell,
     InputProjectionWrapper,
+    KerasGRUCell,
+    KerasLSTMCell,
+    LSTMCell,
+    LSTMStateTuple,
     MultiRNNCell,
     OutputProjectionWrapper,
     ResidualWrapper,
+    RNNCell,
+    TorchCell,
 )
-from regard.compat.tfa.cells import BasicLSTMCell, BasicRNNCell, GRUCell, KerasGRUCell, KerasLSTMCell, LSTMCell
 from regard.compat.tfa.decoders.basic import BasicDecoder, BasicDecoderOutput
 from regard.compat.tfa.decoders.beam_search import (
     BeamSearchDecoder,
@@ -28,11 +34,18 @@ from regard.compat.tfa.decoders.beam_search import (
 from regard.compat.tfa.decoders.beams import gather_tree, gather_tree_from_array, tile_batch
 from regard.compat.tfa.decoders.contract import BaseDecoder, Decoder
 from regard.compat.tfa.decoders.loop import dynamic_decode
-from regard.compat.tfa.dense import Dense
-from regard.compat.tfa.functions import hardmax, monotonic_attention, safe_cumprod
+from regard.compat.tfa.layers import Dense
 from regard.compat.tfa.loss import SequenceLoss, sequence_loss
-from regard.compat.tfa.luong import LuongAttention, LuongMonotonicAttention
-from regard.compat.tfa.mechanism import AttentionMechanism
+from regard.compat.tfa.mechanisms import (
+    AttentionMechanism,
+    BahdanauAttention,
+    BahdanauMonotonicAttention,
+    LuongAttention,
+    LuongMonotonicAttention,
+    hardmax,
+    monotonic_attention,
+    safe_cumprod,
+)
 from regard.compat.tfa.samplers.contract import Sampler
 from regard.compat.tfa.samplers.contrib import (
     CustomHelper,

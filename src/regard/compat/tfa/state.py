@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.attention.contract import Tree
 from regard.compat.tfa.arrays import TensorArray
-from regard.compat.tfa.cell import with_tuples
+from regard.compat.tfa.cells import with_tuples
 from regard.errors import ShapeError
 
 AlignmentHistory = TensorArray

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from regard import tree
 from regard.attention.contract import Tree
-from regard.compat.tfa.cell import as_cell, with_tuples
-from regard.compat.tfa.cell import initial_state as zero_state
-from regard.compat.tfa.deferred import Type
+from regard.compat.tfa.cells import as_cell, with_tuples
+from regard.compat.tfa.cells import initial_state as zero_state
+from regard.compat.tfa.layers.deferred import Type
 from regard.compat.tfa.state import carry
 from regard.errors import ShapeError, UnsupportedError
 from regard.shapes import describe

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
-from regard.compat.tfa.cell import RNNCell, as_cell, initial_state, with_tuples
-from regard.compat.tfa.deferred import Type, type_of
-from regard.compat.tfa.dense import Dense
-from regard.compat.tfa.mechanism import AttentionMechanism
+from regard.compat.tfa.cells import RNNCell, as_cell, initial_state, with_tuples
+from regard.compat.tfa.layers import Dense
+from regard.compat.tfa.layers.deferred import Type, type_of
+from regard.compat.tfa.mechanisms import AttentionMechanism
 from regard.compat.tfa.state import AlignmentHistory, AttentionWrapperState
 from regard.errors import ShapeError, UnsupportedError
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from regard.compat.tfa.cell import as_cell
+from regard.compat.tfa.cells import as_cell
 from regard.compat.tfa.decoders.contract import BaseDecoder
 from regard.compat.tfa.samplers.contract import Sampler
 from regard.compat.tfa.samplers.contrib import Helper

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.compat.tfa.arrays import TensorArray
-from regard.compat.tfa.cell import as_cell
+from regard.compat.tfa.cells import as_cell
 from regard.compat.tfa.decoders.basic import OutputLayer, width_of
 from regard.compat.tfa.decoders.beams import gather_tree, placed
 from regard.compat.tfa.decoders.contract import BaseDecoder

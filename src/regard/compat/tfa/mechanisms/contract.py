@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
-from regard.compat.tfa.deferred import Type, type_of
+from regard.compat.tfa.layers.deferred import Type, type_of
 from regard.errors import ShapeError, UnsupportedError
 from regard.shapes import Bool, Float, describe, keep_mask
 

@@ -10,8 +10,8 @@ from torch import Generator, Tensor, nn
 
 from regard.attention import Mechanism
 from regard.attention.contract import Look, Memory, State, Tree, initial_position
-from regard.compat.tfa.deferred import DeferredModule, Type, placed
-from regard.compat.tfa.mechanism import AttentionMechanism
+from regard.compat.tfa.layers.deferred import DeferredModule, Type, placed
+from regard.compat.tfa.mechanisms.contract import AttentionMechanism
 from regard.errors import DataError, ShapeError, UnsupportedError
 from regard.layers.eligibility import overridden
 from regard.shapes import Bool, Float, describe

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from regard.compat.tfa.activations import Activation, activation_of
-from regard.compat.tfa.deferred import DeferredModule, Type, placed, type_of
-from regard.compat.tfa.initialisers import Initialiser, fill
+from regard.compat.tfa.layers.activations import Activation, activation_of
+from regard.compat.tfa.layers.deferred import DeferredModule, Type, placed, type_of
+from regard.compat.tfa.layers.initialisers import Initialiser, fill
 from regard.errors import ShapeError
 from regard.shapes import Float, describe
 

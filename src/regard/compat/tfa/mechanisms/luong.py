@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from regard.attention import Mechanism, luong
 from regard.attention.contract import Tree
-from regard.compat.tfa.alignment import ProbabilityFunction, check_name, with_function
-from regard.compat.tfa.composed import ComposedAttention, units_of
-from regard.compat.tfa.deferred import Type
-from regard.compat.tfa.functions import MonotonicMode
-from regard.compat.tfa.initialisers import fill
-from regard.compat.tfa.reading import ReadingAttention, reader
+from regard.compat.tfa.layers.deferred import Type
+from regard.compat.tfa.layers.initialisers import fill
+from regard.compat.tfa.mechanisms.alignment import ProbabilityFunction, check_name, with_function
+from regard.compat.tfa.mechanisms.composed import ComposedAttention, units_of
+from regard.compat.tfa.mechanisms.functions import MonotonicMode
+from regard.compat.tfa.mechanisms.reading import ReadingAttention, reader
 
 
 class LuongAttention(ComposedAttention):

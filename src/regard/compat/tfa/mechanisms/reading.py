@@ -9,9 +9,9 @@ import torch
 from torch import Generator, Tensor, nn
 
 from regard.attention import Mechanism, monotonic
-from regard.compat.tfa.composed import ComposedAttention
-from regard.compat.tfa.deferred import Type, type_of
-from regard.compat.tfa.functions import MonotonicMode, check_mode
+from regard.compat.tfa.layers.deferred import Type, type_of
+from regard.compat.tfa.mechanisms.composed import ComposedAttention
+from regard.compat.tfa.mechanisms.functions import MonotonicMode, check_mode
 from regard.errors import UnsupportedError
 from regard.shapes import Float
 

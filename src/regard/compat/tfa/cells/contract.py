@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
-from regard.compat.tfa.deferred import DeferredModule, Type, type_of
+from regard.compat.tfa.layers.deferred import DeferredModule, Type, type_of
 from regard.errors import ShapeError, UnsupportedError
 from regard.shapes import Float, describe
 
@@ -140,6 +140,32 @@ class TorchCell(RNNCell):
         """h and the new state."""
         new = self.cell(inputs, state)
         return (new[0], new) if isinstance(self.cell, nn.LSTMCell) else (new, new)
+
+
+class AbstractCellWrapper(RNNCell):
+    """A cell around a cell, whose state it has."""
+
+    def __init__(self, cell: Any) -> None:
+        super().__init__()
+        self.cell = as_cell(cell)
+
+    @property
+    def state_size(self) -> Any:
+        """The cell's."""
+        return self.cell.state_size
+
+    @property
+    def output_size(self) -> int:
+        """The cell's."""
+        size: int = self.cell.output_size
+        return size
+
+    def get_initial_state(self, inputs: Tree = None, batch_size: int | None = None, dtype: Type = None) -> Tree:
+        """The cell's."""
+        like = next(tree.leaves(inputs), None)
+        if like is None and batch_size is not None:
+            return initial_state(self.cell, batch_size, dtype)
+        return super().get_initial_state(inputs, batch_size, dtype)
 
 
 def as_cell(cell: Any, name: str = "cell") -> Any:

@@ -1,0 +1,30 @@
+"""Cells of TensorFlow 1 and of Keras, and what is put around them."""
+
+from regard.compat.tfa.cells.contract import LSTMStateTuple, RNNCell, TorchCell, as_cell, initial_state, with_tuples
+from regard.compat.tfa.cells.dropout import DropoutWrapper
+from regard.compat.tfa.cells.gru import GRUCell, KerasGRUCell
+from regard.compat.tfa.cells.lstm import BasicLSTMCell, KerasLSTMCell, LSTMCell
+from regard.compat.tfa.cells.projections import InputProjectionWrapper, OutputProjectionWrapper
+from regard.compat.tfa.cells.residual import ResidualWrapper
+from regard.compat.tfa.cells.rnn import BasicRNNCell
+from regard.compat.tfa.cells.stack import MultiRNNCell
+
+__all__ = [
+    "BasicLSTMCell",
+    "BasicRNNCell",
+    "DropoutWrapper",
+    "GRUCell",
+    "InputProjectionWrapper",
+    "KerasGRUCell",
+    "KerasLSTMCell",
+    "LSTMCell",
+    "LSTMStateTuple",
+    "MultiRNNCell",
+    "OutputProjectionWrapper",
+    "RNNCell",
+    "ResidualWrapper",
+    "TorchCell",
+    "as_cell",
+    "initial_state",
+    "with_tuples",
+]

@@ -1,0 +1,86 @@
+"""What the cells of TensorFlow 1 (`tf.nn.rnn_cell`) and of Keras share.
+
+Weights have torch's layout, as everywhere in the package: (gates · D, F) and (gates · D, D), the transpose of a kernel,
+with gates in torch's order. An original's weights are brought into it by `from_tensorflow`.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard.compat.tfa.cells.contract import DeferredCell
+from regard.compat.tfa.layers.activations import Activation, activation_of
+from regard.compat.tfa.layers.deferred import Type, placed
+from regard.compat.tfa.layers.initialisers import Initialiser, fill
+from regard.errors import UnsupportedError
+
+
+class AbstractGatedCell(DeferredCell):
+    """A cell with weights `weight_ih` (gates · D, F), `weight_hh` (gates · D, D) and `bias` (gates · D)."""
+
+    weight_ih: nn.Parameter | None
+    weight_hh: nn.Parameter | None
+    bias: nn.Parameter | None
+
+    def __init__(
+        self, units: int, *, input_size: int | None = None, dtype: Type = None, name: str | None = None
+    ) -> None:
+        super().__init__(units, input_size=input_size, dtype=dtype, name=name)
+        for weight in ("weight_ih", "weight_hh", "bias"):
+            self.register_parameter(weight, None)
+
+    def build(self, input_size: int, *, like: Tensor | None = None) -> None:
+        """Makes the weights for so many inputs, unless they have been made.
+
+        Args:
+            like: whose device and type the weights get.
+        """
+        if self.built:
+            return
+        rows = self.num_gates * self.units
+        self.weight_ih = nn.Parameter(torch.empty(rows, input_size))
+        self.weight_hh = nn.Parameter(torch.empty(rows, self.units))
+        self.bias = nn.Parameter(torch.zeros(rows))
+        self.input_size = input_size
+        with torch.no_grad():
+            self.reset_parameters()
+        placed(self, self.dtype, like)
+
+    def reset_parameters(self) -> None:
+        """The initial weights."""
+        raise NotImplementedError
+
+    @property
+    def weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        """`weight_ih`, `weight_hh` and `bias`."""
+        assert self.weight_ih is not None
+        assert self.weight_hh is not None
+        assert self.bias is not None
+        return self.weight_ih, self.weight_hh, self.bias
+
+
+def fill_jointly(cell: AbstractGatedCell, rows: slice, wanted: Initialiser) -> None:
+    """Initialises the weights of some gates as one kernel over inputs and state, as in TensorFlow 1."""
+    weight_ih, weight_hh, _ = cell.weights
+    joint = torch.cat([weight_ih[rows], weight_hh[rows]], 1)
+    fill(joint, wanted)
+    weight_ih[rows], weight_hh[rows] = joint.split([weight_ih.shape[1], cell.units], 1)
+
+
+def unless_tanh(activation: str | Activation | None) -> Activation | None:
+    """The activation of a cell in the place of tanh; None for tanh itself, which fused steps have."""
+    if activation is None or activation in ("tanh", torch.tanh):
+        return None
+    return activation_of(activation) or (lambda x: x)
+
+
+def refuse_keras(recurrent_activation: str, use_bias: bool, dropout: float, recurrent_dropout: float) -> None:
+    """Refuses the options of Keras' cells that these have not."""
+    if recurrent_activation != "sigmoid":
+        raise UnsupportedError(f"recurrent_activation={recurrent_activation!r}: gates have a sigmoid; leave it out.")
+    if not use_bias:
+        raise UnsupportedError("use_bias=False: the cells have a bias; leave it out and set it to zeros.")
+    for name, value in (("dropout", dropout), ("recurrent_dropout", recurrent_dropout)):
+        if value:
+            raise UnsupportedError(f"{name}={value}: wrap the cell in a DropoutWrapper instead.")

@@ -1,0 +1,71 @@
+"""Linear layers before and after a cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from regard.attention.contract import Tree
+from regard.compat.tfa.cells.contract import AbstractCellWrapper
+from regard.compat.tfa.layers.activations import Activation
+from regard.compat.tfa.layers.dense import Dense
+
+
+class OutputProjectionWrapper(AbstractCellWrapper):
+    """A cell whose output goes through a linear layer with bias, `projection`.
+
+    Args:
+        cell: the cell.
+        output_size: the width of the output.
+        activation: applied to it, by its name in Keras or a function; none if None.
+        reuse: without effect: weights belong to the object.
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        output_size: int,
+        activation: str | Activation | None = None,
+        reuse: bool | None = None,
+    ) -> None:
+        super().__init__(cell)
+        self.projection = Dense(output_size, activation, input_size=self.cell.output_size, name="projection")
+
+    @property
+    def output_size(self) -> int:
+        """Of the layer."""
+        return self.projection.units
+
+    def forward(self, inputs: Tree, state: Tree) -> tuple[Tensor, Tree]:
+        """A step of the cell."""
+        output, new = self.cell(inputs, state)
+        return self.projection(output), new
+
+
+class InputProjectionWrapper(AbstractCellWrapper):
+    """A cell whose input comes through a linear layer with bias, `projection`.
+
+    Args:
+        cell: the cell.
+        num_proj: the width of its input.
+        activation: applied to it, by its name in Keras or a function; none if None.
+        input_size: of the inputs; from the first call if None.
+        reuse: without effect: weights belong to the object.
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        num_proj: int,
+        activation: str | Activation | None = None,
+        input_size: int | None = None,
+        reuse: bool | None = None,
+    ) -> None:
+        super().__init__(cell)
+        self.projection = Dense(num_proj, activation, input_size=input_size, name="projection")
+
+    def forward(self, inputs: Tensor, state: Tree) -> tuple[Tensor, Tree]:
+        """A step of the cell."""
+        output, new = self.cell(self.projection(inputs), state)
+        return output, new
