@@ -66,15 +66,16 @@ class Values(nn.Identity):
     size = 3
 
 
-class Luong(nn.Module):
-    """Our decoder of recur_then_attend with input feeding."""
+class Decoder(nn.Module):
+    """Our decoder of recur_then_attend, with the options of AttentionWrapper as the house says them."""
 
-    def __init__(self):
+    def __init__(self, attention, cell, **options):
         super().__init__()
-        attention = luong(query_size=5, memory_size=6)
-        stack = RecurrentStack(Values.size + 5, 5)
-        bridge = Bridge(stack, stack, "zero")
-        self.decoder = RecurrentDecoder(Values(), stack, nn.Identity(), bridge, attention=attention, continuous=True)
+        named = {key: value for key, value in options.items() if key != "layer_bias"}
+        width = RecurrentDecoder.input_size(Values.size, 5, attention=attention, **named)
+        stack = RecurrentStack(width, 5, cell=cell)
+        parts = Values(), stack, nn.Identity(), Bridge(stack, stack, "zero")
+        self.decoder = RecurrentDecoder(*parts, attention=attention, continuous=True, **options)
 
     def forward(self, given):
         mask = torch.arange(given["memory"].shape[1]) < given["lengths"][:, None]
@@ -92,46 +93,11 @@ def lstm(w):
     }
 
 
-def luong_wrapper(w):
-    return lstm(w) | {
-        "mechanism.score.key_projection.weight": w["mechanism.memory_layer.kernel"].T,
-        "layer.weight": w["attention_layer.kernel"].T,
-    }
-
-
 def luong_decoder(w):
     return {f"decoder.{name}": value for name, value in lstm(w).items()} | {
         "decoder.attention.score.key_projection.weight": w["mechanism.memory_layer.kernel"].T,
         "decoder.readout.weight": w["attention_layer.kernel"].T,
-        "decoder.readout.bias": torch.zeros_like(w["cell.bias"][:5]),
     }
-
-
-class Wrapped(nn.Module):
-    """Our cell and our mechanism in the order of AttentionWrapper, whose attention layer has no tangent by default.
-
-    It feeds and gives out what the layer makes of cell output and context; without a layer it feeds the context and
-    gives out the cell's output.
-    """
-
-    def __init__(self, mechanism, cell, *, layer):
-        super().__init__()
-        self.mechanism = mechanism
-        self.layer = nn.Linear(5 + mechanism.context_size, 5, bias=False) if layer else None
-        self.stack = RecurrentStack(Values.size + (5 if layer else mechanism.context_size), 5, cell=cell)
-
-    def forward(self, given):
-        memory = self.mechanism.prepare(given["memory"], lengths=given["lengths"])
-        looked, kept = self.mechanism.initial_state(memory), []
-        cell = self.stack.zero_state(len(given["memory"]), given["memory"])
-        fed = given["memory"].new_zeros(len(given["memory"]), self.stack.layers[0].input_size - Values.size)
-        for x in given["inputs"].unbind(1):
-            state, cell = self.stack.step(torch.cat([x, fed], -1), cell)
-            look, looked = self.mechanism.step(state, memory, looked, alignment=True)
-            fed = look.context if self.layer is None else self.layer(torch.cat([state, look.context], -1))
-            kept.append((state if self.layer is None else fed, look.alignment, state))
-        output, alignment, state = (torch.stack(values, 1) for values in zip(*kept, strict=True))
-        return {"output": output, "alignment": alignment.transpose(1, 2), "state": state}
 
 
 def turned(gates):
@@ -143,19 +109,23 @@ def turned(gates):
 def bahdanau_wrapper(w):
     mechanism = additive({name.removeprefix("mechanism."): value for name, value in w.items()})
     inner, outer = turned(w["cell.bias"]).unbind(-1)
-    return {f"mechanism.{name}": value for name, value in mechanism.items()} | {
-        "stack.layers.0.weight_ih_l0": turned(w["cell.kernel"]),
-        "stack.layers.0.weight_hh_l0": turned(w["cell.recurrent_kernel"]),
-        "stack.layers.0.bias_ih_l0": inner,
-        "stack.layers.0.bias_hh_l0": outer,
+    return {f"decoder.attention.{name}": value for name, value in mechanism.items()} | {
+        "decoder.stack.layers.0.weight_ih_l0": turned(w["cell.kernel"]),
+        "decoder.stack.layers.0.weight_hh_l0": turned(w["cell.recurrent_kernel"]),
+        "decoder.stack.layers.0.bias_ih_l0": inner,
+        "decoder.stack.layers.0.bias_hh_l0": outer,
     }
 
 
+BARE = {"layer_bias": False}
 DECODERS = {
-    "wrapper_luong_lstm_tanh": (Luong, luong_decoder),
-    "wrapper_luong_lstm": (lambda: Wrapped(luong(query_size=5, memory_size=6), "lstm", layer=True), luong_wrapper),
+    "wrapper_luong_lstm_tanh": (lambda: Decoder(luong(query_size=5, memory_size=6), "lstm", **BARE), luong_decoder),
+    "wrapper_luong_lstm": (
+        lambda: Decoder(luong(query_size=5, memory_size=6), "lstm", readout="linear", **BARE),
+        luong_decoder,
+    ),
     "wrapper_bahdanau_gru": (
-        lambda: Wrapped(bahdanau(query_size=5, memory_size=6, size=4), "gru", layer=False),
+        lambda: Decoder(bahdanau(query_size=5, memory_size=6, size=4), "gru", readout="state", input_feeding="context"),
         bahdanau_wrapper,
     ),
 }

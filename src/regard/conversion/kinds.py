@@ -8,9 +8,14 @@ from regard.config.spelling import suggestion
 from regard.conversion.contract import AbstractKind
 from regard.conversion.eole import Eole
 from regard.conversion.opennmt import OpenNMT
+from regard.conversion.tfa import TensorFlowAddons
 from regard.errors import ConfigError
 
-KINDS: Mapping[str, AbstractKind] = {"eole": Eole(), "opennmt": OpenNMT()}
+KINDS: Mapping[str, AbstractKind] = {
+    "eole": Eole(),
+    "opennmt": OpenNMT(),
+    "tfa": TensorFlowAddons(),
+}
 """The kinds by the names that `regard convert` takes."""
 
 
