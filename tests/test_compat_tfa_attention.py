@@ -750,3 +750,26 @@ def test_units_have_their_name_of_tensorflow_1_too():
 def test_a_mechanism_made_in_evaluation_is_in_evaluation():
     mechanism = tfa.BahdanauMonotonicAttention(4, source(), LENGTHS, sigmoid_noise=3.0).eval()
     assert torch.equal(alignments_of(mechanism), alignments_of(mechanism))
+
+
+def test_a_subclass_computes_energies_from_the_layers_of_its_base():
+    class Located(tfa.BahdanauAttention):
+        """Additive energies with a term of the previous alignment, as TensorFlow 1's subclasses had it."""
+
+        def _calculate_attention(self, query, state):
+            hidden = self.query_layer(query)[:, None] + self.keys + state[..., None]
+            alignments = self.probability_fn(hidden.tanh().sum(-1), state)
+            return alignments, alignments + state
+
+    mechanism = Located(5, source(), LENGTHS)
+    wrapper = tfa.AttentionWrapper(tfa.GRUCell(4), mechanism, alignment_history=True)
+    state = wrapper.zero_state(3)
+    for query in QUERY, -QUERY:
+        _, state = wrapper(query, state)
+    assert mechanism.query_layer.weight.shape == (5, 4)
+    assert mechanism.memory_layer.weight.shape == (5, 7)
+    torch.testing.assert_close(state.attention_state, sum(state.alignment_history))
+    torch.testing.assert_close(state.alignments.sum(1), torch.ones(3))
+    assert not state.alignments[2, 1:].any()
+    alone = Located(5, source(), LENGTHS)
+    assert alignments_of(alone).shape == (3, 6)  # the weights are made by the first query

@@ -77,6 +77,18 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
         """Whether the weights have been made."""
         return self.mechanism is not None
 
+    @property
+    def query_layer(self) -> nn.Module | None:
+        """What projects queries to `units` features, once it has been made; None where nothing does."""
+        score: Any = None if self.mechanism is None else self.mechanism.score
+        return score.query_projection if score is not None and self.projects_query else None
+
+    @property
+    def memory_layer(self) -> nn.Module | None:
+        """What projects the memory to `units` features, once it has been made."""
+        score: Any = None if self.mechanism is None else self.mechanism.score
+        return None if score is None else score.key_projection
+
     def sizes_in(self, weights: Mapping[str, Tensor]) -> Mapping[str, int] | None:
         """The widths of the projections."""
         keys = weights.get("mechanism.score.key_projection.weight")

@@ -31,7 +31,7 @@ class AttentionMechanism(nn.Module):
     Args:
         memory: (R, S, ...), or a tree of such tensors, to attend to; it can be given later, by `setup_memory`.
         probability_fn: from scores (R, S) and the state to alignments.
-        query_layer: kept for the subclass.
+        query_layer: for the subclass.
         memory_layer: computes the keys from the values; they are equal without it.
         memory_sequence_length: (R,), how many positions of the memory are real.
         dtype: of the weights; that of what comes if None.
@@ -54,7 +54,8 @@ class AttentionMechanism(nn.Module):
         super().__init__()
         self.name = name
         self.dtype = type_of(dtype)
-        self.query_layer, self.memory_layer = query_layer, memory_layer
+        layers = {"query_layer": query_layer, "memory_layer": memory_layer}
+        self.layers = nn.ModuleDict({name: layer for name, layer in layers.items() if layer is not None})
         self.default_probability_fn = probability_fn
         self.score_mask_value = score_mask_value
         self._values: Tree = None
@@ -68,6 +69,16 @@ class AttentionMechanism(nn.Module):
             self.setup_memory(memory, memory_sequence_length)
         elif memory_sequence_length is not None:
             raise UnsupportedError("memory_sequence_length without memory: give both, or both to setup_memory.")
+
+    @property
+    def query_layer(self) -> nn.Module | None:
+        """What projects queries, or None."""
+        return dict(self.layers.items()).get("query_layer")
+
+    @property
+    def memory_layer(self) -> nn.Module | None:
+        """What computes the keys from the values, or None."""
+        return dict(self.layers.items()).get("memory_layer")
 
     @property
     def memory_initialized(self) -> bool:
@@ -198,6 +209,7 @@ class AttentionMechanism(nn.Module):
             if not isinstance(inputs, (list, tuple)) or len(inputs) not in (2, 3):
                 raise ShapeError("The inputs of a mechanism are [query, state].")
             inputs, state = inputs[:2]
+        self.build_for(inputs.shape[-1], inputs)
         return self._calculate_attention(inputs, state)
 
     def _calculate_attention(self, query: Float[Tensor, "R Q"], state: Tree) -> tuple[Float[Tensor, "R S"], Tree]:
@@ -215,7 +227,7 @@ class AttentionMechanism(nn.Module):
         return torch.einsum("rs,rsm->rm", alignments, self.values), alignments, after
 
     def build_for(self, query_size: int, like: Tensor | None = None) -> None:
-        """Makes weights that depend on the query's width, where a subclass has them; the wrapper calls it."""
+        """Makes weights that depend on the query's width, where a subclass has them; wrapper and `forward` call it."""
 
     def initial_alignments(self, batch_size: int, dtype: Type = None) -> Float[Tensor, "R S"]:
         """The alignments before the first step: zeros."""
@@ -242,9 +254,8 @@ class AttentionMechanism(nn.Module):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of the constructor, but for the memory and the weights."""
-        for name in ("query_layer", "memory_layer"):
-            if getattr(self, name) is not None:
-                raise UnsupportedError(f"A configuration cannot hold the module {name}: build the mechanism anew.")
+        for name in self.layers:
+            raise UnsupportedError(f"A configuration cannot hold the module {name}: build the mechanism anew.")
         dtype = None if self.dtype is None else str(self.dtype).removeprefix("torch.")
         return {"name": self.name, "dtype": dtype, "memory": None, "score_mask_value": self.score_mask_value}
 
