@@ -228,6 +228,7 @@ def test_ctranslate2_says_what_the_model_says(tmp_path, variant):
         ),
         ({**TRANSFORMER, "attention": {"recipe": "bahdanau"}}, r"model\.attention: Projected|AdditiveScore"),
         ({**TRANSFORMER, "decoder": {**SIDE, "norm": "post"}}, r"model\.decoder\.norm"),
+        ({**TRANSFORMER, "decoder": {**SIDE, "specials": "forbidden"}}, r"model\.decoder\.specials: forbidden"),
         ({**TRANSFORMER, "decoder": {**SIDE, "key_value_heads": 1}}, r"model\.decoder\.key_value_heads: 1"),
         ({**TRANSFORMER, "decoder": {**SIDE, "layers": 2, "refinement": {}}}, r"model\.decoder\.refinement"),
     ],

@@ -53,7 +53,7 @@ def write_ctranslate2(model: TextToText, folder: Path) -> None:
     _require_transformers(model)
     _require_distinct_names(model)
     ends = _same_ends(encoder, decoder)
-    first = _first_layer(encoder)
+    first: Any = encoder.layers[0]
     gated = isinstance(first.feed_forward, GatedFeedForward)
     activation = specs.Activation[ACTIVATIONS["silu" if gated else first.feed_forward.activation]]
     options = {"pre_norm": ends["pre_norm"], "no_final_norm": not ends["final_norm"], "activation": activation}
@@ -122,19 +122,15 @@ def _require_distinct_names(model: TextToText) -> None:
             _refuse(f"data.{side}", f"the symbol {both[0]!r}", "its vocabulary has a special symbol of that name")
 
 
-def _first_layer(stack: Any) -> Any:
-    return stack.layers[0]
-
-
 def _same_ends(encoder: TransformerEncoder, decoder: TransformerDecoder) -> dict[str, Any]:
     """Where norms are and how, which CTranslate2 has once for both sides."""
     found = []
     for name, stack in (("encoder", encoder), ("decoder", decoder)):
-        around: Residual = _first_layer(stack).residuals[0]
+        around: Residual = stack.layers[0].residuals[0]
         final = isinstance(stack.norm, nn.LayerNorm)
         if final and not around.first:
             _refuse(f"model.{name}.final_norm", "true", "with norm: post nothing follows the last layer there")
-        forward = _first_layer(stack).feed_forward
+        forward = stack.layers[0].feed_forward
         found.append(
             {
                 "pre_norm": around.first,

@@ -21,11 +21,13 @@ import numpy as np
 class Model:
     """The networks and facts of a folder."""
 
-    def __init__(self, folder: Path | str) -> None:
-        from onnxruntime import InferenceSession
+    def __init__(self, folder: Path | str, threads: int = 1) -> None:
+        from onnxruntime import InferenceSession, SessionOptions
 
         self.facts: dict[str, Any] = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))
-        run = {"providers": ["CPUExecutionProvider"]}
+        options = SessionOptions()
+        options.intra_op_num_threads = threads
+        run = {"sess_options": options, "providers": ["CPUExecutionProvider"]}
         self.encoder, self.step = (
             InferenceSession(Path(folder) / f"{name}.onnx", **run) for name in ("encoder", "step")
         )
@@ -126,6 +128,7 @@ class Model:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Decodes the texts of standard input, a line each.")
     parser.add_argument("--beam", type=int, help="hypotheses of a text; 1: greedy; default: the model's")
-    texts = sys.stdin.read().splitlines()
-    for text, found in zip(texts, Model(Path(__file__).parent).decode(texts, parser.parse_args().beam)):
+    parser.add_argument("--threads", type=int, default=1, help="of onnxruntime; 0: one for each core")
+    given, texts = parser.parse_args(), sys.stdin.read().splitlines()
+    for text, found in zip(texts, Model(Path(__file__).parent, given.threads).decode(texts, given.beam)):
         print(json.dumps({"source": text, "outputs": found}, ensure_ascii=False))
