@@ -36,6 +36,8 @@ from regard.export.programs import worst
 from regard.tasks.text_to_text import TextToText
 
 COUNT, BEAM, TURNS = 200, 5, 7
+MOST = 40
+"""Symbols of an output, where CTranslate2's limit is not a multiple of the input's."""
 SHAPES = 20
 CONFIGURATION = """
 task: text_to_text
@@ -120,10 +122,10 @@ def compare_ctranslate2(model: TextToText, texts: Sequence[str], folder: Path) -
     def translate(beam: int, attention: bool = False) -> Any:
         options = {"beam_size": beam, "return_attention": attention, "return_end_token": True, "return_scores": True}
         return translator.translate_batch(
-            sources, length_penalty=0, min_decoding_length=0, max_decoding_length=100, **options
+            sources, length_penalty=0, min_decoding_length=0, max_decoding_length=MOST, **options
         )
 
-    search = model.config.decoding.replace(beam=1)
+    search = model.config.decoding.replace(beam=1, max_length=MOST)
     ours, theirs = model.predict(texts, search=search), translate(1, attention=True)
     pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a.tokens == b.hypotheses[0]]
     scores = [abs(a.log_probability - b.scores[0]) for a, b in pairs]
@@ -132,7 +134,7 @@ def compare_ctranslate2(model: TextToText, texts: Sequence[str], folder: Path) -
         f"Transformer, CTranslate2, greedy: {len(pairs)} of {len(texts)} the same tokens, log-probabilities differ by "
         f"at most {max(scores):.1e}, attention by {max(rows):.1e}"
     )
-    beams = zip(model.predict(texts, search=model.config.decoding), translate(BEAM), strict=True)
+    beams = zip(model.predict(texts, search=search.replace(beam=BEAM)), translate(BEAM), strict=True)
     same = sum(a.tokens == b.hypotheses[0] for a, b in beams)
     print(f"Transformer, CTranslate2, beam {BEAM} of its own rules: {same} of {len(texts)} the same tokens")
 

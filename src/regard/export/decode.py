@@ -83,7 +83,8 @@ class Model:
         most = np.minimum(limits["max_length"] or most, limits["output"] or most) + 0 * size
         least = np.ceil(count * limits["min_length_ratio"] - 1e-9).astype(int)
         least = np.minimum(np.maximum(least, limits["min_length"]), most)
-        padded = np.array([source + [end] * (size.max() - len(source)) for source in sources])
+        longest = max(int(size.max()), 3)  # some attentions need three positions; padding changes nothing
+        padded = np.array([source + [end] * (longest - len(source)) for source in sources])
         tensors = self.encoder.run(None, {"source": padded, "lengths": size})
         memory, state = tensors[: self.facts["memory"]], tensors[self.facts["memory"] :]
         rows, totals = np.arange(len(sources)), np.zeros((len(sources), 1))

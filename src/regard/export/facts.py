@@ -31,6 +31,8 @@ def facts_of(model: TextToText, networks: Networks) -> dict[str, Any]:
     """
     decoding = model.config.decoding
     longest = min(most_steps(model.module.encoder), model._longest(decoding))
+    if networks.positions[1] is not None:
+        longest = min(longest, networks.positions[1] - 1)
     output = most_steps(model.module.decoder)
     return {
         "format": FORMAT,

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import tree
+from regard.attention.alignments.reader import AbstractReader
 from regard.decoding.result import chosen_heads
 from regard.errors import ShapeError, UnsupportedError
 from regard.models import EncoderDecoder
@@ -29,6 +30,8 @@ EXAMPLE_LENGTHS = (7, 5, 2)
 """Source positions of the sentences that an export looks at."""
 OTHER_LENGTHS = (9, 3, 4)
 NUM_HYPOTHESES = 2
+READERS = 3, 16_383
+"""Positions of monotonic readers: they look at S - 1 steps, in passes whose number would change beyond the last."""
 FIRST_SYMBOL = 4
 """The first id that is no special symbol."""
 
@@ -176,6 +179,7 @@ class Networks:
         memory_axes, state_axes: for each leaf the letters of its axes that vary, by axis.
         has_alignment: whether a step returns weights.
         feeds_back: why all steps cannot be taken at once, or None.
+        positions: the fewest and the most positions S of a program of torch; None is no limit.
     """
 
     model: EncoderDecoder
@@ -187,6 +191,7 @@ class Networks:
     state_axes: tuple[Axes, ...]
     has_alignment: bool
     feeds_back: str | None
+    positions: tuple[int, int | None]
 
     @classmethod
     def of(cls, model: EncoderDecoder, *, layer: str | None = None, head: int | None = None) -> Networks:
@@ -221,6 +226,7 @@ class Networks:
             state_axes=state_axes,
             has_alignment=bool(weights),
             feeds_back=_feeds_back(model.decoder),
+            positions=READERS if any(isinstance(m, AbstractReader) for m in model.modules()) else (2, None),
         )
 
 

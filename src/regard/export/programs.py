@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,21 +14,21 @@ from regard.errors import UnsupportedError
 from regard.export.networks import FIRST_SYMBOL, ForcedNetwork, Networks, exporting
 
 EXAMPLE_STEPS = 4
-AXES = {letter: Dim(letter, min=least) for letter, least in {"B": 1, "S": 2, "J": 1, "K": 2, "T": 0, "U": 2}.items()}
-"""The axes that vary: sentences, source positions, hypotheses before and after a step, steps in a cache, and steps of a
+DIMENSIONS = {letter: Dim(letter, min=least) for letter, least in {"B": 1, "J": 1, "K": 2, "T": 0, "U": 2}.items()}
+"""The axes that vary besides S: sentences, hypotheses before and after a step, steps in a cache, and steps of a
 teacher-forced pass. torch divides rows by sentences, and its programs then differ for one hypothesis and for several.
 """
 
 
 def source_program(networks: Networks) -> ExportedProgram:
     """The program of `SourceNetwork`."""
-    return _program(networks.source, networks.source_inputs, ({0: "B", 1: "S"}, {0: "B"}), "source")
+    return _program(networks, networks.source, networks.source_inputs, ({0: "B", 1: "S"}, {0: "B"}), "source")
 
 
 def step_program(networks: Networks) -> ExportedProgram:
     """The program of `StepNetwork`."""
     axes = ({0: "B", 1: "K"}, {0: "B", 1: "K"}, networks.memory_axes, networks.state_axes)
-    return _program(networks.step, networks.step_inputs, axes, "step")
+    return _program(networks, networks.step, networks.step_inputs, axes, "step")
 
 
 def forced_program(networks: Networks) -> ExportedProgram:
@@ -42,26 +42,29 @@ def forced_program(networks: Networks) -> ExportedProgram:
     source, lengths = networks.source_inputs
     inputs = torch.full((len(source), EXAMPLE_STEPS), FIRST_SYMBOL)
     axes = ({0: "B", 1: "S"}, {0: "B"}, {0: "B", 1: "U"})
-    return _program(ForcedNetwork(networks.model).eval(), (source, lengths, inputs), axes, "teacher-forced pass")
+    network = ForcedNetwork(networks.model).eval()
+    return _program(networks, network, (source, lengths, inputs), axes, "teacher-forced pass")
 
 
-def _program(network: nn.Module, inputs: Sequence[Any], axes: Any, name: str) -> ExportedProgram:
+def _program(networks: Networks, network: nn.Module, inputs: Sequence[Any], axes: Any, name: str) -> ExportedProgram:
+    least, most = networks.positions
+    dimensions = {**DIMENSIONS, "S": Dim("S", min=least, max=most)}
     # without this option torch takes every size for 2 or more, so that no program would take a batch of one
     with exporting(), _config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
         try:
-            return torch.export.export(network, tuple(inputs), dynamic_shapes=_dynamic(axes))
+            return torch.export.export(network, tuple(inputs), dynamic_shapes=_dynamic(axes, dimensions))
         except Exception as error:  # whatever torch says about a model that it cannot export
-            line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
             raise UnsupportedError(
-                f"torch.export cannot make a program of the {name} for any sizes: {line.strip():.300}"
+                f"torch.export cannot make a program of the {name} for any sizes: {' '.join(lines[:2]):.300}"
             ) from error
 
 
-def _dynamic(axes: Any) -> Any:
+def _dynamic(axes: Any, dimensions: Mapping[str, Dim]) -> Any:
     """The same structure with what torch.export calls an axis that varies."""
     if isinstance(axes, tuple):
-        return tuple(map(_dynamic, axes))
-    return {axis: AXES[letter] for axis, letter in axes.items()}
+        return tuple(_dynamic(each, dimensions) for each in axes)
+    return {axis: dimensions[letter] for axis, letter in axes.items()}
 
 
 def worst(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> float:
