@@ -69,6 +69,17 @@ def test_a_mask_of_the_last_batch_is_not_used_for_the_next():
     assert attention(queries, torch.randn(B, S, D))[1].ne(0).all()
 
 
+@pytest.mark.parametrize("search", [False, True], ids=["DecoderRNN", "TopKDecoder"])
+def test_a_decoder_attends_where_set_mask_of_its_attention_allows(search):
+    made, given = decoder(), encoded()
+    model = TopKDecoder(made, 2) if search else made
+    expected = torch.stack(model(**given, mask=MASK)[0])
+    made.attention.set_mask(~MASK[:, None])
+    assert torch.equal(torch.stack(model(**given)[0]), expected)
+    with pytest.raises(RegardError, match="used with another memory"):
+        model(**encoded())
+
+
 @pytest.mark.parametrize(
     ("mask", "text"),
     [
