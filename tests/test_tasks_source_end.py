@@ -68,6 +68,12 @@ def test_models_that_read_otherwise_do_not_predict_together_and_pointers_need_th
         TASKS["text_to_text"].draft(pointing)
 
 
+def test_a_training_that_starts_from_a_model_says_that_it_reads_otherwise():
+    own, other = model(source_end=True), model(source_end=False)
+    assert own.unlike(other) == ["source: its inputs were read without an end symbol (data.source_end)"]
+    assert own.unlike(own) == []
+
+
 def test_options_of_positions_are_those_of_their_parts_and_refused_elsewhere():
     sizes = {"query_size": 8, "memory_size": 8, "size": 8, "num_heads": 2}
     rotary = multi_head(**sizes, positions="rotary", rotary_layout="half", rotary_base=500.0)

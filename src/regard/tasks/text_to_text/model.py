@@ -135,14 +135,21 @@ class TextToText(AbstractWriter[TextToTextConfig, TextSource]):
         return {"source": ("encoder.", self.source.vocabulary), "target": ("decoder.", self.target.vocabulary)}
 
     def unlike(self, other: TextToText) -> Sequence[str]:
-        """Other normalisations of texts, another order of writing."""
+        """Other normalisations of texts, another order of writing, inputs with or without an end symbol."""
         sides = (("source", self.source, other.source), ("target", self.target, other.target))
         turned = [f"target: its outputs are written {other.config.data.target.direction}"]
-        return turned * (self.trained_direction != other.trained_direction) + [
-            f"{side}: its texts were normalised differently ({saved.normalisation}), which is not copied"
-            for side, field, saved in sides
-            if field.normalisation != saved.normalisation
-        ]
+        with_or_without = "with" if other.config.data.source_end else "without"
+        ended = [f"source: its inputs were read {with_or_without} an end symbol (data.source_end)"]
+        turned *= self.trained_direction != other.trained_direction
+        return (
+            ended * (self.source_end != other.source_end)
+            + turned
+            + [
+                f"{side}: its texts were normalised differently ({saved.normalisation}), which is not copied"
+                for side, field, saved in sides
+                if field.normalisation != saved.normalisation
+            ]
+        )
 
     def sources(self, inputs: Sequence[str], decoding: DecodingConfig | None = None) -> list[TextSource]:
         """The texts as ids."""
