@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from regard.attention import bahdanau, multi_head
+from regard.config.search import Search
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.data import EOS, Field, Pair
 from regard.errors import ConfigError, UnsupportedError
@@ -94,3 +95,24 @@ def test_an_additive_score_may_have_a_bias_without_being_normalised():
     mechanism = bahdanau(query_size=4, memory_size=3, size=5, bias=True)
     assert mechanism.score.query_projection.bias.shape == (5,)
     assert bahdanau(query_size=4, memory_size=3, size=5).score.query_projection.bias is None
+
+
+def test_recurrent_networks_may_know_positions():
+    side = {"positions": "sinusoidal", "size": 8, "embedding_size": 6, "dropout": 0.2, "input_feeding": True}
+    encoder = {key: value for key, value in side.items() if key != "input_feeding"}
+    own = model(source_end=True, encoder=encoder, decoder=side | {"tied_weights": True})
+    embedding = own.module.decoder.embedding
+    assert (embedding.embedding.dropout.p, embedding.dropout.p) == (0.0, 0.2)
+    assert own.module.decoder.head.projection.weight is embedding.embedding.table.weight
+    ids = torch.full((1, 3), 5)
+    first, second, _ = own.module.encoder.embedding(ids, torch.arange(3))[0]
+    assert not torch.equal(first, second)
+    forced = own.module(ids, ids).log_probabilities
+    memory = own.module.prepare(ids)
+    state, steps = own.module.decoder.initial_state(memory), []
+    for step in ids.unbind(1):
+        output, state = own.module.decoder.step(step, memory, state)
+        steps.append(output.log_probabilities)
+    torch.testing.assert_close(torch.stack(steps, 1), forced)
+    assert own.predict(["ab"], search=Search(beam=3))[0].stop_reason in ("eos", "length")
+    assert "positions are added to its inputs" in own.module.decoder._ineligible_for_search()

@@ -5,7 +5,7 @@ python benchmarks/conversion/compare_eole.py
 
 from comparison import Program, main
 
-CASES = ("lstm_general", "gru_mlp", "transformer", "transformer_rotary", "transformer_learned")
+CASES = ("lstm_general", "lstm_positions", "gru_mlp", "transformer", "transformer_rotary", "transformer_learned")
 
 if __name__ == "__main__":
     main(Program("eole", "eole_rnn", "eole_peer.py", CASES, lambda folder: folder / "model"))

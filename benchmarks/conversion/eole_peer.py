@@ -42,6 +42,11 @@ CASES = {
         "encoder": {"encoder_type": "brnn", "rnn_type": "LSTM"},
         "decoder": {"decoder_type": "rnn", "rnn_type": "LSTM", "global_attention": "general"},
     },
+    "lstm_positions": {
+        "architecture": "custom", "layers": 1, "hidden_size": 64, "embeddings": {"word_vec_size": 32}, "input_feed": 1,
+        "encoder": {"encoder_type": "brnn", "rnn_type": "LSTM"},
+        "decoder": {"decoder_type": "rnn", "rnn_type": "LSTM", "global_attention": "general"},
+    },
     "gru_mlp": {
         **RECURRENT, "input_feed": 0,
         "encoder": {"encoder_type": "rnn", "rnn_type": "GRU", "bridge": True},

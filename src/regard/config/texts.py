@@ -70,6 +70,11 @@ class RecurrentKind(Section):
     """What chooses a recurrent encoder or decoder."""
 
     architecture: Literal["recurrent"] = Field(default="recurrent", description="the kind of network")
+    positions: Literal["sinusoidal", "blocked_sinusoidal"] | None = Field(
+        default=None,
+        description="of a recurrent network: sinusoids that are added to embeddings times the square root of their "
+        "size, as eole has them unless it is told otherwise; null: none",
+    )
 
 
 class WritingConfig(Section):

@@ -227,7 +227,8 @@ def _recurrent(
 ) -> GlobalAttentionModel:
     encoder, decoder = (Options(_side(model, name), PROGRAM, _RECURRENT) for name in ("encoder", "decoder"))
     kind = encoder.require("encoder_type", ["rnn", "brnn"])
-    embeddings.require("position_encoding_type", [None], "recurrent networks here have no positions in their inputs")
+    added = [None, "SinusoidalInterleaved", "SinusoidalConcat"]
+    kind_of_positions = embeddings.require("position_encoding_type", added, "recurrent networks here have no others")
     embeddings.require("normalize", [False])
     decoder.require("coverage_attn", [False])
     decoder.require("context_gate", [None])
@@ -250,6 +251,7 @@ def _recurrent(
         bridge=bool(encoder["bridge"]),
         tied_weights=bool(options["share_decoder_embeddings"]),
         shared_embeddings=bool(options["share_embeddings"]),
+        positions=POSITIONS[kind_of_positions],
         dropout=_rate(training, "dropout"),
         source=SOURCE,
         target=TARGET,

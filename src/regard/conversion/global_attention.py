@@ -39,6 +39,7 @@ class GlobalAttentionModel:
         bridge: whether a map turns the encoder's last states into the first state.
         tied_weights, shared_embeddings: whether the output layer, or the encoder, has the matrix of the target's
             embeddings.
+        positions: what is added to embeddings times the square root of their size; None: nothing.
         dropout: in training.
         source, target: the names of the embeddings' modules.
     """
@@ -55,6 +56,7 @@ class GlobalAttentionModel:
     bridge: bool
     tied_weights: bool
     shared_embeddings: bool
+    positions: str | None
     dropout: float
     source: str
     target: str
@@ -66,7 +68,7 @@ class GlobalAttentionModel:
             attention = {"recipe": "bahdanau", "size": self.size, "bias": True, "alignment": self.alignment}
         elif self.attention is not None:
             attention = {"recipe": "luong", "score": self.attention, "alignment": self.alignment}
-        shared = {"cell": self.cell, "layers": self.layers, "dropout": self.dropout}
+        shared = {"cell": self.cell, "layers": self.layers, "dropout": self.dropout, "positions": self.positions}
         decoder: dict[str, Any] = {
             **shared,
             "size": self.size,
@@ -94,9 +96,10 @@ class GlobalAttentionModel:
 
     def names(self) -> Names:
         """The names of our modules and weights there."""
+        inside = "embedding.embedding" if self.positions else "embedding"
         names = {
-            "encoder.embedding.table": self.source,
-            "decoder.embedding.table": self.target,
+            f"encoder.{inside}.table": self.source,
+            f"decoder.{inside}.table": self.target,
             "decoder.head.projection": "generator",
             "decoder.readout": "decoder.attn.linear_out",
             "decoder.attention.score.query_projection": "decoder.attn.linear_query",

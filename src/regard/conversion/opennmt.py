@@ -185,6 +185,7 @@ def _recurrent(options: Options) -> GlobalAttentionModel:
         bridge=bool(options["bridge"]),
         tied_weights=bool(options["share_decoder_embeddings"]),
         shared_embeddings=bool(options["share_embeddings"]),
+        positions=_added(options),
         dropout=options["dropout"],
         source=EMBEDDINGS["encoder"],
         target=EMBEDDINGS["decoder"],
@@ -201,8 +202,7 @@ def _transformer(options: Options) -> PreNormTransformer:
     positions: Positions | None = None
     distance = options["max_relative_positions"]
     if options["position_encoding"]:
-        kind = options.require("position_encoding_type", ["SinusoidalInterleaved", "SinusoidalConcat"])
-        positions = "sinusoidal" if kind == "SinusoidalInterleaved" else "blocked_sinusoidal"
+        positions = _added(options)
     elif distance:
         positions = "relative" if distance > 0 else _beyond(distance)
     return PreNormTransformer(
@@ -226,6 +226,14 @@ def _transformer(options: Options) -> PreNormTransformer:
         dropout=options["dropout"],
         attention_dropout=options["attention_dropout"],
     )
+
+
+def _added(options: Options) -> Positions | None:
+    """The positions that are added to embeddings."""
+    if not options["position_encoding"]:
+        return None
+    kind = options.require("position_encoding_type", ["SinusoidalInterleaved", "SinusoidalConcat"])
+    return "sinusoidal" if kind == "SinusoidalInterleaved" else "blocked_sinusoidal"
 
 
 def _beyond(distance: int) -> Positions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.layers import RecurrentStack
+from regard.layers import PositionedEmbedding, RecurrentStack
 from regard.models.contract import Encoded
 from regard.ops.eligibility import EXAMPLE_ROWS
 from regard.shapes import Bool, keep_mask
@@ -18,7 +18,7 @@ class RecurrentEncoder(nn.Module):
     last real position (of the backward direction: its first). A row without any position has a state of zeros.
 
     Args:
-        embedding: from inputs (B, S) ids or (B, S, F) values to (B, S, E).
+        embedding: from inputs (B, S) ids or (B, S, F) values to (B, S, E); a `PositionedEmbedding` adds positions.
         stack: over E features; usually bidirectional.
     """
 
@@ -41,7 +41,11 @@ class RecurrentEncoder(nn.Module):
         mask = keep_mask(inputs, mask, name="inputs")
         if mask is not None and inputs.is_floating_point():
             inputs = inputs.masked_fill(~mask[..., None], 0)
-        memory, final = self.stack(self.embedding(inputs), mask=mask)
+        if isinstance(self.embedding, PositionedEmbedding):
+            embedded = self.embedding(inputs, torch.arange(inputs.shape[1], device=inputs.device))
+        else:
+            embedded = self.embedding(inputs)
+        memory, final = self.stack(embedded, mask=mask)
         return Encoded(memory, mask, final)
 
     def explain(self, *, rows: int = EXAMPLE_ROWS, device: str | None = None) -> str:

@@ -10,7 +10,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from regard import tree
-from regard.attention.contract import Tree
+from regard.attention.contract import Tree, initial_position
 from regard.attention.precision import widened
 from regard.attention.verbs import AbstractAttention, prepare_memory
 from regard.errors import ShapeError, UnsupportedError
@@ -18,6 +18,7 @@ from regard.layers import recorders
 from regard.layers.cells.cell import Cell
 from regard.layers.dropout import Dropout
 from regard.layers.eligibility import ineligible, overridden
+from regard.layers.positions import PositionedEmbedding
 from regard.layers.recurrent import CellState, RecurrentStack
 from regard.models import fused, searches
 from regard.models.bridge import Bridge, FixedContext
@@ -57,11 +58,13 @@ class RecurrentState:
     Args:
         feed: with input feeding what the cell is fed beside x, (R, F); with a first context of zeros, (R, 1): 0 before
             the first step, 1 afterwards; else None.
+        position: with a `PositionedEmbedding` the number of the next step; else None.
     """
 
     cell: CellState
     attention: Tree
     feed: Float[Tensor, "R F"] | None
+    position: Int[Tensor, " R"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ class RecurrentDecoder(nn.Module):
     | False | nothing |
 
     Args:
-        embedding: from inputs to (…, E); has `size`.
+        embedding: from inputs to (…, E); has `size`. A `PositionedEmbedding` adds positions to them.
         stack: one direction, over E features and those that are fed back (`input_size` tells how many).
         head: from (…, D) to log-probabilities; with `continuous` to values, or to a pair of values and further outputs
             by name, which are `auxiliary`.
@@ -353,7 +356,8 @@ class RecurrentDecoder(nn.Module):
         cell = tree.map(lambda leaf: leaf.repeat_interleave(num_hypotheses, 0), first)
         state = self.attention.initial_state(memory.attention, num_hypotheses) if self.attention is not None else None
         top, width = cell[-1][0], self.fed_size or int(self.begins_with_zeros)
-        return RecurrentState(cell, state, top.new_zeros(len(top), width) if width else None)
+        position = initial_position(len(top), top.device) if self._is_positioned else None
+        return RecurrentState(cell, state, top.new_zeros(len(top), width) if width else None, position)
 
     def step(
         self,
@@ -414,22 +418,40 @@ class RecurrentDecoder(nn.Module):
         generator: Generator | None = None,
     ) -> tuple[RecurrentFeatures, RecurrentState]:
         """`step` without the head."""
-        embedded = self.embedding(inputs)
+        if state.position is not None and inputs.dim() > 1 + inputs.is_floating_point():
+            raise ShapeError(one_step(inputs))
+        embedded = self._embedded(inputs, state.position)
         if embedded.dim() != 2:
             raise ShapeError(one_step(inputs))
-        return self._advance(embedded, memory, state, alignment, generator)
+        features, after = self._advance(embedded, memory, state, alignment, generator)
+        return features, after if state.position is None else replace(after, position=state.position + 1)
 
     def run(
         self, inputs: Tensor, memory: RecurrentMemory, *, alignment: bool = False, generator: Generator | None = None
     ) -> RecurrentFeatures:
         """`forward` without the head."""
-        embedded = self.embedding(inputs)
+        steps: Tensor | None = None
+        if self._is_positioned:
+            if inputs.dim() < 2 + inputs.is_floating_point():
+                raise ShapeError(all_steps(inputs))
+            steps = torch.arange(inputs.shape[1], device=inputs.device)
+        embedded = self._embedded(inputs, steps)
         if embedded.dim() != 3:
             raise ShapeError(all_steps(inputs))
         state = self.initial_state(memory)
         if self._overridden_step is not None or self.feeds_back is not None:
             return self._in_order(inputs, embedded, memory, state, alignment, generator)
         return self._at_once(embedded, memory, state, alignment, generator)
+
+    @property
+    def _is_positioned(self) -> bool:
+        """Whether positions are added to the embedded inputs."""
+        return isinstance(self.embedding, PositionedEmbedding)
+
+    def _embedded(self, inputs: Tensor, positions: Tensor | None) -> Tensor:
+        """The embedded inputs, at these positions if they count."""
+        embedded: Tensor = self.embedding(inputs) if positions is None else self.embedding(inputs, positions)
+        return embedded
 
     @property
     def _overridden_step(self) -> str | None:

@@ -12,6 +12,7 @@ from regard import models
 from regard.attention import AbstractAttention, Mechanism, Parallel
 from regard.layers import (
     CellStack,
+    PositionedEmbedding,
     Prenet,
     QuantileHead,
     RecurrentStack,
@@ -55,6 +56,7 @@ def recurrent(
     query: Any = "output",
     levels: Sequence[float] | None = None,
     further_inputs: int = 0,
+    positioned: bool = False,
     **options: Any,
 ) -> RecurrentDecoder:
     """A recurrent decoder of four tokens, or of two values with `continuous`.
@@ -62,6 +64,7 @@ def recurrent(
     Args:
         levels: of quantiles; points if None.
         further_inputs: how many inputs there are beside the values.
+        positioned: whether positions are added to embeddings.
     """
     torch.manual_seed(1)
     context = options.get("context")
@@ -82,6 +85,8 @@ def recurrent(
     if continuous:
         embedding = ValueEmbedding(NUM_VALUES + further_inputs, embedding_size)
         head = values_head(read, levels)
+    if positioned:
+        embedding = PositionedEmbedding(embedding)
     return RecurrentDecoder(
         embedding, stack, head, bridge, attention=attention, query=query, continuous=continuous, **options
     ).double()

@@ -45,6 +45,11 @@ CASES = {
         "encoder": {"encoder_type": "brnn", "rnn_type": "LSTM"},
         "decoder": {"decoder_type": "rnn", "rnn_type": "LSTM", "global_attention": "dot"},
     },
+    "lstm_positions": {  # as the program has it unless it is told otherwise
+        **RECURRENT, "layers": 1, "input_feed": 1, "embeddings": {"word_vec_size": 6},
+        "encoder": {"encoder_type": "brnn", "rnn_type": "LSTM"},
+        "decoder": {"decoder_type": "rnn", "rnn_type": "LSTM", "global_attention": "general"},
+    },
     "gru_mlp": {
         **RECURRENT, "layers": 1, "input_feed": 0, "embeddings": PLAIN,
         "encoder": {"encoder_type": "rnn", "rnn_type": "GRU", "bridge": True},

@@ -20,6 +20,7 @@ from regard.layers.cells.cell import State
 from regard.layers.cells.single import STEPS, Packed, of_inputs
 from regard.layers.eligibility import DROPOUTS, drops, ineligible
 from regard.layers.embedding import TokenEmbedding
+from regard.layers.positions import PositionedEmbedding
 from regard.layers.recurrent import CellState
 from regard.layers.twin import MIN_ROWS, twin
 from regard.models.contract import DecoderOutput
@@ -65,6 +66,8 @@ def refuse(decoder: Any, memory: Any = None, rows: int = MIN_ROWS) -> str | None
     """Why a decoder's searches have no such step, or None; without a memory, whether they ever can."""
     if decoder.attention is None or decoder.query != "output":
         return "attention must be asked with the cell's output"
+    if isinstance(decoder.embedding, PositionedEmbedding):
+        return "positions are added to its inputs"
     if decoder.begins_with_zeros:
         return "hypotheses would share a look that the first step does not take"
     attends_first = decoder.order == "attend_then_recur"

@@ -20,7 +20,7 @@ from regard.tasks.writing.decoders import NEVER, build_text_decoder
 KEY_PATH = ("model", "encoder")
 FIXED = (
     *("order", "query", "input_feeding", "first_context", "bridge", "bridge_layers", "readout", "layer_size"),
-    *("layer_bias", "tied_weights", "residual", "specials"),
+    *("layer_bias", "tied_weights", "residual", "specials", "positions"),
 )
 """Keys of the decoder that `like` decides."""
 OF_LIKE, READ = ("size", "hard", "mix", "gate"), ("bahdanau", "show_attend_tell", "luong")

@@ -18,7 +18,15 @@ from regard.models import (
     transformer_encoder,
 )
 from regard.tasks.build import build_encoder
-from regard.tasks.writing.decoders import build_text_decoder, imitating, refuse_unread, self_attention, side_options
+from regard.tasks.writing.decoders import (
+    build_text_decoder,
+    imitating,
+    positioned,
+    refuse_unread,
+    self_attention,
+    side_options,
+    unpositioned,
+)
 
 LEAST_WEIGHT = 1e-12
 """The weight with which a pointer copies what its attention gives none."""
@@ -45,7 +53,10 @@ def build_model(
 def _encoder(config: ModelConfig, num_source: int, max_length: int | None) -> RecurrentEncoder | TransformerEncoder:
     side = config.encoder
     if side.architecture == "recurrent":
-        return build_encoder(side, lambda: TokenEmbedding(num_source, side.embedding_size, dropout=side.dropout))
+        return build_encoder(
+            side,
+            lambda: positioned(side, lambda rate: TokenEmbedding(num_source, side.embedding_size, dropout=rate)),
+        )
     path = ("model", "encoder")
     options = side_options(side, path, max_length)
     refuse_unread(side, [side.self_attention.recipe], path)
@@ -60,7 +71,7 @@ def _decoder(
 ) -> RecurrentDecoder | PointerDecoder | TransformerDecoder:
     shared: Any = None
     if config.shared_embeddings:
-        shared = encoder.embedding if isinstance(encoder, RecurrentEncoder) else encoder.embedding.embedding
+        shared = unpositioned(encoder.embedding)
     decoder = build_text_decoder(
         config.decoder,
         config.attention,

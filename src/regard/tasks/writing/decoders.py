@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar, get_args
 
@@ -13,12 +13,13 @@ from regard.attention.recipes.multi_head import Positions as RelativePositions
 from regard.attention.verbs import AbstractAttention
 from regard.config.place import KeyPath
 from regard.config.schema import AttentionConfig
-from regard.config.texts import RecurrentDecoderConfig, TransformerDecoderConfig, TransformerSideConfig
+from regard.config.texts import RecurrentDecoderConfig, RecurrentKind, TransformerDecoderConfig, TransformerSideConfig
 from regard.data import BOS, PAD
 from regard.errors import ConfigError
-from regard.layers import RecurrentStack, TokenEmbedding, TokenHead
+from regard.layers import PositionedEmbedding, RecurrentStack, TokenEmbedding, TokenHead
 from regard.models import RecurrentDecoder, RefinementOptions, TransformerDecoder, transformer_decoder
 from regard.models.peers import IMITATIONS
+from regard.models.positions import divide_positions
 from regard.tasks.build import build_decoder, build_mechanism
 from regard.tasks.transformers import check_heads, transformer_options
 
@@ -54,7 +55,8 @@ def build_text_decoder(
         ConfigError: for options that contradict each other; its path names the key.
     """
 
-    def head(size: int, embedding: TokenEmbedding) -> TokenHead:
+    def head(size: int, embedded: TokenEmbedding | PositionedEmbedding) -> TokenHead:
+        embedding = unpositioned(embedded)
         tied = embedding if side.tied_weights else None
         return TokenHead(size, num_target, tied=tied, never=NEVER, never_counts=side.specials == "forbidden")
 
@@ -63,7 +65,7 @@ def build_text_decoder(
             side,
             attention,
             encoder,
-            embedding=lambda: embedding(num_target, side.embedding_size, side.dropout, shared),
+            embedding=lambda: positioned(side, lambda rate: embedding(num_target, side.embedding_size, rate, shared)),
             head=head,
         )
     if attention is None:
@@ -122,6 +124,26 @@ def embedding(num_tokens: int, size: int, dropout: float, shared: TokenEmbedding
         )
     embedding.table.weight = shared.table.weight
     return embedding
+
+
+def positioned(side: RecurrentKind, make: Callable[[float], TokenEmbedding]) -> TokenEmbedding | PositionedEmbedding:
+    """The input layer of a recurrent network, with the positions that are added to it.
+
+    Args:
+        side: the section of the encoder or the decoder, which has a `dropout`.
+        make: makes the embedding, with this rate of dropout.
+    """
+    rate: float = side.dropout  # type: ignore[attr-defined]
+    if side.positions is None:
+        return make(rate)
+    table = make(0.0)
+    return PositionedEmbedding(table, positions=divide_positions(side.positions, table.size, None)[0], dropout=rate)
+
+
+def unpositioned(embedding: Any) -> TokenEmbedding:
+    """The embedding of tokens, without positions."""
+    table: TokenEmbedding = embedding.embedding if isinstance(embedding, PositionedEmbedding) else embedding
+    return table
 
 
 def imitating(part: ModuleT, side: TransformerSideConfig) -> ModuleT:

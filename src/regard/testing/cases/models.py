@@ -37,6 +37,13 @@ ENCODERS: tuple[EncoderCase, ...] = (
         ),
     ),
     EncoderCase(
+        "recurrent encoder, positions in its inputs",
+        (models.RecurrentEncoder,),
+        lambda: models.RecurrentEncoder(
+            layers.PositionedEmbedding(layers.TokenEmbedding(7, 3)), layers.RecurrentStack(3, 2, bidirectional=True)
+        ),
+    ),
+    EncoderCase(
         "Tacotron 2's encoder",
         (tacotron.ConvolutionalEncoder,),
         lambda: tacotron.ConvolutionalEncoder(
@@ -168,6 +175,11 @@ DECODERS: tuple[DecoderCase, ...] = (
         _RECURRENT,
         lambda: tiny.recurrent(a.luong(**_SIZES), cell="lstm"),
         lambda: tiny.sources(cell="lstm"),
+    ),
+    DecoderCase(
+        "luong with input feeding, positions in its inputs",
+        _RECURRENT,
+        lambda: tiny.recurrent(a.luong(**_SIZES), positioned=True),
     ),
     DecoderCase(
         "location-sensitive with 4 heads",
