@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,51 @@ def test_a_file_that_is_no_checkpoint_of_the_program_is_refused(tmp_path):
         refused({"model": {}}, tmp_path)
     with pytest.raises(DataError, match=r"expected a checkpoint of OpenNMT-py; got list"):
         refused([1], tmp_path)
+    with pytest.raises(DataError, match="expected options; got dict"):
+        refused({"opt": {}, "vocab": {}}, tmp_path)
+
+
+def test_vocabularies_that_do_not_belong_to_the_weights_are_refused(checkpoint, tmp_path):
+    checkpoint["vocab"]["tgt"].append("more")
+    with pytest.raises(DataError, match=r"emb_luts\.0\.weight has \d+ rows, but the vocabulary \d+ symbols"):
+        refused(checkpoint, tmp_path)
+    del checkpoint["vocab"]["tgt"]
+    with pytest.raises(DataError, match="expected a list of symbols under 'tgt'"):
+        refused(checkpoint, tmp_path)
+
+
+def test_half_precision_is_read_in_float32(checkpoint, tmp_path):
+    for part in ("model", "generator"):
+        checkpoint[part] = {name: tensor.half() for name, tensor in checkpoint[part].items()}
+    torch.save(checkpoint, tmp_path / "half.pt")
+    model = convert("opennmt", tmp_path / "half.pt", tmp_path / "out").model
+    assert {parameter.dtype for parameter in model.module.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "value", "text"),
+    [
+        ("decoder", "coverage_attn", True, "option coverage_attn of the model of eole is True"),
+        ("decoder", "rnn_type", "LSTM", "option rnn_type .* the first states are the encoder's"),
+        ("embeddings", "position_encoding_type", "Learned", "option position_encoding_type .* is 'Learned'"),
+        (None, "generator_function", "sparsemax", "option generator_function"),
+        (None, "encoder", None, "has no encoder; only models that turn texts into texts"),
+    ],
+)
+def test_options_of_eole_that_cannot_be_expressed_are_refused_by_name(tmp_path, place, name, value, text):
+    folder = shutil.copytree(path_of("eole", "gru_mlp"), tmp_path / "model")
+    configuration = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    section = configuration["model"] if place is None else configuration["model"][place]
+    section[name] = value
+    (folder / "config.json").write_text(json.dumps(configuration), encoding="utf-8")
+    with pytest.raises(UnsupportedError, match=text):
+        convert("eole", folder, tmp_path / "out")
+
+
+def test_a_folder_of_eole_needs_its_files(tmp_path):
+    with pytest.raises(DataError, match=r"is a folder with config\.json"):
+        convert("eole", tmp_path / "none", tmp_path / "out")
+    folder = shutil.copytree(path_of("eole", "gru_mlp"), tmp_path / "model")
+    (folder / "model.00.safetensors").unlink()
+    with pytest.raises(DataError, match=r"model\.00\.safetensors: there is no such file"):
+        convert("eole", folder, tmp_path / "out")

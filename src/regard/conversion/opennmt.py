@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -91,8 +92,13 @@ class OpenNMT(AbstractKind):
         for name in ("opt", "vocab"):
             if name not in checkpoint:
                 raise DataError(f"{origin.path}: a checkpoint of {PROGRAM} has {name!r}, and this one does not.")
+        if not isinstance(checkpoint["opt"], Namespace):
+            raise DataError(f"{origin.path}: expected options; got {type(checkpoint['opt']).__name__}.")
         options = _options(checkpoint["opt"])
         vocabularies = mapping(checkpoint["vocab"], origin.path, "vocabularies by side")
+        for side in ("src", "tgt"):
+            if not isinstance(vocabularies.get(side), list):
+                raise DataError(f"{origin.path}: expected a list of symbols under {side!r} of its vocabularies.")
         if vocabularies.get("src_feats"):
             raise UnsupportedError(f"{origin.path}: its sources have features beside their words (src_feats).")
         specials: dict[str, Any] = {"padding": "<blank>", "end": "</s>", "unknown": "<unk>"}
@@ -132,7 +138,7 @@ def naming(*, gated: bool) -> Naming:
     )
 
 
-def _options(given: Any) -> Options:
+def _options(given: Namespace) -> Options:
     """The options, of which several may say one."""
     values = dict(vars(given))
     options = Options(values, PROGRAM, DEFAULTS)
@@ -195,8 +201,9 @@ def _recurrent(options: Options) -> GlobalAttentionModel:
 def _transformer(options: Options) -> PreNormTransformer:
     for name in ("encoder_type", "decoder_type"):
         options.require(name, ["transformer"])
-    for name in ("parallel_residual", "sliding_window", "num_experts", "relative_positions_buckets", "rotary_dim"):
+    for name in ("parallel_residual", "sliding_window", "num_experts", "relative_positions_buckets"):
         options.require(name, [0])
+    options.require("rotary_dim", [0, options["dec_hid_size"] // options["heads"]])
     options.require("layer_norm", ["standard"])
     options.require("self_attn_type", ["scaled-dot", "scaled-dot-flash"])
     positions: Positions | None = None

@@ -99,14 +99,19 @@ def ordered(weights: Mapping[str, Tensor], sides: Mapping[str, Symbols], *, outp
         weights: by the names of the other program.
         sides: the symbols of modules whose weights have a row for each.
         output: which of them is the output layer; it gets a bias if an id has to be silent and it has none.
+
+    Raises:
+        DataError: for a weight that has not a row for each symbol.
     """
     weights, symbols = dict(weights), sides[output]
     bias, matrix = f"{output}.bias", weights.get(f"{output}.weight")
     if symbols.silent and matrix is not None:
         weights.setdefault(bias, matrix.new_zeros(len(matrix)))
-    return {
-        name: tensor
-        if (module := name.rpartition(".")[0]) not in sides
-        else (sides[module].biases(tensor) if name == bias else sides[module].rows(tensor))
-        for name, tensor in weights.items()
-    }
+    for name, tensor in weights.items():
+        module = name.rpartition(".")[0]
+        if module not in sides:
+            continue
+        if len(tensor) != (count := int(sides[module].numbers.max()) + 1):
+            raise DataError(f"{name} has {len(tensor):,} rows, but the vocabulary {count:,} symbols.")
+        weights[name] = sides[module].biases(tensor) if name == bias else sides[module].rows(tensor)
+    return weights
