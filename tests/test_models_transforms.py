@@ -128,7 +128,7 @@ def test_a_hessian_by_torch_func_is_that_of_autograd():
 
 def test_models_that_attend_to_all_steps_at_once_are_transformed_too():
     made = model("additive")
-    made.decoder.input_feeding = False
+    made.decoder.fed = None
     made.decoder.stack = RecurrentStack(3, 4).double()
     source, ids = inputs()
     weights = {name: p.detach() for name, p in made.named_parameters()}

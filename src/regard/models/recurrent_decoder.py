@@ -205,7 +205,6 @@ class RecurrentDecoder(nn.Module):
             width = stack.size + input_size + context_size
             self.readout = nn.Linear(width, layer_size or stack.size, bias=layer_bias)
         self.fed = self._fed(input_feeding)
-        self.input_feeding = self.fed is not None
         self.begins_with_zeros = first_context == "zeros"
         self._check_sizes()
 
@@ -297,6 +296,11 @@ class RecurrentDecoder(nn.Module):
         if isinstance(self.readout, DeepReadout):
             return self.readout.size
         return self.layer_size if self.layer_size is not None and self.reads in LAYERS else self.stack.size
+
+    @property
+    def input_feeding(self) -> bool:
+        """Whether something of a step is fed to the next one, where the cell comes first."""
+        return self.fed is not None
 
     @property
     def fed_size(self) -> int:
