@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-from golden.archive import load
+from golden.archive import load, mechanisms
 from golden.parity import TOLERANCE, compare, leaves
 from regard import tree
 from regard.compat import tfa
@@ -337,3 +337,8 @@ def test_a_mechanism_has_contexts_alignments_and_gradients_of_tensorflow_addons(
         return {f"mechanism.{key}": value for key, value in module.mechanism.from_tensorflow(renamed).items()}
 
     assert_same("tensorflow_addons", name, module, weights, dtype)
+
+
+def test_every_golden_is_compared():
+    assert set(mechanisms("tensorflow_addons/wrapper")) == {*WRAPPERS, "unrolled"}
+    assert set(mechanisms("tensorflow_addons/cells")) == {*CELLS, "bidirectional"}
