@@ -8,7 +8,7 @@ from torch import nn
 
 from regard.compat import tfa
 from regard.errors import ConfigError, RegardError, ShapeError, UnsupportedError
-from tfa_models import END, START, STEPS, Cell, case_of, close, golden, layer
+from tfa_models import END, START, STEPS, Cell, attentive, case_of, close, first_state, golden, layer
 
 torch.set_num_threads(1)
 PRECISIONS = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
@@ -287,3 +287,57 @@ def test_tacotron_decodes_r_frames_a_step_with_its_helpers():
     silent = tfa.TacoTestHelper(2, 2, 3, silence=1e6)
     outputs, _, lengths = tfa.dynamic_decode(tfa.BasicDecoder(cell, silent, state), maximum_iterations=10)
     assert (outputs.rnn_output.shape, lengths.tolist()) == ((2, 1, 6), [1, 1])
+
+
+@PRECISIONS
+def test_impute_finished_copies_every_part_of_an_attention_state_and_passes_its_history(dtype):
+    """Over steps of 5, 2, 0 and 4: outputs, the parts of the last state, histories, and every gradient."""
+    kept = golden("decode_attention", dtype)
+    given = leaves(kept, "memory", "state", "inputs", *kept.weights)
+    wrapper, results = attentive(given, given["memory"], kept.inputs["lengths"]), {}
+    for name, options in {"plain": {}, "imputed": {"impute_finished": True}}.items():
+        decoder = tfa.BasicDecoder(wrapper, tfa.TrainingSampler(), layer(given), **options)
+        outputs, state, lengths = decoder(
+            given["inputs"], initial_state=first_state(wrapper, given["state"]), sequence_length=kept.inputs["steps"]
+        )
+        expected = case_of(kept.outputs, name)
+        found = {"rnn_output": outputs.rnn_output, "history": state.alignment_history.stack()}
+        found |= {key: getattr(state, key) for key in ("cell_state", "attention", "alignments")}
+        for key, value in found.items():
+            close(value, expected[key], tolerance(dtype))
+        assert torch.equal(outputs.sample_id, expected["sample_id"].long())
+        assert torch.equal(lengths, expected["lengths"].long())
+        results |= {f"{name}.{key}": value for key, value in found.items()}
+    sum((value * kept.probes[key].to(dtype)).sum() for key, value in results.items()).backward()
+    gradients = {name: tensor.grad for name, tensor in given.items()}
+    for name, parameter in wrapper.named_parameters():
+        gradients["attention_layer" if "attention_layers" in name else "memory_layer"] = parameter.grad.T
+    largest = max(float(value.abs().max()) for value in kept.gradients.values())
+    for name, gradient in gradients.items():
+        close(gradient / largest, kept.gradients[name] / largest, tolerance(dtype))
+
+
+class SpokenHelper(tfa.Helper):
+    """A helper as ports of TensorFlow 1 have them: properties of its own, `name` arguments, no call of the base."""
+
+    def __init__(self, count):
+        self.count = count
+
+    @property
+    def batch_size(self):
+        return self.count
+
+    def initialize(self, name=None):
+        return torch.zeros(self.count, dtype=torch.bool), torch.zeros(self.count, 2)
+
+    def sample(self, time, outputs, state, name=None):
+        return torch.zeros(self.count, dtype=torch.long)
+
+    def next_inputs(self, time, outputs, state, sample_ids, name=None):
+        return torch.tensor([time >= 1, time >= 2]), outputs[:, :2], state
+
+
+def test_a_helper_of_ones_own_in_the_form_of_tensorflow_1_decodes():
+    decoder = tfa.BasicDecoder(nn.GRUCell(2, 3), SpokenHelper(2), torch.zeros(2, 3))
+    outputs, _, lengths = tfa.dynamic_decode(decoder, maximum_iterations=9)
+    assert (outputs.rnn_output.shape, lengths.tolist()) == ((2, 3, 3), [2, 3])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from decoders import BOS, HistoryDecoder, outputs, sources
 from plain_search import Plain
-from regard.decoding import Constraints, Search, SearchSource, penalty_of, rescore, search, stream
+from regard.decoding import Constraints, NoPenalty, Search, SearchSource, penalty_of, rescore, search, stream
 from regard.decoding.expansion import all_scores, expand
 from regard.errors import ConfigError
 from test_decoding_options import attending, settings_of_searches, source_of
@@ -103,6 +103,18 @@ def test_the_next_beam_is_the_best_of_the_scores_of_all_tokens(seed, beam, width
     torch.testing.assert_close(beams.scores, expected.values)
     real = beams.scores > -math.inf
     assert torch.equal((beams.parents * num_tokens + beams.tokens)[real], expected.indices[real])
+
+
+def test_a_beam_wider_than_the_vocabulary_fills_up_with_hypotheses_that_do_not_exist():
+    said = torch.randn(1, 8, 5).log_softmax(2)
+    totals = torch.tensor([[0.0] + [-math.inf] * 7])
+    beams = expand(said, totals, totals == -math.inf, torch.zeros(1, 8, dtype=torch.long), NoPenalty(), width=8, eos=0)
+    assert sorted(beams.tokens[0, :5].tolist()) == [0, 1, 2, 3, 4]
+    assert beams.parents[0, :5].tolist() == [0] * 5
+    assert beams.lengths.tolist() == [[1] * 5 + [0] * 3]
+    assert (beams.totals[0, 5:] == -math.inf).all()
+    one = expand(said[..., :1], totals, totals == -math.inf, torch.zeros(1, 8), NoPenalty(), width=8, eos=0)
+    assert (one.scores > -math.inf).sum() == 1
 
 
 def test_search_ends_when_the_whole_beam_has_finished_and_not_before():

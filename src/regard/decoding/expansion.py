@@ -79,7 +79,8 @@ def expand(
     """
     num_tokens = log_probabilities.shape[-1]
     shape = totals.shape
-    values, tokens = largest(log_probabilities.flatten(0, 1), width, without=eos)
+    count = max(min(width, num_tokens - 1), 1)
+    values, tokens = largest(log_probabilities.flatten(0, 1), count, without=eos)
     values, tokens = values.view(*shape, -1), tokens.view(*shape, -1)
     others = torch.arange(tokens.shape[-1], device=tokens.device)
     others = (others + (others >= eos)).clamp_(max=num_tokens - 1)

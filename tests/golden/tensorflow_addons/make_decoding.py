@@ -187,6 +187,35 @@ def attention_weights():
     }
 
 
+def attended():
+    """Teacher forcing with attention and impute_finished: every part of the wrapper's state is copied through."""
+    weights = attention_weights()
+    del weights["embedding"]
+    inputs = {
+        "memory": draw(61, BATCH, SOURCE, MEMORY),
+        "state": draw(62, BATCH, SIZE),
+        "inputs": draw(63, BATCH, 5, EMBEDDED),
+        "lengths": LENGTHS,
+        "steps": np.array([5, 2, 0, 4], np.int32),
+    }
+
+    def run(dtype, memory, state, inputs, lengths, steps, **weights):
+        cell = wrapper(tf.convert_to_tensor(memory), lengths, weights)
+        got = {}
+        for name, options in {"plain": {}, "imputed": {"impute_finished": True}}.items():
+            initial = cell.get_initial_state(batch_size=BATCH, dtype=dtype)  # its TensorArray is written in place
+            initial = initial.clone(cell_state=tf.convert_to_tensor(state))
+            layer = Linear(weights["output"], weights["output_bias"])
+            decoder = seq2seq.BasicDecoder(cell, seq2seq.TrainingSampler(), layer, **options)
+            said, last, reached = decoder(tf.convert_to_tensor(inputs), initial_state=initial, sequence_length=steps)
+            got |= {f"{name}.rnn_output": said.rnn_output, f"{name}.sample_id": said.sample_id}
+            got |= {f"{name}.{key}": getattr(last, key) for key in ("cell_state", "attention", "alignments")}
+            got |= {f"{name}.history": last.alignment_history.stack(), f"{name}.lengths": reached}
+        return got
+
+    both("decode_attention", inputs, weights, run, ("memory", "state", "inputs", *weights))
+
+
 def beam(path, seed, ends, widths, penalties):
     """Beams of some widths and penalties, of a batch and of each sentence alone."""
     weights = attention_weights()
@@ -359,6 +388,7 @@ def samplers():
 def main() -> None:
     training()
     greedy()
+    attended()
     for width in WIDTHS:
         beam(f"decode_beam_{width}", 51, 1.6, [width], PENALTIES)
     beam("decode_beam_early", 81, 2.4, (3, 5), ("both",))
