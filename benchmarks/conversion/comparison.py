@@ -49,19 +49,21 @@ class Program:
 
     Args:
         kind: as `regard convert` calls it.
-        environment: of `environments.py`.
+        environment: of `environments.py`; None for the one that this runs in.
         script: trains and answers, in this folder.
         cases: the names of its models.
         model: the path of a model in the folder of its case.
         specials: its names of padding, begin, end and unknown.
+        max_length: the most symbols of an output; None: as its models were converted.
     """
 
     kind: str
-    environment: str
+    environment: str | None
     script: str
     cases: Sequence[str]
     model: Callable[[Path], Path]
     specials: Sequence[str] = ("<blank>", "<s>", "</s>", "<unk>")
+    max_length: int | None = 60
 
 
 def main(program: Program) -> None:
@@ -71,8 +73,11 @@ def main(program: Program) -> None:
     parser.add_argument("--cases", nargs="*", default=program.cases)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    where = python(program.environment, arguments.folder / "environments", torch.__version__.split("+")[0])
-    print(f"{ENVIRONMENTS[program.environment].program}, torch {torch.__version__}, {_machine()}, {date.today()}\n")
+    where, name = Path(sys.executable), program.kind
+    if program.environment is not None:
+        where = python(program.environment, arguments.folder / "environments", torch.__version__.split("+")[0])
+        name = ENVIRONMENTS[program.environment].program
+    print(f"{name}, torch {torch.__version__}, {_machine()}, {date.today()}\n")
     print(f"| {' | '.join(COLUMNS)} |\n|---|{'---:|' * (len(COLUMNS) - 1)}")
     for case in arguments.cases:
         folder = (arguments.folder / program.kind / case).resolve()
@@ -100,7 +105,9 @@ def _compared(program: Program, where: Path, case: str, folder: Path) -> str:
         for number, ((source, _), answer) in enumerate(zip(tests, answers["answers"], strict=True))
     )
     sources = [source for source, _ in tests]
-    settings = model.config.decoding.replace(max_length=60)
+    settings = model.config.decoding
+    if program.max_length is not None:
+        settings = settings.replace(max_length=program.max_length)
     greedy = _outputs(model, sources, settings.replace(beam=1))
     beam = _outputs(model, sources, settings.replace(beam=5))
     equal = sum(list(a["greedy"]) == list(o) for a, o in zip(answers["answers"], greedy, strict=True))

@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import sentencepiece
 import torch
 import yaml
@@ -21,6 +22,7 @@ from joeynmt.tokenizers import build_tokenizer
 from joeynmt.training import train
 from joeynmt.vocabulary import build_vocab
 
+BLANK = "▁"
 SPECIAL = {
     "unk_token": "<unk>", "unk_id": 0, "pad_token": "<pad>", "pad_id": 1,
     "bos_token": "<s>", "bos_id": 2, "eos_token": "</s>", "eos_id": 3,
@@ -160,6 +162,14 @@ class Saved:
         self.model.load_state_dict(saved["model_state"])
         self.model.loss_function = ("crossentropy", 0.0)
 
+    def shown(self, tokens: list[str]) -> list[str]:
+        """Symbols as they stand in texts: characters are written with a mark for the blank."""
+        return [" " if token == BLANK else token for token in tokens] if self.target_units.level == "char" else tokens
+
+    def read(self, tokens: list[str]) -> list[str]:
+        """The inverse of `shown`."""
+        return [BLANK if token == " " else token for token in tokens] if self.target_units.level == "char" else tokens
+
     def batch(self, source: str, target: list[str] | None) -> Batch:
         """One input, with an output if there is one."""
         tokens = self.source_units(self.source_units.pre_process(source))
@@ -202,19 +212,19 @@ def say(folder: Path, asked: Path, said: Path) -> None:
     arrays = {}
     for number, question in enumerate(json.loads(asked.read_text())):
         source = question["source"]
-        target = saved.target_units(saved.target_units.pre_process(question["target"]))
         if "hypotheses" in question:
-            answers.append([saved.score(source, *hypothesis) for hypothesis in question["hypotheses"]])
+            given = [(saved.read(tokens), ended) for tokens, ended in question["hypotheses"]]
+            answers.append([saved.score(source, *hypothesis) for hypothesis in given])
             continue
-        arrays[str(number)] = saved.log_probabilities(source, target)
-        greedy, beam = saved.search(source, 1), saved.search(source, 5)
-        answers.append({"target": target, "greedy": greedy, "beam": beam, "score": saved.score(source, *beam)})
-    symbols = saved.target._itos
-    said.write_text(json.dumps({"symbols": symbols, "answers": answers}))
-    if arrays:
-        from safetensors.torch import save_file
-
-        save_file({name: array.contiguous() for name, array in arrays.items()}, said.with_suffix(".safetensors"))
+        target = saved.target_units(saved.target_units.pre_process(question["target"]))
+        arrays[str(number)] = saved.log_probabilities(source, target).numpy()
+        (greedy, ends), beam = saved.search(source, 1), saved.search(source, 5)
+        answers.append({
+            "target": saved.shown(target), "greedy": [saved.shown(greedy), ends],
+            "beam": [saved.shown(beam[0]), beam[1]], "score": saved.score(source, *beam),
+        })  # fmt: skip
+    said.write_text(json.dumps({"symbols": saved.shown(saved.target._itos), "answers": answers}))
+    np.savez(said.with_suffix(".npz"), **arrays)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ import random
 import sys
 from pathlib import Path
 
+import numpy as np
 import sentencepiece
 import torch
-from safetensors.torch import save_file
 from transformers import GenerationConfig, MarianConfig, MarianMTModel, MarianTokenizer
 
 CASES = {
@@ -167,8 +167,7 @@ def say(folder: Path, asked: Path, said: Path) -> None:
             "score": saved.score(source, *beam), "text": pieces.decode(greedy, skip_special_tokens=True),
         })  # fmt: skip
     said.write_text(json.dumps({"symbols": names, "answers": answers}))
-    if arrays:
-        save_file({name: array.contiguous() for name, array in arrays.items()}, said.with_suffix(".safetensors"))
+    np.savez(said.with_suffix(".npz"), **{name: array.numpy() for name, array in arrays.items()})
 
 
 if __name__ == "__main__":

@@ -201,12 +201,20 @@ class Field:
             units = ColumnUnits(tuple(_read(column, path) for column in columns))
         else:
             raise DataError(f"{path}: `columns` must list the units of two columns or more; got {columns!r}.")
-        if units.inventory not in (None, symbols):
+        if not _has(units, symbols):
             names = " and ".join(str(column.get("units")) for column in columns or (header,))
             raise DataError(
                 f"{path}: the symbols are not those of the {names} units; the files do not belong together."
             )
         return cls(normalisation, units, Vocabulary(symbols))
+
+
+def _has(units: Units, symbols: tuple[str, ...]) -> bool:
+    """Whether symbols are those of the units: behind pieces, a converted model may have others, which no text has."""
+    inventory = units.inventory
+    if inventory is None or not isinstance(units, SentencePieceUnits):
+        return inventory in (None, symbols)
+    return symbols[: len(inventory)] == inventory
 
 
 def learns_pieces(config: SideConfig) -> bool:

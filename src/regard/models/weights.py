@@ -117,7 +117,7 @@ def from_torch_transformer(
         never=never,
         dropout=dropout,
     )
-    theirs = dict(_unstacked(transformer.state_dict()))
+    theirs = dict(unstacked(transformer.state_dict()))
     theirs |= {"source.weight": source.weight, "target.weight": target.weight}
     theirs |= {"output.weight": output.weight} | ({} if output.bias is None else {"output.bias": output.bias})
     names = _names(model, (TORCH_ENCODER, "encoder"), (TORCH_DECODER, "decoder"))
@@ -256,7 +256,7 @@ def _activation(name: str) -> str:
     return ACTIVATIONS[name]
 
 
-def _unstacked(weights: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+def unstacked(weights: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     """Weights of which in_proj_weight (3·D, D) and in_proj_bias (3·D) are divided into those of three projections."""
     for name, tensor in weights.items():
         before, found, kind = name.partition("in_proj_")

@@ -54,6 +54,10 @@ class SpeechDataConfig(Section):
         description="a table of letters with their times (id, index, start, end, letter), by which alignments of "
         "characters are measured; null: letters.tsv beside `train`, if it is there",
     )
+    source_end: bool = Field(
+        default=True,
+        description="an end symbol follows every text; models of other programs may have learned without",
+    )
     case: Literal["keep", "lower", "upper"] = Field(default="keep", description="the case of letters, before reading")
     unicode: Literal["keep", "NFC", "NFD", "NFKC", "NFKD"] = Field(
         default="NFC", description="the Unicode normal form of texts"

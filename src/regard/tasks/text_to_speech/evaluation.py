@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from regard.audio import Distortion, FrontEnd, find_pitch, mel_cepstral_distortion
-from regard.data import EOS, join_texts, join_units, read_ljspeech
+from regard.data import join_texts, join_units, read_ljspeech
 from regard.errors import ConfigError, DataError
 from regard.health import (
     MeanDurations,
@@ -204,7 +204,7 @@ def forced_alignments(model: SpeechModel, sentences: Sequence[RecordedSentence])
     results: dict[int, Tensor] = {}
     for part in _parts(model, [len(item.mel) for item in sentences]):
         sequences = [model.field.encode(sentences[i].text).ids for i in part]
-        ids, mask = (tensor.to(model.device) for tensor in pad(sequences, end=EOS))
+        ids, mask = (tensor.to(model.device) for tensor in pad(sequences, end=model.end))
         mels = [model.scale(sentences[i].mel).float() for i in part]
         frames = pad_sequence(mels, batch_first=True).to(model.device)
         lengths = torch.tensor([len(mel) for mel in mels], device=model.device)
@@ -214,7 +214,7 @@ def forced_alignments(model: SpeechModel, sentences: Sequence[RecordedSentence])
         weights = output.alignments[name].mean(1).cpu()
         for row, i in enumerate(part):
             steps = -(-len(mels[row]) // reduction)
-            results[i] = weights[row, :steps, : len(sequences[row]) + 1].clone()
+            results[i] = weights[row, :steps, : len(sequences[row]) + len(model.end_units)].clone()
     return [results[i] for i in range(len(sentences))]
 
 
@@ -254,7 +254,7 @@ def measure(
         zip(sentences, spoken, forced_alignments(model, sentences), strict=True)
     ):
         assert speech.alignment is not None
-        units = (*model.field.split(item.text), "</s>")
+        units = model.units_of(item.text)
         timing = durations = None
         is_read = heard(units, phones=model.config.data.units == "phones")
         seconds = len(item.mel) * front_end.hop_length / front_end.sample_rate
@@ -354,7 +354,7 @@ def read_joined(model: SpeechModel, texts: Sequence[str], count: int) -> Reading
     results = []
     for text, speech in zip(long, speak(model, long), strict=True):
         assert speech.alignment is not None
-        is_read = heard((*model.field.split(text), "</s>"), phones=phones)
+        is_read = heard(model.units_of(text), phones=phones)
         results.append(reading_errors(speech.alignment, is_read=is_read, has_ended=speech.stop_reason == "stop"))
     return ReadingErrors.joined(results)
 

@@ -33,6 +33,8 @@ from regard.tasks.text_to_speech.evaluation import SpeechEvaluation, Synthesis, 
 from regard.tasks.text_to_speech.prediction import Speech
 from regard.viz import AlignedSpeech
 
+END = "</s>"
+"""The name of the end symbol in alignments."""
 FIELD, SCALE, DURATIONS = "source", "scale.json", "durations.json"
 SEED_BITS = 31
 
@@ -142,6 +144,20 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
             "configuration": self.config.model_dump(mode="json"),
         }
 
+    @property
+    def end(self) -> int | None:
+        """The id that follows every text, if one does."""
+        return EOS if self.config.data.source_end else None
+
+    @property
+    def end_units(self) -> tuple[str, ...]:
+        """The name of the symbol that follows every text, if one does."""
+        return () if self.end is None else (END,)
+
+    def units_of(self, text: str) -> tuple[str, ...]:
+        """The units of a text, with the symbol that follows it."""
+        return (*self.field.split(text), *self.end_units)
+
     def parts(self) -> Mapping[str, nn.Module]:
         """Encoder and decoder."""
         return {"encoder": self.module.tacotron.encoder, "decoder": self.module.tacotron.decoder}
@@ -193,7 +209,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
                 warnings = [_unknown(encoded[i].unknown, self.config.data.units)] if encoded[i].unknown else []
                 if speech.stop_reason == "length":
                     warnings.append(f"the model did not stop; it was cut after {speech.seconds:.1f} seconds")
-                tokens = (*encoded[i].tokens, "</s>")
+                tokens = (*encoded[i].tokens, *self.end_units)
                 results[i] = dataclasses.replace(
                     speech, text=inputs[i], tokens=tokens, samples=samples, warnings=tuple(warnings)
                 )
@@ -201,10 +217,11 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
 
     @torch.no_grad()
     def say(self, sequences: Sequence[NDArray[np.int64]], *, alignment: bool = False) -> list[Speech]:
-        """Reads sequences of ids aloud, all at once, without sound; the end symbol is added to each."""
+        """Reads sequences of ids aloud, all at once, without sound; the end symbol is added to each if the model has
+        learned with it."""
         tacotron, reduction = self.module.tacotron, int(self.module.reduction)
         decoding, device = self.config.decoding, self.device
-        ids, mask = (tensor.to(device) for tensor in pad(sequences, end=EOS))
+        ids, mask = (tensor.to(device) for tensor in pad(sequences, end=self.end))
         seeds = torch.tensor([decoding.seed + _number(item) for item in sequences], device=device)
         memory = tacotron.decoder.prepare(tacotron.encode(ids, mask), seeds=seeds)
         steps = (mask.sum(1) * decoding.max_frames_per_unit / reduction).ceil().long().clamp(min=1)
@@ -232,7 +249,7 @@ class SpeechModel(AbstractModel[TextToSpeechConfig]):
             weights = None
             if alignment and run.alignments:
                 name = tacotron.decoder.main_attention or list(run.alignments)[-1]
-                weights = run.alignments[name].mean(0)[:, : len(item) + 1].clone()
+                weights = run.alignments[name].mean(0)[:, : len(item) + len(self.end_units)].clone()
             count = int(lengths[row])
             results.append(
                 Speech(

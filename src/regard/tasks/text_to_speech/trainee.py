@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data import EOS, bucket
+from regard.data import bucket
 from regard.health import SpeechScores
 from regard.losses import absolute_error, alignment_consistency, low_frequency_error, squared_error, stop_loss
 from regard.models import DecoderOutput, group_frames, step_mask, stop_targets
@@ -131,8 +131,7 @@ class SpeechTrainee:
         return None if by is None else milestone(self.config, scores, by)
 
     def _named(self, item: RecordedSentence, speech: Speech) -> Speech:
-        tokens = (*self.model.field.split(item.text), "</s>")
-        return replace(speech, text=item.text, tokens=tokens)
+        return replace(speech, text=item.text, tokens=self.model.units_of(item.text))
 
     def _reduction(self, step: int) -> int:
         """r at a step."""
@@ -142,7 +141,7 @@ class SpeechTrainee:
 
     def _batch(self, ids: Sequence[Any], items: Sequence[RecordedSentence]) -> dict[str, Tensor]:
         """Padded ids and spectrograms; silence follows the end of each sentence."""
-        inputs, mask = pad(ids, end=EOS)
+        inputs, mask = pad(ids, end=self.model.end)
         lengths = torch.tensor([len(item.mel) for item in items])
         longest = int(lengths.max())
         batch = {"inputs": inputs, "mask": mask, "frame_mask": torch.arange(longest) < lengths[:, None]}
