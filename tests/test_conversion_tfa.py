@@ -141,11 +141,11 @@ def wrapper_weights(wrapper, arrays):
 @torch.inference_mode()
 def test_a_trained_model_says_what_tensorflow_addons_says(tmp_path):
     """Log-probabilities, greedy outputs, whole beams and alignments of a model that it trained."""
-    convert("tfa", GOLDEN / "model.npz", tmp_path / "model")
+    convert("tfa", GOLDEN / "tiny" / "model.npz", tmp_path / "model")
     model = load(tmp_path / "model", device="cpu")
     decoder, settings = model.module.decoder, model.config.decoding
     assert settings.keep_finished
-    symbols = json.loads((GOLDEN / "model.json").read_text())["target"]["symbols"]
+    symbols = json.loads((GOLDEN / "tiny" / "model.json").read_text())["target"]["symbols"]
     specials = {"</s>": EOS, "<unk>": UNKNOWN}
     ours = torch.tensor([specials.get(s, model.target.vocabulary.number(s)) for s in symbols])
     questions = json.loads((GOLDEN / "asked.json").read_text())
@@ -154,7 +154,7 @@ def test_a_trained_model_says_what_tensorflow_addons_says(tmp_path):
     def close(ours, theirs, tolerance=1e-5):
         torch.testing.assert_close(ours, torch.as_tensor(theirs), rtol=0, atol=tolerance)
 
-    with np.load(GOLDEN / "said.npz") as said:
+    with np.load(GOLDEN / "tiny" / "said.npz") as said:
         texts = model.predict([question["source"] for question in questions])
         for number, question in enumerate(questions):
             theirs = {k.split(".", 1)[1]: said[k] for k in said.files if k.startswith(f"{number}.")}
