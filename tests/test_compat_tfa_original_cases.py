@@ -149,6 +149,7 @@ def test_the_first_step_of_a_beam_wider_than_the_vocabulary():
     assert after.log_probs[:, 5:].eq(-torch.inf).all()
     assert after.log_probs[:, :5].isfinite().all()
     assert after.lengths[:, :5].gt(0).all()
+    assert after.lengths[:, 5:].tolist() == [[0] * 3] * 2
 
 
 def test_a_beam_without_an_embedding_is_an_error():
