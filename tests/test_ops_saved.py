@@ -32,8 +32,10 @@ def prepared(case, dtype=torch.float32):
 
 
 def assert_same(found, expected):
+    """Equal to float32's rounding of the largest element; a differentiable backward pass adds in another order."""
     for ours, theirs in zip(found, expected, strict=True):
-        torch.testing.assert_close(ours.detach(), theirs)
+        largest = max(1.0, theirs.abs().max().item()) if theirs.numel() else 1.0
+        torch.testing.assert_close(ours.detach(), theirs, rtol=1.3e-6, atol=1e-5 * largest)
 
 
 @CASES
