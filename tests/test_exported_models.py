@@ -26,7 +26,7 @@ from regard.tasks.text_to_text import TextToText
 TEXTS = ["abc", "fade", "b", "deafcab", " BAD ", "zebra", ""]
 RECURRENT = {
     "encoder": {"size": 8, "embedding_size": 6, "bidirectional": False},
-    "decoder": {"size": 8, "embedding_size": 6, "cell": "lstm"},
+    "decoder": {"size": 8, "embedding_size": 6, "cell": "lstm", "input_feeding": True},
     "attention": {"recipe": "location_sensitive", "size": 6, "num_filters": 2, "kernel_size": 3},
 }
 SIDE = {"size": 8, "layers": 1, "heads": 2}
@@ -169,7 +169,7 @@ def test_the_step_of_a_recurrent_model_serves_all_sizes():
     for sentences, positions, hypotheses in SIZES:
         memory, state = networks.source(*sources(sentences, positions))
         require_equal_steps(networks, program, memory, state, hypotheses)
-    with pytest.raises(UnsupportedError, match="its attention depends on the weights of earlier steps"):
+    with pytest.raises(UnsupportedError, match="the last attentional output goes into the cell"):
         forced_program(networks)
 
 

@@ -360,8 +360,9 @@ class RecurrentDecoder(nn.Module):
         cell = tree.map(lambda leaf: leaf.repeat_interleave(num_hypotheses, 0), first)
         state = self.attention.initial_state(memory.attention, num_hypotheses) if self.attention is not None else None
         top, width = cell[-1][0], self.fed_size or int(self.begins_with_zeros)
-        position = initial_position(len(top), top.device) if self._is_positioned else None
-        return RecurrentState(cell, state, top.new_zeros(len(top), width) if width else None, position)
+        rows = top.shape[0]  # not len, which fixes the number of sentences of an export
+        position = initial_position(rows, top.device) if self._is_positioned else None
+        return RecurrentState(cell, state, top.new_zeros(rows, width) if width else None, position)
 
     def step(
         self,
