@@ -52,7 +52,7 @@ def test_an_unknown_key_is_named_with_line_column_and_nearest_key(written):
         ("training: {lr: 0.1}", "training.lr: unknown key; did you mean 'learning_rate'?"),
         (
             "model: {encoder: {sample_rate: 3}}",
-            "model.encoder.sample_rate: unknown key; model.encoder has architecture, cell, size, layers, "
+            "model.encoder.sample_rate: unknown key; model.encoder has architecture, positions, cell, size, layers, "
             "bidirectional, embedding_size, dropout, residual",
         ),
         ("training: {beam: 3}", "training.beam: unknown key; did you mean 'decoding.beam'?"),
