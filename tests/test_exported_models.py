@@ -38,8 +38,8 @@ def untrained(model: dict, *, data: dict | None = None, **decoding: object) -> T
     data = {"train": "x.tsv", "source": {"case": "lower"}, "target": {"units": "whitespace"}} | (data or {})
     config = TextToTextConfig(data=data, model=model, decoding={"max_length": 7, **decoding})
     source = Field.build(SideConfig(case="lower"), ["abcdef"])
-    built = TextToText.build(config, source, Field.build(SideConfig(units="whitespace"), ["A B C D E F"]))
     torch.manual_seed(1 if model.get("architecture") == "transformer" else 4)
+    built = TextToText.build(config, source, Field.build(SideConfig(units="whitespace"), ["A B C D E F"]))
     with torch.no_grad():
         for parameter in built.module.parameters():
             if parameter.dim() > 1:

@@ -113,7 +113,9 @@ def _with(
 
 
 def _refuse_compiled(*inputs: Any, **options: Any) -> str | None:
-    return switched_off() if compiles() else "torch.compile does not look"
+    if not compiles():
+        return "torch.compile does not look"
+    return None if torch.compiler.is_dynamo_compiling() else switched_off()  # what it traces cannot ask the switch
 
 
 def _refuse(kernels: Implementation, *inputs: Any, **options: Any) -> str | None:
