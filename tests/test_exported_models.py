@@ -13,13 +13,14 @@ import torch
 
 from regard import UnsupportedError
 from regard.cli import run
-from regard.config.tasks.text_to_text import TextToTextConfig
+from regard.config.tasks.text_to_text import DecodingConfig, TextToTextConfig
 from regard.config.texts import SideConfig
 from regard.data import Field
 from regard.errors import RegardError
 from regard.export import export_model
 from regard.export.networks import ForcedNetwork, Networks
 from regard.export.programs import forced_program, step_program, worst
+from regard.export.refusals import require_plain_search
 from regard.tasks import store
 from regard.tasks.text_to_text import TextToText
 
@@ -112,6 +113,37 @@ def test_a_refused_model_leaves_nothing(tmp_path):
         export_model(model, tmp_path / "file", format="torch", overwrite=True)
     with pytest.raises(UnsupportedError, match=r"format='tf' must be one of onnx, ctranslate2, torch"):
         export_model(model, tmp_path / "out", format="tf")  # type: ignore[arg-type]
+
+
+def test_a_trained_model_is_not_replaced_by_its_export(tmp_path, capsys):
+    store.save(untrained(TRANSFORMER), tmp_path / "runs" / "model")
+    before = sorted(path.name for path in (tmp_path / "runs" / "model").iterdir())
+    for folder in ("runs/model", "runs"):
+        command = ["export", str(tmp_path / "runs" / "model"), "--format", "torch", "--overwrite"]
+        assert run([*command, "--output", str(tmp_path / folder)]) == 2
+        assert "other things than an exported model" in capsys.readouterr().err
+    assert sorted(path.name for path in (tmp_path / "runs" / "model").iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--format", "ctranslate2", "--beam", "3"], "--beam has no effect with --format ctranslate2"),
+        (["--format", "torch", "--keep-finished"], "--keep-finished has no effect with --format torch"),
+    ],
+)
+def test_a_setting_without_effect_is_refused(tmp_path, capsys, given, message):
+    assert run(["export", "g2p-en", *given, "--output", str(tmp_path / "out")]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("decoding", "flag"),
+    [({"keep_finished": True}, "--no-keep-finished"), ({"eos_threshold": 2.0}, "--eos-threshold null")],
+)
+def test_a_refused_setting_tells_the_flag_that_works(decoding, flag):
+    with pytest.raises(UnsupportedError, match=rf"Export with {flag}, or"):
+        require_plain_search(DecodingConfig(**decoding))
 
 
 def test_a_pointer_and_another_task_are_refused_by_name(tmp_path):

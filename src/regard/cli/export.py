@@ -24,7 +24,7 @@ def export(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="The folder; it appears whole or not at all.")
     ],
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the folder of another export.")] = False,
 ) -> None:
     """Write a text-to-text model as programs for another runtime.
 
@@ -33,9 +33,12 @@ def export(
     """
     from regard.export import export_model
     from regard.export.folder import require_free
+    from regard.export.refusals import require_effect
 
+    settings = options.settings(context)
     require_free(output, overwrite=overwrite)
-    loaded = options.load(model, "cpu", options.settings(context))
+    require_effect(format, settings)
+    loaded = options.load(model, "cpu", settings)
     export_model(loaded, output, format=format, overwrite=overwrite)
     names = ", ".join(sorted(path.name for path in output.iterdir()))
     say(f"{output}: {names}")

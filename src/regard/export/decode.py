@@ -25,12 +25,9 @@ class Model:
         from onnxruntime import InferenceSession, SessionOptions
 
         self.facts: dict[str, Any] = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))
-        options = SessionOptions()
-        options.intra_op_num_threads = threads
-        run = {"sess_options": options, "providers": ["CPUExecutionProvider"]}
-        self.encoder, self.step = (
-            InferenceSession(Path(folder) / f"{name}.onnx", **run) for name in ("encoder", "step")
-        )
+        run = {"sess_options": SessionOptions(), "providers": ["CPUExecutionProvider"]}
+        run["sess_options"].intra_op_num_threads = threads
+        self.encoder, self.step = (InferenceSession(Path(folder) / f"{n}.onnx", **run) for n in ("encoder", "step"))
         self.names = [each.name for each in self.step.get_inputs()]
         self.ids = {symbol: i for i, symbol in enumerate(self.facts["source"]["symbols"]) if i > 3}
 
@@ -49,21 +46,21 @@ class Model:
         symbols = [self.symbols(text) for text in texts]
         outputs: list[list[dict[str, Any]]] = [[] for _ in texts]
         order = sorted((i for i, each in enumerate(symbols) if each), key=lambda i: len(symbols[i]))
-        target, end = self.facts["target"], self.facts["symbols"]["end"]
-        ends = [end] * self.facts["source"]["ends"]
         for start in range(0, len(order), batch):
             chosen = order[start : start + batch]
-            found = self.search([[*(self.ids.get(s, 3) for s in symbols[i]), *ends] for i in chosen], beam)
-            for i, ranked in zip(chosen, found):
-                for score, ids, rows in ranked:
-                    last = len(ids) - (ids[-1:] == [end])
-                    turn = slice(None, None, -1 if target["reversed"] else 1)
-                    names = [target["symbols"][n] for n in ids[:last][turn]]
-                    joint = "" if target.get("units") == "character" else target.get("separator") or " "
-                    rows = np.array(rows[:last][turn] + rows[last:])[:, : len(symbols[i] + ends)].tolist()
-                    said = {"text": joint.join(names), "tokens": [*names, *["</s>"] * (last < len(ids))]}
-                    outputs[i].append({**said, "score": float(score), "alignment": rows})
+            for i, found in zip(chosen, self.search([symbols[i] for i in chosen], beam)):
+                outputs[i] = [self.output(*each) for each in found]
         return outputs
+
+    def output(self, score: float, ids: tuple[int, ...], rows: tuple[Any, ...]) -> dict[str, Any]:
+        """What is said of a hypothesis, in reading order."""
+        target, last = self.facts["target"], len(ids) - (ids[-1:] == (self.facts["symbols"]["end"],))
+        turn = slice(None, None, -1 if target["reversed"] else 1)
+        names = [target["symbols"][n] for n in ids[:last][turn]]
+        joint = "" if target.get("units") == "character" else target.get("separator") or " "
+        alignment = [row.tolist() for row in (*rows[:last][turn], *rows[last:])]
+        tokens = [*names, *["</s>"] * (last < len(ids))]
+        return {"text": joint.join(names), "tokens": tokens, "score": float(score), "alignment": alignment}
 
     def score(self, total: Any, length: int) -> Any:
         """The log-probability of so many symbols, with the length penalty."""
@@ -71,20 +68,22 @@ class Model:
         divisor = {"none": 1.0, "average": max(length, 1), "gnmt": ((5 + length) / 6) ** search["alpha"]}
         return total / divisor[search["length_penalty"]]
 
-    def search(self, sources: list[list[int]], beam: int | None = None) -> list[list[Any]]:
-        """For each source, ids with its end symbol, its outputs, best first: (score, ids, rows of the alignment)."""
+    def search(self, sources: list[list[str]], beam: int | None = None) -> list[list[Any]]:
+        """For the symbols of each source its outputs, best first: (score, ids, rows of the alignment)."""
         search, limits, end = self.facts["search"], self.facts["limits"], self.facts["symbols"]["end"]
-        beam, size = beam or search["beam"], np.array([len(source) for source in sources])
-        best = 1 if beam == 1 else search["num_best"]
-        count = size - self.facts["source"]["ends"]
+        beam, count = search["beam"] if beam is None else beam, np.array([len(source) for source in sources])
+        best, size = 1 if beam == 1 else search["num_best"], count + self.facts["source"]["ends"]
+        if beam < 1:
+            raise ValueError(f"A beam has at least 1 hypothesis, not {beam}.")
         if count.max() > limits["source"]:
             raise ValueError(f"A text has {count.max()} symbols; the model reads {limits['source']}.")
         most = (count * limits["max_length_ratio"]).astype(int) + limits["extra"]
         most = np.minimum(limits["max_length"] or most, limits["output"] or most) + 0 * size
         least = np.ceil(count * limits["min_length_ratio"] - 1e-9).astype(int)
         least = np.minimum(np.maximum(least, limits["min_length"]), most)
-        longest = max(int(size.max()), 3)  # some attentions need three positions; padding changes nothing
-        padded = np.array([source + [end] * (longest - len(source)) for source in sources])
+        padded = np.full((len(sources), max(size.max(), 3)), end)  # some attentions need three; padding changes nothing
+        for row, source in zip(padded, sources):
+            row[: len(source)] = [self.ids.get(symbol, 3) for symbol in source]
         tensors = self.encoder.run(None, {"source": padded, "lengths": size})
         memory, state = tensors[: self.facts["memory"]], tensors[self.facts["memory"] :]
         rows, totals = np.arange(len(sources)), np.zeros((len(sources), 1))
@@ -94,35 +93,35 @@ class Model:
         for length in range(1, int(most.max()) + 2):
             scores, *state = self.step.run(None, dict(zip(self.names, [tokens, parents, *memory, *state])))
             weights = state.pop(0) if self.facts["alignment"] else np.zeros((*tokens.shape, 0))
-            before, grown = totals, totals[..., None] + scores.astype(float)
+            before, grown, old = totals, totals[..., None] + scores.astype(float), paths
             ends = grown[..., end].copy()
             grown[..., end] = -np.inf
             flat = grown.reshape(len(rows), -1)
-            width = min(beam, flat.shape[1])
-            top = np.sort(np.argpartition(-flat, width - 1)[:, :width])
+            top = np.sort(np.argpartition(-flat, min(beam, flat.shape[1]) - 1)[:, :beam])
             top = np.take_along_axis(top, np.argsort(-np.take_along_axis(flat, top, 1), kind="stable"), 1)
             totals, parents, tokens = np.take_along_axis(flat, top, 1), *np.divmod(top, scores.shape[-1])
-            stays = []
+            stays: list[int] = []
+            paths = []
             for i, b in enumerate(rows):
-                old = paths[i]
-                said = [(path[0], (*path[1], weights[i, k])) for k, path in enumerate(old)]
-                if length > least[b]:
-                    news = [k for k, e in enumerate(ends[i]) if e > -np.inf and (beam > 1 or e >= totals[i, 0])]
-                    done[b] += [(self.score(ends[i, k], length), [*said[k][0], end], list(said[k][1])) for k in news]
-                    done[b] = sorted(done[b], key=lambda each: -each[0])[:best]
-                bound = max(self.score(totals[i, 0], length + 1), self.score(totals[i, 0], most[b] + 1))
-                full = len(done[b]) == best and (beam == 1 or bound <= done[b][-1][0])
-                if not full and length > most[b]:  # what has not ended is cut
-                    cut = list(dict.fromkeys(int(k) for k in parents[i, : best - len(done[b])]))
-                    done[b] += [(self.score(before[i, k], most[b]), list(old[k][0]), list(old[k][1])) for k in cut]
-                elif not full:
+                said = [(ids, (*seen, weights[i, k, : size[b]])) for k, (ids, seen) in enumerate(old[i])]
+                for total, (ids, seen) in zip(ends[i], said):
+                    if length > least[b] and total > -np.inf and (beam > 1 or total >= totals[i, 0]):
+                        done[b].append((self.score(total, length), (*ids, end), seen))
+                done[b] = sorted(done[b], key=lambda each: -each[0])[:best]
+                bound = max(self.score(totals[i, 0], n + 1) for n in (length, most[b]))
+                if len(done[b]) == best and (beam == 1 or bound <= done[b][-1][0]):
+                    continue
+                if length > most[b]:  # what has not ended is cut
+                    cut = dict.fromkeys(parents[i, : best - len(done[b])])
+                    done[b] += [(self.score(before[i, k], most[b]), *old[i][k]) for k in cut]
+                else:
                     stays.append(i)
-                paths[i] = [((*said[k][0], int(t)), said[k][1]) for k, t in zip(parents[i], tokens[i])]
-            if len(stays) < len(rows):
-                rows, totals, tokens, parents, *state = (x[stays] for x in (rows, totals, tokens, parents, *state))
-                memory, paths = [x[stays] for x in memory], [paths[i] for i in stays]
+                    paths.append([((*said[k][0], token), said[k][1]) for k, token in zip(parents[i], tokens[i])])
             if not stays:
                 break
+            if len(stays) < len(rows):
+                rows, totals, tokens, parents, *state = (x[stays] for x in (rows, totals, tokens, parents, *state))
+                memory = [x[stays] for x in memory]
         return done
 
 

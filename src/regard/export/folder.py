@@ -19,6 +19,8 @@ WRITERS: Mapping[str, tuple[str, str]] = {
     "torch": ("regard.export.torch_programs", "write_torch"),
 }
 """By format, the module and the function that fills a folder."""
+MARKS = ("step.onnx", "step.pt2", "model.bin")
+"""Files of which an exported model has one."""
 
 
 def export_model(model: Any, folder: Path | str, *, format: Format, overwrite: bool = False) -> None:
@@ -28,7 +30,7 @@ def export_model(model: Any, folder: Path | str, *, format: Format, overwrite: b
         model: of the task text_to_text, as `regard.load` returns one; nothing of it is changed.
         folder: appears whole at the end, or not at all.
         format: `onnx`, `ctranslate2` (Transformers) or `torch`.
-        overwrite: whether it may replace an existing folder.
+        overwrite: whether it may replace the folder of another exported model.
 
     Raises:
         RegardError: if the folder exists, or there is a file of this name.
@@ -53,12 +55,17 @@ def export_model(model: Any, folder: Path | str, *, format: Format, overwrite: b
 
 
 def require_free(folder: Path, *, overwrite: bool) -> None:
-    """Refuses to replace a file, and a folder unless `overwrite`; an empty folder is no obstacle.
+    """Refuses to replace a file, a folder unless `overwrite`, and one that holds no exported model in any case, as the
+    trained model's own would; an empty folder is no obstacle.
 
     Raises:
         RegardError: with what to do.
     """
     if folder.exists() and not folder.is_dir():
         raise RegardError(f"{folder}: this is a file; choose another name for the folder.")
-    if folder.is_dir() and any(folder.iterdir()) and not overwrite:
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    if not any((folder / name).is_file() for name in MARKS):
+        raise RegardError(f"{folder}: the folder holds other things than an exported model; choose another name.")
+    if not overwrite:
         raise RegardError(f"{folder}: the folder exists; choose another name or add --overwrite.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from regard.config.search import Search
@@ -14,6 +15,9 @@ READ = {"method", "beam", "num_best", "length_penalty", "alpha", "min_length", "
 """
 NARROWER = {"direction", "alignment_layer", "alignment_head", "max_length", "validation_beam"}
 """Keys of `decoding` that are limits, say what is shown, or do not change what is searched for."""
+OF_FACTS = {"beam", "num_best", "length_penalty", "alpha", "max_length", "max_length_ratio", "min_length"}
+OF_FACTS |= {"min_length_ratio", "max_source_length", "alignment_layer", "alignment_head"}
+"""Settings that `model.json` or the step of torch's programs follow."""
 OF_TASK = {"max_length_ratio", "min_length_ratio", "max_source_length", "batch_tokens"}
 
 
@@ -52,9 +56,29 @@ def require_plain_search(decoding: Search) -> None:
             raise _refused(name, value, "it does not know this setting", field.default)
 
 
+def require_effect(format: str, names: Iterable[str]) -> None:
+    """Refuses settings of a search that change nothing in a folder of this format.
+
+    Args:
+        names: keys of `decoding` that are given for the export.
+
+    Raises:
+        UnsupportedError: with the first such setting.
+    """
+    effective = {"torch": OF_FACTS | {"direction"}, "ctranslate2": {"direction"}}
+    for name in names:
+        if format in effective and name not in effective[format]:
+            raise UnsupportedError(
+                f"--{name.replace('_', '-')} has no effect with --format {format}, whose search is the caller's; leave "
+                "it out."
+            )
+
+
 def _refused(name: str, value: Any, reason: str, default: Any) -> UnsupportedError:
     flag = name.replace("_", "-")
+    text = {None: "null", "": "''", (): "'[]'"}.get(default, default)
+    without = f"--no-{flag}" if default is False else f"--{flag} {text}"
     return UnsupportedError(
         f"decoding.{name} is {value}, which the program that decodes an ONNX model cannot do: {reason}. Export with "
-        f"--{flag} {default}, or leave the setting out of the configuration."
+        f"{without}, or leave the setting out of the configuration."
     )
