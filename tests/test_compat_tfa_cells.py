@@ -11,7 +11,7 @@ from torch import nn
 
 from regard import tree
 from regard.compat import tfa
-from regard.errors import ConfigError, ShapeError, UnsupportedError
+from regard.errors import ConfigError, DataError, ShapeError, UnsupportedError
 
 CELLS = {
     "rnn": tfa.BasicRNNCell,
@@ -382,3 +382,37 @@ def test_a_sequence_is_turned_round_within_its_length():
     assert torch.equal(turned[1], x[1][[1, 0, 2]])
     assert torch.equal(tfa.reverse_sequence(turned, [3, 2]), x)
     assert torch.equal(tfa.reverse_sequence(x.transpose(0, 1), [3, 2], time_major=True), turned.transpose(0, 1))
+
+
+@EVERY
+def test_a_state_of_other_rows_or_widths_is_an_error_and_never_broadcast(name):
+    cell = CELLS[name](4, input_size=3)
+    for wrong in (draw(2, 5), draw(3, 4), draw(4), (draw(2, 4), draw(4)), (draw(2, 4),) * 3, None):
+        with pytest.raises(ShapeError, match="The state of"):
+            cell(draw(2, 3), wrong)
+
+
+def test_a_stack_refuses_a_tensor_whose_rows_are_as_many_as_its_cells():
+    stack = tfa.MultiRNNCell([tfa.GRUCell(4), tfa.GRUCell(4)])
+    with pytest.raises(ShapeError, match="has the type Tensor for 2 cells: give a tuple"):
+        stack(draw(2, 3), draw(2, 4))
+    with pytest.raises(ShapeError, match="has 1 entries for 2 cells"):
+        stack(draw(2, 3), (draw(2, 4),))
+    with pytest.raises(UnsupportedError, match="must be a list of cells; got GRUCell"):
+        tfa.MultiRNNCell(tfa.GRUCell(4))
+
+
+@pytest.mark.parametrize("name", [*CELLS, "dense"])
+def test_arrays_of_an_original_are_named_where_they_are_missing_or_left_over(name):
+    layer = tfa.Dense(4) if name == "dense" else CELLS[name](4)
+    with pytest.raises(DataError, match=r"missing: (.|\n)*others: w_f_diag"):
+        layer.from_tensorflow({"w_f_diag": torch.zeros(4)})
+
+
+def test_arrays_of_an_original_may_be_of_numpy():
+    arrays = {"kernel": draw(8, 20), "bias": draw(20)}
+    ours = tfa.LSTMCell(5).from_tensorflow({name: array.numpy() for name, array in arrays.items()})
+    for name, array in tfa.LSTMCell(5).from_tensorflow(arrays).items():
+        assert torch.equal(ours[name], array)
+    with pytest.raises(DataError, match="others: w_f_diag"):
+        tfa.LSTMCell(5).from_tensorflow(arrays | {"w_f_diag": draw(5)})

@@ -146,11 +146,13 @@ class AttentionDecoder(nn.Module):
                 f"The arrays of an attention_decoder with {self.num_heads} heads are {', '.join(names)} and those of "
                 f"its cell, as lstm_cell/kernel.\n  missing: {', '.join(missing) or 'none'}\n  others: {found}"
             )
+        weights = {name: torch.as_tensor(value) for name, value in weights.items()}
+        joined = {name: weights[name] for name in ("kernel", "bias")}
         output = {name: weights[f"AttnOutputProjection/{name}"] for name in ("kernel", "bias")}
         score = "attention.score."
         return (
             {f"cell.{name}": value for name, value in self.cell.from_tensorflow(cell).items()}
-            | {f"input_layer.{name}": value for name, value in self.input_layer.from_tensorflow(weights).items()}
+            | {f"input_layer.{name}": value for name, value in self.input_layer.from_tensorflow(joined).items()}
             | {f"output_layer.{name}": value for name, value in self.output_layer.from_tensorflow(output).items()}
             | {score + "key_projection.weight": torch.cat([weights[f"AttnW_{h}"][0, 0].T for h in heads])}
             | {score + "query_projection.weight": torch.cat([weights[f"Attention_{h}/kernel"].T for h in heads])}

@@ -107,8 +107,10 @@ class DeferredCell(RNNCell, DeferredModule):
         """The width of the input weights."""
         return {"input_size": weights["weight_ih"].shape[1]} if "weight_ih" in weights else None
 
-    def _check(self, inputs: Float[Tensor, "R F"]) -> None:
-        """Makes the weights if they are not there yet, and refuses inputs of another width."""
+    def _check(self, inputs: Float[Tensor, "R F"], *state: Any) -> None:
+        """Makes the weights if they are not there yet, and refuses inputs of another width and a state that is not
+        (R, D) in every tensor.
+        """
         if not self.built:
             self.build(inputs.shape[-1], like=inputs)
         if inputs.dim() != 2 or inputs.shape[1] != self.input_size:
@@ -116,6 +118,14 @@ class DeferredCell(RNNCell, DeferredModule):
                 f"{type(self).__name__} was built for inputs (R, F={self.input_size}).\n"
                 + describe({"inputs": ("R F", inputs)})
             )
+        shape = (len(inputs), self.units)
+        for part in state:
+            if not isinstance(part, Tensor) or part.shape != shape:
+                got = tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__
+                raise ShapeError(
+                    f"The state of {type(self).__name__} is (R={shape[0]}, D={shape[1]}), a row for each of the "
+                    f"inputs; got {got}. Begin with zero_state, or an encoder's last state of that size."
+                )
 
 
 class TorchCell(RNNCell):

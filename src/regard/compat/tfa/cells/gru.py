@@ -18,6 +18,7 @@ from regard.compat.tfa.cells.gated import (
 from regard.compat.tfa.layers.activations import Activation
 from regard.compat.tfa.layers.deferred import Type
 from regard.compat.tfa.layers.initialisers import Initialiser, fill
+from regard.compat.tfa.layers.originals import tensors_of
 from regard.errors import UnsupportedError
 from regard.layers.cells.cell import CELLS
 from regard.layers.cells.reset_before import reset_before
@@ -78,7 +79,7 @@ class GRUCell(AbstractGatedCell):
 
     def forward(self, inputs: Float[Tensor, "R F"], state: Float[Tensor, "R D"]) -> tuple[Tensor, Tensor]:
         """The new h, twice."""
-        self._check(inputs)
+        self._check(inputs, state)
         weight_ih, weight_hh, bias = self.weights
         x = linear(inputs, weight_ih, bias)
         if self.activation is None:
@@ -95,9 +96,9 @@ class GRUCell(AbstractGatedCell):
 
         Differentiable, so that gradients can be compared too.
         """
-        gates, candidate = weights["gates/kernel"].T, weights["candidate/kernel"].T
-        joint = torch.cat([gates, candidate])
-        bias = torch.cat([weights["gates/bias"], weights["candidate/bias"]])
+        names = ("gates/kernel", "candidate/kernel", "gates/bias", "candidate/bias")
+        gates, candidate, *biases = tensors_of(weights, *names, layer=self)
+        joint, bias = torch.cat([gates.T, candidate.T]), torch.cat(biases)
         return {"weight_ih": joint[:, : -self.units], "weight_hh": joint[:, -self.units :], "bias": bias}
 
 
@@ -158,8 +159,8 @@ class KerasGRUCell(AbstractGatedCell):
 
     def forward(self, inputs: Float[Tensor, "R F"], state: Tree) -> tuple[Tensor, Tree]:
         """The new h, and the new state."""
-        self._check(inputs)
-        (h,) = state if isinstance(state, (list, tuple)) else (state,)
+        h = state[0] if isinstance(state, (list, tuple)) and len(state) == 1 else state
+        self._check(inputs, h)
         weight_ih, weight_hh, bias = self.weights
         if self.bias_hh is None:
             new = reset_before(linear(inputs, weight_ih, bias), h, weight_hh)
@@ -174,10 +175,11 @@ class KerasGRUCell(AbstractGatedCell):
             z, r, n = gates.chunk(3, -1)
             return torch.cat([r, z, n], -1)
 
-        bias = ordered(weights["bias"])
+        kernel, recurrent_kernel, bias = tensors_of(weights, "kernel", "recurrent_kernel", "bias", layer=self)
+        bias = ordered(bias)
         biases = {"bias": bias[0], "bias_hh": bias[1]} if self.reset_after else {"bias": bias}
         return {
-            "weight_ih": ordered(weights["kernel"]).T,
-            "weight_hh": ordered(weights["recurrent_kernel"]).T,
+            "weight_ih": ordered(kernel).T,
+            "weight_hh": ordered(recurrent_kernel).T,
             **biases,
         }

@@ -20,7 +20,8 @@ from regard.compat.tfa.cells.gated import (
 from regard.compat.tfa.layers.activations import Activation
 from regard.compat.tfa.layers.deferred import Type
 from regard.compat.tfa.layers.initialisers import Initialiser, fill
-from regard.errors import UnsupportedError
+from regard.compat.tfa.layers.originals import tensors_of
+from regard.errors import ShapeError, UnsupportedError
 from regard.layers.cells.cell import CELLS
 from regard.shapes import Float
 
@@ -32,7 +33,7 @@ class AbstractLSTMCell(AbstractGatedCell):
 
     def _step(self, inputs: Tensor, h: Tensor, c: Tensor, activation: Activation | None) -> tuple[Tensor, Tensor]:
         """The new h and c."""
-        self._check(inputs)
+        self._check(inputs, h, c)
         weight_ih, weight_hh, bias = self.weights
         if activation is None:
             h, c = CELLS["lstm"].step(inputs, (h, c), (weight_ih, weight_hh, bias, torch.zeros_like(bias)))
@@ -111,13 +112,14 @@ class LSTMCell(AbstractLSTMCell):
 
     def forward(self, inputs: Float[Tensor, "R F"], state: Tree) -> tuple[Tensor, LSTMStateTuple]:
         """h and the new state."""
-        c, h = state
+        c, h = _pair(state)
         h, c = self._step(inputs, h, c, self.activation)
         return h, LSTMStateTuple(c, h)
 
     def from_tensorflow(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """A state dict from the arrays of the original: kernel, bias (gates i, g, f, o)."""
-        i, g, f, o = torch.cat([weights["kernel"], weights["bias"][None]]).T.chunk(4)
+        kernel, bias = tensors_of(weights, "kernel", "bias", layer=self)
+        i, g, f, o = torch.cat([kernel, bias[None]]).T.chunk(4)
         f = torch.cat([f[:, :-1], f[:, -1:] + self.forget_bias], 1)
         joint = torch.cat([i, f, g, o])
         size = self.units
@@ -205,17 +207,26 @@ class KerasLSTMCell(AbstractLSTMCell):
 
     def forward(self, inputs: Float[Tensor, "R F"], state: Tree) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """h and the new state (h, c)."""
-        h, c = state
+        h, c = _pair(state)
         h, c = self._step(inputs, h, c, self.activation)
         return h, (h, c)
 
     def from_tensorflow(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """A state dict from the arrays of the original: kernel, recurrent_kernel, bias (gates i, f, g, o)."""
-        return {
-            "weight_ih": weights["kernel"].T,
-            "weight_hh": weights["recurrent_kernel"].T,
-            "bias": weights["bias"],
-        }
+        kernel, recurrent_kernel, bias = tensors_of(weights, "kernel", "recurrent_kernel", "bias", layer=self)
+        return {"weight_ih": kernel.T, "weight_hh": recurrent_kernel.T, "bias": bias}
+
+
+def _pair(state: Any) -> Any:
+    """The two tensors of a state.
+
+    Raises:
+        ShapeError: for anything but two; a tensor of two rows would be two.
+    """
+    if not isinstance(state, (tuple, list)) or len(state) != 2:
+        kind = f"{type(state).__name__} of {len(state)}" if hasattr(state, "__len__") else type(state).__name__
+        raise ShapeError(f"The state of an LSTM is a pair of tensors (R, D); got {kind}. Begin with zero_state.")
+    return state
 
 
 def _refuse_joined(state_is_tuple: bool) -> None:

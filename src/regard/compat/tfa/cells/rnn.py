@@ -15,6 +15,7 @@ from regard.compat.tfa.cells.gated import (
 )
 from regard.compat.tfa.layers.activations import Activation
 from regard.compat.tfa.layers.deferred import Type
+from regard.compat.tfa.layers.originals import tensors_of
 from regard.layers.cells.cell import CELLS
 from regard.shapes import Float
 
@@ -50,7 +51,7 @@ class BasicRNNCell(AbstractGatedCell):
 
     def forward(self, inputs: Float[Tensor, "R F"], state: Float[Tensor, "R D"]) -> tuple[Tensor, Tensor]:
         """The new h, twice."""
-        self._check(inputs)
+        self._check(inputs, state)
         weight_ih, weight_hh, bias = self.weights
         if self.activation is None:
             (new,) = CELLS["rnn"].step(inputs, (state,), (weight_ih, weight_hh, bias, torch.zeros_like(bias)))
@@ -60,5 +61,5 @@ class BasicRNNCell(AbstractGatedCell):
 
     def from_tensorflow(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """A state dict from the arrays of the original: kernel, bias."""
-        kernel = weights["kernel"].T
-        return {"weight_ih": kernel[:, : -self.units], "weight_hh": kernel[:, -self.units :], "bias": weights["bias"]}
+        kernel, bias = tensors_of(weights, "kernel", "bias", layer=self)
+        return {"weight_ih": kernel.T[:, : -self.units], "weight_hh": kernel.T[:, -self.units :], "bias": bias}

@@ -20,12 +20,17 @@ class MultiRNNCell(RNNCell):
     Args:
         cells: from the lowest to the highest.
         state_is_tuple: only True.
+
+    Raises:
+        UnsupportedError: for no cells, or one that is there twice.
     """
 
     def __init__(self, cells: Sequence[Any], state_is_tuple: bool = True) -> None:
         super().__init__()
         if not state_is_tuple:
             raise UnsupportedError("state_is_tuple=False: the state is a tuple here; leave the argument out.")
+        if not isinstance(cells, (list, tuple, nn.ModuleList)):
+            raise UnsupportedError(f"cells must be a list of cells; got {type(cells).__name__}.")
         if not len(cells):
             raise UnsupportedError("A stack needs one cell or more; got none.")
         if len({id(cell) for cell in cells}) < len(cells):
@@ -54,9 +59,16 @@ class MultiRNNCell(RNNCell):
         return super().get_initial_state(inputs, batch_size, dtype)
 
     def forward(self, inputs: Tree, state: Tree) -> tuple[Tensor, Tree]:
-        """A step of every cell."""
-        if len(state) != len(self.cells):
-            raise ShapeError(f"The state has {len(state)} entries for {len(self.cells)} cells: give one for each.")
+        """A step of every cell.
+
+        Raises:
+            ShapeError: for a state that is no tuple of as many entries.
+        """
+        if not isinstance(state, (tuple, list)) or len(state) != len(self.cells):
+            number = f"{len(state)} entries" if isinstance(state, (tuple, list)) else f"the type {type(state).__name__}"
+            raise ShapeError(
+                f"The state has {number} for {len(self.cells)} cells: give a tuple with an entry for each."
+            )
         after = []
         for cell, before in zip(self.cells, state, strict=True):
             inputs, new = cell(inputs, before)

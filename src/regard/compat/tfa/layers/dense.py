@@ -11,6 +11,7 @@ from torch.nn.functional import linear
 from regard.compat.tfa.layers.activations import Activation, activation_of
 from regard.compat.tfa.layers.deferred import DeferredModule, Type, placed, type_of
 from regard.compat.tfa.layers.initialisers import Initialiser, fill
+from regard.compat.tfa.layers.originals import tensors_of
 from regard.errors import ShapeError
 from regard.shapes import Float, describe
 
@@ -91,7 +92,8 @@ class Dense(DeferredModule):
 
     def from_tensorflow(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """A state dict from the arrays of the original: kernel and, if there is one, bias."""
-        return {"weight": weights["kernel"].T} | ({"bias": weights["bias"]} if self.use_bias else {})
+        kernel, *bias = tensors_of(weights, "kernel", *(["bias"] if self.use_bias else []), layer=self)
+        return {"weight": kernel.T} | ({"bias": bias[0]} if bias else {})
 
     def forward(self, inputs: Float[Tensor, "*rows F"]) -> Float[Tensor, "*rows D"]:
         """Outputs (…, units)."""

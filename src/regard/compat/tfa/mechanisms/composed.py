@@ -235,6 +235,11 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
             )
         memory = self._prepared(query.shape[-1])
         assert self.mechanism is not None
+        if self.is_monotonic and state.shape != (len(query), self.alignments_size):
+            raise ShapeError(
+                f"The state of {type(self).__name__} is the alignment (R={len(query)}, S={self.alignments_size}) of "
+                f"the step before; got {tuple(state.shape)}. Begin with initial_state."
+            )
         leaf = state[:, None] if self.is_monotonic else None
         before = State(None, None, leaf, initial_position(len(query), query.device))
         attended, _ = self.mechanism.step(query, memory, before, alignment=True, generator=self._generator(query))
@@ -265,7 +270,7 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
                     f"{', '.join(_NAMES[self.projects_query])}."
                 )
             place, change = _NAMES[self.projects_query][name]
-            renamed[f"mechanism.{place}"] = change(value)
+            renamed[f"mechanism.{place}"] = change(torch.as_tensor(value))
         return renamed
 
     def _generator(self, like: Tensor) -> Generator | None:
@@ -305,11 +310,15 @@ def units_of(units: int | None, num_units: int | None) -> int:
     """The one of two names that was given.
 
     Raises:
-        UnsupportedError: for both or neither.
+        UnsupportedError: for both or neither, or what is no width.
     """
     if (units is None) == (num_units is None):
         raise UnsupportedError(f"units={units} and num_units={num_units} are two names of one number: give one.")
-    return int(units if units is not None else num_units)  # type: ignore[arg-type]
+    wanted: Any = units if units is not None else num_units
+    if isinstance(wanted, Tensor) or not hasattr(wanted, "__index__") or wanted < 1:
+        kind = type(wanted).__name__ if isinstance(wanted, Tensor) else repr(wanted)
+        raise UnsupportedError(f"units must be a whole number, 1 or more, the first argument; got {kind}.")
+    return int(wanted)
 
 
 class Shifted(nn.Module):
