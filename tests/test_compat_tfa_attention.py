@@ -773,3 +773,25 @@ def test_a_subclass_computes_energies_from_the_layers_of_its_base():
     assert not state.alignments[2, 1:].any()
     alone = Located(5, source(), LENGTHS)
     assert alignments_of(alone).shape == (3, 6)  # the weights are made by the first query
+
+
+def test_arguments_in_the_wrong_order_are_named():
+    with pytest.raises(UnsupportedError, match=r"units must be a whole number(.|\n)*got Tensor"):
+        tfa.BahdanauAttention(source(), 4)
+    for wrong in (4.7, 0, "4"):
+        with pytest.raises(UnsupportedError, match="units must be a whole number"):
+            tfa.LuongAttention(wrong, source())
+    with pytest.raises(ShapeError, match=r"memory must be a tensor(.|\n)*units, memory, memory_sequence_length"):
+        tfa.BahdanauAttention(4, [6, 4, 1], source())
+
+
+def test_lengths_memory_inputs_and_states_of_different_batches_are_errors():
+    with pytest.raises(ShapeError, match=r"one for each row of memory(.|\n)*R=6(.|\n)*tile both by tile_batch"):
+        tfa.LuongAttention(4, source(), tfa.tile_batch(LENGTHS, 2))
+    wrapper = tfa.AttentionWrapper(tfa.GRUCell(4), mechanism_of())
+    for wrong in (QUERY[:2], QUERY[:, 0].long()):
+        with pytest.raises(ShapeError, match=r"inputs of a step must be numbers \(R, F\)"):
+            wrapper(wrong, wrapper.zero_state(3))
+    reader = tfa.LuongMonotonicAttention(4, source(), LENGTHS)
+    with pytest.raises(ShapeError, match=r"alignment \(R=3, S=6\) of the step before; got \(3, 2\)"):
+        reader([QUERY, torch.zeros(3, 2)])

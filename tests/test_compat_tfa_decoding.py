@@ -341,3 +341,24 @@ def test_a_helper_of_ones_own_in_the_form_of_tensorflow_1_decodes():
     decoder = tfa.BasicDecoder(nn.GRUCell(2, 3), SpokenHelper(2), torch.zeros(2, 3))
     outputs, _, lengths = tfa.dynamic_decode(decoder, maximum_iterations=9)
     assert (outputs.rnn_output.shape, lengths.tolist()) == ((2, 3, 3), [2, 3])
+
+
+def test_a_basic_decoder_refuses_what_it_would_not_use():
+    cell, sampler, state, layer = nn.GRUCell(2, 3), tfa.TrainingSampler(), torch.zeros(2, 3), nn.Linear(3, 5)
+    with pytest.raises(TypeError, match="got 5 arguments"):
+        tfa.BasicDecoder(cell, sampler, state, layer, 3)
+    with pytest.raises(TypeError, match="got initial_state twice"):
+        tfa.BasicDecoder(cell, sampler, state, initial_state=state)
+    with pytest.raises(TypeError, match="got output_layer twice"):
+        tfa.BasicDecoder(cell, sampler, layer, output_layer=layer)
+    with pytest.raises(UnsupportedError, match=r"output_layer must be a module or a function; got Tensor(.|\n)*helper"):
+        tfa.BasicDecoder(cell, sampler, layer, state)
+    with pytest.raises(UnsupportedError, match="two names of one argument"):
+        tfa.BasicDecoder(cell, sampler, helper=sampler)
+
+
+def test_dynamic_decode_refuses_cells_and_a_number_in_the_place_of_output_time_major():
+    with pytest.raises(UnsupportedError, match=r"runs a Decoder(.|\n)*got GRUCell"):
+        tfa.dynamic_decode(nn.GRUCell(2, 3))
+    with pytest.raises(ConfigError, match=r"output_time_major is 5(.|\n)*maximum_iterations"):
+        tfa.dynamic_decode(small(), 5)

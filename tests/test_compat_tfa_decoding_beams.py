@@ -449,3 +449,24 @@ def test_gather_tree_from_array_orders_an_array_and_keeps_places_beyond_the_leng
     assert torch.equal(tfa.gather_tree_from_array(steps, given["parent_ids"], given["lengths"]), found)
     with pytest.raises(ShapeError, match=r"The array must be \(T=7, B=4, K=3, …\)"):
         tfa.gather_tree_from_array(array[:, :3], given["parent_ids"], given["lengths"])
+
+
+def test_a_beam_search_decoder_is_called_with_its_arguments_in_order():
+    decoder = tfa.BeamSearchDecoder(nn.GRUCell(3, 1), 2, output_layer=nn.Linear(1, 3), maximum_iterations=3)
+    by_name = decoder(START_ARGUMENTS["embedding"], **{k: v for k, v in START_ARGUMENTS.items() if k != "embedding"})
+    in_order = decoder(*START_ARGUMENTS.values())
+    assert torch.equal(in_order[0].predicted_ids, by_name[0].predicted_ids)
+    assert torch.equal(in_order[1].log_probs, by_name[1].log_probs)
+
+
+@pytest.mark.parametrize("end", [-1, 99])
+def test_an_end_token_without_a_logit_is_an_error(end):
+    decoder = tfa.BeamSearchDecoder(nn.GRUCell(3, 1), 2, output_layer=nn.Linear(1, 3), maximum_iterations=3)
+    with pytest.raises(ConfigError, match=f"end_token={end} is none of the N="):
+        decoder(*{**START_ARGUMENTS, "end_token": end}.values())
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.5])
+def test_a_batch_is_tiled_by_a_whole_number_above_0(wrong):
+    with pytest.raises(ConfigError, match="give a whole number, 1 or more"):
+        tfa.tile_batch(torch.zeros(2, 1), wrong)

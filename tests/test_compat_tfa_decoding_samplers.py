@@ -283,3 +283,18 @@ def test_taco_helpers_feed_every_rth_frame_and_stop_at_silence():
         tfa.TacoTrainingHelper(torch.zeros(2, 9), frames, 3, 3)
     with pytest.raises(ConfigError, match="silence=-1"):
         tfa.TacoTestHelper(2, 2, 3, silence=-1)
+
+
+@pytest.mark.parametrize("make", [tfa.ScheduledEmbeddingTrainingSampler, tfa.ScheduledOutputTrainingSampler])
+@pytest.mark.parametrize("wrong", [1.5, -0.1, [0.5, 2.0], torch.nn.Embedding(2, 2)], ids=str)
+def test_what_is_no_sampling_probability_is_refused(make, wrong):
+    with pytest.raises(ConfigError, match="sampling_probability"):
+        make(wrong)
+
+
+def test_training_sampler_refuses_lengths_below_0_and_inputs_that_are_none():
+    with pytest.raises(ShapeError, match="sequence_length has a -3"):
+        tfa.TrainingSampler().initialize(G["inputs"], sequence_length=[4, -3, 2])
+    for wrong in (None, torch.zeros(3)):
+        with pytest.raises(ShapeError, match=r"inputs must be \(B, T, …\)"):
+            tfa.TrainingSampler().initialize(wrong, sequence_length=[4, 0, 2])

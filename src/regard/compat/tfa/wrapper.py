@@ -16,6 +16,7 @@ from regard.compat.tfa.layers.deferred import Type, type_of
 from regard.compat.tfa.mechanisms import AttentionMechanism
 from regard.compat.tfa.state import AlignmentHistory, AttentionWrapperState
 from regard.errors import ShapeError, UnsupportedError
+from regard.shapes import describe
 
 AttentionFunction = Callable[[Any, Tensor, Tree, Any], tuple[Tensor, Tensor, Tree]]
 
@@ -94,7 +95,7 @@ class AttentionWrapper(RNNCell):
             self._check_rows(
                 tree.rows(self.initial_cell_state),
                 "initial_cell_state",
-                "Tile it by tile_batch(state, multiplier=beam_width)",
+                "tile_batch(state, multiplier=beam_width)",
             )
 
     def _layers(self, size: Any, layer: Any, dtype: Type) -> nn.ModuleList | None:
@@ -177,7 +178,7 @@ class AttentionWrapper(RNNCell):
             rows, dtype = like.shape[0], like.dtype if like.is_floating_point() else dtype
         if rows is None:
             raise ShapeError("Give inputs or batch_size: the state has a row for each of them.")
-        self._check_rows(rows, "the requested state", "Tile the encoder's output by tile_batch, and ask for a state of")
+        self._check_rows(rows, "the requested state", "tile_batch(encoder_output, beam_width)")
         self._build()
         first = next(tree.leaves(self.attention_mechanisms[0].values))
         kind = type_of(dtype) or first.dtype
@@ -202,13 +203,13 @@ class AttentionWrapper(RNNCell):
             state: from `get_initial_state` or the step before.
 
         Raises:
-            ShapeError: if a memory has another number of rows than the inputs.
+            ShapeError: if inputs, state and a memory differ in their number of rows, or the inputs are ids (R,).
             UnsupportedError: for a state of another kind.
         """
         if not isinstance(state, AttentionWrapperState):
             state = _as_state(state)
         cell_output, cell_state = self.cell(self.cell_input_fn(inputs, state.attention), state.cell_state)
-        self._check_rows(len(cell_output), "the cell's output", "Tile the memory by tile_batch(memory, beam_width)")
+        self._check_rows(len(cell_output), "the cell's output", "tile_batch(memory, beam_width)")
         states, histories = state.attention_state, state.alignment_history
         if not self.is_multi:
             states, histories = (states,), (histories,)
@@ -242,8 +243,9 @@ class AttentionWrapper(RNNCell):
             if (expected := mechanism.batch_size) != rows:
                 raise ShapeError(
                     f"{name} has {rows} rows and the memory of {type(mechanism).__name__} has {expected}.\n"
-                    f"  With a BeamSearchDecoder every row of memory, lengths and first state has to be there "
-                    f"beam_width times, by tile_batch (not torch.tile): {advice} batch_size * beam_width rows."
+                    "  The memory must be that of this batch: call setup_memory(memory, lengths) for every batch. With "
+                    "a BeamSearchDecoder every row of memory, lengths and first state has to be there beam_width "
+                    f"times, by tile_batch (not torch.tile), as {advice}: batch_size * beam_width rows."
                 )
 
 
@@ -265,6 +267,14 @@ def compute_attention(
 
 
 def _joined(inputs: Tensor, attention: Tensor) -> Tensor:
+    if not isinstance(inputs, Tensor) or inputs.shape[:-1] != attention.shape[:-1]:
+        shown = {"attention": ("R A", attention)} | ({"inputs": ("R F", inputs)} if isinstance(inputs, Tensor) else {})
+        raise ShapeError(
+            "The inputs of a step must be numbers (R, F), with the rows of the state.\n"
+            + describe(shown)
+            + "\n  Embed ids first, and begin with a state of as many rows; inputs that are no tensor need a "
+            "cell_input_fn."
+        )
     return torch.cat([inputs, attention], -1)
 
 

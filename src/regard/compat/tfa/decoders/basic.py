@@ -45,6 +45,10 @@ class BasicDecoder(BaseDecoder):
         initial_state: the cell's first state, in the form of TensorFlow 1.
         **kwargs: those of `BaseDecoder`.
 
+    Raises:
+        UnsupportedError: for a sampler or an output layer that is none.
+        TypeError: for too many arguments, or one that is given twice.
+
     >>> from regard.compat.tfa import TrainingSampler
     >>> cell, sampler = nn.GRUCell(3, 4), TrainingSampler()
     >>> decoder = BasicDecoder(cell, sampler, nn.Linear(4, 7))
@@ -65,14 +69,34 @@ class BasicDecoder(BaseDecoder):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if sampler is not None and helper is not None:
+            raise UnsupportedError("sampler and helper are two names of one argument: give one.")
         sampler = helper if sampler is None else sampler
         if not callable(getattr(sampler, "next_inputs", None)):
             raise UnsupportedError(f"sampler must be a Sampler, or a Helper; got {type(sampler).__name__}.")
         if len(layer_or_state) == 1 and (layer_or_state[0] is None or callable(layer_or_state[0])):
-            output_layer = layer_or_state[0] if output_layer is None else output_layer
-        elif layer_or_state:
-            initial_state = layer_or_state[0]
-            output_layer = layer_or_state[1] if len(layer_or_state) > 1 else output_layer
+            names: tuple[str, ...] = ("output_layer",)
+        else:
+            names = ("initial_state", "output_layer")
+        if len(layer_or_state) > len(names):
+            raise TypeError(
+                "BasicDecoder takes cell, sampler, output_layer, or cell, helper, initial_state, output_layer; got "
+                f"{2 + len(layer_or_state)} arguments. Give those of BaseDecoder by name."
+            )
+        for name, value in zip(names, layer_or_state):
+            if value is None:
+                continue
+            if (initial_state if name == "initial_state" else output_layer) is not None:
+                raise TypeError(f"BasicDecoder got {name} twice.")
+            if name == "initial_state":
+                initial_state = value
+            else:
+                output_layer = value
+        if output_layer is not None and not callable(output_layer):
+            raise UnsupportedError(
+                f"output_layer must be a module or a function; got {type(output_layer).__name__}. The form of "
+                "TensorFlow 1 is BasicDecoder(cell, helper, initial_state, output_layer)."
+            )
         self.cell = as_cell(cell)
         self.sampler: Any = sampler
         self.output_layer = output_layer

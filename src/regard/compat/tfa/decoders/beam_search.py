@@ -170,6 +170,25 @@ class BeamSearchDecoder(BaseDecoder):
         """That of the state, and long."""
         return BeamSearchDecoderOutput(self._dtype, torch.long, torch.long)
 
+    def forward(  # type: ignore[override]
+        self,
+        embedding: Any = None,
+        start_tokens: Any = None,
+        end_token: Any = None,
+        initial_state: Any = None,
+        training: bool | None = None,
+        **kwargs: Any,
+    ) -> tuple[Any, Any, Tensor]:
+        """Searches by `dynamic_decode`.
+
+        Args:
+            embedding, start_tokens, end_token, initial_state: as in `initialize`.
+            training: as in `dynamic_decode`.
+            **kwargs: for the `initialize` of a subclass.
+        """
+        kwargs |= {"start_tokens": start_tokens, "end_token": end_token}
+        return super().forward(embedding, initial_state, training, **kwargs)
+
     def initialize(  # type: ignore[override]
         self, embedding: Any = None, start_tokens: Any = None, end_token: Any = None, initial_state: Any = None
     ) -> tuple[Tensor, Any, BeamSearchDecoderState]:
@@ -220,11 +239,16 @@ class BeamSearchDecoder(BaseDecoder):
             inputs: (B, K, …).
             state: of the step before.
             training: without effect; `dynamic_decode` sets the modes of modules.
+
+        Raises:
+            ConfigError: for an end token that has no logit.
         """
         outputs, cell_state = self.cell(map_structure(_merged, inputs), map_structure(_merged, state.cell_state))
         logits = self._split(outputs)
         if self.output_layer is not None:
             logits = self.output_layer(logits)
+        if not 0 <= self._end_token < logits.shape[-1]:
+            raise ConfigError(f"end_token={self._end_token} is none of the N={logits.shape[-1]} ids of the logits.")
         log_probabilities = self._normalised(logits, outputs)
         weights = None
         if self._penalty.uses_weights:

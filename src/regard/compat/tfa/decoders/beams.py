@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from regard.compat.tfa.arrays import TensorArray
 from regard.compat.tfa.structure import map_structure
-from regard.errors import RegardError, ShapeError
+from regard.errors import ConfigError, RegardError, ShapeError
 from regard.shapes import Float, Int, describe
 
 
@@ -18,7 +19,7 @@ def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:
 
     Args:
         t: tensors (B, …).
-        multiplier: how often.
+        multiplier: how often, 1 or more.
         name: without effect.
 
     Returns:
@@ -26,10 +27,18 @@ def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:
 
     Raises:
         ShapeError: for a tensor without rows.
+        ConfigError: for another multiplier.
 
     >>> tile_batch((torch.tensor([1, 2]),), 2)
     (tensor([1, 1, 2, 2]),)
     """
+
+    try:
+        count = index(multiplier)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise ConfigError(f"multiplier is {multiplier!r}; give a whole number, 1 or more: the width of the beam.")
 
     def tiled(leaf: Any) -> Any:
         if isinstance(leaf, TensorArray):
@@ -38,7 +47,7 @@ def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:
             leaf = torch.as_tensor(leaf)
         if leaf.dim() < 1:
             raise ShapeError("t must have rows to repeat, (B, …); got a scalar.")
-        return leaf.repeat_interleave(multiplier, 0)
+        return leaf.repeat_interleave(count, 0)
 
     if isinstance(t, list) and t and not isinstance(t[0], Tensor | TensorArray | list | tuple | dict):
         return tiled(t)  # a vector, as lengths may be given

@@ -54,10 +54,19 @@ def dynamic_decode(
 
     Raises:
         ShapeError: for a `maximum_iterations` that is no scalar.
-        ConfigError: for one below 1.
-        UnsupportedError: for `impute_finished` with a decoder that orders its items anew, and for `training` with one
-            that has no modes.
+        ConfigError: for one below 1, or an `output_time_major` that is neither True nor False.
+        UnsupportedError: for a decoder that is none, for `impute_finished` with one that orders its items anew, and for
+            `training` with one that has no modes.
     """
+    if not (hasattr(decoder, "initialize") and hasattr(decoder, "step")):
+        raise UnsupportedError(
+            f"dynamic_decode runs a Decoder, as BasicDecoder(cell, sampler); got {type(decoder).__name__}."
+        )
+    if not isinstance(output_time_major, bool):
+        raise ConfigError(
+            f"output_time_major is {output_time_major!r}; it is True or False. Give a number of steps by name, as "
+            "maximum_iterations."
+        )
     limit = _limit(maximum_iterations)
     with _mode(decoder, training):
         if isinstance(decoder, Decoder):

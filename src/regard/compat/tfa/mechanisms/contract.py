@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -135,6 +136,7 @@ class AttentionMechanism(nn.Module):
             ShapeError: for lengths and a mask, lengths of 0, or a memory of fewer than three axes.
         """
         memory = _with_tuples(memory)
+        _check_tensors(memory)
         for leaf in tree.leaves(memory):
             if leaf.dim() < 3:
                 raise ShapeError(
@@ -150,6 +152,12 @@ class AttentionMechanism(nn.Module):
         lengths = None
         if memory_sequence_length is not None:
             lengths = torch.as_tensor(memory_sequence_length, device=first.device)
+            if lengths.shape != first.shape[:1]:
+                raise ShapeError(
+                    "memory_sequence_length must be (R,), one for each row of memory.\n"
+                    + describe({"memory": ("R S M", first), "memory_sequence_length": ("R", lengths)})
+                    + "\n  With a beam, tile both by tile_batch."
+                )
         mask = keep_mask(first, memory_mask, lengths, name="memory")
         if lengths is not None and len(lengths) and int(lengths.min()) < 1:
             row = int(lengths.argmin())
@@ -267,6 +275,19 @@ class AttentionMechanism(nn.Module):
             custom_objects: without effect.
         """
         return cls(**config)
+
+
+def _check_tensors(memory: Any) -> None:
+    """Refuses leaves that are no tensors, as lengths in the place of the memory."""
+    if memory is None or isinstance(memory, Tensor) or dataclasses.is_dataclass(memory):
+        return
+    if not isinstance(memory, (tuple, dict)):
+        raise ShapeError(
+            f"memory must be a tensor (R, S, ...), or a tree of them; got {type(memory).__name__}. The order is units, "
+            "memory, memory_sequence_length."
+        )
+    for part in memory.values() if isinstance(memory, dict) else memory:
+        _check_tensors(part)
 
 
 def _with_tuples(memory: Any) -> Tree:

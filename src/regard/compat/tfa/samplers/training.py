@@ -13,7 +13,7 @@ from regard.compat.tfa.samplers.contract import Sampler
 from regard.compat.tfa.samplers.draws import Draws
 from regard.compat.tfa.samplers.embedding import embedding_of
 from regard.compat.tfa.structure import flatten, map_structure
-from regard.errors import ShapeError
+from regard.errors import ConfigError, ShapeError
 from regard.shapes import Bool, Int, describe
 
 
@@ -52,12 +52,17 @@ class TrainingSampler(Sampler):
             mask: (B, T) bool instead, True at real steps, which come first; (T, B) if time-major.
 
         Raises:
-            ShapeError: for lengths and a mask, or one of them with another shape, type or range, and for a mask with a
-                real step after padding.
+            ShapeError: for inputs that are no such tensors, for lengths and a mask, or one of them with another shape,
+                type or range, and for a mask with a real step after padding.
         """
         time = 0 if self.time_major else 1
         self.inputs = inputs
-        first = flatten(inputs)[0]
+        first = next(iter(flatten(inputs)), None)
+        if not isinstance(first, Tensor) or first.dim() < 2:
+            got = type(first).__name__ if not isinstance(first, Tensor) else tuple(first.shape)
+            raise ShapeError(
+                f"inputs must be (B, T, …), (T, B, …) if time-major, or a structure of such tensors; got {got}."
+            )
         steps, self._batch_size = first.shape[time], first.shape[1 - time]
         if sequence_length is not None and mask is not None:
             raise ShapeError("Give sequence_length or mask, not both: each says which steps are real.")
@@ -76,6 +81,8 @@ class TrainingSampler(Sampler):
         self._longest = int(lengths.max()) if len(lengths) else 0
         if self._longest > steps:
             raise ShapeError(f"sequence_length has a {self._longest}, but the inputs have T={steps} steps.")
+        if len(lengths) and int(lengths.min()) < 0:
+            raise ShapeError(f"sequence_length has a {int(lengths.min())}; it must be 0 to T={steps}.")
         self._arrays = map_structure(lambda each: TensorArray(each.unbind(time)), inputs)
         self.zero_inputs = map_structure(lambda each: each.new_zeros(_without(each, time)), inputs)
         return self.sequence_length == 0, self._read(self._arrays, 0)
@@ -113,6 +120,7 @@ class ScheduledEmbeddingTrainingSampler(TrainingSampler):
 
     Raises:
         ShapeError: for a probability that is neither a scalar nor a vector.
+        ConfigError: for one below 0 or above 1.
 
     Source: Bengio et al. 2015, Scheduled Sampling for Sequence Prediction with Recurrent Neural Networks.
     """
@@ -177,6 +185,7 @@ class ScheduledOutputTrainingSampler(TrainingSampler):
 
     Raises:
         ShapeError: for a probability that is neither a scalar nor a vector.
+        ConfigError: for one below 0 or above 1.
     """
 
     def __init__(
@@ -234,13 +243,21 @@ def checked_probability(probability: float | Tensor) -> Tensor:
 
     Raises:
         ShapeError: if it is neither a scalar nor a vector.
+        ConfigError: if it is no probability.
     """
-    tensor = torch.as_tensor(probability)
+    try:
+        tensor = torch.as_tensor(probability)
+    except (TypeError, ValueError, RuntimeError):
+        raise ConfigError(
+            f"sampling_probability must be a number from 0 to 1, or a tensor (B,); got {type(probability).__name__}."
+        ) from None
     if tensor.dim() > 1:
         raise ShapeError(
             "sampling_probability must be a scalar or a vector (B,).\n"
             + describe({"sampling_probability": ("B", tensor)})
         )
+    if not bool(((tensor >= 0) & (tensor <= 1)).all()):
+        raise ConfigError(f"sampling_probability={tensor.tolist()} must lie between 0 and 1.")
     return tensor
 
 
