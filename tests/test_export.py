@@ -35,7 +35,7 @@ class Encodes(torch.nn.Module):
         encoded = self.encoder.encode(ids, mask)
         return encoded.memory, *tree.leaves(encoded.final_state)
 
-for cell, bidirectional in (("lstm", True), ("gru", False), ("rnn", False)):
+for cell, bidirectional in (("lstm", True), ("gru", False), ("rnn", False), ("gru_reset_before", True)):
     torch.manual_seed(0)
     module = Encodes(layers.RecurrentStack(3, 2, cell=cell, bidirectional=bidirectional)).eval()
     ids, mask = torch.randint(7, (3, 5)), torch.arange(5) < torch.tensor([5, 3, 1])[:, None]

@@ -46,6 +46,10 @@ class AbstractCell(ABC):
     def update(self, x: Float[Tensor, "R G"], s: Float[Tensor, "R G"], state: State) -> State:
         """The new state, from the gates of the input and of the state, in elementary operations."""
 
+    def advance(self, x: Float[Tensor, "R G"], state: State, w_hh: Tensor, b_hh: Tensor) -> State:
+        """The new state, from the gates of the input and the state's weights, in elementary operations."""
+        return self.update(x, linear(state[0], w_hh, b_hh), state)
+
 
 class LstmCell(AbstractCell):
     """Long short-term memory."""
@@ -90,7 +94,7 @@ class RnnCell(AbstractCell):
 class ResetBeforeCell(AbstractCell):
     """Gated recurrent unit whose reset gate multiplies the state before the product.
 
-    Its candidate is no sum of the gates x and s, so only its layer (`ResetBeforeGRU`) takes its steps.
+    Its candidate is no sum of the gates x and s, so it advances from the state's weights only.
     """
 
     layer, num_tensors = ResetBeforeGRU, 1
@@ -100,9 +104,11 @@ class ResetBeforeCell(AbstractCell):
 
     def update(self, x: Tensor, s: Tensor, state: State) -> State:
         raise UnsupportedError(
-            "A GRU with the reset gate before the product cannot be exported for any length, nor run over padding in "
-            "a program: its candidate is not a sum of gates. Use cell='gru'."
+            "The candidate of a GRU with the reset gate before the product is not a sum of gates: use `advance`."
         )
+
+    def advance(self, x: Tensor, state: State, w_hh: Tensor, b_hh: Tensor) -> State:
+        return (reset_before(x + b_hh, state[0], w_hh),)
 
 
 CELLS: dict[str, AbstractCell] = {
@@ -119,11 +125,13 @@ def name_of(layer: nn.Module) -> str | None:
 
 
 def parameters(layer: Any) -> list[Parameters]:
-    """The weights of a layer of torch's, of each of its directions."""
-    kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    """The weights of a layer of torch's or a `ResetBeforeGRU`, whose b_hh are zeros, of each of its directions."""
+    kinds = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
+    if has_one := isinstance(layer, ResetBeforeGRU):
+        kinds = ["weight_ih", "weight_hh", "bias"]
     suffixes = ["", "_reverse"] if layer.bidirectional else [""]
-    weights: Any = [tuple(getattr(layer, f"{kind}_l0{suffix}") for kind in kinds) for suffix in suffixes]
-    return weights
+    weights: Any = [[getattr(layer, f"{kind}_l0{suffix}") for kind in kinds] for suffix in suffixes]
+    return [(*each, torch.zeros_like(each[2])) if has_one else tuple(each) for each in weights]
 
 
 def ineligible_layer(layer: Any, name: str = "the layer") -> str | None:

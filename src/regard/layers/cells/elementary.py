@@ -27,7 +27,7 @@ def wanted() -> bool:
 def step(cell: str, x: Float[Tensor, "B F"], state: State, weights: Parameters) -> State:
     """One step of a layer."""
     w_ih, w_hh, b_ih, b_hh = weights
-    return CELLS[cell].update(linear(x, w_ih, b_ih), linear(state[0], w_hh, b_hh), state)
+    return CELLS[cell].advance(linear(x, w_ih, b_ih), state, w_hh, b_hh)
 
 
 def run(

@@ -23,7 +23,7 @@ def run(
     """Outputs, zero at padding, and the final state, directions side by side; as the layer does over packed rows.
 
     Args:
-        layer: an `nn.LSTM`, `nn.GRU` or `nn.RNN` of one layer.
+        layer: an `nn.LSTM`, `nn.GRU`, `nn.RNN` or `ResetBeforeGRU` of one layer.
         first: the first state, directions side by side; zeros when None.
 
     Raises:
@@ -45,7 +45,7 @@ def run(
             state: State, inputs: tuple[Tensor, Tensor], weights: tuple[Tensor, Tensor] = (w_hh, b_hh)
         ) -> tuple[State, Tensor]:
             gates, real = inputs
-            after = CELLS[cell].update(gates, linear(state[0], *weights), state)
+            after = CELLS[cell].advance(gates, state, *weights)
             state = tuple(torch.where(real, a, b) for a, b in zip(after, state, strict=True))
             return state, state[0].clone()
 
