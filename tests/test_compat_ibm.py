@@ -327,3 +327,9 @@ def test_the_search_says_what_it_does_not_do():
     few = TopKDecoder(decoder(max_len=1), 9)(**encoded())[2]
     assert few["topk_length"] == [[1] * 5 + [0] * 4] * B
     assert few["score"][:, 5:].isinf().all()
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5])
+def test_a_number_of_sequences_is_a_whole_number_above_0(k):
+    with pytest.raises(ConfigError, match="give a number of sequences, 1 or more"):
+        TopKDecoder(DecoderRNN(10, 7, 4, sos_id=1, eos_id=2), k)

@@ -14,7 +14,7 @@ from regard.compat.ibm.decoder import DecoderRNN, Function
 from regard.compat.ibm.recurrent import Hidden
 from regard.config.search import Search
 from regard.decoding import Hypothesis, SimpleDecoder, search
-from regard.errors import UnsupportedError
+from regard.errors import ConfigError, UnsupportedError
 from regard.shapes import Bool, Float, Int
 
 
@@ -34,6 +34,9 @@ class TopKDecoder(nn.Module):
         decoder_rnn: the decoder.
         k: the beam's width, and how many sequences are returned.
 
+    Raises:
+        ConfigError: for a k below 1.
+
     >>> decoder = TopKDecoder(DecoderRNN(10, 7, 4, sos_id=1, eos_id=2).eval(), 3)
     >>> outputs, hidden, about = decoder(encoder_hidden=torch.zeros(1, 2, 4))
     >>> about["score"].shape, about["topk_sequence"][0].shape
@@ -42,6 +45,8 @@ class TopKDecoder(nn.Module):
 
     def __init__(self, decoder_rnn: DecoderRNN, k: int) -> None:
         super().__init__()
+        if not isinstance(k, int) or k < 1:
+            raise ConfigError(f"k is {k!r}; give a number of sequences, 1 or more.")
         self.rnn = decoder_rnn
         self.k = k
 
