@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.compat import tfa
-from regard.errors import ConfigError, RegardError, ShapeError
+from regard.errors import ConfigError, DataError, RegardError, ShapeError
 from tfa_models import case_of, close, golden
 
 torch.set_num_threads(1)
@@ -298,3 +298,11 @@ def test_training_sampler_refuses_lengths_below_0_and_inputs_that_are_none():
     for wrong in (None, torch.zeros(3)):
         with pytest.raises(ShapeError, match=r"inputs must be \(B, T, …\)"):
             tfa.TrainingSampler().initialize(wrong, sequence_length=[4, 0, 2])
+
+
+@pytest.mark.parametrize("wrong", [-1, 99])
+def test_start_tokens_without_a_row_of_the_embedding_are_refused(wrong):
+    with pytest.raises(DataError, match=f"start_tokens has ids from .*{wrong}.*, and the embedding has N=3 rows"):
+        tfa.GreedyEmbeddingHelper(torch.eye(3), [1, wrong], 2).initialize()
+    with pytest.raises(DataError, match="the embedding has N=3 rows"):
+        tfa.BeamSearchDecoder(torch.nn.GRUCell(3, 3), 2).initialize(torch.eye(3), [1, wrong], 2, torch.zeros(4, 3))

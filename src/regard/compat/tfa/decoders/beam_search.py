@@ -214,7 +214,7 @@ class BeamSearchDecoder(BaseDecoder):
             raise ShapeError("initial_state is missing: give the cell's first state, a row for each hypothesis.")
         device, self._dtype = leaves[0].device, leaves[0].dtype
         self._embed = embedding_of(self._embedding_fn if embedding is None else None, embedding)
-        starts, self._end_token = tokens_and_end(start_tokens, end_token, device)
+        starts, self._end_token = tokens_and_end(start_tokens, end_token, device, embedding)
         self._batch_size, width = len(starts), self._beam_width
         cell_state = map_structure(self._split, initial_state)
         self._start_inputs = self._embed(starts[:, None].expand(-1, width))

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.errors import RegardError, ShapeError
+from regard.errors import DataError, RegardError, ShapeError
 from regard.shapes import describe
 
 
@@ -72,11 +72,14 @@ def none_finished(count: int, device: torch.device | None = None) -> Tensor:
     return torch.zeros(count, dtype=torch.bool, device=device)
 
 
-def tokens_and_end(start_tokens: Any, end_token: Any, device: torch.device | None) -> tuple[Tensor, int]:
+def tokens_and_end(
+    start_tokens: Any, end_token: Any, device: torch.device | None, embedding: Any = None
+) -> tuple[Tensor, int]:
     """Start tokens (B,) of type long, and the end token.
 
     Raises:
         ShapeError: for start tokens that are no vector of ids, or an end that is no single id.
+        DataError: for start tokens of which the embedding, if it is a table (N, E), has no row.
     """
     if start_tokens is None or end_token is None:
         absent = "start_tokens" if start_tokens is None else "end_token"
@@ -90,4 +93,10 @@ def tokens_and_end(start_tokens: Any, end_token: Any, device: torch.device | Non
         )
     if end.dim() != 0 or end.is_floating_point():
         raise ShapeError("end_token must be a scalar, one id for all items.\n" + describe({"end_token": ("", end)}))
+    if isinstance(embedding, Tensor) and len(starts):
+        first, last = int(starts.min()), int(starts.max())
+        if first < 0 or last >= len(embedding):
+            raise DataError(
+                f"start_tokens has ids from {first} to {last}, and the embedding has N={len(embedding)} rows."
+            )
     return starts.long(), int(end)

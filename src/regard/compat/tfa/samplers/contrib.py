@@ -32,7 +32,18 @@ class Helper(Sampler):
     """
 
 
-class TrainingHelper(TrainingSampler, Helper):
+class GivenHelper(Helper):
+    """A helper around a sampler, whose `initialize` gets what the constructor was given."""
+
+    def _give(self, *arguments: Any, **named: Any) -> None:
+        self._arguments, self._named = arguments, named
+
+    def initialize(self, name: str | None = None) -> tuple[Tensor, Any]:
+        """Begins a decoding."""
+        return super().initialize(*self._arguments, **self._named)  # type: ignore[safe-super]
+
+
+class TrainingHelper(GivenHelper, TrainingSampler):  # type: ignore[misc]
     """`TrainingSampler` of given inputs.
 
     Args:
@@ -46,14 +57,10 @@ class TrainingHelper(TrainingSampler, Helper):
         self, inputs: Any, sequence_length: Tensor | Sequence[int], time_major: bool = False, name: str | None = None
     ) -> None:
         super().__init__(time_major)
-        self._given = {"inputs": inputs, "sequence_length": sequence_length}
-
-    def initialize(self, name: str | None = None) -> tuple[Tensor, Any]:  # type: ignore[override]
-        """Begins a decoding."""
-        return super().initialize(**self._given)
+        self._give(inputs=inputs, sequence_length=sequence_length)
 
 
-class ScheduledEmbeddingTrainingHelper(ScheduledEmbeddingTrainingSampler, Helper):
+class ScheduledEmbeddingTrainingHelper(GivenHelper, ScheduledEmbeddingTrainingSampler):  # type: ignore[misc]
     """`ScheduledEmbeddingTrainingSampler` of given inputs.
 
     Args:
@@ -74,14 +81,10 @@ class ScheduledEmbeddingTrainingHelper(ScheduledEmbeddingTrainingSampler, Helper
         name: str | None = None,
     ) -> None:
         super().__init__(sampling_probability, None, time_major, seed, scheduling_seed)
-        self._given = {"inputs": inputs, "sequence_length": sequence_length, "embedding": embedding}
-
-    def initialize(self, name: str | None = None) -> tuple[Tensor, Any]:  # type: ignore[override]
-        """Begins a decoding."""
-        return super().initialize(**self._given)
+        self._give(inputs=inputs, sequence_length=sequence_length, embedding=embedding)
 
 
-class ScheduledOutputTrainingHelper(ScheduledOutputTrainingSampler, Helper):
+class ScheduledOutputTrainingHelper(GivenHelper, ScheduledOutputTrainingSampler):  # type: ignore[misc]
     """`ScheduledOutputTrainingSampler` of given inputs.
 
     Args:
@@ -102,14 +105,10 @@ class ScheduledOutputTrainingHelper(ScheduledOutputTrainingSampler, Helper):
         name: str | None = None,
     ) -> None:
         super().__init__(sampling_probability, time_major, seed, next_inputs_fn)
-        self._given = {"inputs": inputs, "sequence_length": sequence_length, "auxiliary_inputs": auxiliary_inputs}
-
-    def initialize(self, name: str | None = None) -> tuple[Tensor, Any]:  # type: ignore[override]
-        """Begins a decoding."""
-        return super().initialize(**self._given)
+        self._give(inputs=inputs, sequence_length=sequence_length, auxiliary_inputs=auxiliary_inputs)
 
 
-class CustomHelper(CustomSampler, Helper):
+class CustomHelper(GivenHelper, CustomSampler):  # type: ignore[misc]
     """`CustomSampler` whose `initialize_fn` takes nothing.
 
     Args:
@@ -126,13 +125,10 @@ class CustomHelper(CustomSampler, Helper):
         sample_ids_dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(lambda inputs: initialize_fn(), sample_fn, next_inputs_fn, sample_ids_shape, sample_ids_dtype)
-
-    def initialize(self, name: str | None = None) -> tuple[Tensor, Any]:  # type: ignore[override]
-        """Begins a decoding by `initialize_fn`."""
-        return super().initialize(None)
+        self._give(None)
 
 
-class InferenceHelper(InferenceSampler, Helper):
+class InferenceHelper(GivenHelper, InferenceSampler):  # type: ignore[misc]
     """`InferenceSampler` of given inputs.
 
     Args:
@@ -150,14 +146,10 @@ class InferenceHelper(InferenceSampler, Helper):
         next_inputs_fn: Callable[[Any], Any] | None = None,
     ) -> None:
         super().__init__(sample_fn, sample_shape, sample_dtype, end_fn, next_inputs_fn)
-        self._given = start_inputs
-
-    def initialize(self, name: str | None = None) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        """Begins a decoding."""
-        return super().initialize(self._given)
+        self._give(start_inputs)
 
 
-class GreedyEmbeddingHelper(GreedyEmbeddingSampler, Helper):
+class GreedyEmbeddingHelper(GivenHelper, GreedyEmbeddingSampler):  # type: ignore[misc]
     """`GreedyEmbeddingSampler` of given tokens.
 
     Args:
@@ -168,14 +160,10 @@ class GreedyEmbeddingHelper(GreedyEmbeddingSampler, Helper):
 
     def __init__(self, embedding: Any, start_tokens: Any, end_token: Any) -> None:
         super().__init__()
-        self._given = (embedding, start_tokens, end_token)
-
-    def initialize(self, name: str | None = None) -> tuple[Tensor, Any]:  # type: ignore[override]
-        """Begins a decoding."""
-        return super().initialize(*self._given)
+        self._give(embedding, start_tokens, end_token)
 
 
-class SampleEmbeddingHelper(SampleEmbeddingSampler, Helper):
+class SampleEmbeddingHelper(GivenHelper, SampleEmbeddingSampler):  # type: ignore[misc]
     """`SampleEmbeddingSampler` of given tokens.
 
     Args:
@@ -192,14 +180,10 @@ class SampleEmbeddingHelper(SampleEmbeddingSampler, Helper):
         seed: int | Tensor | None = None,
     ) -> None:
         super().__init__(None, softmax_temperature, seed)
-        self._given = (embedding, start_tokens, end_token)
-
-    def initialize(self, name: str | None = None) -> tuple[Tensor, Any]:  # type: ignore[override]
-        """Begins a decoding."""
-        return super().initialize(*self._given)
+        self._give(embedding, start_tokens, end_token)
 
 
-class TopKSampleEmbeddingHelper(TopKSampleEmbeddingSampler, Helper):
+class TopKSampleEmbeddingHelper(GivenHelper, TopKSampleEmbeddingSampler):  # type: ignore[misc]
     """`TopKSampleEmbeddingSampler` of given tokens (Texar).
 
     Args:
@@ -217,14 +201,10 @@ class TopKSampleEmbeddingHelper(TopKSampleEmbeddingSampler, Helper):
         seed: int | Tensor | None = None,
     ) -> None:
         super().__init__(None, top_k, softmax_temperature, seed)
-        self._given = (embedding, start_tokens, end_token)
-
-    def initialize(self, name: str | None = None) -> tuple[Tensor, Any]:  # type: ignore[override]
-        """Begins a decoding."""
-        return super().initialize(*self._given)
+        self._give(embedding, start_tokens, end_token)
 
 
-class TopPSampleEmbeddingHelper(TopPSampleEmbeddingSampler, Helper):
+class TopPSampleEmbeddingHelper(GivenHelper, TopPSampleEmbeddingSampler):  # type: ignore[misc]
     """`TopPSampleEmbeddingSampler` of given tokens (Texar).
 
     Args:
@@ -242,14 +222,10 @@ class TopPSampleEmbeddingHelper(TopPSampleEmbeddingSampler, Helper):
         seed: int | Tensor | None = None,
     ) -> None:
         super().__init__(None, p, softmax_temperature, seed)
-        self._given = (embedding, start_tokens, end_token)
-
-    def initialize(self, name: str | None = None) -> tuple[Tensor, Any]:  # type: ignore[override]
-        """Begins a decoding."""
-        return super().initialize(*self._given)
+        self._give(embedding, start_tokens, end_token)
 
 
-class SoftmaxEmbeddingHelper(SoftmaxEmbeddingSampler, Helper):
+class SoftmaxEmbeddingHelper(GivenHelper, SoftmaxEmbeddingSampler):  # type: ignore[misc]
     """`SoftmaxEmbeddingSampler` of given tokens (Texar).
 
     Args:
@@ -268,14 +244,10 @@ class SoftmaxEmbeddingHelper(SoftmaxEmbeddingSampler, Helper):
         use_finish: bool = True,
     ) -> None:
         super().__init__(tau, stop_gradient, use_finish)
-        self._given = (embedding, start_tokens, end_token)
-
-    def initialize(self, name: str | None = None) -> tuple[Tensor, Any]:  # type: ignore[override]
-        """Begins a decoding."""
-        return super().initialize(*self._given)
+        self._give(embedding, start_tokens, end_token)
 
 
-class GumbelSoftmaxEmbeddingHelper(GumbelSoftmaxEmbeddingSampler, Helper):
+class GumbelSoftmaxEmbeddingHelper(GivenHelper, GumbelSoftmaxEmbeddingSampler):  # type: ignore[misc]
     """`GumbelSoftmaxEmbeddingSampler` of given tokens (Texar).
 
     Args:
@@ -295,8 +267,4 @@ class GumbelSoftmaxEmbeddingHelper(GumbelSoftmaxEmbeddingSampler, Helper):
         use_finish: bool = True,
     ) -> None:
         super().__init__(tau, straight_through, stop_gradient, use_finish)
-        self._given = (embedding, start_tokens, end_token)
-
-    def initialize(self, name: str | None = None) -> tuple[Tensor, Any]:  # type: ignore[override]
-        """Begins a decoding."""
-        return super().initialize(*self._given)
+        self._give(embedding, start_tokens, end_token)

@@ -50,8 +50,9 @@ class GreedyEmbeddingSampler(Sampler):
             RegardError: without an embedding, or tokens of another shape.
         """
         self._embed = embedding_of(self.embedding_fn, embedding)
-        device = embedding.device if isinstance(embedding, Tensor) and self.embedding_fn is None else None
-        self.start_tokens, self.end_token = tokens_and_end(start_tokens, end_token, device)
+        table = embedding if isinstance(embedding, Tensor) and self.embedding_fn is None else None
+        device = None if table is None else table.device
+        self.start_tokens, self.end_token = tokens_and_end(start_tokens, end_token, device, table)
         self._batch_size = len(self.start_tokens)
         self.start_inputs = self._embed(self.start_tokens)
         return none_finished(self._batch_size, self.start_tokens.device), self.start_inputs
