@@ -776,10 +776,10 @@ def test_a_subclass_computes_energies_from_the_layers_of_its_base():
 
 
 def test_arguments_in_the_wrong_order_are_named():
-    with pytest.raises(UnsupportedError, match=r"units must be a whole number(.|\n)*got Tensor"):
+    with pytest.raises(ConfigError, match=r"units, the first argument, must be a whole number(.|\n)*got Tensor"):
         tfa.BahdanauAttention(source(), 4)
     for wrong in (4.7, 0, "4"):
-        with pytest.raises(UnsupportedError, match="units must be a whole number"):
+        with pytest.raises(ConfigError, match="units, the first argument, must be a whole number"):
             tfa.LuongAttention(wrong, source())
     with pytest.raises(ShapeError, match=r"memory must be a tensor(.|\n)*units, memory, memory_sequence_length"):
         tfa.BahdanauAttention(4, [6, 4, 1], source())
@@ -795,3 +795,14 @@ def test_lengths_memory_inputs_and_states_of_different_batches_are_errors():
     reader = tfa.LuongMonotonicAttention(4, source(), LENGTHS)
     with pytest.raises(ShapeError, match=r"alignment \(R=3, S=6\) of the step before; got \(3, 2\)"):
         reader([QUERY, torch.zeros(3, 2)])
+
+
+def test_a_memory_or_a_query_of_another_type_than_the_weights_is_an_error():
+    mechanism = tfa.BahdanauAttention(4, source(), LENGTHS, query_size=4)
+    with pytest.raises(ShapeError, match="memory has the type float64, and the weights are float32"):
+        mechanism.setup_memory(source().double(), LENGTHS)
+    mechanism.setup_memory(source(), LENGTHS)
+    with pytest.raises(ShapeError, match="query has the type float64, and the weights are float32"):
+        mechanism([QUERY.double(), mechanism.initial_state(3)])
+    with torch.autocast("cpu", torch.bfloat16):
+        assert mechanism([QUERY.bfloat16(), mechanism.initial_state(3)])[0].shape == (3, 6)

@@ -416,3 +416,17 @@ def test_arrays_of_an_original_may_be_of_numpy():
         assert torch.equal(ours[name], array)
     with pytest.raises(DataError, match="others: w_f_diag"):
         tfa.LSTMCell(5).from_tensorflow(arrays | {"w_f_diag": draw(5)})
+
+
+@pytest.mark.parametrize("name", [*CELLS, "dense"])
+def test_widths_and_types_that_do_not_fit_are_errors(name):
+    kind = tfa.Dense if name == "dense" else CELLS[name]
+    for wrong in (0, -4, 4.0, "4"):
+        with pytest.raises(ConfigError, match="units must be a whole number, 1 or more"):
+            kind(wrong)
+    layer = kind(4, input_size=3)
+    with pytest.raises(ShapeError, match="inputs has the type float64, and the weights are float32"):
+        layer(draw(2, 3).double(), *([] if name == "dense" else [layer.zero_state(2)]))
+    if name != "dense":
+        with pytest.raises(ShapeError, match="The state has the type float64, and the weights are float32"):
+            layer(draw(2, 3), layer.zero_state(2, torch.float64))

@@ -102,3 +102,10 @@ def test_sequence_loss_object_sums_by_default_and_weights_may_be_left_out():
     assert (loss.average_across_timesteps, loss.average_across_batch) == (False, False)
     targets, logits = torch.tensor([[1, 0]]), torch.randn(1, 2, 3)
     close(loss(targets, logits), loss(targets, logits, torch.ones(1, 2)))
+
+
+def test_targets_and_weights_of_a_loss_may_be_lists():
+    logits = torch.randn(2, 3, 4)
+    targets, weights = [[1, 0, 3], [2, 2, 0]], [[1, 1, 1], [1, 0, 0]]
+    as_tensors = tfa.sequence_loss(logits, torch.tensor(targets), torch.tensor(weights))
+    assert torch.equal(tfa.sequence_loss(logits, targets, weights), as_tensors)

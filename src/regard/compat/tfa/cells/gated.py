@@ -6,14 +6,17 @@ with gates in torch's order. An original's weights are brought into it by `from_
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from regard.compat.tfa.cells.contract import DeferredCell
 from regard.compat.tfa.layers.activations import Activation, activation_of
-from regard.compat.tfa.layers.deferred import Type, placed
+from regard.compat.tfa.layers.deferred import Type, check_type, placed
 from regard.compat.tfa.layers.initialisers import Initialiser, fill
 from regard.errors import UnsupportedError
+from regard.shapes import Float
 
 
 class AbstractGatedCell(DeferredCell):
@@ -46,6 +49,13 @@ class AbstractGatedCell(DeferredCell):
         with torch.no_grad():
             self.reset_parameters()
         placed(self, self.dtype, like)
+
+    def _check(self, inputs: Float[Tensor, "R F"], *state: Any) -> None:
+        """As in the base; inputs and state of another type than the weights are refused too."""
+        super()._check(inputs, *state)
+        weight = self.weights[0]
+        for name, values in (("inputs", inputs), *(("The state", part) for part in state)):
+            check_type(name, values, weight)
 
     def reset_parameters(self) -> None:
         """The initial weights."""

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.errors import ConfigError
+from regard.errors import ConfigError, ShapeError
 
 Type = torch.dtype | str | None
 
@@ -57,6 +57,31 @@ def type_of(dtype: Type) -> torch.dtype | None:
     if not isinstance(found, torch.dtype) or not found.is_floating_point:
         raise ConfigError(f"dtype={dtype!r} must be a floating type of torch, or its name, as 'float32'.")
     return found
+
+
+def width_of(name: str, value: Any) -> int:
+    """A number of features.
+
+    Raises:
+        ConfigError: for anything but a whole number above 0, such as a tensor in its place.
+    """
+    if isinstance(value, Tensor) or not hasattr(value, "__index__") or value < 1:
+        kind = type(value).__name__ if isinstance(value, Tensor) else repr(value)
+        raise ConfigError(f"{name} must be a whole number, 1 or more; got {kind}.")
+    return int(value)
+
+
+def check_type(name: str, values: Tensor, weight: Tensor) -> None:
+    """Refuses values of another type than the weights that they are multiplied with, unless autocast chooses the type.
+
+    Raises:
+        ShapeError: naming both types.
+    """
+    if values.dtype != weight.dtype and not torch.is_autocast_enabled(values.device.type):
+        kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in (values, weight)]
+        raise ShapeError(
+            f"{name} has the type {kinds[0]}, and the weights are {kinds[1]}: bring both to one type, with .to(dtype)."
+        )
 
 
 def placed(module: nn.Module, dtype: torch.dtype | None, like: Tensor | None) -> nn.Module:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from regard.compat.tfa.layers.activations import Activation, activation_of
-from regard.compat.tfa.layers.deferred import DeferredModule, Type, placed, type_of
+from regard.compat.tfa.layers.deferred import DeferredModule, Type, check_type, placed, type_of, width_of
 from regard.compat.tfa.layers.initialisers import Initialiser, fill
 from regard.compat.tfa.layers.originals import tensors_of
 from regard.errors import ShapeError
@@ -51,7 +51,7 @@ class Dense(DeferredModule):
         name: str = "dense",
     ) -> None:
         super().__init__()
-        self.units, self.use_bias, self.name = units, use_bias, name
+        self.units, self.use_bias, self.name = width_of("units", units), use_bias, name
         self.activation = activation_of(activation)
         self.kernel_initializer = kernel_initializer or "glorot_uniform"
         self.bias_initializer = bias_initializer or "zeros"
@@ -106,5 +106,6 @@ class Dense(DeferredModule):
                 f"{self.name} was built for {weight.shape[1]} inputs.\n{describe({'inputs': ('R F', inputs)})}\n"
                 "  Give it inputs of that width, or make another layer."
             )
+        check_type("inputs", inputs, weight)
         outputs = linear(inputs, weight, self.bias)
         return outputs if self.activation is None else self.activation(outputs)

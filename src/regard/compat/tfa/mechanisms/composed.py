@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 
 from regard.attention import Mechanism
 from regard.attention.contract import Look, Memory, State, Tree, initial_position
-from regard.compat.tfa.layers.deferred import DeferredModule, Type, placed
+from regard.compat.tfa.layers.deferred import DeferredModule, Type, check_type, placed, width_of
 from regard.compat.tfa.mechanisms.contract import AttentionMechanism
 from regard.errors import DataError, ShapeError, UnsupportedError
 from regard.layers.eligibility import overridden
@@ -160,6 +160,9 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
             assert self._memory_size is not None
             self.build(query_size=query_size, memory_size=self._memory_size, like=self._like())
             assert self.mechanism is not None
+            weight = next(self.mechanism.score.parameters(), None)
+            if weight is not None:
+                check_type("memory", self._values, weight)
             self._memory = self.mechanism.prepare(self._values, mask=self._mask)
             self._stamp = torch.is_grad_enabled(), self._versions()
         return self._memory
@@ -235,6 +238,7 @@ class ComposedAttention(AttentionMechanism, DeferredModule):
             )
         memory = self._prepared(query.shape[-1])
         assert self.mechanism is not None
+        check_type("query", query, self._values)
         if self.is_monotonic and state.shape != (len(query), self.alignments_size):
             raise ShapeError(
                 f"The state of {type(self).__name__} is the alignment (R={len(query)}, S={self.alignments_size}) of "
@@ -310,15 +314,12 @@ def units_of(units: int | None, num_units: int | None) -> int:
     """The one of two names that was given.
 
     Raises:
-        UnsupportedError: for both or neither, or what is no width.
+        UnsupportedError: for both or neither.
+        ConfigError: for what is no width.
     """
     if (units is None) == (num_units is None):
         raise UnsupportedError(f"units={units} and num_units={num_units} are two names of one number: give one.")
-    wanted: Any = units if units is not None else num_units
-    if isinstance(wanted, Tensor) or not hasattr(wanted, "__index__") or wanted < 1:
-        kind = type(wanted).__name__ if isinstance(wanted, Tensor) else repr(wanted)
-        raise UnsupportedError(f"units must be a whole number, 1 or more, the first argument; got {kind}.")
-    return int(wanted)
+    return width_of("units, the first argument,", units if units is not None else num_units)
 
 
 class Shifted(nn.Module):
