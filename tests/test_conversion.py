@@ -6,21 +6,33 @@ import argparse
 import json
 import os
 import pickle
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from regard.cli import run
 from regard.conversion import KINDS, Origin, convert
-from regard.conversion.files import read_arrays, read_checkpoint, read_json, read_safetensors, read_yaml
+from regard.conversion.files import (
+    read_arrays,
+    read_checkpoint,
+    read_json,
+    read_lines,
+    read_safetensors,
+    read_yaml,
+    tensors,
+)
 from regard.conversion.options import Options
 from regard.conversion.symbols import Symbols, ordered
 from regard.data.vocabulary import BOS, PAD
 from regard.errors import ConfigError, DataError, RegardError, UnsupportedError
 from regard.models.named_weights import load_named
 
+GOLDEN = Path(__file__).parent / "golden"
 SPECIALS = {"padding": "<blank>", "begin": "<s>", "end": "</s>", "unknown": "<unk>"}
 
 
@@ -61,6 +73,8 @@ def test_vocabularies_that_cannot_be_read_are_refused():
         Symbols.of(["</s>", "a", "a"], **SPECIALS)
     with pytest.raises(DataError, match="no end symbol"):
         Symbols.of(["a"], **SPECIALS)
+    with pytest.raises(DataError, match="has 3, which is no symbol"):
+        Symbols.of(["</s>", 3], **SPECIALS)
     with pytest.raises(DataError, match="2 rows, but the vocabulary 3 symbols"):
         Symbols.of(["</s>", "a", "<unk>"], **SPECIALS).rows(torch.zeros(2))
 
@@ -74,6 +88,14 @@ def test_weights_are_loaded_by_name_and_each_is_accounted_for():
         load_named(nn.Linear(2, 3), {}, {"": "out"})
     with pytest.raises(DataError, match=r"out\.w is \(3, 2\); weight needs \(3, 4\)"):
         load_named(nn.Linear(4, 3), theirs, {"": "out", "weight": "out.w"})
+    with pytest.raises(DataError, match=r"no weight out\.bias, which bias"):
+        load_named(nn.Linear(2, 3), {"out.weight": torch.ones(3, 2)}, {"": "out"})
+    layer = load_named(nn.Linear(2, 3), {"out.weight": torch.ones(3, 2)}, {"": "out"}, without_bias=["o*"])
+    assert layer.bias.tolist() == [0, 0, 0]
+    with pytest.raises(DataError, match=r"out\.w is of torch\.int8"):
+        load_named(
+            nn.Linear(2, 3), {**theirs, "out.w": torch.ones(3, 2, dtype=torch.int8)}, {"": "out", "weight": "out.w"}
+        )
     with pytest.raises(DataError, match=r"nothing here computes: more"):
         load_named(nn.Linear(2, 3), {**theirs, "more": torch.ones(1)}, {"": "out", "weight": "out.w"})
 
@@ -113,6 +135,16 @@ def test_other_files_are_read_as_data(tmp_path):
     path.write_text("!!python/object/apply:os.system ['touch /tmp/regard-was-here']")
     with pytest.raises(DataError, match="not plain YAML"):
         read_yaml(path)
+    path.write_bytes(b"\xff\xfe")
+    for read in (read_json, read_yaml, read_lines):
+        with pytest.raises(DataError, match="file: not UTF-8"):
+            read(path)
+    for read in (read_arrays, read_safetensors, read_json, read_yaml, read_lines):
+        with pytest.raises(DataError, match="none: there is no such file"):
+            read(tmp_path / "none")
+    for values in ([1], None, {"a": 3}, {3: torch.ones(1)}):
+        with pytest.raises(DataError, match="expected weights"):
+            tensors(values, path, "weights")
 
 
 def test_options_are_refused_by_name_and_value():
@@ -159,3 +191,52 @@ def test_the_command_refuses_flags_that_it_cannot_read(tmp_path, capsys):
         assert run([*words, *flags]) == 2
         assert text in capsys.readouterr().err
     assert json.dumps([p.name for p in tmp_path.iterdir()]) == "[]"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("transformer_ff", "wide", r"encoder.*feed_forward_size: Input should be a valid integer"),
+        ("norm_eps", -1.0, r"norm_epsilon: Input should be greater than 0"),
+        ("heads", 0, r"o\.pt: it is not as opennmt saves models, or damaged \(ZeroDivisionError"),
+        ("dropout", [], r"o\.pt: it is not as opennmt saves models, or damaged \(IndexError"),
+        ("max_relative_positions", -1, r"max_relative_positions .* is -1, but position_encoding is set"),
+        ("add_ffnbias", True, r"no weight encoder\.transformer\.0\.feed_forward\.w_1\.bias"),
+    ],
+)
+def test_options_of_another_kind_are_errors_about_the_file(key, value, message, tmp_path):
+    checkpoint = read_checkpoint(GOLDEN / "opennmt_models" / "transformer.pt")
+    setattr(checkpoint["opt"], key, value)
+    torch.save(checkpoint, tmp_path / "o.pt")
+    with pytest.raises(RegardError, match=message):
+        convert("opennmt", tmp_path / "o.pt", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("kind", ["eole", "joeynmt", "marian"])
+def test_a_missing_bias_is_named(kind, tmp_path):
+    folders = {"eole": "transformer", "joeynmt": "transformer", "marian": "shared"}
+    shutil.copytree(GOLDEN / f"{kind}_models" / folders[kind], tmp_path / "theirs")
+    [path] = [p for p in (tmp_path / "theirs").iterdir() if p.suffix in (".safetensors", ".ckpt")]
+    is_safe = path.suffix == ".safetensors"
+    saved = read_safetensors(path) if is_safe else read_checkpoint(path)
+    weights = saved if is_safe else saved["model_state"]
+    name = next(name for name in weights if name.startswith("encoder.layer_norm.bias") or name.endswith("fc1.bias"))
+    del weights[name]
+    save_file(weights, path) if is_safe else torch.save(saved, path)
+    with pytest.raises(DataError, match=f"There is no weight {name.removeprefix('model.')}"):
+        convert(kind, tmp_path / "theirs", tmp_path / "out")
+
+
+@pytest.mark.parametrize("value", ["high", 7, None, True, [0.5]])
+def test_a_threshold_that_is_no_probability_is_refused(value, tmp_path):
+    with pytest.raises(ConfigError, match="--fact gate_threshold: it must be a probability"):
+        convert("nvidia", GOLDEN / "nvidia_models" / "checkpoint.pt", tmp_path / "out", facts={"gate_threshold": value})
+
+
+def test_a_prenet_has_two_layers(tmp_path):
+    saved = read_checkpoint(GOLDEN / "nvidia_models" / "checkpoint.pt")
+    del saved["state_dict"]["decoder.prenet.layers.1.linear_layer.weight"]
+    torch.save(saved, tmp_path / "c.pt")
+    with pytest.raises(DataError, match=r"no weight decoder\.prenet\.layers\.1\.linear_layer\.weight"):
+        convert("nvidia", tmp_path / "c.pt", tmp_path / "out")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.conversion.piece_symbols import NEVER_SAID, of_pieces, read_rows, said_bias
+from regard.conversion.piece_symbols import of_pieces, read_rows, said_bias
 from regard.conversion.pieces import restricted
-from regard.conversion.symbols import Symbols
+from regard.conversion.symbols import LEAST, Symbols
 from regard.data import Field, Normalisation
 from regard.data.pieces import SentencePieceUnits
 from regard.errors import DataError
@@ -52,8 +52,8 @@ def test_symbols_beside_the_pieces_stand_behind_them_and_survive_a_folder(units,
     assert rows[4:6] == [1, 1]  # pieces that they do not have are read as unknown
     assert rows[6:] == [theirs.index(name) for name in symbols.vocabulary.symbols[2:]]
     bias = said_bias(symbols, weight[:, 0])
-    assert bias.tolist()[:2] == [len(theirs) - 1, NEVER_SAID]  # outputs begin with the padding, which counts once
-    assert bias[4:6].tolist() == [NEVER_SAID] * 2
+    assert bias.tolist()[:2] == [len(theirs) - 1, LEAST]  # outputs begin with the padding, which counts once
+    assert bias[4:6].tolist() == [LEAST] * 2
     field = Field(Normalisation("keep", "keep"), units, symbols.vocabulary)
     field.save(tmp_path, "source")
     assert Field.load(tmp_path, "source").vocabulary == symbols.vocabulary

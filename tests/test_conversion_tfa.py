@@ -279,6 +279,13 @@ def changed(origin, *, remove=(), rename=None, resize=None, add=None, facts=None
         ),
         ({"facts": {"decoder.attention": {"kind": "luong", "normalize": True}}}, DataError, "luong has no 'normalize'"),
         ({"facts": {"decoder.beam": 5}}, DataError, "decoder: there is no 'beam'"),
+        (
+            {"facts": {"encoder.bidirectional": "no"}},
+            UnsupportedError,
+            "encoder.bidirectional is 'no'",
+        ),
+        ({"facts": {"decoder.output_attention": "no"}}, UnsupportedError, "decoder.output_attention is 'no'"),
+        ({"facts": {"decoder.attention.scale": "no"}}, UnsupportedError, "decoder.attention.scale is 'no'"),
         ({"facts": {"target.begin": "<go>"}}, DataError, "target.begin is '<go>', which is none of the 8 symbols"),
         ({"facts": {"target.end": None}}, DataError, "target.end: say with which symbol an output ends"),
         ({"facts": {"source.symbols": ["a", "a"]}}, DataError, "has a symbol twice"),

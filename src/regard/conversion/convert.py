@@ -7,9 +7,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from regard.conversion.contract import Converted, Origin
+from regard.conversion.contract import AbstractKind, Converted, Origin
 from regard.conversion.kinds import kind_of
-from regard.errors import RegardError
+from regard.errors import DataError, RegardError
 from regard.files import checksum, create_folder
 from regard.tasks import store
 
@@ -49,13 +49,31 @@ def convert(
     origin = Origin(path, dict(files), dict(facts))
     reader.check(origin)
     check_output(output, overwrite=overwrite)
-    converted = reader.read(origin)
+    converted = _read(reader, origin, kind)
     model = converted.model
     model.name = output.name
     notes = "\n".join(f"- {note}" for note in converted.notes)
     model.card = "\n\n".join(filter(None, [f"# {output.name}", _origin_of(kind, origin), notes, model.card]))
     create_folder(output, lambda partial: store.save(model, partial))
     return converted
+
+
+def _read(reader: AbstractKind, origin: Origin, kind: str) -> Converted:
+    """The model. Options and weights of other types and shapes than the program saves fail in as many ways as there are
+    places that read them; they all end in one kind of error.
+
+    Raises:
+        DataError, UnsupportedError: as of `AbstractKind.read`.
+    """
+    try:
+        return reader.read(origin)
+    except RegardError:
+        raise
+    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise DataError(
+            f"{origin.path}: it is not as {kind} saves models, or damaged ({type(error).__name__}: {error}).\n"
+            "  --debug shows where reading ended."
+        ) from error
 
 
 def check_output(folder: Path, *, overwrite: bool) -> None:

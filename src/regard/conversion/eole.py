@@ -40,6 +40,7 @@ _MODEL: Mapping[str, Any] = {
     "share_decoder_embeddings": False,
     "input_feed": 1,
     "generator_function": "softmax",
+    "generator_bias": True,
     "add_estimator": False,
     "left_pad": False,
 }
@@ -64,6 +65,7 @@ _TRANSFORMER: Mapping[str, Any] = {
     "layer_norm": "standard",
     "norm_eps": 1e-5,
     "add_qkvbias": False,
+    "add_ffnbias": False,
     "add_final_linear_bias": False,
     "rope_config": None,
     "encoder_layer_style": "standard",
@@ -139,7 +141,7 @@ class Eole(AbstractKind):
             raise DataError(f"{folder}: a model of {PROGRAM} is a folder with {CONFIGURATION}.")
         configuration = mapping(read_json(folder / CONFIGURATION), folder / CONFIGURATION, "a configuration")
         model = mapping(configuration.get("model"), folder / CONFIGURATION, "a section `model`")
-        training = configuration.get("training") or {}
+        training = mapping(configuration.get("training") or {}, folder / CONFIGURATION, "a section `training`")
         source, target = _symbols(folder / VOCABULARIES)
         options = Options(model, PROGRAM, _MODEL)
         for name in ("generator_function", "add_estimator", "left_pad"):
@@ -169,6 +171,7 @@ class Eole(AbstractKind):
             data=data,
             model=network.section(),
             decoding={"beam": 5, "length_penalty": "none", "max_length": 250},
+            without_bias=_without_bias(model, options),
         )
 
 
@@ -214,6 +217,15 @@ def _side(model: Mapping[str, Any], name: str) -> Mapping[str, Any]:
             f"The model of {PROGRAM} has no {name}; only models that turn texts into texts are read."
         )
     return {**{key: value for key, value in model.items() if not isinstance(value, Mapping) or "rope" in key}, **side}
+
+
+def _without_bias(model: Mapping[str, Any], options: Options) -> list[str]:
+    """Patterns of the names of modules without a bias. An encoder's outputs of attention have none whatever is said."""
+    patterns = ["*.final_linear"] + ([] if options["generator_bias"] else ["generator"])
+    for name in ("encoder", "decoder"):
+        if not Options(_side(model, name), PROGRAM, _TRANSFORMER)["add_ffnbias"]:
+            patterns.append(f"{name}.*.mlp.*")
+    return patterns
 
 
 def _rate(training: Mapping[str, Any], name: str) -> float:

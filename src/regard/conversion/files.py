@@ -64,8 +64,9 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     Raises:
         DataError: for a file that is missing or damaged.
     """
+    require(path)
     try:
-        return safetensors.torch.load_file(require(path))
+        return safetensors.torch.load_file(path)
     except (SafetensorError, ValueError) as error:
         raise DataError(f"{path}: not a safetensors file, or damaged ({error}).") from None
 
@@ -76,11 +77,24 @@ def read_arrays(path: Path) -> dict[str, Tensor]:
     Raises:
         DataError: for a file that is missing or damaged, or that has objects, which could run code.
     """
+    require(path)
     try:
-        with np.load(require(path), allow_pickle=False) as archive:
+        with np.load(path, allow_pickle=False) as archive:
             return {name: torch.from_numpy(np.array(archive[name])) for name in archive.files}
     except (ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{path}: not an archive of numpy arrays of numbers, or damaged ({error}).") from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        DataError: for a file that is missing or not UTF-8.
+    """
+    try:
+        return require(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 ({error}).") from None
 
 
 def read_json(path: Path) -> Any:
@@ -89,8 +103,9 @@ def read_json(path: Path) -> Any:
     Raises:
         DataError: for a file that is missing or damaged.
     """
+    text = read_text(path)
     try:
-        return json.loads(require(path).read_text(encoding="utf-8"))
+        return json.loads(text)
     except ValueError as error:
         raise DataError(f"{path}: not JSON ({error}).") from None
 
@@ -101,8 +116,9 @@ def read_yaml(path: Path) -> Any:
     Raises:
         DataError: for a file that is missing or damaged.
     """
+    text = read_text(path)
     try:
-        return yaml.safe_load(require(path).read_text(encoding="utf-8"))
+        return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError) as error:
         raise DataError(f"{path}: not plain YAML ({error}).") from None
 
@@ -113,10 +129,7 @@ def read_lines(path: Path) -> list[str]:
     Raises:
         DataError: for a file that is missing or not UTF-8.
     """
-    try:
-        return require(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except ValueError as error:
-        raise DataError(f"{path}: not UTF-8 ({error}).") from None
+    return read_text(path).removesuffix("\n").split("\n")
 
 
 def mapping(values: Any, path: Path, what: str) -> Mapping[str, Any]:
@@ -128,3 +141,15 @@ def mapping(values: Any, path: Path, what: str) -> Mapping[str, Any]:
     if not isinstance(values, Mapping):
         raise DataError(f"{path}: expected {what}; got {type(values).__name__}.")
     return values
+
+
+def tensors(values: Any, path: Path, what: str) -> dict[str, Tensor]:
+    """The values, if they are tensors by name.
+
+    Raises:
+        DataError: if they are not; the text has the name of the first that is none.
+    """
+    for name, tensor in mapping(values, path, what).items():
+        if not isinstance(name, str) or not isinstance(tensor, Tensor):
+            raise DataError(f"{path}: {name} is no tensor; expected {what}.")
+    return dict(values)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.conversion import joeynmt_recurrent, joeynmt_transformer
 from regard.conversion.contract import AbstractKind, Converted, Origin
-from regard.conversion.files import mapping, read_checkpoint, read_yaml, require
+from regard.conversion.files import mapping, read_checkpoint, read_text, read_yaml, require, tensors
 from regard.conversion.options import Options
 from regard.conversion.piece_symbols import of_pieces, read_rows, said_bias
 from regard.conversion.pieces import restricted
@@ -64,7 +64,7 @@ class JoeyNMT(AbstractKind):
         config = mapping(read_yaml(path), path, "the configuration of a model")
         data, model = (mapping(config.get(name), path, f"a section {name!r}") for name in ("data", "model"))
         saved = mapping(read_checkpoint(checkpoint), checkpoint, "a checkpoint of Joey NMT")
-        weights: dict[str, Tensor] = dict(mapping(saved.get("model_state"), checkpoint, "weights in model_state"))
+        weights = tensors(saved.get("model_state"), checkpoint, "weights by name under 'model_state'")
         notes: list[str] = []
         sides = {name: _side(name, data, folder, origin, notes) for name in SIDES}
         source, target = sides["src"][1], sides["trg"][1]
@@ -107,8 +107,7 @@ def _side(
                 "Prepare texts before, and say so: --fact prepared=true."
             )
         notes.append(PREPARED.format(what=f"data.{name}: {', '.join(unknown_here)}"))
-    path = require(folder / f"{name}_vocab.txt")
-    tokens = path.read_text(encoding="utf-8").splitlines()
+    tokens = read_text(folder / f"{name}_vocab.txt").splitlines()
     if level == "char":
         tokens = [" " if token == BLANK else token for token in tokens]
     symbols = Symbols.of(

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.conversion.contract import AbstractKind, Converted, Origin
-from regard.conversion.files import mapping, read_checkpoint, read_json, read_safetensors, require
+from regard.conversion.files import mapping, read_checkpoint, read_json, read_safetensors, require, tensors
 from regard.conversion.layers import layer_names
 from regard.conversion.options import Options
 from regard.conversion.piece_symbols import of_pieces, read_rows, said_bias
@@ -81,14 +81,14 @@ class Marian(AbstractKind):
                 "encoder": _side(options, "encoder"),
                 "decoder": {**_side(options, "decoder"), "tied_weights": tied, "specials": "forbidden"},
             },
-            decoding=_decoding({**config, **_generation(folder)}, options, notes),
+            decoding=_decoding({**config, **_settings(folder / "generation_config.json")}, options, notes),
             notes=notes,
         )
 
 
 def _symbols(folder: Path, options: Options) -> tuple[Symbols, Symbols, tuple[Field, Field]]:
     """The places of the symbols of both sides in weights, and their fields."""
-    tokenizer = read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").exists() else {}
+    tokenizer = _settings(folder / "tokenizer_config.json")
     separate = bool(tokenizer.get("separate_vocabs", False))
     both = _tokens(folder / "vocab.json")
     sides = (both, _tokens(folder / "target_vocab.json") if separate else both)
@@ -134,7 +134,11 @@ def _tokens(path: Path) -> list[str]:
 def _weights(folder: Path, source: Symbols, target: Symbols) -> tuple[dict[str, Tensor], bool]:
     """The weights with rows in our order, and whether the output layer has the matrix of the target's embedding."""
     path = folder / SAFE
-    saved = read_safetensors(path) if path.exists() else read_checkpoint(folder / PICKLED)
+    if path.exists():
+        saved = read_safetensors(path)
+    else:
+        path = folder / PICKLED
+        saved = tensors(read_checkpoint(path), path, "weights by name")
     theirs: dict[str, Tensor] = {name.removeprefix("model."): tensor for name, tensor in saved.items()}
     shared = theirs.pop("shared.weight", None)
     sides = [theirs.pop(f"{side}.embed_tokens.weight", shared) for side in ("encoder", "decoder")]
@@ -169,10 +173,9 @@ def _side(options: Options, side: str) -> dict[str, Any]:
     }
 
 
-def _generation(folder: Path) -> Mapping[str, Any]:
-    """The settings of searches; older versions have them in the configuration."""
-    path = folder / "generation_config.json"
-    return mapping(read_json(path), path, "settings of searches") if path.exists() else {}
+def _settings(path: Path) -> Mapping[str, Any]:
+    """The values of a file that older versions did not write; none if it is not there."""
+    return mapping(read_json(path), path, "settings by name") if path.exists() else {}
 
 
 def _decoding(settings: Mapping[str, Any], options: Options, notes: list[str]) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from torch import Tensor
 from regard.audio import FRONT_ENDS, Standardisation
 from regard.config.tasks.text_to_speech import TextToSpeechConfig
 from regard.conversion.contract import UNKNOWN_DATA, AbstractKind, Converted, Origin
-from regard.conversion.files import mapping, read_checkpoint, read_lines
+from regard.conversion.files import mapping, read_checkpoint, read_lines, tensors
+from regard.conversion.options import validated
 from regard.data import Field, Normalisation, Vocabulary
 from regard.data.units import CharacterUnits
 from regard.errors import ConfigError, DataError, UnsupportedError
@@ -28,12 +29,12 @@ PHONES = (
     "OY2 P R S SH T TH UH UH0 UH1 UH2 UW UW0 UW1 UW2 V W Y Z ZH"
 )
 """ARPAbet as CMUdict has it, stresses and all."""
+PRENET_LAYERS = 2
+"""How many layers every prenet has there; one more is left over, one fewer is missing."""
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 SYMBOLS = (PADDING, "-", *"!'(),.:;? ", *LETTERS, *(f"@{phone}" for phone in PHONES.split()))
 """Its 148 symbols in the order of their ids; those with `@` are phones, which no text has here."""
-COUNTED = re.compile(
-    r"(?P<list>encoder\.convolutions|postnet\.convolutions|decoder\.prenet\.layers)\.(?P<number>\d+)\."
-)
+COUNTED = re.compile(r"(?P<list>encoder\.convolutions|postnet\.convolutions)\.(?P<number>\d+)\.")
 CLEANED = (
     "Its inputs are letters, punctuation and blanks: NVIDIA's cleaners, which write out numbers and abbreviations and "
     "turn other letters into ASCII, are not applied; capital letters become small."
@@ -66,7 +67,11 @@ class Nvidia(AbstractKind):
         case = origin.facts.get("case", "lower")
         if case not in ("lower", "upper", "keep"):
             raise ConfigError(f"--fact case: it must be lower, upper or keep; got {case!r}.")
-        config = TextToSpeechConfig.model_validate(
+        threshold = origin.facts.get("gate_threshold", 0.5)
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 < threshold < 1:
+            raise ConfigError(f"--fact gate_threshold: it must be a probability between 0 and 1; got {threshold!r}.")
+        config = validated(
+            TextToSpeechConfig,
             {
                 "data": {
                     "train": UNKNOWN_DATA,
@@ -77,8 +82,9 @@ class Nvidia(AbstractKind):
                     "front_end": "nvidia",
                 },
                 "model": _network(weights),
-                "decoding": {"stop_threshold": float(origin.facts.get("gate_threshold", 0.5))},
-            }
+                "decoding": {"stop_threshold": float(threshold)},
+            },
+            "the converted configuration",
         )
         field = Field(Normalisation(case, "keep"), CharacterUnits(), Vocabulary(symbols[1:]))
         count = FRONT_ENDS["nvidia"].num_mels
@@ -96,12 +102,8 @@ def _weights(path: Path) -> dict[str, Tensor]:
         DataError: for what is no state dict.
     """
     saved = mapping(read_checkpoint(path), path, "a checkpoint")
-    saved = mapping(saved.get("state_dict", saved), path, "a state dict")
-    weights: dict[str, Tensor] = {}
-    for name, tensor in saved.items():
-        if not isinstance(tensor, Tensor):
-            raise DataError(f"{path}: {name} is no tensor, so this is no state dict of {PROGRAM}.")
-        weights[name.removeprefix("module.")] = tensor
+    saved = tensors(saved.get("state_dict", saved), path, f"a state dict of {PROGRAM}")
+    weights = {name.removeprefix("module."): tensor for name, tensor in saved.items()}
     for name in list(weights):  # older versions of torch did not count batches
         if name.endswith(".running_mean"):
             weights.setdefault(name.replace("running_mean", "num_batches_tracked"), torch.tensor(0))
@@ -156,7 +158,7 @@ def _network(weights: Mapping[str, Tensor]) -> dict[str, Any]:
             "size": sizes[0],
             "prenet_sizes": tuple(
                 len(_weight(weights, f"decoder.prenet.layers.{layer}.linear_layer.weight"))
-                for layer in range(counts.get("decoder.prenet.layers", 0))
+                for layer in range(PRENET_LAYERS)
             ),
             "num_frames": 1,
         },

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.conversion.contract import AbstractKind, Converted, Origin
-from regard.conversion.files import mapping, read_checkpoint, read_safetensors
+from regard.conversion.files import mapping, read_checkpoint, read_safetensors, tensors
 from regard.conversion.global_attention import CELLS, GlobalAttentionModel
 from regard.conversion.options import Options
 from regard.conversion.symbols import Symbols, ordered
@@ -48,6 +48,7 @@ DEFAULTS: Mapping[str, Any] = {
     "num_kv": 0,
     "multiquery": False,
     "add_qkvbias": False,
+    "add_ffnbias": True,
     "parallel_residual": False,
     "layer_norm": "standard",
     "norm_eps": 1e-6,
@@ -124,6 +125,7 @@ class OpenNMT(AbstractKind):
             },
             model=network.section(),
             decoding={"beam": 5, "length_penalty": "none", "max_length": 250},
+            without_bias=() if options["add_ffnbias"] else ("*.feed_forward.w_?",),
         )
 
 
@@ -209,6 +211,7 @@ def _transformer(options: Options) -> PreNormTransformer:
     positions: Positions | None = None
     distance = options["max_relative_positions"]
     if options["position_encoding"]:
+        options.require("max_relative_positions", [0], "position_encoding is set, too")
         positions = _added(options)
     elif distance:
         positions = "relative" if distance > 0 else _beyond(distance)
@@ -259,8 +262,8 @@ def _weights(checkpoint: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
     if "model" not in checkpoint:
         weights = read_safetensors(path.with_suffix(".safetensors"))
     else:
-        weights = dict(checkpoint["model"])
-        for name, tensor in (checkpoint.get("generator") or {}).items():
+        weights = tensors(checkpoint["model"], path, "weights by name under 'model'")
+        for name, tensor in tensors(checkpoint.get("generator") or {}, path, "weights under 'generator'").items():
             weights[f"generator.{name.removeprefix('0.')}"] = tensor
     return {name: tensor for name, tensor in weights.items() if not name.endswith(COMPUTED)}
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from regard.errors import DataError, UnsupportedError
+
+SectionT = TypeVar("SectionT", bound=BaseModel)
 
 
 class Options:
@@ -44,3 +48,21 @@ class Options:
                 f"The option {name} of the model of {self.program} is {value!r}, but {because}; it must be {choices}."
             )
         return value
+
+
+def validated(schema: type[SectionT], values: Mapping[str, Any], source: Any) -> SectionT:
+    """The values as a configuration.
+
+    Args:
+        schema: its class.
+        values: by key.
+        source: what they are from, for the message.
+
+    Raises:
+        DataError: for a key that is missing or unknown, or a value that it cannot have; the text has the first.
+    """
+    try:
+        return schema.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise DataError(f"{source}: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None

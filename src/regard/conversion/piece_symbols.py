@@ -5,14 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.conversion.symbols import Symbols
+from regard.conversion.symbols import LEAST, Symbols
 from regard.data import Vocabulary
 from regard.data.pieces import SentencePieceUnits
 from regard.data.vocabulary import BOS, PAD, SPECIALS, UNKNOWN
 from regard.errors import DataError
-
-NEVER_SAID = -1e4
-"""The output bias of a symbol that the other program does not have: it is never predicted, in float16 neither."""
 
 
 def of_pieces(units: SentencePieceUnits, symbols: Symbols) -> Symbols:
@@ -55,7 +52,7 @@ def said_bias(symbols: Symbols, bias: Tensor | None = None) -> Tensor:
     found = torch.zeros(len(symbols.numbers)) if bias is None else bias[symbols.numbers.clamp(min=0)].clone()
     absent = symbols.numbers < 0
     absent[BOS] |= symbols.numbers[BOS] == symbols.numbers[PAD]
-    return found.masked_fill(absent, NEVER_SAID)
+    return found.masked_fill(absent, LEAST)
 
 
 def _check(symbols: Symbols, weight: Tensor, name: str) -> None:

@@ -42,8 +42,10 @@ class Symbols:
                 One symbol may be several, as in Marian, whose outputs begin with the padding.
 
         Raises:
-            DataError: for a symbol that occurs twice, or a vocabulary without an end symbol.
+            DataError: for a symbol that is no text or occurs twice, or a vocabulary without an end symbol.
         """
+        if others := [token for token in tokens if not isinstance(token, str)]:
+            raise DataError(f"The vocabulary has {others[0]!r}, which is no symbol; expected texts.")
         places = {token: number for number, token in enumerate(tokens)}
         if len(places) < len(tokens):
             repeated = Counter(tokens).most_common(1)[0][0]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.config.tasks.text_to_text import TextToTextConfig
 from regard.conversion.contract import UNKNOWN_DATA, Converted
+from regard.conversion.options import validated
 from regard.conversion.symbols import Symbols
 from regard.data import Field, Normalisation
 from regard.data.units import WhitespaceUnits
@@ -34,6 +35,7 @@ def text_model(
     model: Mapping[str, Any],
     decoding: Mapping[str, Any],
     notes: Sequence[str] = (),
+    without_bias: Sequence[str] = (),
 ) -> Converted:
     """The model of a configuration with these weights.
 
@@ -42,15 +44,16 @@ def text_model(
         weights, names: as in `load_named`, or the names of a network; rows of symbols are in our order.
         data, model, decoding: sections of the configuration; the rest has its defaults.
         notes: as in `Converted`.
+        without_bias: as in `load_named`.
 
     Raises:
-        DataError: for weights that do not fit.
+        DataError: for weights that do not fit, or a value of the configuration that there is not.
         ConfigError: for a configuration that contradicts itself.
     """
-    config = TextToTextConfig.model_validate(
-        {"data": {"train": UNKNOWN_DATA, **data}, "model": dict(model), "decoding": dict(decoding)}
-    )
+    values = {"data": {"train": UNKNOWN_DATA, **data}, "model": dict(model), "decoding": dict(decoding)}
+    config = validated(TextToTextConfig, values, "the converted configuration")
     converted = TextToText.build(config, source, target)
-    load_named(converted.module, weights, names(converted.module) if callable(names) else names)
+    found = names(converted.module) if callable(names) else names
+    load_named(converted.module, weights, found, without_bias=without_bias)
     converted.module.float()
     return Converted(converted, tuple(notes))

@@ -13,15 +13,13 @@ from regard.config.spelling import suggestion
 from regard.conversion.arrays import Arrays
 from regard.conversion.contract import AbstractKind, Converted, Origin
 from regard.conversion.files import mapping, read_arrays, read_lines, read_yaml
-from regard.conversion.symbols import Symbols
+from regard.conversion.symbols import LEAST, Symbols
 from regard.conversion.tensorflow_cells import CELLS, size_of
 from regard.conversion.texts import SIDE, split_field, text_model
 from regard.data import Vocabulary
 from regard.errors import DataError, UnsupportedError
 
 PROGRAM = "tensorflow-addons"
-NEVER = -1e4
-"""The output bias of a symbol that the model does not have: its probability is 0."""
 KEYS: Mapping[str, Sequence[str]] = {
     "": ("source", "target", "encoder", "decoder", "names", "ignore"),
     "source": ("symbols", "padding", "unknown", "end"),
@@ -141,7 +139,7 @@ class Network:
         self.notes: list[str] = []
         self.cells = {side: facts.choose(side, "cell", list(CELLS)) for side in ("encoder", "decoder")}
         self.layers = {side: int(facts.get(side, "layers", 1)) for side in ("encoder", "decoder")}
-        self.bidirectional = bool(facts.get("encoder", "bidirectional", False))
+        self.bidirectional = facts.choose("encoder", "bidirectional", (True, False), False)
         self.size = {
             "encoder": size_of(arrays, "encoder.layers.0.forward", self.cells["encoder"]),
             "decoder": size_of(arrays, "decoder.layers.0", self.cells["decoder"]),
@@ -152,8 +150,10 @@ class Network:
         for key in facts.section("decoder.attention"):
             if key not in ("kind", *KINDS[self.kind]):
                 raise DataError(f"{facts.path}: decoder.attention: {self.kind} has no {key!r}.")
+        for key in ("scale", "normalize"):
+            facts.choose("decoder.attention", key, (True, False), False)
         self.has_layer = "attention_layer.kernel" in arrays
-        self.says_attention = bool(facts.get("decoder", "output_attention", True))
+        self.says_attention = facts.choose("decoder", "output_attention", (True, False), True)
         self.activation = facts.choose("decoder", "attention_activation", ("linear", "tanh"), "linear")
         self.layer_size = self._layer_size()
 
@@ -256,7 +256,7 @@ class Network:
         weights["decoder.head.projection.weight"] = target.rows(take("output.kernel", (read, wide), "D, N").t())
         bias = take("output.bias", (wide,), "N", optional=True)
         bias = target.rows(torch.zeros(wide) if bias is None else bias)
-        bias[target.numbers < 0] = NEVER
+        bias[target.numbers < 0] = LEAST
         weights["decoder.head.projection.bias"] = bias
         return weights
 

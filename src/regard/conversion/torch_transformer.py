@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field as Key
-from pydantic import ValidationError
 from torch import Tensor
 
 from regard.config.schema import Section, Size
 from regard.conversion.contract import AbstractKind, Converted, Origin
-from regard.conversion.files import mapping, read_checkpoint, read_lines, read_safetensors, read_yaml, require
+from regard.conversion.files import mapping, read_checkpoint, read_lines, read_safetensors, read_yaml, require, tensors
 from regard.conversion.layers import layer_names
+from regard.conversion.options import validated
 from regard.conversion.piece_symbols import of_pieces, read_rows, said_bias
 from regard.conversion.symbols import Symbols
 from regard.conversion.texts import text_model
@@ -113,6 +113,9 @@ class TorchTransformer(AbstractKind):
         is_tied = torch.equal(weights["output.weight"], weights["target.weight"])
         network["decoder"]["tied_weights"] = is_tied
         network["decoder"]["specials"] = "forbidden" if facts.specials_count else "excluded"
+        has_biases = any(
+            name.endswith(".bias") and name.startswith(tuple(f"{side}." for side in network)) for name in weights
+        )
         names = {
             **layer_names("encoder", network["encoder"]["layers"], TORCH_ENCODER),
             **layer_names("decoder", network["decoder"]["layers"], TORCH_DECODER),
@@ -135,6 +138,7 @@ class TorchTransformer(AbstractKind):
             },
             model={"architecture": "transformer", **network},
             decoding={"beam": facts.beam, "max_length": facts.max_length},
+            without_bias=() if has_biases else ("*",),
         )
 
 
@@ -145,11 +149,7 @@ def _facts(path: Path) -> Facts:
         DataError: for a key that is missing, unknown or of another type, by its name.
     """
     values = mapping(read_yaml(path), path, "facts by name")
-    try:
-        return Facts.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise DataError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
+    return validated(Facts, values, path)
 
 
 def _weights(path: Path, names: Names) -> dict[str, Tensor]:
@@ -159,6 +159,7 @@ def _weights(path: Path, names: Names) -> dict[str, Tensor]:
     for key in ("state_dict", "model_state_dict", "model"):
         if isinstance(saved.get(key), Mapping):
             saved = saved[key]
+    saved = tensors(saved, path, "a state dict")
     prefixes = {
         **{f"{getattr(names, part)}.": f"{part}." for part in ("source", "target", "output")},
         f"{names.transformer}." if names.transformer else "": "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import TypeVar
 
 import torch
@@ -14,19 +15,28 @@ Names = Mapping[str, str]
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
-def load_named(module: ModuleT, theirs: Mapping[str, Tensor], names: Names, *, skip: Sequence[str] = ()) -> ModuleT:
-    """The module with these weights, in float32 or, as they are, in float64; a bias that they do not have is 0.
+def load_named(
+    module: ModuleT,
+    theirs: Mapping[str, Tensor],
+    names: Names,
+    *,
+    skip: Sequence[str] = (),
+    without_bias: Sequence[str] = (),
+) -> ModuleT:
+    """The module with these weights, in float32 or, as they are, in float64.
 
     Args:
         module: its weights are replaced.
         theirs: weights by the names that the other program gives them.
         names: of our modules, or of single weights, their names; those that are missing have the same name there.
         skip: parts of the names of weights that stay as they are.
+        without_bias: patterns of the names of their modules (`*.feed_forward.*`) that may have no bias; ours is 0 then.
 
     Raises:
-        DataError: for a weight that is missing, of another shape, or left over; it names the first, or all left over.
+        DataError: for a weight that is missing, of another shape, of whole numbers (quantised), or left over; it names
+            the first, or all left over.
 
-    >>> layer = load_named(nn.Linear(2, 1), {"out.weight": torch.ones(1, 2)}, {"": "out"})
+    >>> layer = load_named(nn.Linear(2, 1), {"out.weight": torch.ones(1, 2)}, {"": "out"}, without_bias=["out"])
     >>> layer.bias.item()
     0.0
     """
@@ -41,12 +51,17 @@ def load_named(module: ModuleT, theirs: Mapping[str, Tensor], names: Names, *, s
             their_name = names.get(name) or f"{names.get(owner, owner)}.{kind}"
             tensor = theirs.get(their_name)
             unread.discard(their_name)
-            if tensor is None and kind == "bias":
+            their_module = their_name.rpartition(".")[0]
+            if tensor is None and kind == "bias" and any(fnmatchcase(their_module, each) for each in without_bias):
                 parameter.zero_()
             elif tensor is None:
                 raise DataError(f"There is no weight {their_name}, which {name} is read from.")
             elif tensor.shape != parameter.shape:
                 raise DataError(f"{their_name} is {tuple(tensor.shape)}; {name} needs {tuple(parameter.shape)}.")
+            elif not tensor.is_floating_point():
+                raise DataError(
+                    f"{their_name} is of {tensor.dtype}; {name} needs floating-point numbers, not quantised."
+                )
             else:
                 parameter.copy_(tensor)
     if unread:

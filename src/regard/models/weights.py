@@ -123,7 +123,7 @@ def from_torch_transformer(
     names = _names(model, (TORCH_ENCODER, "encoder"), (TORCH_DECODER, "decoder"))
     names |= {"encoder.norm": "encoder.norm", "decoder.norm": "decoder.norm", "decoder.head.projection": "output"}
     names |= {"encoder.embedding.embedding.table": "source", "decoder.embedding.embedding.table": "target"}
-    return load_named(model, theirs, names, skip=POSITIONS)
+    return load_named(model, theirs, names, skip=POSITIONS, without_bias=("*",))
 
 
 def from_marian(
