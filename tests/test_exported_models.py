@@ -229,7 +229,8 @@ def test_ctranslate2_says_what_the_model_says(tmp_path, variant):
     import ctranslate2
 
     model = untrained({**TRANSFORMER, **variant})
-    export_model(model, tmp_path / "out", format="ctranslate2")
+    for overwrite in (False, True):
+        export_model(model, tmp_path / "out", format="ctranslate2", overwrite=overwrite)
     translator = ctranslate2.Translator(str(tmp_path / "out"), compute_type="float32", intra_threads=1)
     texts = [text for text in TEXTS[:-1] if text != "zebra"]
     found = translator.translate_batch(

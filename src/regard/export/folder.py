@@ -19,8 +19,16 @@ WRITERS: Mapping[str, tuple[str, str]] = {
     "torch": ("regard.export.torch_programs", "write_torch"),
 }
 """By format, the module and the function that fills a folder."""
-MARKS = ("step.onnx", "step.pt2", "model.bin")
-"""Files of which an exported model has one."""
+WRITTEN = frozenset(
+    {
+        *("encoder.onnx", "encoder.onnx.data", "step.onnx", "step.onnx.data", "decode.py", "__pycache__"),
+        *("encoder.pt2", "step.pt2", "forward.pt2", "model.json", "source.model", "target.model"),
+        *("model.bin", "config.json", "source_vocabulary.json", "target_vocabulary.json", "shared_vocabulary.json"),
+    }
+)
+"""What may stand in the folder of an exported model."""
+SHOWN = 5
+"""How many names a message has."""
 
 
 def export_model(model: Any, folder: Path | str, *, format: Format, overwrite: bool = False) -> None:
@@ -55,17 +63,19 @@ def export_model(model: Any, folder: Path | str, *, format: Format, overwrite: b
 
 
 def require_free(folder: Path, *, overwrite: bool) -> None:
-    """Refuses to replace a file, a folder unless `overwrite`, and one that holds no exported model in any case, as the
-    trained model's own would; an empty folder is no obstacle.
+    """Refuses to replace a file, a folder unless `overwrite`, and in any case one with files that no export writes, as
+    the trained model's own; an empty folder is no obstacle.
 
     Raises:
         RegardError: with what to do.
     """
     if folder.exists() and not folder.is_dir():
         raise RegardError(f"{folder}: this is a file; choose another name for the folder.")
-    if not folder.is_dir() or not any(folder.iterdir()):
-        return
-    if not any((folder / name).is_file() for name in MARKS):
-        raise RegardError(f"{folder}: the folder holds other things than an exported model; choose another name.")
-    if not overwrite:
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if names and not overwrite:
         raise RegardError(f"{folder}: the folder exists; choose another name or add --overwrite.")
+    if foreign := sorted(names - WRITTEN):
+        raise RegardError(
+            f"{folder}: the folder holds other things than an exported model ({', '.join(foreign[:SHOWN])}), so it is "
+            "not replaced; choose another name."
+        )
