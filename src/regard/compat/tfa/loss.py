@@ -51,7 +51,7 @@ def sequence_loss(
     >>> sequence_loss(logits, torch.tensor([[1, 0]]), torch.tensor([[1.0, 0.0]]))
     tensor(0.2877)
     """
-    targets, weights = (torch.as_tensor(given, device=logits.device) for given in (targets, weights))
+    targets, weights = (torch.as_tensor(each, device=logits.device) for each in (targets, weights))
     _check(logits, targets, weights)
     _refuse(average_across_timesteps, average_across_batch, sum_over_timesteps, sum_over_batch)
     weights = weights.to(logits.dtype)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard import tree
 from regard.attention.contract import Tree
-from regard.compat.tfa.layers.deferred import DeferredModule, Type, type_of, width_of
+from regard.compat.tfa.layers.deferred import DeferredModule, Type, checked_width, type_of
 from regard.errors import ShapeError, UnsupportedError
 from regard.shapes import Float, describe
 
@@ -83,7 +83,7 @@ class DeferredCell(RNNCell, DeferredModule):
         self, units: int, *, input_size: int | None = None, dtype: Type = None, name: str | None = None
     ) -> None:
         super().__init__()
-        self.units, self.name = width_of("units", units), name
+        self.units, self.name = checked_width("units", units), name
         self.dtype = type_of(dtype)
         self.input_size: int | None = None
         self._wanted_size = input_size

@@ -59,7 +59,7 @@ def type_of(dtype: Type) -> torch.dtype | None:
     return found
 
 
-def width_of(name: str, value: Any) -> int:
+def checked_width(name: str, value: Any) -> int:
     """A number of features.
 
     Raises:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from regard.compat.tfa.layers.activations import Activation, activation_of
-from regard.compat.tfa.layers.deferred import DeferredModule, Type, check_type, placed, type_of, width_of
+from regard.compat.tfa.layers.deferred import DeferredModule, Type, check_type, checked_width, placed, type_of
 from regard.compat.tfa.layers.initialisers import Initialiser, fill
 from regard.compat.tfa.layers.originals import tensors_of
 from regard.errors import ShapeError
@@ -51,7 +51,7 @@ class Dense(DeferredModule):
         name: str = "dense",
     ) -> None:
         super().__init__()
-        self.units, self.use_bias, self.name = width_of("units", units), use_bias, name
+        self.units, self.use_bias, self.name = checked_width("units", units), use_bias, name
         self.activation = activation_of(activation)
         self.kernel_initializer = kernel_initializer or "glorot_uniform"
         self.bias_initializer = bias_initializer or "zeros"

@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 
 from regard.attention import Mechanism
 from regard.attention.contract import Look, Memory, State, Tree, initial_position
-from regard.compat.tfa.layers.deferred import DeferredModule, Type, check_type, placed, width_of
+from regard.compat.tfa.layers.deferred import DeferredModule, Type, check_type, checked_width, placed
 from regard.compat.tfa.mechanisms.contract import AttentionMechanism
 from regard.errors import DataError, ShapeError, UnsupportedError
 from regard.layers.eligibility import overridden
@@ -319,7 +319,7 @@ def units_of(units: int | None, num_units: int | None) -> int:
     """
     if (units is None) == (num_units is None):
         raise UnsupportedError(f"units={units} and num_units={num_units} are two names of one number: give one.")
-    return width_of("units, the first argument,", units if units is not None else num_units)
+    return checked_width("units, the first argument,", units if units is not None else num_units)
 
 
 class Shifted(nn.Module):
