@@ -151,7 +151,10 @@ class Saved:
         facts = yaml.safe_load((folder / "facts.yaml").read_text())
         self.source, self.target = ((folder / f"{side}.txt").read_text().splitlines() for side in ("source", "target"))
         path = folder / facts["weights"]
-        state = load_file(path) if path.suffix == ".safetensors" else torch.load(path)["model_state_dict"]
+        if path.suffix == ".safetensors":
+            state = load_file(path)
+        else:
+            state = torch.load(path, weights_only=True)["model_state_dict"]
         case = (folder / "case.txt").read_text()
         self.model = Translator((len(self.source), len(self.target)), CASES[case]).eval()
         self.model.load_state_dict(state)
