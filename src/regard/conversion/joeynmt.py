@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.conversion import joeynmt_recurrent, joeynmt_transformer
 from regard.conversion.contract import AbstractKind, Converted, Origin
 from regard.conversion.files import mapping, read_checkpoint, read_text, read_yaml, require, tensors
+from regard.conversion.joeynmt_sides import PROGRAM
 from regard.conversion.options import Options
 from regard.conversion.piece_symbols import of_pieces, read_rows, said_bias
 from regard.conversion.pieces import restricted
@@ -21,7 +22,6 @@ from regard.data.pieces import BLANK, SentencePieceUnits
 from regard.data.units import CharacterUnits, Units, WhitespaceUnits
 from regard.errors import DataError, UnsupportedError
 
-PROGRAM = "Joey NMT"
 SIDES = {"src": "source", "trg": "target"}
 SPECIALS: Mapping[str, str] = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
 PARTS: Mapping[str, Any] = {"recurrent": joeynmt_recurrent, "transformer": joeynmt_transformer}

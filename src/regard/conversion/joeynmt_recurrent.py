@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.conversion.joeynmt_sides import PROGRAM, side_options
 from regard.conversion.options import Options
 from regard.errors import DataError, UnsupportedError
 
-PROGRAM = "Joey NMT"
 ENCODER: Mapping[str, Any] = {"rnn_type": "gru", "num_layers": 1, "dropout": 0.0, "bidirectional": True}
 DECODER: Mapping[str, Any] = {
     "rnn_type": "gru",
@@ -34,7 +34,7 @@ def section(model: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UnsupportedError: for an option that cannot be expressed.
     """
-    encoder, decoder = _options(model)
+    encoder, decoder = side_options(model, ENCODER, DECODER)
     encoder.require("bidirectional", [True], "the decoder there needs both directions")
     for side in (encoder, decoder):
         side.require("rnn_type", ["lstm", "gru"])
@@ -75,7 +75,7 @@ def section(model: Mapping[str, Any]) -> dict[str, Any]:
 
 def names(model: Mapping[str, Any]) -> dict[str, str]:
     """Their names of our modules and weights."""
-    encoder, decoder = _options(model)
+    encoder, decoder = side_options(model, ENCODER, DECODER)
     found = {
         "encoder.embedding.table": "src_embed.lut",
         "decoder.embedding.table": "trg_embed.lut",
@@ -95,7 +95,7 @@ def names(model: Mapping[str, Any]) -> dict[str, str]:
 
 def weights(theirs: Mapping[str, Tensor], model: Mapping[str, Any]) -> dict[str, Tensor]:
     """The weights with those of our bridge, and embeddings multiplied by what they are multiplied by there."""
-    encoder, decoder = _options(model)
+    encoder, decoder = side_options(model, ENCODER, DECODER)
     found = dict(theirs)
     for side, name in ((encoder, "src_embed.lut.weight"), (decoder, "trg_embed.lut.weight")):
         if _is_scaled(side):
@@ -125,15 +125,6 @@ def _first_state(found: dict[str, Tensor], encoder: Options, decoder: Options) -
     if weight.shape != (size, width):
         raise DataError(f"decoder.bridge_layer.weight is {tuple(weight.shape)}; it needs {(size, width)}.")
     return weight, bias
-
-
-def _options(model: Mapping[str, Any]) -> tuple[Options, Options]:
-    """Those of the encoder and the decoder; with tied embeddings the decoder has the encoder's."""
-    encoder = Options(model["encoder"], PROGRAM, ENCODER)
-    decoder = dict(model["decoder"])
-    if model.get("tied_embeddings", False):
-        decoder["embeddings"] = encoder["embeddings"]
-    return encoder, Options(decoder, PROGRAM, DECODER)
 
 
 def _is_scaled(side: Options) -> bool:

@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.conversion.joeynmt_sides import PROGRAM, side_options
 from regard.conversion.layers import layer_names
 from regard.conversion.options import Options
 from regard.models.named_weights import Names
 
-PROGRAM = "Joey NMT"
 COMMON: Mapping[str, Any] = {"dropout": 0.1, "alpha": 1.0, "activation": "relu", "num_layers": 8, "num_heads": 4}
 ENCODER: Mapping[str, Any] = COMMON
 DECODER: Mapping[str, Any] = {**COMMON, "num_layers": 4, "num_heads": 8}
@@ -52,7 +52,7 @@ def section(model: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UnsupportedError: for an option that cannot be expressed.
     """
-    encoder, decoder = _options(model)
+    encoder, decoder = side_options(model, ENCODER, DECODER)
     decoding = {"tied_weights": bool(model.get("tied_softmax", False))}
     return {
         "architecture": "transformer",
@@ -69,7 +69,9 @@ def names(model: Mapping[str, Any]) -> dict[str, str]:
         "encoder.norm": "encoder.layer_norm",
         "decoder.norm": "decoder.layer_norm",
     }
-    for side, part, table in zip(("encoder", "decoder"), _options(model), (ENCODER_LAYER, DECODER_LAYER), strict=True):
+    for side, part, table in zip(
+        ("encoder", "decoder"), side_options(model, ENCODER, DECODER), (ENCODER_LAYER, DECODER_LAYER), strict=True
+    ):
         found |= layer_names(side, part["num_layers"], table)
     return found
 
@@ -102,12 +104,3 @@ def _side(options: Options, *, norm: str) -> dict[str, Any]:
         "dropout": float(options["dropout"]),
         "attention_dropout": float(options["dropout"]),
     }
-
-
-def _options(model: Mapping[str, Any]) -> tuple[Options, Options]:
-    """Those of the encoder and the decoder; with tied embeddings the decoder has the encoder's."""
-    encoder = Options(model["encoder"], PROGRAM, ENCODER)
-    decoder = dict(model["decoder"])
-    if model.get("tied_embeddings", False):
-        decoder["embeddings"] = encoder["embeddings"]
-    return encoder, Options(decoder, PROGRAM, DECODER)
