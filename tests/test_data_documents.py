@@ -157,7 +157,7 @@ def test_slices_of_documents_are_documents(tmp_path):
         ("a.jsonl", '{"text": "\\ud800", "label": "x"}', {}, r"a.jsonl:1: field 'text' has half a surrogate pair"),
         ("a.jsonl", '["a"]\n', {"text_field": 0, "label_field": 1}, r"a.jsonl:1: no field 1; .*the list has 1"),
         ("d/loose.txt", "a", {"folder": "d"}, r"loose.txt: is beside the folders and has no label"),
-        ("d/x/1", b"\x1f\x8b..", {"folder": "d"}, r"d/x/1 is compressed"),
+        ("d/x/1", b"\x1f\x8b..", {"folder": "d"}, r"d/x/1: cannot be unpacked"),
     ],
 )
 def test_damaged_files_are_refused_by_file_line_field_and_value(tmp_path, name, data, options, message):

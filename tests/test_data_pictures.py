@@ -277,14 +277,10 @@ def test_folders_without_ink_and_options_without_effect_are_refused(tmp_path):
         open_pictures(coco(tmp_path), text_field="x")
 
 
-def test_compressed_missing_and_other_files_are_refused(tmp_path):
-    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b"{}"))
+def test_compressed_tables_are_read_and_missing_ones_are_refused(tmp_path):
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"image": "a.png", "text": "one"}\n'))
     for format in ("auto", "jsonl"):
-        with pytest.raises(DataError, match=r"a.jsonl.gz is compressed; unpack it first"):
-            open_pictures(tmp_path / "a.jsonl.gz", format=format)
-    (tmp_path / "b.jsonl").write_bytes(gzip.compress(b"{}"))
-    with pytest.raises(DataError, match=r"b.jsonl is compressed; unpack it first"):
-        open_pictures(tmp_path / "b.jsonl")
+        assert open_pictures(tmp_path / "a.jsonl.gz", format=format)[0].texts == ("one",)
     for name in ("c.tsv", "c.jsonl", "c.json", "c.inkml"):
         with pytest.raises(DataError, match=rf"{name}: no such file"):
             open_pictures(tmp_path / name)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
 import json
+import lzma
 import multiprocessing
 import pickle
 import tracemalloc
+import zipfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from regard.data import Lines, Pairs, ParallelText, open_pairs
+from regard.data import Lines, Pairs, ParallelText, open_pairs, text_file
 from regard.data import lines as lines_module
 from regard.errors import ConfigError, DataError
 
@@ -64,7 +70,7 @@ def test_any_text_comes_back_line_by_line_whatever_the_chunks_it_is_scanned_in(
     tmp_path: Path, expected: list[str], end: str, chunk: int
 ) -> None:
     path = written(tmp_path, "a.txt", "".join(line + end for line in expected))
-    if path.read_bytes().startswith(tuple(lines_module.FOREIGN)) or (expected[:1] and expected[0].startswith("\ufeff")):
+    if path.read_bytes().startswith(tuple(text_file.FOREIGN)) or (expected[:1] and expected[0].startswith("\ufeff")):
         return
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines_module, "CHUNK_BYTES", chunk)
@@ -117,12 +123,67 @@ def test_bytes_that_are_not_utf8_are_named_by_file_line_and_position(tmp_path: P
         pairs[1]
 
 
+def zipped(**files: str) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return content.getvalue()
+
+
 @pytest.mark.parametrize(
-    ("data", "words"), [(b"\x1f\x8b\x08", "compressed"), (b"\xff\xfea\0", "UTF-16"), (b"\xfe\xff\0a", "UTF-16")]
+    ("name", "pack"),
+    [
+        ("a.tsv.gz", gzip.compress),
+        ("a.TSV.bz2", bz2.compress),
+        ("a.tsv.xz", lzma.compress),
+        ("a.tsv", gzip.compress),
+        ("a.tsv.zip", lambda data: zipped(**{"folder/": "", "folder/a.tsv": data.decode(), "__MACOSX/a.tsv": ""})),
+    ],
 )
-def test_compressed_and_utf16_files_are_refused(tmp_path: Path, data: bytes, words: str) -> None:
+def test_compressed_files_are_read_as_what_they_hold(tmp_path: Path, name: str, pack: Callable[[bytes], bytes]) -> None:
+    pairs = open_pairs(written(tmp_path, name, pack("\ufeffa\tb\n\nc\td\n".encode())))
+    assert texts(pickle.loads(pickle.dumps(pairs))) == texts(pairs) == [("a", "b", 1), ("c", "d", 3)]
+    nested = written(tmp_path, "a.jsonl.gz", gzip.compress(b'{"x": "a", "y": "b"}\n'))
+    assert texts(open_pairs(nested, source_field="x", target_field="y")) == [("a", "b", 1)]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (gzip.compress(b"a\tb\n" * 1000)[:-9], "a.tsv: cannot be unpacked"),
+        (b"\x1f\x8b\x08", "a.tsv: cannot be unpacked"),
+        (bz2.compress(b"a\tb\n" * 1000)[:-9], "a.tsv: cannot be unpacked"),
+        (lzma.compress(b"a\tb\n")[:-9], "a.tsv: cannot be unpacked"),
+        (zipped(a="1\t2")[:-9], "a.tsv: cannot be unpacked"),
+        (zipped(a="1\t2", b="3\t4"), r"a.tsv is an archive of 2 files \(a, b\); unpack it"),
+        (
+            zipped(**{"[Content_Types].xml": "", "xl/workbook.xml": ""}),
+            "a.tsv is a spreadsheet.*; save its table as CSV",
+        ),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "a.tsv is a document of Microsoft Office; save its table as CSV"),
+        (b"PAR1\x15\x04", "a.tsv is Parquet; convert it"),
+        (b"\xff\xfea\0", "UTF-16"),
+        (b"\xfe\xff\0a", "UTF-16"),
+    ],
+)
+def test_what_is_no_text_is_refused_with_what_to_do(tmp_path: Path, data: bytes, words: str) -> None:
     with pytest.raises(DataError, match=words):
         open_pairs(written(tmp_path, "a.tsv", data))
+
+
+def test_text_that_is_not_utf8_is_shown_in_other_encodings(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"(?s)The word there is .*'дом' in cp1251.*iconv -f ENCODING -t utf-8"):
+        open_pairs(written(tmp_path, "a.tsv", "дом\tпривет мир\n".encode("cp1251")))
+    with pytest.raises(DataError, match="'Grüße' in cp1252"):
+        open_pairs(written(tmp_path, "a.tsv", "Grüße\tcafé\n".encode("cp1252")))
+
+
+@pytest.mark.parametrize("text", ["BZh\tb\n", "Rar!\tb\n", "PAR1\tb\n", "PK\tb\n", "%PDF\tb\n", "SQLite\tb\n"])
+def test_text_that_begins_like_another_kind_of_file_is_text(tmp_path: Path, text: str) -> None:
+    assert [(pair.source, pair.target) for pair in open_pairs(written(tmp_path, "a.tsv", text))] == [
+        tuple(text.strip().split("\t"))
+    ]
 
 
 def test_a_missing_file_is_an_error_that_names_a_near_one(tmp_path: Path) -> None:

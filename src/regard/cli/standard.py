@@ -140,7 +140,7 @@ def lines(path: Path) -> Iterator[str]:
     try:
         stream: Any = sys.stdin.buffer if name == "stdin" else path.open("rb")
     except OSError as error:
-        from regard.data.lines import reason
+        from regard.data.text_file import reason
 
         raise DataError(f"{path}: {reason(path, error)}") from None
     return _decoded(stream, name)

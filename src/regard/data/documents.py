@@ -13,9 +13,10 @@ from regard.config.spelling import did_you_mean, nearest
 from regard.data.columns import TAB
 from regard.data.csv_fields import long_fields
 from regard.data.jsonl import parse
-from regard.data.lines import BYTE_ORDER_MARK, FOREIGN, Lines, reason
+from regard.data.lines import Lines
 from regard.data.pairs import shorten
 from regard.data.split import are_held_out
+from regard.data.text_file import not_utf8, open_text, reason, suffix_of
 from regard.errors import ConfigError, DataError
 
 DocumentFormat = Literal["auto", "csv", "tsv", "jsonl", "folder"]
@@ -356,27 +357,18 @@ def _of_folder(path: Path, *, labelled: bool) -> Iterator[Document]:
 
 def _decoded(path: Path) -> str:
     """The text of a file in UTF-8, without its byte order mark."""
+    with open_text(path) as file:
+        raw = file.read()
     try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: {reason(path, error)}") from None
-    for magic, why in FOREIGN.items():
-        if raw.startswith(magic):
-            raise DataError(f"{path} {why}.")
-    try:
-        return raw.removeprefix(BYTE_ORDER_MARK).decode("utf-8")
+        return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raw = raw.removeprefix(BYTE_ORDER_MARK)
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{path}:{line}: not UTF-8: byte 0x{raw[error.start]:02X}.\n"
-            "  Convert the file first, for example with iconv -f latin1 -t utf-8."
-        ) from None
+        number = raw.count(b"\n", 0, error.start) + 1
+        raise not_utf8(f"{path}:{number}", raw, error.start, where=f"byte {error.start + 1} of the file") from None
 
 
 def _by_suffix(path: Path) -> DocumentFormat:
-    if path.suffix.lower() in SUFFIXES:
-        return SUFFIXES[path.suffix.lower()]
+    if suffix_of(path) in SUFFIXES:
+        return SUFFIXES[suffix_of(path)]
     if not path.exists():
         raise DataError(f"{path}: {reason(path, FileNotFoundError())}")
     raise ConfigError(

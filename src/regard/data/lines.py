@@ -6,42 +6,36 @@ import os
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.config.spelling import nearest
+from regard.data.text_file import not_utf8, open_text
 from regard.errors import DataError
 
 CHUNK_BYTES = 1 << 20
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-FOREIGN = {
-    b"\x1f\x8b": "is compressed; unpack it first (gunzip)",
-    b"\xff\xfe": "is UTF-16; convert it first (iconv -f utf-16 -t utf-8)",
-    b"\xfe\xff": "is UTF-16; convert it first (iconv -f utf-16 -t utf-8)",
-}
 
 
 class Lines:
     """A UTF-8 text file as a sequence of lines; only their offsets are kept in memory.
 
     Lines end with `\\n` or `\\r\\n` and nothing else; the last line may have no end. A byte order mark is skipped.
-    Instances can be pickled (the file is then opened again) and read by several threads and processes at once.
+    Compressed files are unpacked into a temporary one (`open_text`). Instances can be pickled (the file is then opened
+    again) and read by several threads and processes at once.
 
     Args:
         path: the file.
         skip_blank: leave out lines of spaces only; a line with a tab is not blank.
 
     Raises:
-        DataError: if the file is missing, compressed or UTF-16; when a line is read, if it is not UTF-8 or the file
-            has changed.
+        DataError: if the file is missing or no text; when a line is read, if it is not UTF-8 or the file has changed.
     """
 
     def __init__(self, path: Path | str, *, skip_blank: bool = False) -> None:
         self.path = Path(path)
         self._open()
-        self.offsets, filled = _scan(self.path)
+        self.offsets, filled = _scan(self._file)
         self.kept = np.flatnonzero(filled) if skip_blank and not filled.all() else None
         self._count = len(self.offsets) - 1 if self.kept is None else len(self.kept)
 
@@ -72,24 +66,18 @@ class Lines:
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise DataError(
-                f"{self.path}:{number}: not UTF-8: byte 0x{raw[error.start]:02X} at byte {error.start + 1} of the line "
-                f"({start + error.start + 1} of the file).\n"
-                "  Convert the file first, for example with iconv -f latin1 -t utf-8."
-            ) from None
+            where = f"byte {error.start + 1} of the line ({start + error.start + 1} of the file)"
+            raise not_utf8(f"{self.path}:{number}", raw, error.start, where=where) from None
 
     def _open(self) -> None:
-        try:
-            self._file = self.path.open("rb", buffering=0)
-        except OSError as error:
-            raise DataError(f"{self.path}: {reason(self.path, error)}") from None
+        self._file = open_text(self.path)
         weakref.finalize(self, self._file.close)
 
     def _read(self, start: int, size: int) -> bytes:
         if hasattr(os, "pread"):
             raw = os.pread(self._file.fileno(), size, start)
         else:
-            with self.path.open("rb") as file:
+            with open_text(self.path) as file:
                 file.seek(start)
                 raw = file.read(size)
         if len(raw) < size:
@@ -125,45 +113,29 @@ def check_parallel(first: Lines, *others: Lines) -> None:
             )
 
 
-def _scan(path: Path) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _scan(file: IO[bytes]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The offsets of all lines and of the end, (lines + 1,), and whether each line is not blank, (lines,)."""
     offsets: list[NDArray[np.int64]] = []
     filled: list[NDArray[np.bool_]] = []
-    position, start, is_filled = 0, 0, False
-    with path.open("rb") as file:
-        head = file.read(3)
-        for magic, reason in FOREIGN.items():
-            if head.startswith(magic):
-                raise DataError(f"{path} {reason}.")
-        position = start = 3 if head == BYTE_ORDER_MARK else 0
-        file.seek(position)
-        offsets.append(np.array([position]))
-        while chunk := file.read(CHUNK_BYTES):
-            data = np.frombuffer(chunk, dtype=np.uint8)
-            visible = (data > 32) | (data == 9)
-            ends = np.flatnonzero(data == 10)
-            if len(ends):
-                starts = np.concatenate(([0], ends[:-1] + 1))
-                lines = np.logical_or.reduceat(visible[: ends[-1] + 1], starts)
-                lines[0] |= is_filled
-                filled.append(lines)
-                offsets.append(position + ends + 1)
-                start = position + int(ends[-1]) + 1
-                is_filled = False
-                visible = visible[ends[-1] + 1 :]
-            is_filled = is_filled or bool(visible.any())
-            position += len(chunk)
+    position = start = file.tell()
+    is_filled = False
+    offsets.append(np.array([position]))
+    while chunk := file.read(CHUNK_BYTES):
+        data = np.frombuffer(chunk, dtype=np.uint8)
+        visible = (data > 32) | (data == 9)
+        ends = np.flatnonzero(data == 10)
+        if len(ends):
+            starts = np.concatenate(([0], ends[:-1] + 1))
+            lines = np.logical_or.reduceat(visible[: ends[-1] + 1], starts)
+            lines[0] |= is_filled
+            filled.append(lines)
+            offsets.append(position + ends + 1)
+            start = position + int(ends[-1]) + 1
+            is_filled = False
+            visible = visible[ends[-1] + 1 :]
+        is_filled = is_filled or bool(visible.any())
+        position += len(chunk)
     if position > start:
         offsets.append(np.array([position]))
         filled.append(np.array([is_filled]))
     return np.concatenate(offsets), np.concatenate([*filled, np.zeros(0, dtype=np.bool_)])
-
-
-def reason(path: Path, error: OSError) -> str:
-    """Why a file could not be opened, with the most similar name in its folder."""
-    if not isinstance(error, FileNotFoundError):
-        return f"cannot be read: {error.strerror}."
-    if not path.parent.is_dir():
-        return f"no such file; the folder {path.parent} does not exist."
-    similar = nearest(path.name, [entry.name for entry in path.parent.iterdir()])
-    return "no such file." + (f" Did you mean {path.parent / similar}?" if similar else "")

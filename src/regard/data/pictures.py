@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from regard.config.spelling import did_you_mean, nearest
 from regard.data.columns import TAB
 from regard.data.jsonl import parse
-from regard.data.lines import BYTE_ORDER_MARK, FOREIGN, Lines, reason
+from regard.data.lines import Lines
 from regard.data.pairs import shorten
+from regard.data.text_file import open_text, reason, suffix_of
 from regard.errors import ConfigError, DataError
 from regard.image import Strokes, image_size, read_image, read_inkml
 from regard.image.read import MAX_PIXELS, Colour, Report
@@ -297,22 +298,20 @@ def picture_format(path: Path | str, format: PictureFormat = "auto") -> PictureF
     """The format of a table; `auto` goes by the suffix.
 
     Raises:
-        ConfigError, DataError: for a suffix of files that cannot be read.
+        ConfigError: for a suffix of files that cannot be read.
     """
     if format != "auto":
         return format
     path = Path(path)
     if path.is_dir() or path.suffix.lower() == ".inkml":
         return "inkml"
-    if path.suffix.lower() == ".gz":
-        raise DataError(f"{path} is compressed; unpack it first (gunzip).")
-    if path.suffix.lower() == ".csv":
+    if suffix_of(path) == ".csv":
         raise ConfigError(
             f"{path}: .csv files cannot be read. Convert it to TSV or JSONL (one JSON object per line); if it is one "
             "of these already, set data.format=tsv or data.format=jsonl.",
             ("data", "format"),
         )
-    return SUFFIXES.get(path.suffix.lower(), "tsv")
+    return SUFFIXES.get(suffix_of(path), "tsv")
 
 
 def _open_tsv(
@@ -394,15 +393,10 @@ def _open_jsonl(
 
 def _coco(path: Path, folder: Path, with_texts: bool) -> list[Picture]:
     """The pictures of a file, in the order of `images`; those without captions are left out if texts are read."""
+    with open_text(path) as file:
+        content = file.read()
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: {reason(path, error)}") from None
-    for magic, why in FOREIGN.items():
-        if content.startswith(magic):
-            raise DataError(f"{path} {why}.")
-    try:
-        value = json.loads(content.removeprefix(BYTE_ORDER_MARK))
+        value = json.loads(content)
     except (ValueError, RecursionError) as error:
         if isinstance(error, json.JSONDecodeError):
             hint = "\n  Is it JSONL, one object per line? Then set data.format=jsonl." * (error.msg == "Extra data")

@@ -11,6 +11,7 @@ from regard.data.columns import TAB
 from regard.data.jsonl import JsonlPairs
 from regard.data.lines import Lines, check_parallel
 from regard.data.pairs import LinePairs, Pair, Pairs, shorten
+from regard.data.text_file import suffix_of
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def open_pairs(
     path = Path(files)
     if format == "auto":
         format = by_suffix(path) or "tsv"
-        if path.suffix.lower() in (".csv", ".json"):
+        if suffix_of(path) in (".csv", ".json"):
             raise ConfigError(
                 f"{path}: {path.suffix} files cannot be read. Convert it to TSV or JSONL (one JSON value per line); "
                 "if it is one of these already, set data.format=tsv or data.format=jsonl.",
@@ -153,7 +154,7 @@ def open_pairs(
 
 def by_suffix(path: Path) -> Literal["tsv", "jsonl"] | None:
     """The format that a file's suffix names; None if it names neither."""
-    return SUFFIXES.get(path.suffix.lower())
+    return SUFFIXES.get(suffix_of(path))
 
 
 def _check_field(field: str | int, key: str, format: Format) -> None:

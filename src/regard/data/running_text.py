@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.field import Field
-from regard.data.lines import BYTE_ORDER_MARK, FOREIGN, reason
 from regard.data.normalisation import Normalisation
+from regard.data.text_file import not_utf8, open_text
 from regard.data.units import CharacterUnits, Units
 from regard.data.vocabulary import BOS, PAD, UNKNOWN, Vocabulary
 from regard.errors import DataError, RegardError
@@ -372,40 +372,28 @@ class _Reader:
 def _pieces(path: Path) -> Iterator[str]:
     """The text of a file in pieces that end with white space, where there is any; lines end with `\\n`."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    offset, num_lines, rest = 0, 0, ""
-    try:
-        with path.open("rb") as file:
-            head = file.read(3)
-            for magic, kind in FOREIGN.items():
-                if head.startswith(magic):
-                    raise DataError(f"{path} {kind}.")
-            if head == BYTE_ORDER_MARK:
-                head, offset = b"", 3
-            while True:
-                block = head + file.read(BLOCK_BYTES)
-                head = b""
-                waiting = len(decoder.getstate()[0])
-                try:
-                    rest += decoder.decode(block, not block)
-                except UnicodeDecodeError as error:
-                    line = num_lines + error.object[: error.start].count(b"\n") + 1
-                    raise DataError(
-                        f"{path}:{line}: not UTF-8: byte 0x{error.object[error.start]:02X} at byte "
-                        f"{offset - waiting + error.start + 1} of the file.\n"
-                        "  Convert the file first, for example with iconv -f latin1 -t utf-8."
-                    ) from None
-                offset += len(block)
-                num_lines += block.count(b"\n")
-                if not block:
-                    break
-                end = rest.rfind(NEWLINE) + 1 or rest.rfind(" ") + 1
-                if not end and len(rest) > LONGEST_BLOCK:
-                    end = len(rest)
-                if end:
-                    yield rest[:end].replace("\r\n", NEWLINE)
-                    rest = rest[end:]
-    except OSError as error:
-        raise DataError(f"{path}: {reason(path, error)}") from None
+    num_lines, rest = 0, ""
+    with open_text(path) as file:
+        offset = file.tell()
+        while True:
+            block = file.read(BLOCK_BYTES)
+            waiting = len(decoder.getstate()[0])
+            try:
+                rest += decoder.decode(block, not block)
+            except UnicodeDecodeError as error:
+                line = num_lines + error.object[: error.start].count(b"\n") + 1
+                where = f"byte {offset - waiting + error.start + 1} of the file"
+                raise not_utf8(f"{path}:{line}", error.object, error.start, where=where) from None
+            offset += len(block)
+            num_lines += block.count(b"\n")
+            if not block:
+                break
+            end = rest.rfind(NEWLINE) + 1 or rest.rfind(" ") + 1
+            if not end and len(rest) > LONGEST_BLOCK:
+                end = len(rest)
+            if end:
+                yield rest[:end].replace("\r\n", NEWLINE)
+                rest = rest[end:]
     if rest:
         yield rest.replace("\r\n", NEWLINE)
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from regard.data.lines import reason
 from regard.data.series import SeriesTable, Values
+from regard.data.text_file import reason
 from regard.data.time_split import TimeSplit
 from regard.errors import DataError
 

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from regard.config.spelling import did_you_mean, nearest
 from regard.data.calendar import Step, Times, find_step
-from regard.data.lines import Lines, reason
+from regard.data.lines import Lines
 from regard.data.pairs import shorten
+from regard.data.text_file import reason
 from regard.errors import DataError
 from regard.lazy import optional
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.data.lines import reason
+from regard.data.text_file import reason
 from regard.errors import DataError
 from regard.files import checksum
 

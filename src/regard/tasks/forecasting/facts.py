@@ -12,7 +12,7 @@ import numpy as np
 
 from regard.config.tasks.forecasting import SeriesDataConfig
 from regard.data import SeriesTable, Step, TimeSplit
-from regard.data.lines import reason
+from regard.data.text_file import reason
 from regard.errors import DataError
 from regard.tasks.fingerprints import DAMAGED
 from regard.tasks.forecasting.reading import SeriesData

@@ -1,0 +1,161 @@
+"""Opens files of text: plain or compressed ones; what is no text, or not UTF-8, is refused with what to do about it."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from regard.config.spelling import nearest
+from regard.errors import DataError, one_line
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+HEAD_BYTES = 16
+COMPRESSED: dict[bytes, Callable[[Any], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"\xfd7zXZ\x00": lzma.open,
+    **{f"BZh{level}1AY&SY".encode(): bz2.open for level in range(1, 10)},
+}
+ZIP = b"PK\x03\x04"
+SUFFIXES = (".gz", ".bz2", ".xz", ".zip")
+FOREIGN = {
+    b"\xff\xfe": "is UTF-16; convert it first (iconv -f utf-16 -t utf-8)",
+    b"\xfe\xff": "is UTF-16; convert it first (iconv -f utf-16 -t utf-8)",
+    b"\xd0\xcf\x11\xe0": "is a document of Microsoft Office; save its table as CSV or tab-separated text in UTF-8",
+    b"%PDF-": "is a PDF; save its text first",
+    b"PAR1\x15": "is Parquet; convert it first, for example with pandas.read_parquet and DataFrame.to_csv",
+    b"\x28\xb5\x2f\xfd": "is compressed with Zstandard; unpack it first (unzstd)",
+    b"7z\xbc\xaf": "is a 7z archive; unpack it first",
+    b"Rar!\x1a": "is a RAR archive; unpack it first",
+    b"SQLite format 3\x00": "is an SQLite database; export its table as CSV first",
+    b"\x89PNG": "is a picture",
+    b"\xff\xd8\xff": "is a picture",
+}
+"""How files begin that are no text in UTF-8, and what is said of them."""
+ENCODINGS = ("cp1252", "cp1251", "cp1250", "koi8_r", "shift_jis", "gb18030", "euc_kr")
+"""In which of these the reader may recognise a text that is not UTF-8."""
+
+
+def open_text(path: Path) -> IO[bytes]:
+    """Opens a file of text for reading, unbuffered, at the position after its byte order mark.
+
+    Files compressed by gzip, bzip2 or xz, and zip archives of one file, are unpacked into a temporary file.
+
+    Raises:
+        DataError: for a file that is missing, damaged, or no text.
+    """
+    try:
+        file: IO[bytes] = path.open("rb", buffering=0)
+    except OSError as error:
+        raise DataError(f"{path}: {reason(path, error)}") from None
+    try:
+        head = file.read(HEAD_BYTES)
+        unpack = next((unpack for magic, unpack in COMPRESSED.items() if head.startswith(magic)), None)
+        if unpack is None and head.startswith(ZIP):
+            unpack = _only_member
+        if unpack is not None:
+            with file as packed:
+                file = _unpacked(path, packed, unpack)
+            head = file.read(HEAD_BYTES)
+        for magic, kind in FOREIGN.items():
+            if head.startswith(magic):
+                raise DataError(f"{path} {kind}.")
+        file.seek(len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0)
+    except OSError as error:
+        file.close()
+        raise DataError(f"{path}: {reason(path, error)}") from None
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix in lower case, without that of a compression: `.tsv` of `pairs.TSV.gz`."""
+    name = path.name.lower()
+    for suffix in SUFFIXES:
+        name = name.removesuffix(suffix)
+    return Path(name).suffix
+
+
+def _unpacked(path: Path, packed: IO[bytes], unpack: Callable[[Any], Any]) -> IO[bytes]:
+    """A temporary file with what a compressed one holds."""
+    packed.seek(0)
+    file = tempfile.TemporaryFile("w+b", buffering=0)  # noqa: SIM115 - the caller closes it
+    try:
+        with unpack(packed) as content:
+            shutil.copyfileobj(content, file, 1 << 20)
+    except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, RuntimeError) as error:
+        file.close()
+        raise DataError(f"{path}: cannot be unpacked: {one_line(str(error))}") from None
+    except OSError as error:
+        file.close()
+        if error.errno is None:  # of bz2: the data are not valid
+            raise DataError(f"{path}: cannot be unpacked: {one_line(str(error))}") from None
+        raise
+    except BaseException:
+        file.close()
+        raise
+    file.seek(0)
+    return file
+
+
+def _only_member(packed: IO[bytes]) -> IO[bytes]:
+    """The one file of a zip archive."""
+    archive = zipfile.ZipFile(packed)
+    names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
+    if "[Content_Types].xml" in names or "mimetype" in names:
+        raise DataError(
+            f"{packed.name} is a spreadsheet or another office document; save its table as CSV or tab-separated text "
+            "in UTF-8."
+        )
+    if len(names) != 1:
+        listed = ", ".join(names[:3]) + ", …" * (len(names) > 3)
+        raise DataError(
+            f"{packed.name} is an archive of {len(names)} files ({listed}); unpack it, and name one of them."
+        )
+    return archive.open(names[0])
+
+
+def not_utf8(place: str, line: bytes, at: int, *, where: str) -> DataError:
+    """The error of bytes that are not UTF-8; it shows the word as other encodings have it.
+
+    Args:
+        place: file and line.
+        line: the bytes of the line, or those around the wrong one.
+        at: the byte that is wrong, counted from 0.
+        where: where that is, for the reader.
+    """
+    start = max(line.rfind(b" ", 0, at), line.rfind(b"\t", 0, at), line.rfind(b"\n", 0, at), at - 20) + 1
+    word = line[start : at + 20].split()[0]
+    readings: dict[str, str] = {}
+    for encoding in ENCODINGS:
+        try:
+            reading = word.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if reading.isprintable() and reading not in readings.values():
+            readings[encoding] = reading
+    shown = ", ".join(f"{reading!r} in {encoding}" for encoding, reading in readings.items())
+    return DataError(
+        f"{place}: not UTF-8: byte 0x{line[at]:02X} at {where}.\n"
+        + (f"  The word there is {shown}.\n" if shown else "")
+        + "  Convert the file first, with the encoding that it has: iconv -f ENCODING -t utf-8 FILE > NEW."
+    )
+
+
+def reason(path: Path, error: OSError) -> str:
+    """Why a file could not be opened, with the most similar name in its folder."""
+    if not isinstance(error, FileNotFoundError):
+        return f"cannot be read: {error.strerror}."
+    if not path.parent.is_dir():
+        return f"no such file; the folder {path.parent} does not exist."
+    similar = nearest(path.name, [entry.name for entry in path.parent.iterdir()])
+    return "no such file." + (f" Did you mean {path.parent / similar}?" if similar else "")
