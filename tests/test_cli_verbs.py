@@ -97,6 +97,33 @@ def stdin(monkeypatch):
     return give
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("kind", [Terminal, io.StringIO])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["predict", "--model", "m", "a\x1b[31m\x9b1", "--format", "tsv"],
+        ["predict", "--model", "m", "a\x1b[31m\x9b1", "--format", "jsonl"],
+        ["predict", "--model", "m", "a\x1b[31m\x9b1", "--format", "text"],
+        ["evaluate", "--model", "m", "x\x1b[31m\x9b.tsv", "--worst", "2"],
+        ["info", "m"],
+    ],
+)
+def test_a_terminal_obeys_nothing_that_data_or_models_say(tasks, monkeypatch, arguments, kind):
+    monkeypatch.setattr(Model, "card", "A card \x1b]0;title\x07\x9b of one's own")
+    printed, messages = kind(), Terminal()
+    monkeypatch.setattr(sys, "stdout", printed)
+    monkeypatch.setattr(sys, "stderr", messages)
+    assert run(arguments) == 0
+    assert not {"\x1b", "\x9b", "\x07"} & set(messages.getvalue())
+    assert ("\x9b" in printed.getvalue()) == (kind is io.StringIO)
+    assert ("x9b" in printed.getvalue()) == (kind is Terminal)
+
+
 def test_train_reads_the_file_and_names_the_run_after_it(tasks):
     Path("small.yaml").write_text("data: {train: a.tsv}\n")
     assert run(["train", "small.yaml", "--set", "training.epochs=3", "--seed", "5", "--device", "cpu"]) == 0

@@ -107,6 +107,45 @@ def test_the_plan_says_what_was_chosen_and_why() -> None:
     assert "training.epochs=" not in text
 
 
+@pytest.mark.parametrize(
+    ("training", "length"),
+    [
+        ({"epochs": 7}, "7 epochs: 854 steps"),
+        ({"epochs": 1}, "1 epoch: 122 steps"),
+        ({"epochs": 0}, "0 epochs: 0 steps"),
+        ({"epochs": 69, "max_steps": 3_000}, "3,000 steps, as training.max_steps says: 24.6 of 69 epochs"),
+        ({"epochs": 7, "max_steps": 854}, "7 epochs: 854 steps"),
+        ({"epochs": 7, "max_steps": 9_000}, "7 epochs: 854 steps"),
+        ({"max_steps": 1}, "1 step, as training.max_steps says: 0.0082 of 19 epochs"),
+        ({"max_steps": 12_200}, "100 epochs: 12,200 steps"),
+        ({"max_steps": 12_201}, "12,201 steps, as training.max_steps says: 100 of 101 epochs"),
+        (
+            {"epochs": 7, "early_stopping": 5},
+            "7 epochs: 854 steps, fewer if 5 validations in a row bring no improvement",
+        ),
+    ],
+)
+def test_steps_and_epochs_of_the_plan_agree(training: dict[str, int], length: str) -> None:
+    assert str(resolve(opened(**training), *words(3_600))).splitlines()[0].endswith(f"; {length}")
+
+
+@pytest.mark.parametrize(
+    ("training", "remedy"),
+    [
+        ({"max_steps": 400}, "Raise training.max_steps, or leave it out"),
+        ({"max_steps": 400, "epochs": 90}, "Raise training.max_steps, or leave it out"),
+        ({"epochs": 3}, "Raise training.epochs; left out, it follows from the data"),
+        (
+            {"epochs": 3, "batch_tokens": 300},
+            "Raise training.epochs or lower training.batch_tokens; left out, both follow from the data",
+        ),
+    ],
+)
+def test_the_remedy_for_few_steps_is_about_the_key_that_makes_them_few(training: dict[str, int], remedy: str) -> None:
+    (warning,) = resolve(opened(**training, warmup_steps=0), *words(3_600)).warnings
+    assert warning.endswith(f"steps are few; most models need 1,000 or more. {remedy}")
+
+
 def test_a_continued_run_keeps_what_was_resolved_before() -> None:
     before = resolve(opened(learning_rate=0.01), *words(3_600)).config
     assert adopt(opened(learning_rate=0.01), before) == before

@@ -34,9 +34,30 @@ def shown(folder: Path, trainee: ToyTrainee | None = None, **changes: Any) -> st
     return text.getvalue()
 
 
-def test_the_time_that_is_left_is_told_after_a_hundred_steps(tmp_path: Path) -> None:
-    assert "About 1 minute to go" in shown(tmp_path / "long", epochs=16, validate_every=50)
-    assert "to go" not in shown(tmp_path / "short", epochs=14, validate_every=50)
+def test_the_time_that_is_left_is_told_once_it_is_known(tmp_path: Path) -> None:
+    text = shown(tmp_path / "long", epochs=16, validate_every=56)
+    assert text.index("validation  step 56") < text.index("Less than a minute to go")
+    assert "to go" not in shown(tmp_path / "short", epochs=8, validate_every=56)
+
+
+def test_the_time_of_validations_that_are_to_come_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(ToyTrainee):
+        def validate(self) -> Validation:
+            clock.offset += 600.0
+            return super().validate()
+
+    class Clock:
+        offset = 0.0
+
+        def __call__(self) -> float:
+            return self.offset
+
+    clock = Clock()
+    monkeypatch.setattr("regard.training.run.time.perf_counter", clock)
+    settings = config(epochs=16, validate_every=28)  # validations after 28, 56, 84 and 112 of 112 steps
+    text = shown(tmp_path / "run", Slow(settings), epochs=16, validate_every=28)
+    assert "About 20 minutes to go" in text
+    assert "About 10 minutes to go" in text
 
 
 def figures(loss: float, focus: float) -> dict[str, float]:

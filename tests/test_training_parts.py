@@ -6,9 +6,10 @@ import os
 import re
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from regard.errors import ConfigError, DataError, RegardError
 from regard.files import clean, create_folder, publish, replace_file, replace_text
 from regard.training import (
     Loss,
+    Validation,
     feedback_mask,
     scheduled_sampling_mask,
     scheduled_sampling_probability,
@@ -30,6 +32,7 @@ from regard.training import (
 from regard.training.device import choose, move
 from regard.training.lock import Lock, check_free
 from regard.training.log import MetricsLog
+from regard.training.pace import FIRST_STEPS, TIMED_STEPS, Pace
 from regard.training.prefetch import DEPTH, Prefetch
 from regard.training.progress import Display
 from regard.training.schedule import Schedule
@@ -351,7 +354,7 @@ def test_a_terminal_gets_a_bar_and_other_places_plain_lines(monkeypatch: pytest.
     for terminal in (True, False):
         shown = StringIO()
         with Display(Console(file=shown, force_terminal=terminal, width=150)) as display:
-            display.advance(0.5, "epoch 1/2", figures, timing)
+            display.advance(1200, 2400, figures, timing)
             display.metrics("train", 7, 1, figures, timing)
             display.say("[0] a sample, [as it is]")
         text = shown.getvalue()
@@ -359,8 +362,55 @@ def test_a_terminal_gets_a_bar_and_other_places_plain_lines(monkeypatch: pytest.
         assert "1,234 symbols/s" in text
         assert "waiting" not in text
         assert "[0] a sample, [as it is]" in text
-        assert ("50%" in text) == terminal
+        assert ("step 1,200/2,400" in text) == terminal
         assert ("step 7" in text) == (not terminal)
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_no_width_of_a_terminal_cuts_step_loss_or_the_time_that_is_left(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    shown, timing = StringIO(), {"symbols_per_second": 123_456.0, "waiting": 0.31}
+    with Display(Console(file=shown, force_terminal=True, width=width)) as display:
+        display.advance(12_345, 123_456, {"loss": 0.123456, "learning_rate": 1e-3}, timing, remaining=3 * 3600 + 125)
+    lines = [
+        line for line in re.split(r"[\r\n]", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.getvalue())) if line.strip()
+    ]
+    for part in ("step 12,345/123,456 ", " loss 0.1235", " 3:02:05"):
+        assert part in lines[-1]
+    assert len(lines[-1]) <= width
+    assert ("123,456 symbols/s, 31% of the time waiting for data" in lines[-1]) == (width == 140)
+
+
+def test_the_time_that_is_left_is_told_only_when_steps_and_a_validation_have_been_timed() -> None:
+    pace = Pace()
+    for _ in range(FIRST_STEPS):
+        pace.add(9.0)  # what compiles and fills caches does not count
+    for _ in range(TIMED_STEPS - 1):
+        pace.add(0.5)
+    assert pace.remaining(10, 0) is None
+    pace.add(0.5)
+    assert pace.remaining(10, 0) == pytest.approx(5.0)
+    assert pace.remaining(10, 2) is None
+    pace.validation = 30.0
+    assert pace.remaining(10, 2) == pytest.approx(65.0)
+
+
+def test_nothing_that_is_shown_of_a_training_moves_a_terminal() -> None:
+    class Hostile(ToyTrainee):
+        def validate(self) -> Validation:
+            return replace(super().validate(), samples=["a\x1b[31m → \x9bb\x1b]0;title\x07"], concern="\x1b[2J all")
+
+    shown, settings = StringIO(), config(epochs=1)
+    for terminal in (True, False):
+        console = Console(file=shown, force_terminal=terminal, width=200, color_system=None)
+        with TemporaryDirectory() as folder:
+            train(Hostile(settings), settings, Path(folder), seed=1, select="symbol_error_rate", console=console)
+    assert shown.getvalue().count(r"a\x1b[31m → \x9bb\x1b]0;title\x07") == 2
+    assert shown.getvalue().count(r"\x1b[2J all") == 2
+    for sequence in ("\x1b[31m", "\x9b", "\x1b]0", "\x07", "\x1b[2J"):
+        assert sequence not in shown.getvalue()
 
 
 def test_waiting_for_data_is_shown_where_it_costs_something() -> None:

@@ -15,7 +15,7 @@ import typer
 from regard.cli import inputs, options
 from regard.cli.files import PredictionFiles
 from regard.cli.inputs import STDIN, Row
-from regard.cli.standard import check_output, lines, plain, results, say
+from regard.cli.standard import check_output, lines, plain, results, safe, say
 from regard.errors import DataError, InputError, RegardError
 
 if TYPE_CHECKING:
@@ -309,11 +309,11 @@ def _print_stream(model: Any, rows: Sequence[Row], num_columns: int, *, strict: 
         num_columns: columns of an input, which are printed before its output; 0: they are not.
     """
     waiting: list[list[Any]] = [[] for _ in rows]
-    turn = 0
+    turn, stream = 0, safe(sys.stdout)
 
     def begin() -> None:
         if turn < len(rows) and num_columns:
-            print(*_columns(rows[turn], num_columns), "", sep="\t", end="", flush=True)
+            print(*_columns(rows[turn], num_columns), "", sep="\t", end="", file=stream, flush=True)
 
     pieces = model.stream([row.text for row in rows], alignment=False)  # refuses settings before anything is printed
     begin()
@@ -321,11 +321,12 @@ def _print_stream(model: Any, rows: Sequence[Row], num_columns: int, *, strict: 
         waiting[piece.index].append(piece)
         while turn < len(rows) and waiting[turn]:
             for each in waiting[turn]:
-                print(each.text.replace("\n", model.line_end).translate(BLANKS), end="", flush=True)
+                text = each.text.replace("\n", model.line_end).translate(BLANKS)
+                print(text, end="", file=stream, flush=True)
             last, waiting[turn] = waiting[turn][-1].prediction, []
             if last is None:
                 break
-            print(flush=True)
+            print(file=stream, flush=True)
             last = replace(last, warnings=(rows[turn].refusal,)) if rows[turn].refusal else last
             _warn(_warning(rows[turn], last), strict=strict)
             turn += 1

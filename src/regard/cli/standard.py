@@ -10,27 +10,30 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
-from regard.errors import DataError, RegardError
+from regard.errors import DataError, RegardError, printable
 
 
 def say(text: str) -> None:
-    """Prints a message to stderr, as stdout has only results; does nothing if stderr is closed or full."""
+    """Prints a message to stderr, as stdout has only results; does nothing if stderr is closed or full.
+
+    What a terminal would obey is written as an escape.
+    """
     if sys.stderr is not None:
         with suppress(OSError):
-            print(text, file=sys.stderr, flush=True)
+            print(printable(text), file=sys.stderr, flush=True)
 
 
 def show(text: object) -> None:
     """Prints a result to stdout at once, so that a full disk is noticed here."""
     with standard_output():
-        print(text, flush=True)
+        print(text, file=safe(sys.stdout), flush=True)
 
 
 def plain_warnings() -> None:
     """Makes Python's warnings lines without the file and the line of code that warned."""
-    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    warnings.formatwarning = lambda message, *_, **__: printable(f"warning: {message}\n")
 
 
 def prepare_streams() -> None:
@@ -40,6 +43,31 @@ def prepare_streams() -> None:
             setattr(sys, name, None)
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="replace")
+
+
+class TerminalStream(io.TextIOBase):
+    """A terminal, to which what it would obey is written as an escape: results show data, which may hold anything.
+
+    Args:
+        stream: writes to the terminal.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Writes a text, and returns its length."""
+        self._stream.write(printable(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Writes what is buffered."""
+        self._stream.flush()
+
+
+def safe(stream: TextIO) -> TextIO:
+    """The stream itself, or, if it writes to a terminal, one that the terminal does not obey; a file gets the data."""
+    return cast(TextIO, TerminalStream(stream)) if stream is not None and stream.isatty() else stream
 
 
 @contextmanager
@@ -99,7 +127,7 @@ def results(path: Path | None) -> Iterator[TextIO]:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
         with standard_output():
-            yield sys.stdout
+            yield safe(sys.stdout)
             sys.stdout.flush()
         return
     target = path.resolve()

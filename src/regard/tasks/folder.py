@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from regard.tasks.table import task_of
 from regard.training import Outcome, archive, lock, read_state
 from regard.training.manifest import Manifest, is_run
 from regard.training.outcome import reopen
+from regard.training.progress import say
 
 CONFIG, RECORD = "config.yaml", "checkpoints/config.yaml"
 """The configuration of the model, which the user may edit, and the one that the run began with."""
@@ -197,7 +197,7 @@ def _announce(decision: Decision, folder: Path) -> None:
         )
     else:
         rate = "The learning rate continues as if this end had been planned from the start."
-    print(f"{folder}: the run continues: {changes}. {rate}", file=sys.stderr)
+    say(f"{folder}: the run continues: {changes}. {rate}")
 
 
 def _shown(value: object) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from regard.config import Config
-from regard.tasks.open_keys import OpenKeys
+from regard.tasks.open_keys import OpenKeys, is_set
 
 FEW_STEPS = 1_000
 """The default of `Plan.few_steps`."""
@@ -55,8 +55,8 @@ class Plan(Generic[ConfigT]):
         training, lines = self.config.training, []
         if self.steps + self.steps_per_epoch // 2 < self.few_steps:  # as many epochs as come nearest are enough
             lines.append(
-                f"warning: {self.steps:,} steps are few; most models need {self.few_steps:,} or more. Lower "
-                f"{self.batch_key} or raise training.epochs; if they are left out, both follow from the data"
+                f"warning: {_counted(self.steps, 'step')} are few; most models need {self.few_steps:,} or more. "
+                f"{self._remedy()}"
             )
         if 2 * training.warmup_steps > self.steps:
             lines.append(
@@ -68,12 +68,42 @@ class Plan(Generic[ConfigT]):
     def __str__(self) -> str:
         training = self.config.training
         accumulated = f" × {training.accumulation} batches" if training.accumulation > 1 else ""
-        lines = [
-            f"plan: {self.amount}; {self.steps_per_epoch:,} steps per epoch, {self.batch}{accumulated}; "
-            f"{training.epochs:,} epochs: {self.steps:,} steps"
-        ]
+        per_epoch = f"{_counted(self.steps_per_epoch, 'step')} per epoch, {self.batch}{accumulated}"
+        lines = [f"plan: {self.amount}; {per_epoch}; {self._length()}"]
         chosen = [shown] if (shown := str(self.open)) else []
         return "\n".join([*lines, *chosen, *self.notes, *self.warnings])
+
+    def _length(self) -> str:
+        """How long the training is, and by which key."""
+        training, steps = self.config.training, _counted(self.steps, "step")
+        epochs = _counted(training.epochs, "epoch")
+        if self.steps < training.epochs * self.steps_per_epoch:
+            share = self.steps / self.steps_per_epoch
+            text = f"{steps}, as training.max_steps says: {share:.3g} of {epochs}"
+        else:
+            text = f"{epochs}: {steps}"
+        if training.early_stopping is not None:
+            text += f", fewer if {_counted(training.early_stopping, 'validation')} in a row bring no improvement"
+        return text
+
+    def _remedy(self) -> str:
+        """Which of the keys that are set makes the training short, and what to do."""
+        if self.steps < self.config.training.epochs * self.steps_per_epoch:
+            return "Raise training.max_steps, or leave it out"
+        verbs = {"training.epochs": "raise", self.batch_key: "lower"}
+        remedies = [f"{verb} {key}" for key, verb in verbs.items() if is_set(self.open.given, tuple(key.split(".")))]
+        text = " or ".join(remedies or ["raise training.epochs"])
+        left_out = "; left out, both follow" if len(remedies) == 2 else "; left out, it follows"
+        return f"{text[0].upper()}{text[1:]}{left_out} from the data"
+
+
+def _counted(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> _counted(1, "epoch"), _counted(2000, "step")
+    ('1 epoch', '2,000 steps')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def choose_steps(open_keys: OpenKeys[Any], *, batches: int, steps: float, validations: int) -> int:
@@ -81,12 +111,13 @@ def choose_steps(open_keys: OpenKeys[Any], *, batches: int, steps: float, valida
 
     Args:
         batches: of an epoch.
-        steps: how many the training should have.
+        steps: how many the training should have; as many as `max_steps` if that is more.
         validations: how often it should be validated.
     """
     config = open_keys.given
     steps_per_epoch = max(1, math.ceil(batches / config.training.accumulation))
-    open_keys.choose("training.epochs", max(1, round(steps / steps_per_epoch)))
+    enough = math.ceil((config.training.max_steps or 0) / steps_per_epoch)
+    open_keys.choose("training.epochs", max(1, round(steps / steps_per_epoch), enough))
     planned = planned_steps(open_keys.config, steps_per_epoch)
     open_keys.choose("training.warmup_steps", round(WARMUP * planned))
     if config.training.schedule == "noam" and (size := size_of(open_keys.config.model)) is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -25,6 +24,7 @@ from regard.training import train as run_loop
 from regard.training.device import choose
 from regard.training.lock import Lock, check_free
 from regard.training.precision import check_precision
+from regard.training.progress import say
 from regard.training.readiness import check_ready
 
 
@@ -73,11 +73,11 @@ def _train(config: Config, folder: Path, *, overwrite: bool) -> Outcome:
     torch.manual_seed(config.seed)
     material = task.read(config)
     report = task.check(config, material)
-    print(report, file=sys.stderr)
+    say(report)
     if report.has_errors:
         raise DataError("A model cannot be trained on these data; see the errors above.")
     resolved = task.resolve(config, material, report)
-    print(resolved, file=sys.stderr)
+    say(resolved)
     config = resolved.config
     model = task.build(config, material, name=folder.name)
     model.fingerprints = fingerprints(task.files(config))
@@ -102,21 +102,19 @@ def _train(config: Config, folder: Path, *, overwrite: bool) -> Outcome:
             larger_is_better=metric.larger_is_better,
             lock=lock,
         )
-    print(closing(outcome, folder, select=metric.name, inputs=trainee.examples), file=sys.stderr)
+    say(closing(outcome, folder, select=metric.name, inputs=trainee.examples))
     if outcome.stop_reason == "interrupted" and overwrite:
-        print("To continue this run, leave out --overwrite, which would begin anew.", file=sys.stderr)
+        say("To continue this run, leave out --overwrite, which would begin anew.")
     return outcome
 
 
 def _revisit(outcome: Outcome, decision: Decision, folder: Path, select: str) -> Outcome:
     """Reports that a run is finished, and why raising another limit does not continue it."""
-    print(f"{folder}: finished before ({outcome.stop_reason} after {outcome.steps:,} steps).", file=sys.stderr)
+    say(f"{folder}: finished before ({outcome.stop_reason} after {outcome.steps:,} steps).")
     if decision.extended:
         keys = ", ".join(key for key, *_ in decision.extended)
-        print(
-            f"  Raising {keys} does not change that; raise training.{outcome.stop_reason} to continue.", file=sys.stderr
-        )
-    print(closing(outcome, folder, select=select), file=sys.stderr)
+        say(f"  Raising {keys} does not change that; raise training.{outcome.stop_reason} to continue.")
+    say(closing(outcome, folder, select=select))
     return outcome
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from regard.layers import TokenEmbedding, TokenHead
 from regard.tasks.contract import AbstractModel
 from regard.tasks.fingerprints import training_files
 from regard.tasks.loading import find, load
+from regard.training.progress import say
 
 KEY_PATH = ("training", "start_from")
 WRAPPED = ("core", "content")
@@ -75,7 +75,7 @@ def start_from(model: AbstractModel[Any], start: Path) -> None:
     lines += [f"  not copied: {text}" for text in skipped[:SHOWN]]
     if len(skipped) > SHOWN:
         lines.append(f"  not copied: {len(skipped) - SHOWN:,} more")
-    print("\n".join([f"Training starts from {folder}:", *lines]), file=sys.stderr)
+    say("\n".join([f"Training starts from {folder}:", *lines]))
     model.fingerprints |= {f"start_from.{name}": value for name, value in base.fingerprints.items()}
     model.fingerprints["start_from"] = checksum(folder / "model.safetensors")
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Column
 
+from regard.errors import printable
 from regard.training.tally import PER_SECOND
 
 SHOWN_WAITING = 0.05
 """The share of time spent waiting for batches from which on it is shown."""
+SHORTEST_BAR = 11
+"""Columns of the bar, and of the blanks between it and the texts, below which figures are left out."""
+
+
+def say(text: object) -> None:
+    """Prints a message about a training to the standard error; what a terminal would obey is written as an escape."""
+    print(printable(str(text)), file=sys.stderr)
 
 
 class Display:
@@ -26,15 +36,15 @@ class Display:
         self._bar: Progress | None = None
         if self._console.is_terminal:
             self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TaskProgressColumn(),
-                TextColumn("{task.fields[figures]}"),
-                TimeRemainingColumn(),
+                _text("{task.description}"),
+                BarColumn(bar_width=None, table_column=Column(ratio=1)),
+                _text("{task.fields[figures]}"),
+                _text("{task.fields[remaining]}"),
                 console=self._console,
                 transient=True,
+                expand=True,
             )
-            self._task = self._bar.add_task("", total=1.0, figures="")
+            self._task = self._bar.add_task("", total=1.0, figures="", remaining="")
 
     def __enter__(self) -> Self:
         if self._bar is not None:
@@ -46,15 +56,36 @@ class Display:
             self._bar.stop()
 
     def say(self, text: str) -> None:
-        """Prints a line without markup."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        """Prints a line without markup; what a terminal would obey is written as an escape."""
+        self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
-    def advance(self, fraction: float, heading: str, figures: Mapping[str, float], timing: Mapping[str, float]) -> None:
-        """Moves the bar."""
+    def advance(
+        self,
+        step: int,
+        total: int,
+        figures: Mapping[str, float],
+        timing: Mapping[str, float],
+        *,
+        remaining: float | None = None,
+    ) -> None:
+        """Moves the bar: step, loss, pace and the time that is left, which fit into 80 columns.
+
+        Args:
+            remaining: seconds that the rest will take; None if that cannot be told yet.
+        """
         if self._bar is not None:
-            text = _figures({name: figures[name] for name in ("loss", "learning_rate") if name in figures})
-            text += _pace(timing)
-            self._bar.update(self._task, completed=fraction, description=heading, figures=text)
+            left = "-:--:--" if remaining is None else _clock(remaining)
+            heading = f"step {step:,}/{total:,}"
+            loss = _figures({name: figures[name] for name in ("loss",) if name in figures})
+            room = self._console.width - len(heading) - len(left) - SHORTEST_BAR
+            fitting = [text for text in (loss + _pace(timing), loss, "") if len(text) <= room]
+            self._bar.update(
+                self._task,
+                completed=step / max(total, step, 1),
+                description=heading,
+                figures=fitting[0] if fitting else "",
+                remaining=left,
+            )
 
     def remaining(self, seconds: float, *, at_most: bool) -> None:
         """Prints how long the rest will take, unless there is a bar, which shows it.
@@ -63,10 +94,9 @@ class Display:
             at_most: whether the training may stop early.
         """
         if self._bar is None:
-            minutes = max(round(seconds / 60), 1)
-            self.say(
-                f"About {minutes:,} minute{'' if minutes == 1 else 's'} to go{', unless it stops early' * at_most}."
-            )
+            minutes = round(seconds / 60)
+            amount = "Less than a minute" if minutes < 1 else f"About {minutes:,} minute{'s' * (minutes > 1)}"
+            self.say(f"{amount} to go{', unless it stops early' * at_most}.")
 
     def metrics(
         self, kind: str, step: int, epoch: int, figures: Mapping[str, float], timing: Mapping[str, float]
@@ -75,6 +105,21 @@ class Display:
         if kind == "train" and self._bar is not None:
             return
         self.say(f"{kind:<10}  step {step}  epoch {epoch}  {_figures(figures)}{_pace(timing)}")
+
+
+def _text(template: str) -> TextColumn:
+    """A column on a single line; where there is little room, the bar is shorter."""
+    return TextColumn(template, markup=False, table_column=Column(no_wrap=True))
+
+
+def _clock(seconds: float) -> str:
+    """Hours, minutes and seconds.
+
+    >>> _clock(3725.4)
+    '1:02:05'
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 def _figures(figures: Mapping[str, float]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Mapping
@@ -37,6 +38,7 @@ class RunReport:
         self.manifest = manifest
         manifest.claim([*ALWAYS, *(["tensorboard/events.*"] if config.tensorboard else [])])
         self._log = MetricsLog(folder / "metrics.jsonl")
+        self._shown_remaining = math.inf
 
     def __enter__(self) -> Self:
         self._display.__enter__()
@@ -56,16 +58,24 @@ class RunReport:
         """Flushes the file to the disk."""
         self._log.sync()
 
-    def step(self, tally: Tally, position: Position, *, learning_rate: float, fraction: float, due: bool) -> None:
+    def step(
+        self,
+        tally: Tally,
+        position: Position,
+        *,
+        learning_rate: float,
+        total: int,
+        remaining: float | None,
+        due: bool,
+    ) -> None:
         """Moves the bar after a step and, if due, writes a line.
 
         Args:
-            fraction: the share of the planned epochs that is done.
+            total: the planned steps.
+            remaining: seconds until they are made; None if that cannot be told yet.
         """
         figures, timing = {"learning_rate": learning_rate, **tally.averages()}, tally.timing(self._counted)
-        if self._config.max_steps is not None:
-            fraction = max(fraction, position.step / self._config.max_steps)
-        self._display.advance(fraction, f"epoch {position.current_epoch}/{self._config.epochs}", figures, timing)
+        self._display.advance(position.step, total, figures, timing, remaining=remaining)
         if due:
             self._line("train", position, figures, timing)
 
@@ -99,8 +109,10 @@ class RunReport:
         self._display.say(text)
 
     def remaining(self, seconds: float) -> None:
-        """Shows how long the rest will take, unless a bar shows it."""
-        self._display.remaining(seconds, at_most=self._config.early_stopping is not None)
+        """Shows how long the rest will take, unless a bar shows it: at first, and each time that half of it is over."""
+        if seconds <= self._shown_remaining / 2:
+            self._shown_remaining = seconds
+            self._display.remaining(seconds, at_most=self._config.early_stopping is not None)
 
     def _line(self, kind: str, position: Position, figures: Mapping[str, float], timing: Mapping[str, float]) -> None:
         timing = {**timing, "total_seconds": position.seconds}
@@ -120,7 +132,16 @@ class SilentReport(RunReport):
     def sync(self) -> None:
         """Nothing is flushed."""
 
-    def step(self, tally: Tally, position: Position, *, learning_rate: float, fraction: float, due: bool) -> None:
+    def step(
+        self,
+        tally: Tally,
+        position: Position,
+        *,
+        learning_rate: float,
+        total: int,
+        remaining: float | None,
+        due: bool,
+    ) -> None:
         """Nothing is written."""
 
     def validation(self, validation: Validation, position: Position, *, kind: str, seconds: float) -> None:

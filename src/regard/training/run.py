@@ -20,6 +20,7 @@ from regard.training.accumulation import Accumulation, accumulations
 from regard.training.checkpoint import Checkpoints
 from regard.training.diagnosis import Diagnosis
 from regard.training.outcome import Outcome, StopReason
+from regard.training.pace import Pace
 from regard.training.position import Position
 from regard.training.report import RunReport
 from regard.training.schedule import Plateau, Schedule
@@ -30,8 +31,6 @@ from regard.training.trainee import Trainee, Validation
 
 SEED_STRIDE = 1_000_003
 """The difference between the seeds of two processes."""
-TIMED_STEPS = 100
-"""Steps after which the remaining time is estimated."""
 
 
 class Run:
@@ -54,6 +53,7 @@ class Run:
         self.stepper = Stepper(trainee, config, self.device, seed=seed)
         if config.sharding != "none" and processes.size() == 1:
             report.say(f"warning: training.sharding={config.sharding} has no effect in a single process.")
+        self._steps_per_epoch = max(-(-len(trainee.descriptions(0)) // config.accumulation), 1)
         self.total_steps = self._total_steps()
         self.schedule = Schedule(config, total_steps=self.total_steps)
         self.generator = torch.Generator(self.device)
@@ -66,7 +66,7 @@ class Run:
                 state = self.checkpoints.load(self.module, step)
             self._restore(state)
         self.report.resume(self.position.step)
-        self._began = Position(self.position.step, seconds=self.position.seconds)
+        self._pace = Pace()
         self._saved_at = time.monotonic()
 
     @property
@@ -110,17 +110,25 @@ class Run:
         seconds = time.perf_counter() - started
         self.position.seconds += seconds
         self.tally.add(figures, seconds=seconds, waited=waited)
+        self._pace.add(seconds)
         due = self.position.step % self.config.log_every == 0 or self.stop_reason is not None
-        fraction = (accumulation.epoch + accumulation.end / accumulation.size) / self.config.epochs
-        self.report.step(self.tally, self.position, learning_rate=learning_rate, fraction=fraction, due=due)
+        self.report.step(
+            self.tally,
+            self.position,
+            learning_rate=learning_rate,
+            total=self.total_steps,
+            remaining=self._remaining(),
+            due=due,
+        )
         if due:
             self.tally = Tally()
         every = self.config.validate_every
         if (done if every is None else self.position.step % every == 0) or self.stop_reason is not None:
+            started = time.perf_counter()
             self.validate()
-        if (made := self.position.step - self._began.step) == TIMED_STEPS and self.stop_reason is None:
-            pace = (self.position.seconds - self._began.seconds) / made
-            self.report.remaining(pace * (self.total_steps - self.position.step))
+            self._pace.validation = time.perf_counter() - started
+            if self.stop_reason is None and (left := self._remaining()) is not None:
+                self.report.remaining(left)
 
     def validate(self) -> None:
         """Validates, reports, and saves the weights if they are the best so far or will be averaged."""
@@ -257,8 +265,15 @@ class Run:
 
     def _total_steps(self) -> int:
         """The steps of the whole run, if every epoch has as many batches as the first."""
-        planned = self.config.epochs * -(-len(self.trainee.descriptions(0)) // self.config.accumulation)
+        planned = self.config.epochs * self._steps_per_epoch
         return min(planned, self.config.max_steps or planned)
+
+    def _remaining(self) -> float | None:
+        """Seconds until the planned end, validations included; None if that cannot be told yet."""
+        step, total, every = self.position.step, self.total_steps, self.config.validate_every or self._steps_per_epoch
+        ends = total % every > 0  # the last validation is at the end, wherever that is
+        validations = total // every - step // every + ends + self._averages
+        return self._pace.remaining(max(total - step, 0), max(validations, 0))
 
     def _validation(self, kind: str) -> Validation:
         """Validates and reports; the states of the random generators are restored afterwards."""
