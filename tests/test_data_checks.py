@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from regard.config.tasks.text_to_text import SideConfig
-from regard.data import Field, Pairs, Report, check, open_pairs
+from regard.data import Field, Pairs, ParallelText, Report, check, open_pairs
 
 Rows = list[tuple[str, str]]
 CLEAN = [(f"{a} {b}", f"{b.upper()} {a.upper()}") for b in "abcdef" for a in "abcdef" if a != b]
@@ -100,6 +100,28 @@ def test_units_that_do_not_split_the_texts_are_warned_of() -> None:
     assert "data.target.units=character" in line
     classes = report([(f"the {n}", "even" if n % 2 else "odd") for n in range(20)])
     assert not [line for line in warnings(classes) if "single symbol" in line]
+
+
+def test_swapped_columns_are_an_error() -> None:
+    words = [a + b + c for a in "abcd" for b in "abcd" for c in "abcd"]
+    found = report([(" ".join(word), word) for word in words])
+    assert found.has_errors
+    assert str(found).startswith(
+        "error: every target of train is a single symbol, and 64 of 64 are distinct: inputs and outputs seem to be "
+        "swapped; choose their columns by data.source_field and data.target_field"
+    )
+
+
+def test_a_fault_of_one_of_two_files_names_that_file() -> None:
+    Path("a.en").write_text("a b\n" * 3, encoding="utf-8")
+    Path("a.de").write_text("x y\nx y\n\n", encoding="utf-8")
+    Path("b.en").write_text("a b\n" * 3, encoding="utf-8")
+    Path("b.de").write_text("x y\nx z\ny x\n", encoding="utf-8")
+    field = [Field.build(SideConfig(units="whitespace", min_count=1), [text]) for text in ("a b", "x y")]
+    files = [open_pairs(ParallelText(f"{name}.en", f"{name}.de")) for name in "ab"]
+    found = str(check(*files, *field))
+    assert "1 of train's targets are empty (a.de:3)" in found
+    assert "'z' 1×, first at b.de:2" in found
 
 
 def test_a_first_line_that_names_the_columns_is_warned_of() -> None:

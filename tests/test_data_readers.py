@@ -333,3 +333,12 @@ def test_memory_holds_offsets_alone(tmp_path: Path) -> None:
 def test_json_objects_may_hold_other_things_than_texts_elsewhere(tmp_path: Path) -> None:
     path = written(tmp_path, "a.jsonl", json.dumps({"a": "x", "b": "y", "c": [1, None]}))
     assert texts(open_pairs(path, source_field="a", target_field="b")) == [("x", "y", 1)]
+
+
+def test_fields_within_fields_of_json_are_named_by_dots(tmp_path: Path) -> None:
+    line = json.dumps({"translation": {"en": "a", "de": ["b"]}, "a.b": "c"})
+    path = written(tmp_path, "a.jsonl", line + "\n")
+    assert texts(open_pairs(path, source_field="translation.en", target_field="translation.de.0")) == [("a", "b", 1)]
+    assert texts(open_pairs(path, source_field="translation.en", target_field="a.b")) == [("a", "c", 1)]
+    with pytest.raises(DataError, match=r"a.jsonl:1: no field 'translation.fr' \(data.target_field\)"):
+        texts(open_pairs(path, source_field="translation.en", target_field="translation.fr"))

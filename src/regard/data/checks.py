@@ -108,7 +108,8 @@ def _empty(split: Survey) -> Iterator[Finding]:
         if len(empty) == len(side.lengths):
             yield Finding("error", f"all {len(empty):,} {side.name}s of {split.name} are empty", len(empty))
         else:
-            yield from _findings("warning", "{count} of {name}'s " + side.name + "s are empty", split, empty)
+            text = "{count} of {name}'s " + side.name + "s are empty"
+            yield from _findings("warning", text, split, empty, side=side.name)
 
 
 def _long(split: Survey, max_length: int | None) -> Iterator[Finding]:
@@ -178,9 +179,11 @@ def _findings(
     split: Survey,
     indices: NDArray[np.int64],
     describe: Callable[[int], str] = lambda i: "",
+    *,
+    side: str = "source",
 ) -> Iterator[Finding]:
-    """A finding about the pairs of these indices, if there are any."""
+    """A finding about the pairs of these indices, or one side of them, if there are any."""
     if not len(indices):
         return
-    shown = tuple(_pair(split, i).place + describe(i) for i in indices[:NUM_EXAMPLES].tolist())
+    shown = tuple(_pair(split, i).place_of(side) + describe(i) for i in indices[:NUM_EXAMPLES].tolist())
     yield Finding(severity, text.format(count=f"{len(indices):,}", name=split.name), len(indices), shown)

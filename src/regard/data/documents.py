@@ -12,7 +12,7 @@ from typing import Any, Literal, overload
 from regard.config.spelling import did_you_mean, nearest
 from regard.data.columns import TAB
 from regard.data.csv_fields import long_fields
-from regard.data.jsonl import parse
+from regard.data.jsonl import entry, parse
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
 from regard.data.split import are_held_out
@@ -217,8 +217,7 @@ class _Row:
             kind = f"the fields {_listed(values)}" if isinstance(values, dict) else shorten(str(values))
             raise DataError(f"{self.place}: expected the field {field!r}; the line holds {kind}.")
         try:
-            key: Any = field
-            return values[key]
+            return entry(values, field)
         except (KeyError, IndexError):
             raise DataError(f"{self.place}: no field {field!r}; {_nearest(str(field), values)}") from None
 
@@ -255,12 +254,12 @@ class _Wanted:
         value = row.value(self.label)
         entries = value if isinstance(value, list) and self.separator is not None else [value]
         names: list[str] = []
-        for entry in entries:
-            if not isinstance(entry, (str, int)):
+        for item in entries:
+            if not isinstance(item, (str, int)):
                 kind = "text or a number" + ", or a list of them" * (self.separator is not None)
                 hint = "\n  For lists of labels give a separator." * (isinstance(value, list) and len(names) == 0)
-                raise DataError(f"{row.place}: field {self.label!r} must be {kind}; got {shorten(str(entry))}.{hint}")
-            name = str(entry).lower() if isinstance(entry, bool) else str(entry)
+                raise DataError(f"{row.place}: field {self.label!r} must be {kind}; got {shorten(str(item))}.{hint}")
+            name = str(item).lower() if isinstance(item, bool) else str(item)
             _refuse_halves(name, self.label, row.place)
             names += [name] if self.separator is None else name.split(self.separator)
         stripped = [name.strip() for name in names]

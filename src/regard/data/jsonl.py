@@ -51,6 +51,29 @@ def parse(text: str, place: str) -> Any:
         raise DataError(f"{place}: not JSON{where}, in {shorten(text)}.") from None
 
 
+def entry(value: Any, field: str | int) -> Any:
+    """The value of a field; `translation.en` is `en` in the object `translation`, unless there is a field of that name.
+
+    Raises:
+        KeyError, IndexError: if there is none.
+
+    >>> entry({"translation": {"en": "a house", "de": ["ein Haus"]}}, "translation.de.0")
+    'ein Haus'
+    """
+    if isinstance(field, int):
+        return value[field]
+    if field in value:
+        return value[field]
+    for name in field.split("."):
+        if isinstance(value, list) and name.isdecimal():
+            value = value[int(name)]
+        elif isinstance(value, dict):
+            value = value[name]
+        else:
+            raise KeyError(field)
+    return value
+
+
 def field_of(value: Any, field: Any, key: str, place: str) -> str:
     """The text of a field.
 
@@ -70,7 +93,7 @@ def field_of(value: Any, field: Any, key: str, place: str) -> str:
             "  Give the name of a field of JSON objects, or the number, from 0, of an entry of JSON lists."
         )
     try:
-        text: Any = value[field]
+        text = entry(value, field)
     except KeyError:
         similar = nearest(str(field), value)
         hint = did_you_mean(similar) if similar else f"it has {', '.join(map(repr, value)) or 'none'}."

@@ -17,17 +17,28 @@ from regard.data.lines import Lines
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A source text and its target text, with the file and line they are from."""
+    """A source text and its target text, with the file and line they are from.
+
+    Args:
+        source, target: the texts.
+        file, line: of the pair, or of the source if the target has a file of its own.
+        target_file: the file of the target, if it is another one.
+    """
 
     source: str
     target: str
     file: Path
     line: int
+    target_file: Path | None = None
 
     @property
     def place(self) -> str:
         """File and line, as messages show them."""
         return f"{self.file}:{self.line}"
+
+    def place_of(self, side: str) -> str:
+        """File and line of one side, `source` or `target`."""
+        return f"{self.target_file}:{self.line}" if side == "target" and self.target_file else self.place
 
 
 class Pairs(Sequence[Pair]):

@@ -84,7 +84,7 @@ class ParallelPairs(Pairs):
         return len(self.source)
 
     def read(self, index: int) -> Pair:
-        return Pair(self.source[index], self.target[index], self.source.path, index + 1)
+        return Pair(self.source[index], self.target[index], self.source.path, index + 1, self.target.path)
 
 
 def open_pairs(

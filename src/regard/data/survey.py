@@ -70,6 +70,10 @@ class Survey:
     source: SideSurvey
     target: SideSurvey
 
+    def other(self, side: SideSurvey) -> SideSurvey:
+        """The side across from a side."""
+        return self.target if side is self.source else self.source
+
     @property
     def hashes(self) -> NDArray[np.uint64]:
         """(pairs,) uint64, of source and target together."""

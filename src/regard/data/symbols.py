@@ -19,6 +19,8 @@ FEW_COMPOSED, COMPOSED_SHARE = 20, 0.01
 """Rare composed symbols are reported from this number and this share of all symbols of the texts."""
 FEW_TEXTS = 10
 """Fewer texts than this may begin or end alike by chance."""
+MANY_TEXTS = 1000
+"""So many texts of the other side tell whether the sides are swapped: their symbols come again."""
 DISTINCT_SHARE = 0.5
 """Texts of one symbol each are names rather than classes if at least this share of them is distinct."""
 
@@ -63,11 +65,14 @@ def _whole(split: Survey, side: SideSurvey) -> Iterator[Finding]:
         return
     if max(map(len, side.counts)) < 2:
         return
-    text = (
-        f"every {side.name} of {split.name} is a single symbol, and {len(side.counts):,} of {count:,} are distinct: "
-        f"the units do not split the texts; data.{side.name}.units=character does"
-    )
-    yield Finding("warning", text, count)
+    text = f"every {side.name} of {split.name} is a single symbol, and {len(side.counts):,} of {count:,} are distinct: "
+    others = [getattr(pair, split.other(side).name) for pair in split.pairs[:MANY_TEXTS]]
+    split_others = [side.field.units.split(other) for other in others]
+    if len(set().union(*split_others)) < len(others) < sum(map(len, split_others)) / 2:
+        keys = "data.source_field and data.target_field"
+        yield Finding("error", f"{text}inputs and outputs seem to be swapped; choose their columns by {keys}", count)
+        return
+    yield Finding("warning", f"{text}the units do not split the texts; data.{side.name}.units=character does", count)
 
 
 def _once(split: Survey, side: SideSurvey) -> Iterator[Finding]:
@@ -134,4 +139,4 @@ def _affix(split: Survey, side: SideSurvey, affix: Affix, verb: str) -> Iterator
 
 
 def _place(split: Survey, side: SideSurvey, symbol: str) -> str:
-    return split.pairs.read(side.first[symbol]).place
+    return split.pairs.read(side.first[symbol]).place_of(side.name)
