@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from unicodedata import category
 
@@ -30,11 +31,22 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
+def without_long_words(text: str) -> str:
+    """A text in which words of more than 400 characters, such as a damaged path, are cut in their middle.
+
+    >>> without_long_words("no file " + "x" * 9000)[:40]
+    'no file xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'
+    >>> len(without_long_words("no file " + "x" * 9000))
+    169
+    """
+    return re.sub(r"\S{401,}", lambda word: f"{word[0][:100]}…{word[0][-60:]}", text)
+
+
 class RegardError(ValueError):
-    """Base of every error that regard raises on purpose; its text is shown as `printable`."""
+    """Base of every error that regard raises on purpose; its text is shown as `printable`, without very long words."""
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        return without_long_words(printable(super().__str__()))
 
 
 class ShapeError(RegardError):

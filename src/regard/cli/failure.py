@@ -7,7 +7,7 @@ import traceback
 from errno import ENOSPC
 
 from regard.cli.standard import say
-from regard.errors import ElsewhereError, RegardError
+from regard.errors import ElsewhereError, RegardError, without_long_words
 
 FAILED, WRONG = 1, 2
 
@@ -31,7 +31,7 @@ def report(error: Exception, *, debug: bool) -> int:
     elif isinstance(error, RegardError):
         say(str(error))
     elif file is not None:
-        say(f"{file}: {getattr(error, 'strerror', error)}")
+        say(without_long_words(f"{file}: {getattr(error, 'strerror', error)}"))
     else:
         hint = "\n  Lower --batch-tokens or training.batch_tokens." if _is_out_of_memory(error) else ""
         say(f"regard failed with {type(error).__name__}: {error}{hint}\n  --debug shows the traceback.")

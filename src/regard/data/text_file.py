@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import shutil
 import tempfile
 import zipfile
@@ -155,7 +156,7 @@ def reason(path: Path, error: OSError) -> str:
     """Why a file could not be opened, with the most similar name in its folder."""
     if not isinstance(error, FileNotFoundError):
         return f"cannot be read: {error.strerror}."
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         return f"no such file; the folder {path.parent} does not exist."
     similar = nearest(path.name, [entry.name for entry in path.parent.iterdir()])
     return "no such file." + (f" Did you mean {path.parent / similar}?" if similar else "")

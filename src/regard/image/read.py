@@ -111,7 +111,7 @@ def _opened(path: Path) -> Iterator[Any]:
         except image.UnidentifiedImageError:
             raise DataError(f"{path}: {_no_picture(path)}") from None
         except OSError as error:
-            if path.is_dir():  # what Windows calls a lack of permission
+            if os.path.isdir(path):  # what Windows calls a lack of permission
                 raise DataError(f"{path} is a folder; expected the file of a picture.") from None
             raise DataError(f"{path}: the picture cannot be read: {_reason(error)}.") from None
         except Exception as error:  # readers of headers raise errors of any type for damaged data
