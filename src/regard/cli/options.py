@@ -168,7 +168,7 @@ def load(model: str, device: str, settings: Mapping[str, str] = MappingProxyType
 def _told(config: Any, settings: Mapping[str, str]) -> Any:
     """The configuration with other values of `decoding`."""
     from regard.config.changed import changed
-    from regard.config.document import parse
+    from regard.config.document import parse_value
     from regard.config.keys import keys
 
     section, values = config.decoding, {}
@@ -176,20 +176,9 @@ def _told(config: Any, settings: Mapping[str, str]) -> Any:
     for name, text in settings.items():
         if name not in type(section).model_fields:
             raise ConfigError(_not_for(f"--{_dashed(name)}", config.task, map(_dashed, type(section).model_fields)))
-        if _is_text(by_name[name,], text):
-            values[name] = text
-            continue
         origin = f"--{_dashed(name)} {text}"
-        values[name] = parse(text, origin=origin, folder=Path.cwd(), lines=False).values
+        values[name] = parse_value(text, by_name[name,], origin=origin, folder=Path.cwd()).values
     return config.model_copy(update={"decoding": changed(section, "decoding", values)})
-
-
-def _is_text(key: Key, text: str) -> bool:
-    """Whether a flag is a text as it stands, such as NO, 3 or `a: b`; lists and what is quoted are YAML."""
-    if str not in (member.type for member in key.members) or text.startswith("["):
-        return False
-    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
-    return not is_quoted and not (key.may_be_null and text == "null")
 
 
 def accepted(model: AbstractModel[Any], method: str, flags: Mapping[str, Any]) -> dict[str, Any]:

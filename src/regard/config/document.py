@@ -2,19 +2,24 @@
 
 Scalars follow YAML 1.1, except where that would surprise: `1e-3` is a number, `010` is ten, `12:30` and dates are text.
 Anchors and aliases work; tags, merge keys and repeated keys are errors.
+
+A value on a command line (`--set`, a flag of `predict`) is YAML only where its key holds numbers or sections: at a key
+of the schema that holds texts it is the text as it stands, whatever YAML would make of it.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 
-from regard.config.place import Entry, KeyPath, Place, Problem, refuse
+from regard.config.keys import Key, Member
+from regard.config.place import Entry, KeyPath, Place, Problem, cut, refuse
 
 MAX_VALUES = 20_000
 MAX_DIGITS = 1_000  # Python refuses to convert far longer numbers
@@ -25,6 +30,8 @@ _FLOAT = re.compile(
 )
 _BOOLEAN = re.compile(r"(?:yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF)\Z")
 _NULL = re.compile(r"(?:~|null|Null|NULL|)\Z")
+_QUOTED = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')\s*\Z""", re.DOTALL)
+_ITEM = re.compile(r"""\s*("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^,]*?)\s*(?:,|\Z)""", re.DOTALL)
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -74,7 +81,7 @@ def parse(
     except yaml.reader.ReaderError as error:
         before = text[: error.position]
         line, column = before.count("\n") + 1, error.position - before.rfind("\n")
-        what = f"the character U+{ord(text[error.position]):04X} is not allowed in YAML; remove it"
+        what = _unreadable(text, error)
     except yaml.MarkedYAMLError as error:
         if mark := error.problem_mark or error.context_mark:
             line, column = mark.line + 1, mark.column + 1
@@ -82,9 +89,107 @@ def parse(
     except RecursionError:
         what = "the sections are nested too deeply"
     else:
-        return _Reader(origin, folder, order, override, lines).document(node)
+        rest = text[0 if node is None else node.end_mark.index :].strip()
+        if lines or not rest.startswith("#"):
+            return _Reader(text, origin, folder, order, override, lines).document(node)
+        what = f"{cut(rest, 40)!r} is a comment in YAML, which ends the value; leave it out, or put the value in quotes"
     place = Place(order, line, column, origin) if lines else Place(order, 0, 0, origin)
     raise refuse([Problem(place, (), what)])
+
+
+def parse_value(
+    text: str, key: Key | None, *, origin: str, folder: Path, order: int = 0, override: KeyPath | None = None
+) -> Document:
+    """Reads the value of one key from a command line.
+
+    At a key that holds texts, names of files or one of several words, the value is the text itself, also where it is
+    `#`, `|`, `NO` or `12:30`; `null` is null if the key may be, a text in quotes is what YAML reads, and `[a, b]` is a
+    list if the key may hold one. At any other key the value is YAML.
+
+    Args:
+        text: the value as it was given.
+        key: the key of the schema; None if it has no such key.
+        origin, folder, order, override: as in `parse`.
+
+    Raises:
+        ConfigError: for a text that is not YAML, or not a list.
+    """
+    is_section = key is not None and bool(key.sections) and text.lstrip().startswith("{")
+    if key is None or is_section or not holds_text(key):
+        return parse(text, origin=origin, folder=folder, order=order, override=override, lines=False)
+    place = Place(order, 0, 0, origin)
+    path = override or ()
+    try:
+        Loader(text)  # characters that no file can have are refused
+        value = _text_value(text, key.members)
+    except (ValueError, yaml.reader.ReaderError) as error:
+        what = _unreadable(text, error) if isinstance(error, yaml.reader.ReaderError) else str(error)
+        raise refuse([Problem(place, path, what, override)]) from None
+    entries = {path[:n]: Entry(place, place, None, folder, override) for n in range(len(path) + 1)}
+    return Document(value, entries)
+
+
+def holds_text(key: Key) -> bool:
+    """Whether a value of the key may be a text, or a list of texts."""
+    return any(map(_is_text, key.members))
+
+
+def _is_text(member: Member) -> bool:
+    """Whether a value of this type is a text, or a list of texts."""
+    return member.type in (str, Path) or _is_word(member) or any(map(_is_text, member.items))
+
+
+def _is_word(member: Member) -> bool:
+    return bool(member.choices) and all(isinstance(choice, str) for choice in get_args(member.type))
+
+
+def _text_value(text: str, members: Sequence[Member]) -> Any:
+    """The value of a text where values may have these types.
+
+    Raises:
+        ValueError: for a list that has no end, or an empty entry.
+    """
+    types, bare = {member.type for member in members}, text.strip()
+    items = [item for member in members if _is_text(member) for item in member.items]
+    if bare == "null" and type(None) in types:
+        return None
+    if items and bare.startswith("["):
+        return [_text_value(item, items) for item in _entries(bare)]
+    if _QUOTED.match(text):
+        node = Loader(bare).get_single_node()
+        assert isinstance(node, yaml.ScalarNode)
+        return node.value
+    if int in types and is_integer(bare):
+        return int(bare)
+    if bool in types and _BOOLEAN.match(bare):
+        return _SCALARS[_TAG + "bool"](bare)
+    return text if types & {str, Path} else bare
+
+
+def is_integer(text: str) -> bool:
+    """Whether a text is a whole number as people write it, and nothing that could also be a name."""
+    return re.fullmatch(r"-?(?:0|[1-9][0-9]{0,17})", text) is not None
+
+
+def _entries(text: str) -> Iterator[str]:
+    """The entries of a list `[a, b]`; only an entry with a comma or blanks around it needs quotes.
+
+    Raises:
+        ValueError: for a list that has no end, or an empty entry.
+    """
+    if not text.endswith("]"):
+        raise ValueError("a list ends with ]; put a text that begins with [ in quotes")
+    inside, position = text[1:-1].strip(), 0
+    while position < len(inside):
+        item = _ITEM.match(inside, position)
+        if item is None or not item[1]:
+            raise ValueError("an entry of the list is empty, or goes on after its quotes; separate entries by commas")
+        yield item[1]
+        position = item.end()
+
+
+def _unreadable(text: str, error: yaml.reader.ReaderError) -> str:
+    return f"the character U+{ord(text[error.position]):04X} is not allowed in YAML; remove it"
 
 
 def _syntax(error: yaml.MarkedYAMLError) -> str:
@@ -94,11 +199,16 @@ def _syntax(error: yaml.MarkedYAMLError) -> str:
     if "mapping values are not allowed" in problem:
         return "a second ': ' in a line; put the value in quotes, or indent this line like the one above"
     context = f" {error.context}" if error.context else ""
-    return f"not YAML: {problem}{context}"
+    signs = "cannot start any token", "sequence entries are not allowed", "expected alphabetic or numeric character"
+    hint = "; put a text with such a character in quotes" if any(sign in problem for sign in signs) else ""
+    return f"not YAML: {problem}{context}{hint}"
 
 
 class _Reader:
-    def __init__(self, origin: str, folder: Path, order: int, override: KeyPath | None, lines: bool) -> None:
+    def __init__(
+        self, source: str, origin: str, folder: Path, order: int, override: KeyPath | None, lines: bool
+    ) -> None:
+        self.source = source
         self.origin, self.folder, self.order, self.override, self.lines = origin, folder, order, override, lines
         self.entries: dict[KeyPath, Entry] = {}
         self.problems: list[Problem] = []
@@ -126,8 +236,7 @@ class _Reader:
         if any(node is parent for parent in parents) or self.count > MAX_VALUES:
             reason = "an alias that contains itself" if self.count <= MAX_VALUES else f"more than {MAX_VALUES} values"
             raise refuse([*self.problems, Problem(place, path, reason, self.override)])
-        plain = isinstance(node, yaml.ScalarNode) and node.style is None
-        self.entries[path] = Entry(key, place, node.value if plain else None, self.folder, self.override)
+        self.entries[path] = Entry(key, place, self.written(node), self.folder, self.override)
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
             return self.mapping(node, path, (*parents, node))
         if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
@@ -138,6 +247,13 @@ class _Reader:
             return _SCALARS[node.tag](self.text(node.value, place, path))
         self.problem(place, path, f"the tag {node.tag.replace(_TAG, '!!')} is not allowed; write a plain value")
         return None
+
+    def written(self, node: yaml.Node) -> str | None:
+        """The text of a plain scalar; of an empty value, what stands there in its place, such as a comment or `|`."""
+        if not isinstance(node, yaml.ScalarNode) or (node.style and (node.value or node.style not in "|>")):
+            return None
+        sign = self.source[node.start_mark.index :].partition("\n")[0].strip()
+        return node.style or node.value or (sign if sign.startswith(("#", "!", "&")) else "")
 
     def text(self, written: str, place: Place, path: KeyPath) -> str:
         r"""The text of a scalar; two escaped surrogates, as in JSON (`\ud83d\ude00`), are one character."""

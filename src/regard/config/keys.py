@@ -34,6 +34,13 @@ class Member:
     def choices(self) -> tuple[str, ...]:
         return tuple(map(str, get_args(self.type))) if get_origin(self.type) is Literal else ()
 
+    @property
+    def items(self) -> tuple[Member, ...]:
+        """The types of the entries of a list."""
+        if get_origin(self.type) is not tuple:
+            return ()
+        return tuple(member for item in get_args(self.type) if item is not Ellipsis for member in _members(item, ()))
+
     def __str__(self) -> str:
         if self.type is type(None):
             return "null"

@@ -13,9 +13,11 @@ from importlib import resources
 from pathlib import Path
 
 from regard.config.configuration import Configuration
-from regard.config.document import Document, parse
+from regard.config.document import Document, parse, parse_value
+from regard.config.keys import Key, keys, keys_of, places
 from regard.config.place import Entry, KeyPath, Place, Problem, cut, legible, refuse
 from regard.config.spelling import did_you_mean, nearest, suggestion
+from regard.config.tasks import SCHEMAS
 from regard.config.validation import validate, value_at
 from regard.errors import ConfigError
 
@@ -30,7 +32,8 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Configuration:
 
     Args:
         path: the file.
-        overrides: texts `section.key=value`, with the value in YAML; later ones win, and a section replaces a section.
+        overrides: texts `section.key=value`; later ones win, and a section replaces a section. At a key that holds
+            texts the value is the text as it stands (`parse_value`), at any other it is YAML.
 
     Raises:
         ConfigError: for all problems at once, one per line, for example
@@ -83,20 +86,23 @@ def presets() -> dict[str, str]:
 
 
 def _build(document: Document, overrides: Sequence[str], *, name: str, origin: str) -> Configuration:
+    tasks = [written.strip() for path, _, written in map(_divided, overrides) if path == ("task",)]
+    task = tasks[-1] if tasks else value_at(("task",), document.values)
     for order, text in enumerate(overrides, start=1):
-        document = _override(document, text, order)
+        document = _override(document, text, order, task)
     config = validate(document.values, document.entries, document.problems)
     return Configuration(config, name, origin, document.entries)
 
 
-def _override(base: Document, text: str, order: int) -> Document:
+def _override(base: Document, text: str, order: int, task: object) -> Document:
     """The document with one key replaced, without the problems of the replaced part."""
     origin = f"--set {cut(text)}"
     path, equals, written = _divided(text)
     if not equals or not all(path):
         place = Place(order, 0, 0, origin)
         raise refuse([Problem(place, (), "expected section.key=value, for example training.epochs=10")])
-    document = parse(written, origin=origin, folder=Path.cwd(), order=order, override=path, lines=False)
+    key = _key(path, base.values, task)
+    document = parse_value(written, key, origin=origin, folder=Path.cwd(), order=order, override=path)
     plain = [path[:n] for n in range(1, len(path) + 1) if not isinstance(value_at(path[:n], base.values), dict)]
     start = min([path, *plain], key=len)  # a value above the key that is no section is replaced by one
     kept: dict[KeyPath, Entry] = {p: entry for p, entry in base.entries.items() if p[: len(start)] != start}
@@ -105,9 +111,22 @@ def _override(base: Document, text: str, order: int) -> Document:
     return Document(values, {**document.entries, **kept}, [*problems, *document.problems])
 
 
+def _key(path: KeyPath, values: object, task: object) -> Key | None:
+    """The key of the schema that an override names: of the section that the values choose, or else of another kind."""
+    schema = SCHEMAS[task if isinstance(task, str) and task in SCHEMAS else next(iter(SCHEMAS))]
+    if (key := keys(schema, values).get(path)) is not None:
+        return key
+    every = (key for place in places(schema) for key in keys_of(place.section, place.path))
+    return next((key for key in every if key.path == path), None)
+
+
 def _divided(override: str) -> tuple[KeyPath, str, str]:
-    """The path of an override's key, its equals sign, which may be missing, and its value as it is written."""
+    """The path of an override's key, its equals sign, which may be missing, and its value as it is written.
+
+    Of `key = value` the blanks around the equals sign do not count.
+    """
     name, equals, written = override.partition("=")
+    written = written.strip() if name.endswith(" ") else written
     return tuple(part.strip() for part in name.split(".")), equals, written
 
 

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from regard.config.combinations import JUDGED_IN_FILES
 from regard.config.keys import Key, keys, kinds
+from regard.config.misreading import misreadings
 from regard.config.place import Entry, KeyPath, Problem, cut, dotted, refuse
 from regard.config.schema import Config
 from regard.config.spelling import did_you_mean, nearest
@@ -49,11 +50,18 @@ def validate(values: Any, entries: Mapping[KeyPath, Entry], problems: list[Probl
     values = {"data": None, **(values or {})}  # with an empty data section, the error names data.train
     schema = SCHEMAS[_task(values, entries, problems)]
     known = keys(schema, values)
+    misread = [
+        problem
+        for path in filter(entries.__contains__, known)
+        for problem in misreadings(known[path], value_at(path, values), entries)
+    ]
+    problems += misread
     values = _complete(values, (), entries, known)
     try:
         config = schema.model_validate(values, context=JUDGED_IN_FILES)
     except ValidationError as error:
         unread = {p.path for p in problems if p.path in entries and entries[p.path].value == p.place}
+        unread |= {p.path for p in misread}
         reported: set[KeyPath] = set()
         for detail in error.errors():
             path = _key_path(detail["loc"], values, known)
@@ -123,7 +131,7 @@ def _complete(values: dict[str, Any], path: KeyPath, entries: Mapping[KeyPath, E
             value = {}
         if isinstance(value, dict) and key and key.section:
             value = _complete(value, key_path, entries, known)
-        elif key and key.is_path:
+        elif key and key.is_path and value != "":  # no file, not the folder
             folder = entries[key_path].folder
             value = [_absolute(item, folder) for item in value] if isinstance(value, list) else _absolute(value, folder)
         result[name] = value
@@ -243,11 +251,11 @@ def _shown(value: Any, written: str | None = None) -> str:
 
 
 def _hint(value: Any, written: str | None, key: Key) -> str:
-    if isinstance(value, bool) and written and written.lower() not in ("true", "false"):
-        meant = (
-            f"; write '{cut(written)}' in quotes to mean the word" if any(m.type is str for m in key.members) else ""
-        )
-        return f", which YAML reads as {str(value).lower()}{meant}"
+    is_switch = isinstance(value, bool) and written and written.lower() not in ("true", "false")
+    if is_switch or (isinstance(value, int | float) and any(m.type is str for m in key.members)):
+        word = f"; write '{cut(written or str(value))}' in quotes to mean the word"
+        read = f", which YAML reads as {str(value).lower()}" if is_switch else ""
+        return read + (word if any(m.type is str for m in key.members) else "")
     if value is None and "none" in key.choices:
         return "; " + did_you_mean("none")
     if isinstance(value, float) and value.is_integer() and any(m.type is int for m in key.members):
@@ -258,6 +266,8 @@ def _hint(value: Any, written: str | None, key: Key) -> str:
         return "; " + did_you_mean(similar)
     if value.lower() in ("none", "null", "") and key.may_be_null:
         return "; write null"
+    if any(m.items for m in key.members) and not any(m.type is str for m in key.members):
+        return f"; write [{cut(value)}]"
     if written is None and any(m.type in (int, float, bool) for m in key.members):
         return "; write it without quotes"
     return ""
