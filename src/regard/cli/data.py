@@ -159,15 +159,15 @@ def _configuration(files: list[Path], preset: str | None, overrides: list[str]) 
 
 
 def _check(configuration: Configuration) -> int:
+    from regard.tasks.material import check_all
     from regard.tasks.table import task_of
 
     config = configuration.config
     task = task_of(config)
     task.draft(config)  # reports mistakes of the model before the data are read, as in training
-    material = task.read(config)
-    report = task.check(config, material)
-    show(report)
-    if report.has_errors:
+    data = check_all(task, config)
+    show(data.report)
+    if data.report.has_errors:
         return 2
-    show(task.resolve(config, material, report))
+    show(data.plan(task, config))
     return 0

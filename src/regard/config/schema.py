@@ -39,6 +39,16 @@ class Section(BaseModel):
         return values
 
 
+class DataSection(Section):
+    """The data, and how they are read."""
+
+    on_error: Literal["stop", "skip"] = Field(
+        default="stop",
+        description="what happens to items that cannot be read (lines, rows, pictures, recordings): `stop` at the "
+        "first; `skip` leaves them out of the training and says how many they were",
+    )
+
+
 class EncoderConfig(Section):
     """The recurrent encoder."""
 
@@ -400,7 +410,7 @@ class Config(Section):
 
     task: str = Field(description="what is learned")
     seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(default=1, description="the only source of randomness")
-    data: Section = Field(description="the data and how they are read")
+    data: DataSection = Field(description="the data and how they are read")
     model: Section = Field(description="the network")
     training: TrainingConfig = Field(default=TrainingConfig(), description="the training loop")
     decoding: Section = Field(description="the search")

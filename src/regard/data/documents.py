@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -12,6 +13,7 @@ from typing import Any, Literal, overload
 from regard.config.spelling import did_you_mean, nearest
 from regard.data.columns import TAB
 from regard.data.csv_fields import long_fields
+from regard.data.defects import is_collecting, item_or_defect
 from regard.data.jsonl import entry, parse
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
@@ -130,7 +132,7 @@ def read_documents(
         format = "folder" if path.is_dir() else _by_suffix(path)
     if format == "folder":
         _refuse_fields(path, text_field, label_field, label_separator)
-        return Documents(list(_of_folder(path, labelled=labelled)))
+        return Documents(_of_folder(path, labelled=labelled))
     lines = None if format == "csv" else Lines(path, skip_blank=True)
     if header is None:
         header = format == "csv" or (format == "tsv" and _names_columns(lines, text_field, label_field, labelled))
@@ -152,18 +154,19 @@ def read_documents(
     items = []
     columns = lines[0].count(TAB) + 1 if len(lines) else 0
     names = None
-    for index, line in enumerate(lines):
+    for index in range(len(lines)):
         if format == "tsv" and header and names is None:
-            names = _names(path, line.split(TAB), wanted, TAB)
+            names = _names(path, lines[index].split(TAB), wanted, TAB)
             continue
         place = f"{path}:{lines.number(index)}"
-        if format == "jsonl":
-            row = _Row(place, parse(line, place))
-        else:
-            row = _Row(place, line.split(TAB))
-            row.check_columns(columns, wanted)
-            row = row if names is None else _Row(place, dict(zip(names, row.values, strict=True)))
-        items.append(wanted.document(row, path, lines.number(index)))
+        with item_or_defect:
+            if format == "jsonl":
+                row = _Row(place, parse(lines[index], place))
+            else:
+                row = _Row(place, lines[index].split(TAB))
+                row.check_columns(columns, wanted)
+                row = row if names is None else _Row(place, dict(zip(names, row.values, strict=True)))
+            items.append(wanted.document(row, path, lines.number(index)))
     return Documents(items, num_blank=lines.num_skipped)
 
 
@@ -276,7 +279,7 @@ class _Wanted:
 def _of_csv(path: Path, wanted: _Wanted, delimiter: str, *, header: bool) -> Documents:
     if len(delimiter) != 1 or delimiter in '"\r\n':
         raise ConfigError(f"delimiter must be a single character, for example ',' or ';'; got {delimiter!r}.")
-    text = _decoded(path)
+    text = _decoded(path, errors="surrogateescape" if is_collecting() else "strict")
     items: list[Document] = []
     names: list[str] | None = None
     blank, start, width = 0, 1, 0
@@ -299,14 +302,17 @@ def _of_csv(path: Path, wanted: _Wanted, delimiter: str, *, header: bool) -> Doc
                 continue
             width = width or len(row)
             place = f"{path}:{line}"
-            if len(row) != width:
-                of_first = "the header" if header else "the first row"
-                raise DataError(
-                    f"{place}: {len(row)} fields in {shorten(delimiter.join(row))}; {of_first} has {width}.\n"
-                    f"  Fields with {delimiter!r} or line ends in them need double quotes around them."
-                )
-            values: Any = row if names is None else dict(zip(names, row, strict=True))
-            items.append(wanted.document(_Row(place, values), path, line))
+            with item_or_defect:
+                if len(row) != width:
+                    of_first = "the header" if header else "the first row"
+                    raise DataError(
+                        f"{place}: {len(row)} fields in {shorten(delimiter.join(row))}; {of_first} has {width}.\n"
+                        f"  Fields with {delimiter!r} or line ends in them need double quotes around them."
+                    )
+                for value in row:
+                    _refuse_bytes(value, place)
+                values: Any = row if names is None else dict(zip(names, row, strict=True))
+                items.append(wanted.document(_Row(place, values), path, line))
     return Documents(items, num_blank=blank)
 
 
@@ -335,31 +341,32 @@ def _names(path: Path, row: list[str], wanted: _Wanted, delimiter: str) -> list[
     return names
 
 
-def _of_folder(path: Path, *, labelled: bool) -> Iterator[Document]:
+def _of_folder(path: Path, *, labelled: bool) -> list[Document]:
     if not path.is_dir():
         raise DataError(f"{path}: is no folder." if path.exists() else f"{path}: no such folder.")
-    found = False
+    documents = []
     for file in sorted(path.rglob("*")):
         parts = file.relative_to(path).parts
         if any(part.startswith(".") for part in parts) or not file.is_file():
             continue
-        if labelled and len(parts) == 1:
-            raise DataError(
-                f"{file}: is beside the folders and has no label.\n"
-                "  A document is a file in a folder that is named after its label; move other files away."
-            )
-        found = True
-        yield Document(_decoded(file), (parts[0],) if labelled else (), file)
-    if not found:
+        with item_or_defect:
+            if labelled and len(parts) == 1:
+                raise DataError(
+                    f"{file}: is beside the folders and has no label.\n"
+                    "  A document is a file in a folder that is named after its label; move other files away."
+                )
+            documents.append(Document(_decoded(file), (parts[0],) if labelled else (), file))
+    if not documents:
         raise DataError(f"{path}: has no documents; expected a folder for each label with text files in it.")
+    return documents
 
 
-def _decoded(path: Path) -> str:
+def _decoded(path: Path, *, errors: Literal["strict", "surrogateescape"] = "strict") -> str:
     """The text of a file in UTF-8, without its byte order mark."""
     with open_text(path) as file:
         raw = file.read()
     try:
-        return raw.decode("utf-8")
+        return raw.decode("utf-8", errors)
     except UnicodeDecodeError as error:
         number = raw.count(b"\n", 0, error.start) + 1
         raise not_utf8(f"{path}:{number}", raw, error.start, where=f"byte {error.start + 1} of the file") from None
@@ -385,6 +392,13 @@ def _refuse_fields(path: Path, text: object, label: object, separator: object) -
 def _refuse_halves(text: str, field: FieldName, place: str) -> None:
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         raise DataError(f"{place}: field {field!r} has half a surrogate pair, not text: {shorten(text)}.")
+
+
+def _refuse_bytes(text: str, place: str) -> None:
+    """Refuses a text in which a byte that is not UTF-8 was kept as half a surrogate pair."""
+    if wrong := re.search("[\udc80-\udcff]", text):
+        raw, byte = (part.encode("utf-8", "surrogateescape") for part in (text, text[: wrong.start()]))
+        raise not_utf8(place, raw, len(byte), where=f"byte {len(byte) + 1} of the field")
 
 
 def _nearest(name: str, values: Any) -> str:

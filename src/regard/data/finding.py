@@ -22,21 +22,30 @@ class Finding:
         text: the observation, with its count.
         count: the number of pairs, or of symbols, that it is about.
         examples: the first of these, as `file:line`.
+        details: further lines, shown below it.
     """
 
     severity: Severity
     text: str
     count: int
     examples: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+
+    @classmethod
+    def of_message(cls, severity: Severity, message: str) -> Finding:
+        """The finding that one error is, with the whole of its message."""
+        first, *hints = (line.strip() for line in message.splitlines())
+        return cls(severity, first, 1, details=tuple(hints))
 
     def __str__(self) -> str:
         shown = ", ".join(self.examples) + ", …" * (self.count > len(self.examples))
-        return one_line(f"{self.severity}: {self.text}" + f" ({shown})" * bool(self.examples))
+        text = f"{self.severity}: {self.text}" + f" ({shown})" * bool(self.examples)
+        return "\n  ".join(map(one_line, (text, *self.details)))
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a check of data found; `str` gives one line per finding.
+    """What a check of data found; `str` shows each on a line of its own.
 
     Args:
         findings: errors, warnings and information about the data.

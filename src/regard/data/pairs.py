@@ -12,6 +12,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.defects import is_collecting, readable
 from regard.data.lines import Lines
 
 
@@ -81,6 +82,14 @@ class LinePairs(Pairs):
     @property
     def num_blank(self) -> int:
         return self.lines.num_skipped
+
+
+def readable_pairs(pairs: Pairs) -> Pairs:
+    """The pairs; while defects are collected, those of them that can be read."""
+    if not is_collecting():
+        return pairs
+    indices = readable(len(pairs), pairs.read)
+    return pairs if len(indices) == len(pairs) else Selection(pairs, np.array(indices, dtype=np.int64))
 
 
 class Selection(Pairs):

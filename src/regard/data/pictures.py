@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from regard.config.spelling import did_you_mean, nearest
 from regard.data.columns import TAB
+from regard.data.defects import item_or_defect, readable
 from regard.data.jsonl import parse
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
@@ -329,15 +330,18 @@ def _open_tsv(
     rows: dict[str, tuple[str, list[str]]] = {}
     for index in range(begin, len(lines)):
         place = f"{path}:{lines.number(index)}"
-        fields = lines[index].split(TAB)
-        if len(fields) <= max(columns) or len(fields) != count:
-            found = f"{len(fields)} tab-separated column{'s' * (len(fields) != 1)} in {shorten(lines[index])}"
-            if len(fields) > max(columns):
-                raise DataError(f"{place}: {found}; the first line has {count}, and every line needs the same number.")
-            raise DataError(f"{place}: {found}; the path of a picture, a tab and a text are expected.")
-        name = fields[columns[0]]
-        _check_name(name, "image_field", place)
-        rows.setdefault(name, (place, []))[1].extend(fields[column] for column in columns[1:])
+        with item_or_defect:
+            fields = lines[index].split(TAB)
+            if len(fields) <= max(columns) or len(fields) != count:
+                found = f"{len(fields)} tab-separated column{'s' * (len(fields) != 1)} in {shorten(lines[index])}"
+                if len(fields) > max(columns):
+                    raise DataError(
+                        f"{place}: {found}; the first line has {count}, and every line needs the same number."
+                    )
+                raise DataError(f"{place}: {found}; the path of a picture, a tab and a text are expected.")
+            name = fields[columns[0]]
+            _check_name(name, "image_field", place)
+            rows.setdefault(name, (place, []))[1].extend(fields[column] for column in columns[1:])
     pictures = [Picture(folder / name, tuple(texts), first, name) for name, (first, texts) in rows.items()]
     return ListedPictures(path, pictures, num_blank=lines.num_skipped)
 
@@ -363,15 +367,20 @@ def _open_jsonl(
     lines = Lines(path, skip_blank=True)
     if not len(lines):
         return ListedPictures(path, [])
-    first = parse(lines[0], f"{path}:{lines.number(0)}")
+    first: Any = None
+    for index in range(len(lines)):
+        with item_or_defect:
+            first = parse(lines[index], f"{path}:{lines.number(index)}")
+            break
     has = first if isinstance(first, dict) else {}
     image = str(image_field or (STROKES if STROKES in has and IMAGE not in has else IMAGE))
     text = str(text_field or (TOKENS if TOKENS in has and TEXT not in has else TEXT)) if with_texts else None
     fields = _Fields(image, text)
     written = isinstance(has.get(image), list)
     rows: dict[str, tuple[str, str, list[str]]] = {}
-    all_texts = []
-    for index in range(len(lines)):
+    all_texts: list[tuple[str, ...]] = [()] * len(lines)
+
+    def read(index: int) -> None:
         place = f"{path}:{lines.number(index)}"
         record = parse(lines[index], place)
         value, texts = fields.image_of(record, place), fields.texts_of(record, place)
@@ -379,14 +388,17 @@ def _open_jsonl(
             kinds = ("strokes", "a path") if written else ("a path", "strokes")
             raise DataError(f"{place}: field {image!r}: the first line has {kinds[0]}, this one {kinds[1]}.")
         if written:
-            all_texts.append(texts)
-            continue
+            all_texts[index] = texts
+            return
         if not isinstance(value, str):
             raise DataError(f"{place}: field {image!r}: expected the path of a picture; got {_shown(value)}.")
         _check_name(value, "image_field", place)
         rows.setdefault(value, (place, _id(record) or value, []))[2].extend(texts)
+
+    kept = readable(len(lines), read)
     if written:
-        return WrittenPictures(lines, fields, all_texts)
+        strokes = WrittenPictures(lines, fields, all_texts)
+        return strokes if len(kept) == len(lines) else SelectedPictures(strokes, kept)
     pictures = [Picture(folder / name, tuple(texts), first, id) for name, (first, id, texts) in rows.items()]
     return ListedPictures(path, pictures, num_blank=lines.num_skipped)
 
@@ -414,16 +426,18 @@ def _coco(path: Path, folder: Path, with_texts: bool) -> list[Picture]:
     rows: dict[str | int, tuple[str, str, list[str]]] = {}
     for number, image in enumerate(lists["images"]):
         place = f"{path}: images[{number}]"
-        id, name = _key(image, "id", place), _text(image, "file_name", place)
-        if id in rows:
-            raise DataError(f"{place}: id: {id!r} is also that of {rows[id][0].removeprefix(f'{path}: ')}.")
-        rows[id] = (place, name, [])
+        with item_or_defect:
+            id, name = _key(image, "id", place), _text(image, "file_name", place)
+            if id in rows:
+                raise DataError(f"{place}: id: {id!r} is also that of {rows[id][0].removeprefix(f'{path}: ')}.")
+            rows[id] = (place, name, [])
     for number, annotation in enumerate(lists["annotations"] if with_texts else []):
         place = f"{path}: annotations[{number}]"
-        id = _key(annotation, "image_id", place)
-        if id not in rows:
-            raise DataError(f"{place}: image_id: there is no image {id!r}.")
-        rows[id][2].append(_text(annotation, "caption", place))
+        with item_or_defect:
+            id = _key(annotation, "image_id", place)
+            if id not in rows:
+                raise DataError(f"{place}: image_id: there is no image {id!r}.")
+            rows[id][2].append(_text(annotation, "caption", place))
     if with_texts and rows and not any(texts for *_, texts in rows.values()):
         raise DataError(f"{path}: no image has a caption.")
     return [

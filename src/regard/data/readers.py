@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from regard.data.columns import TAB
+from regard.data.defects import is_collecting, readable
 from regard.data.jsonl import JsonlPairs
 from regard.data.lines import Lines, check_parallel
-from regard.data.pairs import LinePairs, Pair, Pairs, shorten
+from regard.data.pairs import LinePairs, Pair, Pairs, readable_pairs, shorten
 from regard.data.text_file import suffix_of
 from regard.errors import ConfigError, DataError
 
@@ -51,18 +52,26 @@ class TsvPairs(LinePairs):
     def read(self, index: int) -> Pair:
         text = self.lines[index]
         columns = text.split(TAB)
-        if len(columns) < self._needed or len(columns) != self.num_columns:
-            raise DataError(self._reason(index, text, len(columns)))
+        if len(columns) < self._needed:
+            raise DataError(self._too_few(index, text, len(columns)))
+        if len(columns) != self.num_columns:
+            raise DataError(
+                f"{self._counted(index, text, len(columns))}; the first line has {self.num_columns}, and every line "
+                "needs the same number."
+            )
         source = TAB.join(columns[field] for field in self.source_fields)
         return Pair(source, columns[self.target_field], self.lines.path, self.lines.number(index))
 
-    def _reason(self, index: int, text: str, count: int) -> str:
+    def _counted(self, index: int, text: str, count: int) -> str:
         place = f"{self.lines.path}:{self.lines.number(index)}"
-        message = f"{place}: {count} tab-separated column{'s' * (count != 1)} in {shorten(text)}"
-        if count >= self._needed:
-            return f"{message}; the first line has {self.num_columns}, and every line needs the same number."
+        return f"{place}: {count} tab-separated column{'s' * (count != 1)} in {shorten(text)}"
+
+    def _too_few(self, index: int, text: str, count: int) -> str:
         sources = ", ".join(map(str, self.source_fields))
-        message += f"; fields {sources} and {self.target_field}, counted from 0, need at least {self._needed}."
+        message = (
+            f"{self._counted(index, text, count)}; fields {sources} and {self.target_field}, counted from 0, need at "
+            f"least {self._needed}."
+        )
         if count == 1:
             message += (
                 "\n  Are the columns separated by tabs? For texts without an output, set data.autoencode=true."
@@ -78,6 +87,12 @@ class ParallelPairs(Pairs):
     def __init__(self, source: Path, target: Path) -> None:
         self.source = Lines(source)
         self.target = Lines(target)
+        if is_collecting() and len(self.source) != len(self.target):
+            for lines in (
+                self.source,
+                self.target,
+            ):  # the files have no pairs, but what else is wrong with them is said
+                readable(len(lines), lines.__getitem__)
         check_parallel(self.source, self.target)
 
     def __len__(self) -> int:
@@ -128,7 +143,7 @@ def open_pairs(
                 ("data", "source_field"),
             )
         source = Path(files.source)
-        return ParallelPairs(source, source if autoencode else Path(files.target))
+        return readable_pairs(ParallelPairs(source, source if autoencode else Path(files.target)))
     path = Path(files)
     if format == "auto":
         format = by_suffix(path) or "tsv"
@@ -141,15 +156,15 @@ def open_pairs(
     if format == "parallel":
         if not autoencode:
             raise ConfigError(f"{path}: parallel text needs two files, {{source: …, target: …}}.", ("data", "train"))
-        return ParallelPairs(path, path)
+        return readable_pairs(ParallelPairs(path, path))
     for field in source_fields:
         _check_field(field, "source_field", format)
     _check_field(target_field, "target_field", format)
     if format == "jsonl":
-        return JsonlPairs(path, source_fields=source_fields, target_field=target_field)
+        return readable_pairs(JsonlPairs(path, source_fields=source_fields, target_field=target_field))
     columns = [field for field in source_fields if isinstance(field, int)]
     assert isinstance(target_field, int)
-    return TsvPairs(path, source_fields=columns, target_field=target_field)
+    return readable_pairs(TsvPairs(path, source_fields=columns, target_field=target_field))
 
 
 def by_suffix(path: Path) -> Literal["tsv", "jsonl"] | None:

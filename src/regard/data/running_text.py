@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import math
+import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.defects import is_collecting, item_or_defect
 from regard.data.field import Field
+from regard.data.lines import Lines
 from regard.data.normalisation import Normalisation
 from regard.data.text_file import not_utf8, open_text
 from regard.data.units import CharacterUnits, Units
@@ -348,7 +351,7 @@ class _Reader:
         for path in paths:
             ends = True
             before = len(self._ids)
-            for piece in _pieces(path):
+            for piece in _decodable_lines(path) if is_collecting() else _pieces(path):
                 ends = piece.endswith(NEWLINE)
                 lines = piece.split(NEWLINE)
                 for line in lines[:-1]:
@@ -396,6 +399,19 @@ def _pieces(path: Path) -> Iterator[str]:
                 rest = rest[end:]
     if rest:
         yield rest.replace("\r\n", NEWLINE)
+
+
+def _decodable_lines(path: Path) -> Iterator[str]:
+    """The lines of a file that are UTF-8, with their ends; the others are defects."""
+    lines = Lines(path)
+    with open_text(path) as file:
+        ends = not len(lines) or bool(file.seek(-1, os.SEEK_END) and file.read() == b"\n")
+    for index in range(len(lines)):
+        text = None
+        with item_or_defect:
+            text = lines[index]
+        if text is not None:
+            yield text + NEWLINE * (ends or index < len(lines) - 1)
 
 
 def _paths(paths: Path | str | Sequence[Path | str]) -> list[Path]:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.config.spelling import did_you_mean, nearest
 from regard.data.calendar import Step, Times, find_step
+from regard.data.defects import item_or_defect, readable
 from regard.data.lines import Lines
 from regard.data.pairs import shorten
 from regard.data.text_file import reason
@@ -148,6 +149,8 @@ class _Rows:
     numbers: Values
     keys: NDArray[np.str_] | None
     place: Callable[[int], str]
+    are_all: bool = True
+    """Whether no row had to be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,16 +214,15 @@ def read_series(
     places = [columns.numbers.index(name) for name in columns.targets]
     known_places = [columns.numbers.index(name) for name in columns.known]
     groups = _groups(rows)
+    groups = {name: _in_order(rows, name, group) for name, group in groups.items()}
     longest = max(groups.values(), key=len)
-    for name, group in groups.items():
-        _check_order(rows, name, group)
     if step is None:
         if len(longest) < 2:
             raise DataError(f"{path}: no series has two rows, so that their step is unknown; give it.")
         step = find_step(rows.times[longest])
     found = []
     for name, group in groups.items():
-        at = _positions(rows, name, group, step, fill_gaps=fill_gaps)
+        group, at = _positions(rows, name, group, step, fill_gaps=fill_gaps or not rows.are_all)
         numbers = np.full((int(at[-1]) + 1, rows.numbers.shape[1]), np.nan)
         numbers[at] = rows.numbers[group]
         first = rows.times[group[0]]
@@ -281,9 +283,10 @@ def _read_csv(path: Path, time_format: str | None, **options: Any) -> tuple[_Row
     at_time, numbers_at = header.index(columns.time), [header.index(name) for name in columns.numbers]
     at_key = None if columns.series is None else header.index(columns.series)
     times = np.empty(len(lines) - 1, "datetime64[us]")
-    numbers = np.empty((len(times), len(numbers_at)))
-    keys = []
-    for row in range(len(times)):
+    numbers = np.full((len(times), len(numbers_at)), np.nan)
+    keys = [""] * len(times)
+
+    def read(row: int) -> None:
         cells = _cells(lines, row + 1, delimiter)
         place = f"{path}:{lines.number(row + 1)}"
         if len(cells) != len(header):
@@ -297,11 +300,15 @@ def _read_csv(path: Path, time_format: str | None, **options: Any) -> tuple[_Row
                 "  The first column is the time if no other is named. Give the format of other times (time_format)."
             ) from None
         for column, at in enumerate(numbers_at):
-            numbers[row, column] = _number(cells[at], place, header[at])
+            with item_or_defect:  # which leaves a missing value
+                numbers[row, column] = _number(cells[at], place, header[at])
         if at_key is not None:
-            keys.append(cells[at_key].strip())
-    names = np.array(keys) if at_key is not None else None
-    return _Rows(path, times, numbers, names, lambda row: f"{path}:{lines.number(row + 1)}"), columns
+            keys[row] = cells[at_key].strip()
+
+    kept = readable(len(times), read)
+    names = np.array([keys[row] for row in kept]) if at_key is not None else None
+    place: Callable[[int], str] = lambda row: f"{path}:{lines.number(kept[row] + 1)}"  # noqa: E731
+    return _Rows(path, times[kept], numbers[kept], names, place, len(kept) == len(times)), columns
 
 
 def _read_parquet(path: Path, time_format: str | None, **options: Any) -> tuple[_Rows, _Columns]:
@@ -329,13 +336,15 @@ def _read_parquet(path: Path, time_format: str | None, **options: Any) -> tuple[
         raise DataError(f"{path}: column {columns.time!r}: {error}; expected times.") from None
     if np.isnat(times).any():
         raise DataError(f"{place(int(np.isnat(times).argmax()))}: column {columns.time!r} has no time.")
-    numbers = np.empty((len(frame), len(columns.numbers)))
+    numbers = np.full((len(frame), len(columns.numbers)), np.nan)
     for at, name in enumerate(columns.numbers):
         if pandas.api.types.is_numeric_dtype(frame[name]):
             numbers[:, at] = frame[name].to_numpy(np.float64, na_value=np.nan)
         else:
             cells = ("" if pandas.isna(cell) else str(cell) for cell in frame[name])
-            numbers[:, at] = [_number(cell, place(row), name) for row, cell in enumerate(cells)]
+            for row, cell in enumerate(cells):
+                with item_or_defect:  # which leaves a missing value
+                    numbers[row, at] = _number(cell, place(row), name)
     keys = None if columns.series is None else frame[columns.series].astype(str).to_numpy(np.str_)
     return _Rows(path, times, numbers, keys, place), columns
 
@@ -403,12 +412,18 @@ def _groups(rows: _Rows) -> dict[str, NDArray[np.intp]]:
     return {str(names[i]): by_series[i] for i in np.argsort(first)}
 
 
-def _check_order(rows: _Rows, name: str, group: NDArray[np.intp]) -> None:
+def _in_order(rows: _Rows, name: str, group: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The rows of a series whose times come after those of all rows before them; others are defects."""
     times = rows.times[group]
-    wrong = np.flatnonzero(times[1:] <= times[:-1])
-    if not len(wrong):
-        return
-    row = int(wrong[0]) + 1
+    wrong = np.flatnonzero(times[1:] <= np.maximum.accumulate(times)[:-1]) + 1
+    for row in wrong.tolist():
+        with item_or_defect:
+            _refuse_order(rows, name, group, row)
+    return np.delete(group, wrong)
+
+
+def _refuse_order(rows: _Rows, name: str, group: NDArray[np.intp], row: int) -> NoReturn:
+    times = rows.times[group]
     place, before = rows.place(int(group[row])), rows.place(int(group[row - 1]))
     of = f" of series {name!r}" if name else ""
     if times[row] == times[row - 1]:
@@ -420,25 +435,29 @@ def _check_order(rows: _Rows, name: str, group: NDArray[np.intp]) -> None:
     )
 
 
-def _positions(rows: _Rows, name: str, group: NDArray[np.intp], step: Step, *, fill_gaps: bool) -> NDArray[np.int64]:
-    """(n,) the step of each row, from the first row of its series."""
+def _positions(
+    rows: _Rows, name: str, group: NDArray[np.intp], step: Step, *, fill_gaps: bool
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """The rows of a series that are whole steps apart, and the step of each, (n,), from the first row."""
     times = rows.times[group]
     counts = step.counts(times)
     between = np.flatnonzero(counts != counts.round())
     of = f" of series {name!r}" if name else ""
-    if len(between):
-        row = int(between[0])
-        raise DataError(
-            f"{rows.place(int(group[row]))}: the time {shown(times[row])}{of} is no whole number of steps after "
-            f"{shown(times[0])}; the step is {step}."
-        )
-    at: NDArray[np.int64] = counts.astype(np.int64)
+    for row in between.tolist():
+        with item_or_defect:
+            raise DataError(
+                f"{rows.place(int(group[row]))}: the time {shown(times[row])}{of} is no whole number of steps after "
+                f"{shown(times[0])}; the step is {step}."
+            )
+    group, times = np.delete(group, between), np.delete(times, between)
+    at: NDArray[np.int64] = np.delete(counts, between).astype(np.int64)
     gaps = np.flatnonzero(np.diff(at) > 1)
     if len(gaps) and not fill_gaps:
         row, missing = int(gaps[0]) + 1, int((np.diff(at) - 1).sum())
-        raise DataError(
-            f"{rows.place(int(group[row]))}: the time {shown(times[row])}{of} is {int(at[row] - at[row - 1])} steps of "
-            f"{step} after {shown(times[row - 1])}; {missing:,} rows are left out in {len(gaps):,} gaps.\n"
-            "  With fill_gaps they become rows of missing values."
-        )
-    return at
+        with item_or_defect:  # which fills the gaps
+            raise DataError(
+                f"{rows.place(int(group[row]))}: the time {shown(times[row])}{of} is {int(at[row] - at[row - 1])} "
+                f"steps of {step} after {shown(times[row - 1])}; {missing:,} rows are left out in {len(gaps):,} gaps.\n"
+                "  With fill_gaps they become rows of missing values."
+            )
+    return group, at

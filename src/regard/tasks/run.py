@@ -16,6 +16,7 @@ from regard.tasks.closing import closing
 from regard.tasks.contract import Metric
 from regard.tasks.fingerprints import fingerprints
 from regard.tasks.folder import Decision, check_data, inspect, take
+from regard.tasks.material import read_and_check
 from regard.tasks.start import start_from
 from regard.tasks.store import load_fingerprints
 from regard.tasks.table import task_of
@@ -71,15 +72,14 @@ def _train(config: Config, folder: Path, *, overwrite: bool) -> Outcome:
         return _revisit(decision.finished, decision, folder, metric.name)
     config = decision.config
     torch.manual_seed(config.seed)
-    material = task.read(config)
-    report = task.check(config, material)
-    say(report)
-    if report.has_errors:
+    data = read_and_check(task, config)
+    say(data.report)
+    if data.report.has_errors:
         raise DataError("A model cannot be trained on these data; see the errors above.")
-    resolved = task.resolve(config, material, report)
-    say(resolved)
-    config = resolved.config
-    model = task.build(config, material, name=folder.name)
+    plan = data.plan(task, config)
+    say(plan)
+    config = plan.config
+    model = task.build(config, data.material, name=folder.name)
     model.fingerprints = fingerprints(task.files(config))
     if not decision.begins:
         before = load_fingerprints(folder)
@@ -87,7 +87,7 @@ def _train(config: Config, folder: Path, *, overwrite: bool) -> Outcome:
         check_data(folder, model.fingerprints)
     if config.training.start_from is not None and (decision.begins or read_state(folder) is None):
         start_from(model, config.training.start_from)
-    trainee = task.trainee(model, material)
+    trainee = task.trainee(model, data.material)
     check_ready(config.training, trainee)
     with processes.held(partial(Lock, folder)) as lock:
         if processes.first(inspection) != decision:

@@ -6,12 +6,23 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Strict
 
-from regard.config.schema import FROM_DATA, Config, File, Fraction, HeldOut, Probability, Section, Size, TrainingConfig
+from regard.config.schema import (
+    FROM_DATA,
+    Config,
+    DataSection,
+    File,
+    Fraction,
+    HeldOut,
+    Probability,
+    Section,
+    Size,
+    TrainingConfig,
+)
 
 Pooling = Literal["attention", "multi_head", "mean", "maximum", "last_state"]
 
 
-class DocumentDataConfig(Section):
+class DocumentDataConfig(DataSection):
     """Where the documents are and how they are read."""
 
     train: File = Field(

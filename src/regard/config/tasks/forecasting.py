@@ -10,6 +10,7 @@ from regard.config.schema import (
     FROM_DATA,
     AttentionConfig,
     Config,
+    DataSection,
     DecoderConfig,
     EncoderConfig,
     FeedbackConfig,
@@ -53,7 +54,7 @@ class SplitConfig(Section):
         return self
 
 
-class SeriesDataConfig(Section):
+class SeriesDataConfig(DataSection):
     """Where the series are and how they are read."""
 
     train: File = Field(

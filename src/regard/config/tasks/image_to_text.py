@@ -10,6 +10,7 @@ from regard.config.schema import (
     FROM_DATA,
     AttentionConfig,
     Config,
+    DataSection,
     File,
     Fraction,
     HeldOut,
@@ -107,7 +108,7 @@ class AugmentationConfig(Section):
     )
 
 
-class DataConfig(Section):
+class DataConfig(DataSection):
     """Where the pictures and their texts are and how they are read."""
 
     train: File = Field(

@@ -9,6 +9,7 @@ from pydantic import Field
 from regard.config.schema import (
     AttentionConfig,
     Config,
+    DataSection,
     EncoderConfig,
     File,
     Fraction,
@@ -20,7 +21,7 @@ from regard.config.schema import (
 )
 
 
-class LabellingData(Section):
+class LabellingData(DataSection):
     """Where the sentences are and how they are read."""
 
     train: File = Field(

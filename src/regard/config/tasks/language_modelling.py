@@ -10,6 +10,7 @@ from regard.config.combinations import Method
 from regard.config.schema import (
     FROM_DATA,
     Config,
+    DataSection,
     File,
     Fraction,
     HeldOut,
@@ -24,7 +25,7 @@ from regard.errors import ConfigError
 Files = File | Annotated[tuple[File, ...], Strict(False)]
 
 
-class RunningTextConfig(Section):
+class RunningTextConfig(DataSection):
     """Where the text is and how it is read."""
 
     train: Files = Field(

@@ -11,6 +11,7 @@ from regard.config.schema import (
     AlignmentTrainingConfig,
     AttentionConfig,
     Config,
+    DataSection,
     FeedbackConfig,
     File,
     Fraction,
@@ -30,7 +31,7 @@ FrontEndName = Literal[
 ]  # fmt: skip
 
 
-class SpeechDataConfig(Section):
+class SpeechDataConfig(DataSection):
     """Where the sentences and their recordings are and how they are read."""
 
     train: File = Field(

@@ -10,6 +10,7 @@ from regard.config.schema import (
     AlignmentLossConfig,
     AttentionConfig,
     Config,
+    DataSection,
     EncoderConfig,
     File,
     HeldOut,
@@ -40,7 +41,7 @@ class ParallelFiles(Section):
     target: File = Field(description="a text file with the output of each line")
 
 
-class DataConfig(Section):
+class DataConfig(DataSection):
     """Where the pairs are and how they are read."""
 
     train: File | ParallelFiles = Field(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from regard.config.tasks.image_to_text import ImageToTextConfig
 from regard.data import Field, Finding, Findings, Pictures, check_pictures, open_pictures
+from regard.data.defects import is_collecting, readable
 from regard.data.field import open_pieces
 from regard.data.finding import NUM_EXAMPLES, by_severity
 from regard.data.pictures import SelectedPictures, picture_format
@@ -140,6 +141,9 @@ def read_material(config: ImageToTextConfig, reader: PictureReader) -> Material:
         if fraction is None:
             fraction = chosen["data.dev_fraction"] = suggested_fraction(len(train))
         train, dev = _held_out(train, fraction)
+    if is_collecting():
+        decode = len(train) + len(dev) <= MOST_DECODED
+        train, dev = (_readable(pictures, reader, decode=decode) for pictures in (train, dev))
     texts = Split("train", train, *_NOTHING).texts
     side = data.target
     if number := open_pieces(side, texts(), max_length=data.max_length):
@@ -177,6 +181,19 @@ def check(material: Material) -> Findings:
 
 
 _NOTHING: tuple[Any, ...] = (np.zeros((0, 2), np.int64), (), np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def _readable(pictures: Pictures, reader: PictureReader, *, decode: bool) -> Pictures:
+    """The pictures that can be read; to find damage within files, they are decoded."""
+
+    def read(index: int) -> None:
+        picture = pictures.read(index)
+        if isinstance(picture.image, Path) and decode:
+            picture.pixels(colour=reader.fitting.colour, max_pixels=reader.max_file_pixels, report=lambda text: None)
+        else:
+            picture.size(reader.rendering)
+
+    return SelectedPictures(pictures, readable(len(pictures), read))
 
 
 def _held_out(pictures: Pictures, fraction: float) -> tuple[Pictures, Pictures]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from regard.config.tasks.labelling import LabellingData
 from regard.data import Finding, Findings, Vocabulary
+from regard.data.defects import item_or_defect
 from regard.data.finding import NUM_EXAMPLES
 from regard.data.lines import Lines
 from regard.data.split import are_held_out
@@ -34,17 +35,26 @@ def read_sentences(path: Path | str, *, token_column: int = 0, label_column: int
     Raises:
         DataError: for a line without these columns, with file, line and what it has; for a file without sentences.
     """
-    lines = list(Lines(Path(path)))
-    separator = "\t" if any("\t" in line for line in lines) else None
+    file = Lines(Path(path))
+    lines: list[str | None] = [None] * len(file)
+    for index in range(len(file)):
+        with item_or_defect:
+            lines[index] = file[index]
+    separator = "\t" if any("\t" in line for line in lines if line) else None
     sentences: list[Sentence] = []
     tokens: list[tuple[str, str]] = []
+    size = 0
     for number, line in enumerate([*lines, ""], start=1):
-        if line.strip():
-            tokens.append(_token(line.split(separator), token_column, label_column, f"{path}:{number}"))
-        elif tokens:
-            words, labels = zip(*tokens)
-            sentences.append(Sentence(words, labels, f"{path}:{number - len(tokens)}"))
-            tokens = []
+        if line is None or line.strip():
+            size += 1
+            with item_or_defect:
+                if line is not None:
+                    tokens.append(_token(line.split(separator), token_column, label_column, f"{path}:{number}"))
+        elif size:
+            if len(tokens) == size:  # a sentence with a line that cannot be read is left out
+                words, labels = zip(*tokens)
+                sentences.append(Sentence(words, labels, f"{path}:{number - size}"))
+            tokens, size = [], 0
     if not sentences:
         raise DataError(f"{path}: the file has no sentences.")
     return sentences

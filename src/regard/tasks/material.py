@@ -1,0 +1,72 @@
+"""Reading and checking the data of a configuration, with what becomes of items that cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from regard.config import Config
+from regard.data import Finding, Findings, collecting
+from regard.errors import DataError
+from regard.tasks.contract import AbstractTask
+from regard.tasks.plan import Plan
+
+ConfigT = TypeVar("ConfigT", bound=Config)
+
+
+@dataclass(frozen=True)
+class CheckedData(Generic[ConfigT]):
+    """The data of a configuration after the check.
+
+    Args:
+        material: what the task read, without the items that cannot be read; None if the others cannot be read for
+            them, or without them.
+        report: the findings, those about items that cannot be read first.
+        num_left_out: how many items cannot be read.
+    """
+
+    material: Any
+    report: Findings
+    num_left_out: int
+
+    def plan(self, task: AbstractTask[ConfigT], config: ConfigT) -> Plan[ConfigT]:
+        """The plan of the training, with the number of the items that are left out."""
+        plan = task.resolve(config, self.material, self.report)
+        if not self.num_left_out:
+            return plan
+        note = f"left out: {self.num_left_out:,} items that cannot be read (data.on_error={config.data.on_error})"
+        return replace(plan, notes=(*plan.notes, note))
+
+
+def read_and_check(task: AbstractTask[ConfigT], config: ConfigT) -> CheckedData[ConfigT]:
+    """Reads the data of a training and checks them.
+
+    Raises:
+        ConfigError: for settings that contradict the data.
+        DataError: for the first item that cannot be read, unless `data.on_error` is skip.
+    """
+    if config.data.on_error == "skip":
+        return check_all(task, config)
+    material = task.read(config)
+    return CheckedData(material, task.check(config, material), 0)
+
+
+def check_all(task: AbstractTask[ConfigT], config: ConfigT) -> CheckedData[ConfigT]:
+    """Reads all data of a configuration and checks them; no defect keeps the check from finding the next.
+
+    Defects are errors in the report, or warnings if `data.on_error` is skip.
+
+    Raises:
+        ConfigError: for settings that contradict the data.
+    """
+    material, fatal = None, None
+    with collecting() as defects:
+        try:
+            material = task.read(config)
+        except DataError as error:
+            fatal = error
+    found = defects.findings(left_out=config.data.on_error == "skip")
+    if fatal is not None:
+        return CheckedData(None, Findings((*found, Finding.of_message("error", str(fatal)))), len(defects))
+    report = task.check(config, material)
+    return CheckedData(material, replace(report, findings=(*found, *report.findings)), len(defects))
